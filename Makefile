@@ -1,0 +1,74 @@
+# Needs make and Python 3.11 or newer; the rest installs itself into .venv. `make` alone lists the targets.
+PYTHON  ?= python3
+VENV    ?= .venv
+JOBS    ?= 2
+BENCH_VENV ?= .venv-bench
+CORPORA ?= ../shared/corpora
+CORPUS  ?= pydantic-ai vercel-ai anthropic-sdk axonhub
+
+BIN := $(VENV)/bin
+PIP_INSTALL := -m pip install --quiet --no-input --disable-pip-version-check
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --strip-extras --no-header --no-annotate --upgrade
+READY := $(VENV)/.ready
+BENCH_READY := $(BENCH_VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check format bench corpora lock clean
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## install everything into .venv (the other targets do it by themselves)
+
+run: $(READY)  ## show what dragoman does: a tool call across two protocols, no key and no network needed
+	@$(BIN)/dragoman demo
+
+test: $(READY)  ## run the tests
+	$(BIN)/python -m pytest -n $(JOBS) --quiet
+
+check: $(READY)  ## lint, format check, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+
+format: $(READY)  ## format the code and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(BENCH_READY)  ## measure requests and streams against LiteLLM, LLM-Rosetta and bare JSON
+	@$(BENCH_VENV)/bin/python -m bench
+
+corpora: $(READY)  ## check against recorded traffic, where the corpora are at hand
+	@if [ ! -d "$(CORPORA)/checks" ]; then echo "corpora: $(CORPORA) is absent, nothing to check"; exit 0; fi; \
+	mkdir -p build/corpora; checks=$$(cd "$(CORPORA)/checks" && pwd); python=$$(cd $(BIN) && pwd)/python; \
+	cd build/corpora; \
+	for check in requests responses; do $$python "$$checks/run_$$check.py" adapter_dragoman $(CORPUS) || exit 1; done; \
+	echo "failures, one per line, are in build/corpora"
+
+lock: $(READY)  ## renew constraints.txt and bench/constraints.txt
+	@$(BIN)/python $(PIP_INSTALL) uv
+	@$(COMPILE) --extra dev pyproject.toml -o constraints.txt
+	@$(COMPILE) --extra bench pyproject.toml -o bench/constraints.txt
+
+clean:  ## remove everything that make made
+	rm -rf $(VENV) $(BENCH_VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@echo "setting up $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dragoman needs Python 3.11 or newer")'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt hatchling editables
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+# A peer that cannot be installed is missing from the table; the others are measured all the same.
+$(BENCH_READY): pyproject.toml bench/constraints.txt
+	@echo "setting up $(BENCH_VENV)"
+	@$(PYTHON) -m venv $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt -e .
+	@for peer in litellm llm-rosetta; do \
+		$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt $$peer || echo "$$peer could not be installed"; \
+	done
+	@touch $@
