@@ -1,4 +1,7 @@
-"""Settings for all tests. Laws run the same examples every time; `HYPOTHESIS_PROFILE=deep` looks for new ones."""
+"""Settings for all tests.
+
+Laws run the same examples every time; `HYPOTHESIS_PROFILE=deep` looks for new ones.
+"""
 
 import os
 
