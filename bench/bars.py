@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bench.contenders import DRAGOMAN, FLOOR, LITELLM
+from bench.contenders import DRAGOMAN, FLOOR, LITELLM, LITELLM_WITH_MSGSPEC
 
 Times = dict[str, float]
 
@@ -17,12 +17,15 @@ def bars(request: Times, stream: Times) -> Iterator[str]:
         return
     ours, floor = request[DRAGOMAN.name], request[FLOOR.name]
     yield line("request, times the floor", ours / floor, REQUEST_FLOORS, at_most=True)
-    if LITELLM.name in request:
-        yield line("request, LiteLLM over ours", request[LITELLM.name] / ours, REQUEST_GAIN)
+    for peer in (LITELLM, LITELLM_WITH_MSGSPEC):
+        if peer.name in request:
+            yield line(f"request, {peer.name} over ours", request[peer.name] / ours, REQUEST_GAIN)
+    ours = stream[DRAGOMAN.name]
+    for peer in (LITELLM, LITELLM_WITH_MSGSPEC):
+        if peer.name in stream:
+            yield line(f"stream event, {peer.name} over ours", stream[peer.name] / ours, STREAM_GAIN)
     if LITELLM.name in stream:
-        theirs, ours = stream[LITELLM.name], stream[DRAGOMAN.name]
-        scaled = STREAM_MICROSECONDS * theirs / LITELLM_MICROSECONDS
-        yield line("stream event, LiteLLM over ours", theirs / ours, STREAM_GAIN)
+        scaled = STREAM_MICROSECONDS * stream[LITELLM.name] / LITELLM_MICROSECONDS
         yield line("stream event, µs (bar scaled to this machine)", ours, scaled, at_most=True)
 
 

@@ -10,10 +10,11 @@ from bench.contenders.base import Contender, Pair
 FLOOR = floor.FLOOR
 DRAGOMAN = ours.DRAGOMAN
 LITELLM = litellm.LITELLM
+LITELLM_WITH_MSGSPEC = litellm.WITH_MSGSPEC
 CONTENDERS: tuple[Contender, ...] = (
     *(FLOOR, DRAGOMAN),
-    *(LITELLM, litellm.WITH_MSGSPEC),
+    *(LITELLM, LITELLM_WITH_MSGSPEC),
     *(rosetta.ROSETTA, rosetta.WITH_MSGSPEC),
 )
 
-__all__ = ["CONTENDERS", "DRAGOMAN", "FLOOR", "LITELLM", "Contender", "Pair"]
+__all__ = ["CONTENDERS", "DRAGOMAN", "FLOOR", "LITELLM", "LITELLM_WITH_MSGSPEC", "Contender", "Pair"]
