@@ -1,0 +1,1 @@
+"""dragoman: carries tool calls between LLM protocols."""

@@ -1,0 +1,79 @@
+"""What a protocol folder exports: a record of functions and the facts that shape a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from dragoman.core.events import Event
+from dragoman.core.losses import Losses
+from dragoman.core.model import Failure, Request, Response, Wire
+from dragoman.core.stage import Stage
+
+
+class Frame(Struct, frozen=True):
+    """One message of a stream: `data` is bytes as received, or a value to be printed."""
+
+    event: str
+    data: Any
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What the protocol's servers accept, and which opaque slots its clients echo."""
+
+    tool_name: str = r"[a-zA-Z0-9_-]+"
+    tool_name_length: int = 64
+    call_id: str = r"[\x21-\x7e]+"
+    call_id_length: int = 64
+    call_id_prefix: str = ""  # clients of this protocol expect ids that begin so
+    custom_tools: bool = False
+    namespaces: bool = False
+    deferred_tools: bool = False
+    hosted_tools: frozenset[str] = frozenset()
+    call_state: bool = False  # a call has an opaque slot of its own
+    text_state: bool = False  # a text has one
+    reasoning_state: bool = True  # every client echoes the slot of a reasoning part
+    schemas: Literal["json", "openai", "gemini"] = "json"
+
+
+class Http(Struct, frozen=True, kw_only=True):
+    """Where a request goes. `path` is relative to the base URL that the vendor's SDK takes."""
+
+    path: Callable[[str, bool], str]  # (model, stream) -> path with query
+    headers: Callable[[str], dict[str, str]]  # (api key) -> headers
+    model_in_body: bool = True
+    stream_type: str = "text/event-stream"
+
+
+class EncodeResponse(Protocol):
+    def __call__(self, response: Response, losses: Losses, request: Request | None = None) -> Wire: ...
+
+
+class StreamEncoder(Protocol):
+    def __call__(self, losses: Losses, request: Request | None = None) -> Stage[Event, Frame]: ...
+
+
+class Codec(Struct, frozen=True, kw_only=True):
+    """Decode is wire → neutral, encode is neutral → wire.
+
+    `encode_response` and `stream_encoder` may look at the client's request, where the reply must echo it;
+    `decode_error` gives None for a body that is not an error; `grammar` checks a stream frame by frame.
+    """
+
+    name: str
+    decode_request: Callable[[Wire, Losses], Request]
+    encode_request: Callable[[Request, Losses], Wire]
+    decode_response: Callable[[Wire, Losses], Response]
+    encode_response: EncodeResponse
+    stream_decoder: Callable[[Losses], Stage[Frame, Event]]
+    stream_encoder: StreamEncoder
+    decode_error: Callable[[Wire, int], Failure | None]
+    encode_error: Callable[[Failure], tuple[int, Wire]]
+    grammar: Callable[[], Stage[Frame, Frame]]
+    http: Http
+    limits: Callable[[str], Limits]  # (model) -> what its servers accept
+    terminal: tuple[bytes, ...]  # byte strings of which one appears in every stream that ended well
+    keep_alive: bytes  # what may be sent to a client of this protocol while the upstream is silent
+    spelling: dict[str, str] = {}  # neutral setting -> how this protocol spells it, for losses

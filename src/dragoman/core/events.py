@@ -1,0 +1,186 @@
+"""A streamed response as neutral events, and the way between stream and whole.
+
+    response := ResponseStart (PartStart PartDelta* PartEnd)* ResponseEnd | … ResponseFailed
+
+`PartStart` announces an empty part and only `PartDelta` fills it; media and foreign parts arrive
+whole in their start. Decoders may interleave parts; `transforms.sequence` puts them in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dragoman.core.errors import GrammarError, UpstreamError
+from dragoman.core.model import (
+    AnyPart,
+    Citation,
+    Extras,
+    Failure,
+    Reasoning,
+    Refusal,
+    Response,
+    State,
+    Stop,
+    Text,
+    ToolCall,
+    Usage,
+)
+
+
+class ResponseStart(Struct, frozen=True):
+    id: str
+    model: str
+    usage: Usage | None = None  # what is known at the start: input tokens
+    created: int = 0
+    extras: Extras | None = None
+
+
+class PartStart(Struct, frozen=True):
+    index: int
+    part: AnyPart
+
+
+class PartDelta(Struct, frozen=True):
+    """`text` is appended; `state` replaces what was there; `citation` is added."""
+
+    index: int
+    text: str = ""
+    state: State | None = None
+    citation: Citation | None = None
+
+
+class PartEnd(Struct, frozen=True):
+    """`complete` is false for a call that the reply cut short."""
+
+    index: int
+    complete: bool = True
+
+
+class ResponseEnd(Struct, frozen=True):
+    stop: Stop
+    usage: Usage | None = None
+    extras: Extras | None = None
+
+
+class ResponseFailed(Struct, frozen=True):
+    failure: Failure
+
+
+class KeepAlive(Struct, frozen=True):
+    """The upstream is alive and has nothing to say; carries no meaning and may be left out."""
+
+
+Event = ResponseStart | PartStart | PartDelta | PartEnd | ResponseEnd | ResponseFailed | KeepAlive
+
+
+def fold(events: Iterable[Event]) -> Response:
+    """The whole response that `events` spell. Raises UpstreamError where they end in a failure."""
+    start, end = ResponseStart("", ""), None
+    parts: dict[int, _Growing] = {}
+    for event in events:
+        match event:
+            case PartDelta():
+                parts[event.index].add(event)
+            case PartStart():
+                parts[event.index] = _Growing(event.part)
+            case PartEnd():
+                parts[event.index].complete = event.complete
+            case ResponseStart():
+                start = event
+            case ResponseEnd():
+                end = event
+            case ResponseFailed():
+                raise UpstreamError(event.failure)
+            case KeepAlive():
+                pass
+    if end is None:
+        raise GrammarError("the events end without ResponseEnd or ResponseFailed")
+    return Response(
+        start.id,
+        start.model,
+        tuple(part.value() for part in parts.values()),
+        end.stop,
+        end.usage or start.usage,
+        start.created,
+        extras=_merged(start.extras, end.extras),
+    )
+
+
+def unfold(response: Response) -> Iterator[Event]:
+    """The events that spell `response`, each part in one delta."""
+    yield ResponseStart(response.id, response.model, None, response.created, response.extras)
+    for index, part in enumerate(response.parts):
+        yield PartStart(index, emptied(part))
+        for citation in part.citations if isinstance(part, Text) else ():
+            yield PartDelta(index, citation=citation)
+        if text := spelled(part):
+            yield PartDelta(index, text)
+        if part.state:
+            yield PartDelta(index, state=part.state)
+        yield PartEnd(index, part.complete if isinstance(part, ToolCall) else True)
+    yield ResponseEnd(response.stop, response.usage)
+
+
+def emptied(part: AnyPart) -> AnyPart:
+    """`part` as its PartStart announces it."""
+    match part:
+        case Text():
+            return replace(part, text="", citations=(), state=None)
+        case Reasoning() | Refusal():
+            return replace(part, text="", state=None)
+        case ToolCall():
+            return replace(part, arguments="", state=None, complete=True)
+        case _:
+            return replace(part, state=None)
+
+
+def spelled(part: AnyPart) -> str:
+    """The text that deltas of `part` spell."""
+    match part:
+        case Text() | Reasoning() | Refusal():
+            return part.text
+        case ToolCall():
+            return part.arguments
+        case _:
+            return ""
+
+
+class _Growing:
+    """A part while its deltas come in."""
+
+    __slots__ = ("citations", "complete", "part", "state", "texts")
+
+    def __init__(self, part: AnyPart) -> None:
+        self.part, self.complete = part, True
+        self.texts: list[str] = []
+        self.citations: list[Citation] = []
+        self.state: State | None = None
+
+    def add(self, delta: PartDelta) -> None:
+        if delta.text:
+            self.texts.append(delta.text)
+        if delta.state:
+            self.state = delta.state
+        if delta.citation:
+            self.citations.append(delta.citation)
+
+    def value(self) -> AnyPart:
+        text = "".join(self.texts)
+        match self.part:
+            case Text():
+                return replace(self.part, text=text, citations=tuple(self.citations), state=self.state)
+            case Reasoning() | Refusal():
+                return replace(self.part, text=text, state=self.state)
+            case ToolCall():
+                return replace(self.part, arguments=text, state=self.state, complete=self.complete)
+            case _:
+                return replace(self.part, state=self.state)
+
+
+def _merged(first: Extras | None, second: Extras | None) -> Extras | None:
+    if not first or not second:
+        return first or second
+    return {name: {**first.get(name, {}), **second.get(name, {})} for name in {**first, **second}}

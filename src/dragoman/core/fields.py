@@ -1,0 +1,147 @@
+"""Reading wire objects by taking: what nobody took is left over, and the leftovers are the extras.
+
+Nobody maintains a list of unsupported fields: a field that a codec does not take goes back to its
+own protocol unchanged, and on the way to another one it is a reported loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from dragoman.core.errors import WireError
+from dragoman.core.losses import Losses
+from dragoman.core.model import Extras, Wire
+
+T = TypeVar("T", str, bool, int)
+NOTHING: frozenset[str] = frozenset()
+
+
+class Fields:
+    """One wire object at `where`. A field that is null counts as absent and is left where it is."""
+
+    __slots__ = ("protocol", "rest", "where")
+
+    def __init__(self, value: Any, where: str, protocol: str) -> None:
+        self.protocol, self.where = protocol, where
+        if type(value) is not dict:
+            raise WireError(protocol, where, f"expected an object, got {describe(value)}")
+        self.rest: Wire = value.copy()  # pyright: ignore[reportUnknownMemberType] - keys of JSON objects are text
+
+    def take(self, key: str, kind: type[T]) -> T | None:
+        """Take a scalar of exactly this kind, or None where there is none."""
+        value = self.rest.get(key)
+        if value is None:
+            return None
+        if type(value) is not kind:
+            raise self.wrong(key, kind.__name__, value)
+        del self.rest[key]
+        return value
+
+    def need(self, key: str, kind: type[T]) -> T:
+        value = self.take(key, kind)
+        if value is None:
+            raise WireError(self.protocol, self.path(key), f"expected {_NAMES[kind.__name__]}, got nothing")
+        return value
+
+    def text(self, key: str) -> str:
+        """A string, empty where there is none."""
+        return self.take(key, str) or ""
+
+    def number(self, key: str) -> float | None:
+        value = self.rest.get(key)
+        if value is None:
+            return None
+        if type(value) is bool or not isinstance(value, int | float):
+            raise self.wrong(key, "float", value)
+        del self.rest[key]
+        return value
+
+    def integer(self, key: str) -> int | None:
+        """A whole number; 10.0 is one."""
+        value = self.number(key)
+        if value is None:
+            return None
+        if value != value or value in (_INFINITE, -_INFINITE) or int(value) != value:
+            raise self.wrong(key, "int", value)
+        return int(value)
+
+    def list(self, key: str) -> list[Any] | None:
+        value = self.rest.get(key)
+        if value is None:
+            return None
+        if type(value) is not list:
+            raise self.wrong(key, "list", value)
+        del self.rest[key]
+        return value  # pyright: ignore[reportUnknownVariableType] - JSON
+
+    def object(self, key: str) -> Wire | None:
+        value = self.rest.get(key)
+        if value is None:
+            return None
+        if type(value) is not dict:
+            raise self.wrong(key, "dict", value)
+        del self.rest[key]
+        return value  # pyright: ignore[reportUnknownVariableType] - JSON
+
+    def fields(self, key: str) -> Fields | None:
+        """An inner object, to be taken apart in its turn."""
+        value = self.object(key)
+        return None if value is None else Fields(value, self.path(key), self.protocol)
+
+    def any(self, key: str) -> Any:
+        """A value of any shape, for the caller to judge."""
+        value = self.rest.get(key)
+        if value is not None:
+            del self.rest[key]
+        return value
+
+    def path(self, key: str) -> str:
+        return f"{self.where}.{key}" if self.where else key
+
+    def wrong(self, key: str, expected: str, value: Any) -> WireError:
+        return WireError(
+            self.protocol, self.path(key), f"expected {_NAMES.get(expected, expected)}, got {describe(value)}"
+        )
+
+    def extras(self, losses: Losses, quiet: frozenset[str] = NOTHING) -> Extras:
+        """What is left, under the protocol's name. `quiet`: bookkeeping that means nothing elsewhere."""
+        if self.rest:
+            for key, value in self.rest.items():
+                if value is not None and key not in quiet:
+                    losses.dropped(self.path(key), f"only {self.protocol} understands it")
+        return {self.protocol: self.rest}
+
+
+_INFINITE = float("inf")
+_NAMES = {
+    "str": "a string",
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "list": "an array",
+    "dict": "an object",
+}
+
+
+def describe(value: Any) -> str:
+    """What came, in the words of JSON and short enough for an error message."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return f"the number {str(value)[:40]}"
+        case str():
+            return f"the string {value[:40]!r}"
+        case list():
+            return "an array"
+        case dict():
+            return "an object"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def own(extras: Extras | None, protocol: str) -> Wire:
+    """The extras that came from `protocol`."""
+    return extras.get(protocol, {}) if extras else {}

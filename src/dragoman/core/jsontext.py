@@ -1,0 +1,100 @@
+"""The only place where JSON is parsed and printed.
+
+Numbers keep their lexeme: `1.10`, `1e5` and `1e400` come back as they were written, because a
+tool's arguments must reach the tool as the model wrote them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NoReturn
+
+import msgspec
+
+
+class Number(float):
+    """A float that remembers how it was spelled."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> Number:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+def _read_float(text: str) -> float:
+    value = float(text)
+    return value if repr(value) == text else Number(text)
+
+
+def _print_number(value: Any) -> msgspec.Raw:
+    if isinstance(value, Number):
+        return msgspec.Raw(value.text.encode())
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+_decoder = msgspec.json.Decoder(float_hook=_read_float)
+_encoder = msgspec.json.Encoder(enc_hook=_print_number)
+
+
+def decode(text: bytes | str) -> Any:
+    """Parse; raises ValueError (never anything else) with a reason a person can read."""
+    try:
+        return _decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return _decode_hard(text, error)
+
+
+def encode(value: Any) -> bytes:
+    """Print compactly: raw UTF-8, insertion order, numbers as they were spelled."""
+    return _encoder.encode(value)
+
+
+def dumps(value: Any) -> str:
+    return _encoder.encode(value).decode()
+
+
+def decode_object(text: str) -> dict[str, Any] | None:
+    """The object that `text` spells, or None where it spells something else or is broken."""
+    try:
+        value = decode(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def is_complete(text: str) -> bool:
+    """Whether `text` is one whole JSON value."""
+    try:
+        decode(text)
+    except ValueError:
+        return False
+    return True
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def _decode_hard(text: bytes | str, error: Exception) -> Any:
+    """Some servers cut an escaped surrogate pair in two; the half becomes U+FFFD, the rest survives."""
+    if isinstance(error, RecursionError):
+        _refuse("nested too deeply")
+    if isinstance(error, UnicodeError):
+        _refuse("not valid UTF-8")
+    raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    if not _ESCAPED_SURROGATE.search(raw):
+        _refuse(str(error))
+    try:
+        value = json.loads(raw, parse_constant=_refuse, parse_float=_read_float)
+        printed = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return _decoder.decode(_SURROGATE.sub("\ufffd", printed))
+    except (ValueError, RecursionError) as again:
+        _refuse(str(again))
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise ValueError(f"invalid JSON: {reason}")

@@ -1,0 +1,319 @@
+"""The neutral model between wires: frozen values that no protocol owns.
+
+Every value may carry `extras` (wire fields that only their own protocol understands, which return
+to it unchanged) and `where` (how the source spells its place; not part of the value's meaning).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Wire = dict[str, Any]
+Extras = dict[str, Wire]
+Role = Literal["system", "developer", "user", "assistant"]
+CallKind = Literal["function", "custom", "local_shell"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+StopReason = Literal[
+    "end",
+    "stop_sequence",
+    "tool_calls",
+    "length",
+    "context_full",
+    "content_filter",
+    "refusal",
+    "pause",
+    "malformed_call",
+    "other",
+]
+FailureKind = Literal[
+    "bad_request",
+    "context_too_long",
+    "too_large",
+    "unauthenticated",
+    "billing",
+    "forbidden",
+    "not_found",
+    "conflict",
+    "rate_limit",
+    "server",
+    "overloaded",
+    "timeout",
+    "truncated",
+]
+
+
+class Value(Struct, frozen=True, eq=False, kw_only=True):
+    """A value with a place. Two values are equal whatever their places."""
+
+    extras: Extras | None = None
+    where: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(
+            getattr(self, name) == getattr(other, name) for name in self.__struct_fields__ if name != "where"
+        )
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - extras are dicts
+
+
+class State(Struct, frozen=True):
+    """Opaque data that `origin` must get back byte for byte and nobody else may see.
+
+    `id` is the name the origin gave to the part, where it must be echoed too.
+    """
+
+    origin: str
+    data: str
+    id: str = ""
+
+
+# Parts: one piece of content each.
+
+
+class Part(Value, frozen=True, eq=False, kw_only=True):
+    state: State | None = None
+
+
+class Citation(Value, frozen=True, eq=False):
+    """A source of a text. `start` and `end` count characters of that text; -1: not said."""
+
+    url: str
+    title: str = ""
+    cited: str = ""
+    start: int = -1
+    end: int = -1
+
+
+class Text(Part, frozen=True, eq=False):
+    text: str = ""
+    citations: tuple[Citation, ...] = ()
+
+
+class Reasoning(Part, frozen=True, eq=False):
+    """What the model thought. `hidden`: the provider shows no text, only state."""
+
+    text: str = ""
+    hidden: bool = False
+
+
+class ToolCall(Part, frozen=True, eq=False):
+    """`arguments` is JSON text exactly as the model wrote it, valid or not (raw text if `kind` is custom).
+
+    `id` is empty where the wire has none. `complete` is false when the reply was cut inside the call.
+    """
+
+    id: str
+    name: str
+    arguments: str = ""
+    kind: CallKind = "function"
+    namespace: str = ""
+    complete: bool = True
+
+
+class Base64(Struct, frozen=True):
+    data: str
+
+
+class Url(Struct, frozen=True):
+    url: str
+
+
+class FileId(Struct, frozen=True):
+    """A file kept by the provider that `origin` names; nobody else can open it."""
+
+    id: str
+    origin: str
+
+
+class Plain(Struct, frozen=True):
+    text: str
+
+
+class Media(Part, frozen=True, eq=False):
+    """`media_type` is empty where the wire does not say; `detail` is low, high, auto, original or empty."""
+
+    kind: Literal["image", "document", "audio", "video"]
+    media_type: str
+    source: Base64 | Url | FileId | Plain
+    name: str = ""
+    detail: str = ""
+
+
+class Refusal(Part, frozen=True, eq=False):
+    text: str = ""
+
+
+class Foreign(Part, frozen=True, eq=False):
+    """A part that only `origin` understands, kept whole."""
+
+    origin: str
+    body: Wire
+
+
+class ToolResult(Part, frozen=True, eq=False):
+    """`name` is empty where the wire does not repeat it. `kind` is that of the call."""
+
+    call_id: str
+    name: str = ""
+    content: tuple[Text | Media | Foreign, ...] = ()
+    failed: bool = False
+    kind: CallKind = "function"
+
+
+AnyPart = Text | Reasoning | ToolCall | ToolResult | Media | Refusal | Foreign
+
+
+# Requests
+
+
+class Message(Value, frozen=True, eq=False):
+    """Tool results stand in user messages, whatever role the wire gives them."""
+
+    role: Role
+    parts: tuple[AnyPart, ...]
+
+
+class Tool(Value, frozen=True, eq=False):
+    """`kind` custom: freeform text, `grammar` (syntax, definition) where it is constrained.
+
+    `strict` is None where the client left it to the provider. `deferred`: declared but not yet loaded.
+    """
+
+    name: str
+    description: str = ""
+    parameters: Wire | None = None
+    strict: bool | None = None
+    kind: Literal["function", "custom"] = "function"
+    grammar: tuple[str, str] | None = None
+    namespace: str = ""
+    deferred: bool = False
+
+
+HostedKind = Literal[
+    "web_search",
+    "web_fetch",
+    "code_execution",
+    "file_search",
+    "image_generation",
+    "computer",
+    "mcp",
+    "local_shell",
+    "shell",
+    "apply_patch",
+    "tool_search",
+    "maps",
+    "bash",
+    "text_editor",
+    "memory",
+    "other",
+]
+
+
+class HostedTool(Value, frozen=True, eq=False):
+    """A tool whose schema the provider knows.
+
+    `settings` uses neutral words: for web_search `allowed_domains`, `blocked_domains`, `max_uses`,
+    `location` (city, region, country, timezone), `context_size`; for mcp `label`, `url`, `headers`, `allowed`.
+    """
+
+    kind: HostedKind
+    name: str = ""
+    settings: dict[str, Any] = {}
+
+
+class ToolChoice(Value, frozen=True, eq=False):
+    """`names` restricts the choice: one name with `required` forces that tool."""
+
+    mode: Literal["auto", "none", "required"]
+    names: tuple[str, ...] = ()
+
+
+class OutputFormat(Value, frozen=True, eq=False):
+    kind: Literal["text", "json", "schema"]
+    schema: Wire | None = None
+    name: str = ""
+    description: str = ""
+    strict: bool | None = None
+
+
+class Settings(Value, frozen=True, eq=False, kw_only=True):
+    """What at least two protocols can say; None where the client said nothing."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] | None = None
+    n: int | None = None
+    output: OutputFormat | None = None
+    effort: Effort | None = None
+    budget: int | None = None  # thinking tokens; 0: off, -1: as the model likes
+    show_reasoning: bool | None = None
+    verbosity: str | None = None
+    user: str | None = None
+    metadata: dict[str, Any] | None = None
+    service_tier: str | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    store: bool | None = None
+    cache_key: str | None = None
+
+
+class Request(Value, frozen=True, eq=False):
+    """`system` is the text that stands outside the conversation; later system text is a message."""
+
+    model: str
+    messages: tuple[Message, ...]
+    system: tuple[Text, ...] = ()
+    tools: tuple[Tool | HostedTool, ...] = ()
+    tool_choice: ToolChoice | None = None
+    parallel: bool | None = None
+    settings: Settings = Settings()
+    stream: bool = False
+
+
+# Responses
+
+
+class Usage(Struct, frozen=True):
+    """`input` includes `cached` and `cache_write`; `output` includes `reasoning`."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+
+class Stop(Struct, frozen=True):
+    """`raw` is the upstream's own word; `sequence` the stop sequence that matched."""
+
+    reason: StopReason
+    raw: str = ""
+    sequence: str = ""
+
+
+class Response(Value, frozen=True, eq=False):
+    """`created` is a Unix time, 0 where nobody said."""
+
+    id: str
+    model: str
+    parts: tuple[AnyPart, ...]
+    stop: Stop
+    usage: Usage | None = None
+    created: int = 0
+
+
+class Failure(Struct, frozen=True):
+    """An error in neutral words. `retry_after` in seconds, None where nobody said."""
+
+    kind: FailureKind
+    message: str
+    status: int = 0
+    code: str = ""
+    retry_after: float | None = None

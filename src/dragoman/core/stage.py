@@ -1,0 +1,50 @@
+"""Stages: a stream is stages in a row. A stage never touches a socket, a clock or a global."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+In = TypeVar("In", contravariant=True)
+Out = TypeVar("Out", covariant=True)
+
+
+class Stage(Protocol[In, Out]):
+    """`feed` takes one item and gives what follows from it; `close` says that no more will come."""
+
+    def feed(self, item: In, /) -> Iterable[Out]: ...
+
+    def close(self) -> Iterable[Out]: ...
+
+
+class Pipe:
+    """Stages in a row, as one stage."""
+
+    __slots__ = ("_stages",)
+
+    def __init__(self, stages: Sequence[Stage[Any, Any]]) -> None:
+        self._stages = tuple(stages)
+
+    def feed(self, item: Any, /) -> list[Any]:
+        return self._through([item], 0)
+
+    def close(self) -> list[Any]:
+        """Close the stages from first to last; what one releases passes through those after it."""
+        out: list[Any] = []
+        for position, stage in enumerate(self._stages):
+            out += self._through(list(stage.close()), position + 1)
+        return out
+
+    def _through(self, items: list[Any], start: int) -> list[Any]:
+        for stage in self._stages[start:]:
+            if not items:
+                break
+            if len(items) == 1:
+                items = list(stage.feed(items[0]))
+            else:
+                items = [out for item in items for out in stage.feed(item)]
+        return items
+
+
+def pipe(*stages: Stage[Any, Any]) -> Pipe:
+    return Pipe(stages)

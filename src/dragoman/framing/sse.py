@@ -1,0 +1,80 @@
+"""Server-sent events: bytes <-> frames, to the full grammar and in linear time.
+
+Only CR, LF and CRLF end a line (str.splitlines also splits on U+2028), so everything stays bytes
+until an event is complete, and a character cut in two by the network is never seen in halves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dragoman.core import jsontext
+from dragoman.core.codec import Frame
+
+
+class Decoder:
+    """Bytes in any pieces -> frames. Comments and fields other than `event` and `data` are passed over."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._event = b""
+        self._data: list[bytes] = []
+        self._begun = False
+
+    def feed(self, item: bytes, /) -> list[Frame]:
+        if b"\n" not in item and b"\r" not in item:
+            if item:
+                self._pieces.append(item)
+            return []
+        if self._pieces:
+            self._pieces.append(item)
+            item = b"".join(self._pieces)
+            self._pieces.clear()
+        if not self._begun:
+            self._begun = True
+            item = item.removeprefix(b"\xef\xbb\xbf")
+        if b"\r" in item:
+            if item.endswith(b"\r"):  # the LF that belongs to it may still come
+                item = item[:-1]
+                self._pieces.append(b"\r")
+            item = item.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *lines, last = item.split(b"\n")
+        if last:
+            self._pieces.insert(0, last)
+        return self._read(lines)
+
+    def close(self) -> list[Frame]:
+        """A last event whose blank line never came still counts, as every SDK counts it."""
+        rest = b"".join(self._pieces).rstrip(b"\r")
+        self._pieces.clear()
+        return self._read([rest, b""] if rest else [b""])
+
+    def _read(self, lines: Iterable[bytes]) -> list[Frame]:
+        frames: list[Frame] = []
+        for line in lines:
+            if not line:
+                if self._data:
+                    data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+                    frames.append(Frame(self._event.decode("utf-8", "replace"), data))
+                    self._data = []
+                self._event = b""
+            elif line.startswith(b"data:"):
+                self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+            elif line.startswith(b"event:"):
+                self._event = line[6:].removeprefix(b" ")
+            elif line == b"data":
+                self._data.append(b"")
+        return frames
+
+
+class Encoder:
+    """Frames -> bytes; a frame without data is a comment's worth of silence: a blank line."""
+
+    def feed(self, frame: Frame, /) -> tuple[bytes]:
+        data = frame.data if isinstance(frame.data, bytes) else jsontext.encode(frame.data)
+        if frame.event:
+            return (b"event: %b\ndata: %b\n\n" % (frame.event.encode(), data),)
+        return (b"data: %b\n\n" % data,)
+
+    def close(self) -> tuple[()]:
+        return ()

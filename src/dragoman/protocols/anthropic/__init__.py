@@ -1,0 +1,35 @@
+"""Anthropic Messages."""
+
+from dragoman.core.codec import Codec, Limits
+from dragoman.protocols.anthropic.grammar import Grammar
+from dragoman.protocols.anthropic.http import HTTP, decode_error, encode_error
+from dragoman.protocols.anthropic.request import decode_request, encode_request
+from dragoman.protocols.anthropic.response import decode_response, encode_response
+from dragoman.protocols.anthropic.stream import StreamDecoder, StreamEncoder
+from dragoman.protocols.anthropic.wire import PROTOCOL
+
+LIMITS = Limits(
+    tool_name_length=128,
+    call_id=r"[a-zA-Z0-9_-]+",
+    call_id_length=128,
+    call_id_prefix="toolu_",
+    deferred_tools=True,
+    hosted_tools=frozenset({"web_search", "web_fetch", "code_execution"}),
+)
+
+CODEC = Codec(
+    name=PROTOCOL,
+    decode_request=decode_request,
+    encode_request=encode_request,
+    decode_response=decode_response,
+    encode_response=encode_response,
+    stream_decoder=StreamDecoder,
+    stream_encoder=StreamEncoder,
+    decode_error=decode_error,
+    encode_error=encode_error,
+    grammar=Grammar,
+    http=HTTP,
+    limits=lambda model: LIMITS,
+    terminal=(b"event: message_stop", b'"type":"message_stop"', b"event: error"),
+    keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
+)
