@@ -42,7 +42,8 @@ class Http(Struct, frozen=True, kw_only=True):
     """Where a request goes. `path` is relative to the base URL that the vendor's SDK takes."""
 
     path: Callable[[str, bool], str]  # (model, stream) -> path with query
-    headers: Callable[[str], dict[str, str]]  # (api key) -> headers
+    auth: Callable[[str], dict[str, str]]  # (api key) -> headers
+    headers: dict[str, str] = {}  # what every request must say beside its key
     model_in_body: bool = True
     stream_type: str = "text/event-stream"
 
@@ -74,6 +75,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     grammar: Callable[[], Stage[Frame, Frame]]
     http: Http
     limits: Callable[[str], Limits]  # (model) -> what its servers accept
+    turns: str  # the field of a request that holds the conversation
     terminal: tuple[bytes, ...]  # byte strings of which one appears in every stream that ended well
     keep_alive: bytes  # what may be sent to a client of this protocol while the upstream is silent
     spelling: dict[str, str] = {}  # neutral setting -> how this protocol spells it, for losses

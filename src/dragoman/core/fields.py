@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.losses import Losses
 from dragoman.core.model import Extras, Wire
@@ -145,3 +146,17 @@ def describe(value: Any) -> str:
 def own(extras: Extras | None, protocol: str) -> Wire:
     """The extras that came from `protocol`."""
     return extras.get(protocol, {}) if extras else {}
+
+
+def read_body(body: Wire | bytes | str, protocol: str) -> Wire:
+    """A body as the object it must be, however the caller holds it."""
+    if isinstance(body, bytes | str):
+        try:
+            body = jsontext.decode(body)
+        except ValueError as error:
+            raise WireError(protocol, "", str(error)) from None
+    if isinstance(body, list) and len(body) == 1:  # Gemini wraps the error of a stream in an array
+        body = body[0]
+    if not isinstance(body, dict):
+        raise WireError(protocol, "", f"expected an object, got {describe(body)}")
+    return body

@@ -43,6 +43,11 @@ class Losses:
     def extend(self, losses: Iterable[Loss]) -> None:
         self._items.update(dict.fromkeys(losses))
 
+    def respell(self, spelling: dict[str, str], before: Iterable[Loss] = ()) -> None:
+        """Name settings as the source spells them, and put `before` in front."""
+        spelled = [Loss(loss.kind, spelling.get(loss.where, loss.where), loss.why) for loss in self._items]
+        self._items = dict.fromkeys([*before, *spelled])
+
     def refuse(self) -> None:
         """Strict mode: whatever was dropped or changed is an error. An invention adds, it loses nothing."""
         lost = [loss for loss in self._items if loss.kind != "invented"]

@@ -30,6 +30,7 @@ CODEC = Codec(
     grammar=Grammar,
     http=HTTP,
     limits=lambda model: LIMITS,
+    turns="messages",
     terminal=(b"event: message_stop", b'"type":"message_stop"', b"event: error"),
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
 )

@@ -10,7 +10,8 @@ from dragoman.protocols.anthropic.wire import ERRORS, PROTOCOL
 
 HTTP = Http(
     path=lambda model, stream: "/v1/messages",
-    headers=lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
+    auth=lambda key: {"x-api-key": key},
+    headers={"anthropic-version": "2023-06-01"},
 )
 
 _STATUS = {"overloaded": 529, "billing": 402}

@@ -1,0 +1,66 @@
+"""Tool calls without an exchange: read them from a reply, answer them, translate declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.core.errors import ConfigError, UpstreamError
+from dragoman.core.fields import read_body
+from dragoman.core.losses import Losses
+from dragoman.core.model import Message, Request, Text, ToolCall, ToolResult, Wire
+from dragoman.protocols import codec as find_codec
+from dragoman.transforms.ledger import Ledger
+
+
+def parse_tool_calls(response: Wire | bytes | str, protocol: str) -> list[ToolCall]:
+    """The complete tool calls of a whole reply, in order; `arguments` is JSON text.
+
+    A reply that is an error raises UpstreamError.
+    """
+    codec = find_codec(protocol)
+    wire = read_body(response, protocol)
+    failure = codec.decode_error(wire, 0)
+    if failure:
+        raise UpstreamError(failure)
+    parts = codec.decode_response(wire, Losses()).parts
+    return [part for part in parts if isinstance(part, ToolCall) and part.complete]
+
+
+def build_tool_results(calls: Iterable[ToolCall], outputs: Iterable[Any] | Mapping[str, Any], protocol: str) -> list[Wire]:
+    """What to append to the conversation to answer `calls`, as messages (items, contents) of `protocol`.
+
+    `outputs` is in the order of the calls, or keyed by call id. An output is text, any JSON value
+    (sent as JSON text), an exception (sent as a failed result), or a ToolResult.
+    """
+    codec, calls = find_codec(protocol), list(calls)
+    listed = [outputs[call.id] for call in calls] if isinstance(outputs, Mapping) else list(outputs)
+    if len(listed) != len(calls):
+        raise ConfigError(f"{len(calls)} calls need as many outputs, got {len(listed)}")
+    results = tuple(_result(call, output) for call, output in zip(calls, listed, strict=True))
+    body = codec.encode_request(Request("", (Message("user", results),)), Losses())
+    return body[codec.turns]
+
+
+def translate_tools(tools: list[Any], source: str, target: str) -> list[Wire]:
+    """Declarations alone, from one protocol to another; an `Exchange` also reports what is lost."""
+    reader, writer = find_codec(source), find_codec(target)
+    asked = reader.decode_request({"model": "", reader.turns: [], "tools": tools}, Losses())
+    ledger = Ledger(reader.limits(""), writer.limits(""), target, target, Losses())
+    return writer.encode_request(ledger.prepare(asked, summarise=False), Losses()).get("tools", [])
+
+
+def _result(call: ToolCall, output: Any) -> ToolResult:
+    match output:
+        case ToolResult():
+            return replace(output, call_id=call.id, name=call.name, kind=call.kind)
+        case str():
+            text, failed = output, False
+        case BaseException():
+            text, failed = f"{type(output).__name__}: {output}", True
+        case _:
+            text, failed = jsontext.dumps(output), False
+    return ToolResult(call.id, call.name, (Text(text),) if text else (), failed, call.kind)

@@ -1,0 +1,163 @@
+"""The product on one page: one request and its response, from a client's protocol to an upstream's."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from dragoman.core import jsontext, seal
+from dragoman.core.errors import ConfigError, UpstreamError
+from dragoman.core.events import fold, unfold
+from dragoman.core.fields import read_body
+from dragoman.core.losses import Loss, Losses
+from dragoman.core.model import Failure, Request, Wire
+from dragoman.core.stage import Pipe, Stage
+from dragoman.dialects import dialect as find_dialect
+from dragoman.dialects import recovery
+from dragoman.protocols import codec
+from dragoman.stream import Forwarded, Translated
+from dragoman.transforms.ledger import Ledger
+from dragoman.transforms.sequence import Sequencer
+
+
+class Exchange:
+    """One request and its response, with the names and ids that tie them together.
+
+    `origin` names who makes the opaque state of the response, where the protocol alone does not say
+    it (a provider, an account); state goes back only to the origin that made it.
+    """
+
+    def __init__(
+        self,
+        client: str,
+        upstream: str,
+        dialect: str | None = None,
+        strict: bool = False,
+        images: Literal["native", "summary"] = "native",
+        recover: bool = False,
+        origin: str = "",
+    ) -> None:
+        if images not in ("native", "summary"):
+            raise ConfigError(f"images is 'native' or 'summary', not {images!r}")
+        self.client, self.upstream = codec(client), codec(upstream)
+        self.dialect = find_dialect(dialect) if dialect else None
+        self.strict, self.recover = strict, recover
+        self.path, self.headers = "", dict[str, str]()
+        self.status = 200
+        self._summarise = images == "summary"
+        self._origin = origin or upstream
+        self._losses = Losses()
+        self._asked: Request | None = None  # the client's request, in neutral form
+        self._ledger = self._new_ledger("")
+        self._same = client == upstream and not (dialect or recover or self._summarise)
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What did not survive so far; `where` names the field as its source spells it."""
+        return list(self._losses)
+
+    def request(self, body: Wire | bytes | str, model: str | None = None, stream: bool | None = None) -> Wire:
+        """The client's request as the upstream takes it.
+
+        `model` and `stream` say what the client's URL said, or override what its body says.
+        """
+        wire = read_body(body, self.client.name)
+        if self._same and not _has_seals(wire):
+            return self._forward(wire, model, stream)
+        heard = Losses()
+        asked = self.client.decode_request(wire, heard)
+        asked = replace(
+            asked,
+            model=asked.model if model is None else model,
+            stream=asked.stream if stream is None else stream,
+        )
+        self._asked = asked
+        self._ledger = self._new_ledger(asked.model)
+        request = self._ledger.prepare(asked, self._summarise)
+        if self.dialect:
+            request = self.dialect.render(request, self._losses)
+        out = self.upstream.encode_request(request, self._losses)
+        self._report(heard)
+        self._address(request.model, request.stream)
+        return out
+
+    def request_bytes(self, body: bytes, model: str | None = None, stream: bool | None = None) -> bytes:
+        """Like `request`, printed. Between equal protocols an unchanged body keeps its very bytes."""
+        wire = read_body(body, self.client.name)
+        out = self.request(wire, model, stream)
+        return body if out is wire else jsontext.encode(out)
+
+    def response(self, body: Wire | bytes | str) -> Wire:
+        """The upstream's whole reply as the client takes it; an error body becomes the client's error body."""
+        wire = read_body(body, self.upstream.name)
+        failure = self.upstream.decode_error(wire, 0)
+        if failure:
+            return self.error(failure)
+        if self._same:
+            return wire
+        heard = Losses()
+        try:
+            events = list(unfold(self.upstream.decode_response(wire, heard)))
+            restored = Pipe(self._stages())
+            whole = fold([out for event in events for out in restored.feed(event)] + restored.close())
+        except UpstreamError as error:
+            return self.error(error.failure)
+        out = self.client.encode_response(whole, self._losses, self._asked)
+        self._report(heard)
+        return out
+
+    def error(self, failure: Failure) -> Wire:
+        """A failure as the client's protocol says it; `status` is then the HTTP status to answer with."""
+        self.status, body = self.client.encode_error(failure)
+        return body
+
+    def stream(self, array: bool = False) -> Forwarded | Translated:
+        """Upstream's bytes -> client's bytes. `array`: a Gemini client that did not ask for SSE."""
+        if self._same and not array:
+            return Forwarded(self.client)
+        stages = Pipe(self._stages())
+        return Translated(self.upstream, self.client, stages, self._losses, self._asked, self.strict, array)
+
+    def _stages(self) -> list[Stage[Any, Any]]:
+        """What stands between decoding and encoding a response."""
+        stages: list[Stage[Any, Any]] = [Sequencer()]
+        tools = self._asked.tools if self._asked else ()
+        if self.dialect:
+            stages.append(self.dialect.parser(tools, self._losses))
+        elif self.recover:
+            stages.append(recovery(tools, self._losses))
+        stages.append(self._ledger.restorer())
+        return stages
+
+    def _new_ledger(self, model: str) -> Ledger:
+        return Ledger(
+            self.client.limits(""), self.upstream.limits(model), self._origin, self.upstream.name, self._losses
+        )
+
+    def _forward(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:
+        """The same protocol on both sides: changed only where routing must."""
+        changes: Wire = {}
+        if self.client.http.model_in_body:
+            if model is not None and wire.get("model") != model:
+                changes["model"] = model
+            if stream is not None and bool(wire.get("stream")) != stream:
+                changes["stream"] = stream
+        self._address(str(model or wire.get("model") or ""), bool(wire.get("stream") if stream is None else stream))
+        return {**wire, **changes} if changes else wire
+
+    def _address(self, model: str, stream: bool) -> None:
+        http = self.upstream.http
+        self.path = http.path(model, stream)
+        self.headers = {"content-type": "application/json", **http.headers}
+
+    def _report(self, heard: Losses) -> None:
+        """Losses under the names the source uses; strict mode refuses here."""
+        self._losses.respell(self.client.spelling, heard)
+        if self.strict:
+            self._losses.refuse()
+
+
+def _has_seals(wire: Wire) -> bool:
+    """Whether the history holds state that another upstream made while this client spoke through us."""
+    return seal.MAGIC.encode() in jsontext.encode(wire)

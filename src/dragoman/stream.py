@@ -1,0 +1,157 @@
+"""Streams as users meet them: upstream's bytes in, client's bytes out.
+
+Nothing that an upstream sends can raise here (strict mode aside): what is broken ends the stream
+with a failure that the client's protocol understands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dragoman.core import jsontext
+from dragoman.core.codec import Codec, Frame
+from dragoman.core.errors import WireError
+from dragoman.core.events import Event, ResponseEnd, ResponseFailed, unfold
+from dragoman.core.losses import Losses
+from dragoman.core.model import Failure, Request
+from dragoman.core.stage import Pipe, Stage
+from dragoman.framing import jsonarray, sse
+
+
+class Forwarded:
+    """The same protocol on both sides: bytes pass untouched; only their end is watched."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._tail = b""
+        self._ended = False
+        self._overlap = max(len(mark) for mark in codec.terminal)
+        self.failure: Failure | None = None
+
+    def feed(self, data: bytes) -> bytes:
+        if not self._ended:
+            seen = self._tail + data
+            self._ended = any(mark in seen for mark in self._codec.terminal)
+            self._tail = seen[-self._overlap :]
+        return data
+
+    def close(self) -> bytes:
+        """A stream that was cut ends in a failure, never in silence that looks like success."""
+        if self._ended:
+            return b""
+        self.failure = _cut()
+        encoder = self._codec.stream_encoder(Losses())
+        frames = encoder.feed(ResponseFailed(self.failure))
+        return b"\n\n" + b"".join(piece for frame in frames for piece in sse.Encoder().feed(frame))
+
+
+class Translated:
+    """Upstream's frames -> events -> the stages of an exchange -> client's frames."""
+
+    def __init__(
+        self,
+        upstream: Codec,
+        client: Codec,
+        stages: Pipe,
+        losses: Losses,
+        request: Request | None,
+        strict: bool,
+        array: bool,
+    ) -> None:
+        self._upstream, self._losses, self._strict = upstream, losses, strict
+        self._framing: Stage[bytes, Frame] | None = None
+        self._decoder = upstream.stream_decoder(losses)
+        self._stages = stages
+        self._encoder = client.stream_encoder(losses, request)
+        self._printer: Stage[Frame, bytes] = jsonarray.Encoder() if array else sse.Encoder()
+        self._ended = False
+        self.failure: Failure | None = None
+
+    def feed(self, data: bytes) -> bytes:
+        if self._framing is None:
+            if not data.strip():
+                return b""
+            self._framing = _framing(data.lstrip()[:1], self._upstream.name)
+        try:
+            out = [piece for frame in self._framing.feed(data) for piece in self._events(self._decode(frame))]
+        except WireError as error:
+            out = self._fail(error)
+        return self._checked(out)
+
+    def close(self) -> bytes:
+        try:
+            frames = self._framing.close() if self._framing else ()
+            out = [piece for frame in frames for piece in self._events(self._decode(frame))]
+            out += self._events(self._decoder.close())
+        except WireError as error:
+            out = self._fail(error)
+        return self._checked([*out, *self._printer.close()])
+
+    def _decode(self, frame: Frame) -> Iterable[Event]:
+        """A server that does not stream answers with a whole body; it is told as the stream it stands for."""
+        if frame.event != WHOLE:
+            return self._decoder.feed(frame)
+        self._decoder.close()
+        body = jsontext.decode(frame.data)
+        failure = self._upstream.decode_error(body, 0)
+        return (ResponseFailed(failure),) if failure else unfold(self._upstream.decode_response(body, self._losses))
+
+    def _events(self, events: Iterable[Event]) -> list[bytes]:
+        out: list[bytes] = []
+        for event in events:
+            for passed in self._stages.feed(event):
+                if self._ended:
+                    return out
+                if isinstance(passed, ResponseFailed):
+                    self.failure = passed.failure
+                self._ended = isinstance(passed, ResponseEnd | ResponseFailed)
+                for frame in self._encoder.feed(passed):
+                    out += self._printer.feed(frame)
+        return out
+
+    def _fail(self, error: WireError) -> list[bytes]:
+        return self._events((ResponseFailed(Failure("server", f"malformed upstream stream: {error}", 502)),))
+
+    def _checked(self, out: list[bytes]) -> bytes:
+        if self._strict:
+            self._losses.refuse()
+        return b"".join(out)
+
+
+WHOLE = "(whole body)"
+
+
+class _WholeBody:
+    """Bytes of one JSON body -> one frame, at the end."""
+
+    def __init__(self, protocol: str) -> None:
+        self._protocol, self._pieces = protocol, list[bytes]()
+
+    def feed(self, item: bytes, /) -> tuple[()]:
+        self._pieces.append(item)
+        return ()
+
+    def close(self) -> tuple[Frame]:
+        text = b"".join(self._pieces)
+        try:
+            body = jsontext.decode(text)
+        except ValueError as error:
+            raise WireError(self._protocol, "", str(error)) from None
+        if not isinstance(body, dict):
+            raise WireError(self._protocol, "", "expected an object")
+        return (Frame(WHOLE, text),)
+
+
+def _framing(first: bytes, protocol: str) -> Stage[bytes, Frame]:
+    """Told from the first byte: an array of chunks, a whole body, or server-sent events."""
+    match first:
+        case b"[":
+            return jsonarray.Decoder()
+        case b"{":
+            return _WholeBody(protocol)
+        case _:
+            return sse.Decoder()
+
+
+def _cut() -> Failure:
+    return Failure("truncated", "the upstream's stream ended before its end was announced", 502)

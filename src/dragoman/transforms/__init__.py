@@ -1,0 +1,1 @@
+"""Neutral -> neutral: names, ids, pairing, schemas, state, order."""

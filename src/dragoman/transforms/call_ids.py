@@ -1,0 +1,105 @@
+"""Call ids: legal for whoever reads them, unique in the conversation, and restored on the way back.
+
+Toward an upstream an id is rewritten only where it is illegal. Toward a client it may have to carry
+more than a name, because an id is the one thing that every client echoes: the upstream's own
+spelling, and the opaque state of the call (a Gemini signature), sealed inside the id.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from hashlib import blake2s
+
+from msgspec import Struct
+
+from dragoman.core.codec import Limits
+from dragoman.core.model import Reasoning, State
+from dragoman.core.seal import MAGIC, seal, unseal
+
+LONGEST = 8192  # sealed ids stay shorter; what does not fit is withheld and reported
+_INVENTED = re.compile(r"call_dgm_(\d+)\Z")
+
+
+class CallId(Struct, frozen=True):
+    """What a client-side id says: the upstream's own id, and what travelled with it."""
+
+    id: str
+    state: State | None = None
+    reasoning: tuple[Reasoning, ...] = ()
+
+
+@lru_cache(maxsize=64)
+def _pattern(alphabet: str) -> re.Pattern[str]:
+    return re.compile(alphabet)
+
+
+def legal(id: str, limits: Limits) -> str:
+    """`id` as an upstream with these limits takes it; always the same for the same id."""
+    if len(id) <= limits.call_id_length and _pattern(limits.call_id).fullmatch(id):
+        return id
+    digest = blake2s(id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    if limits.call_id_length < 16:  # Mistral: exactly nine alphanumerics
+        return digest[: limits.call_id_length]
+    kept = re.sub(r"[^a-zA-Z0-9_-]", "_", id)[: limits.call_id_length - 13]
+    return f"{kept or 'call'}_{digest[:12]}"
+
+
+def invent(number: int) -> str:
+    """The id of a call to which the upstream gave none."""
+    return f"call_dgm_{number}"
+
+
+def invented(id: str) -> int | None:
+    """The number inside an id that `invent` made, else None."""
+    found = _INVENTED.match(id)
+    return int(found[1]) if found else None
+
+
+def wrap(call: CallId, limits: Limits) -> str:
+    """The id a client sees. It begins as that client expects and carries what must come back."""
+    prefix = limits.call_id_prefix
+    if call.state is None and not call.reasoning and _legal_for_client(call.id, limits):
+        if not prefix or (call.id.startswith(prefix) and not call.id.startswith(f"{prefix}_")):
+            return call.id
+        return f"{prefix}_{call.id}"  # toolu__call_1: the doubled underscore marks what we put in front
+    state = [call.state.origin, call.state.data, call.state.id] if call.state else None
+    return prefix + seal("call", call.id, state, [_pack(part) for part in call.reasoning]).rstrip("=")
+
+
+def unwrap(id: str, limits: Limits) -> CallId:
+    """The inverse of `wrap`; an id that is not ours stands for itself."""
+    prefix = limits.call_id_prefix
+    bare = id[len(prefix) :] if prefix and id.startswith(prefix) else id
+    if MAGIC in id:
+        match unseal(bare[bare.index(MAGIC) :] if MAGIC in bare else bare):
+            case ["call", str(own), state, list(reasoning)]:
+                return CallId(own, _state(state), tuple([_unpack(part) for part in reasoning]))  # pyright: ignore[reportUnknownVariableType] - JSON
+            case _:
+                return CallId(id)
+    return CallId(bare[1:]) if prefix and bare != id and bare.startswith("_") else CallId(id)
+
+
+def _legal_for_client(id: str, limits: Limits) -> bool:
+    return bool(id) and len(id) <= LONGEST and _pattern(limits.call_id).fullmatch(id) is not None
+
+
+def _pack(part: Reasoning) -> list[object]:
+    state = part.state
+    return [part.text, part.hidden, [state.origin, state.data, state.id] if state else None]
+
+
+def _unpack(packed: object) -> Reasoning:
+    match packed:
+        case [str(text), bool(hidden), state]:
+            return Reasoning(text, hidden, state=_state(state))
+        case _:
+            return Reasoning()
+
+
+def _state(packed: object) -> State | None:
+    match packed:
+        case [str(origin), str(data), str(id)]:
+            return State(origin, data, id)
+        case _:
+            return None

@@ -1,0 +1,183 @@
+"""Tools that an upstream does not know, as functions of the same meaning, and back again.
+
+A freeform (custom) tool becomes a function with one string; a namespaced tool a function with a
+longer name; a local shell, bash or text editor a function with the schema that its model knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.core.codec import Limits
+from dragoman.core.losses import Losses
+from dragoman.core.model import CallKind, HostedTool, Message, Tool, ToolCall, ToolResult, Wire
+
+_INPUT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+# Models that meet such a function for the first time call its one parameter by these names too
+_INPUT_NAMES = ("input", "patch", "command", "code", "content", "text")
+
+
+def _object(required: list[str], **properties: Any) -> Wire:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+_STRING: Wire = {"type": "string"}
+_KNOWN: dict[str, tuple[str, Wire]] = {
+    "local_shell": (
+        "Runs a command on the user's machine and returns its output.",
+        _object(
+            ["command"],
+            command={"type": "array", "items": _STRING},
+            working_directory=_STRING,
+            timeout_ms={"type": "integer"},
+            env={"type": "object", "additionalProperties": _STRING},
+            user=_STRING,
+        ),
+    ),
+    "bash": (
+        "Runs a command in a persistent bash session; restart begins a new one.",
+        _object([], command=_STRING, restart={"type": "boolean"}),
+    ),
+    "text_editor": (
+        "Views, creates and edits text files.",
+        _object(
+            ["command", "path"],
+            command={"type": "string", "enum": ["view", "create", "str_replace", "insert"]},
+            path=_STRING,
+            file_text=_STRING,
+            old_str=_STRING,
+            new_str=_STRING,
+            insert_line={"type": "integer"},
+            insert_text=_STRING,
+            view_range={"type": "array", "items": {"type": "integer"}},
+        ),
+    ),
+}
+
+
+class Flattened:
+    """The tools of one request as an upstream with these limits takes them."""
+
+    def __init__(self, tools: Iterable[Tool | HostedTool], limits: Limits, losses: Losses) -> None:
+        self._limits = limits
+        self.declared: dict[str, Tool | HostedTool] = {}  # flat name -> what the client declared
+        self.tools: list[Tool | HostedTool] = []
+        tools = tuple(tools)
+        searchable = not limits.deferred_tools and any(_is_search(tool) for tool in tools)
+        for tool in tools:
+            self._add(tool, searchable, losses)
+
+    def _add(self, tool: Tool | HostedTool, searchable: bool, losses: Losses) -> None:
+        if isinstance(tool, HostedTool):
+            self._add_hosted(tool, losses)
+            return
+        if tool.deferred and not self._limits.deferred_tools:
+            if not searchable:
+                losses.changed(tool.where, f"{tool.name} is deferred: it is sent once it has been loaded")
+                return
+            tool = replace(tool, deferred=False)
+        flat = self._flat(tool, losses)
+        if flat.name in self.declared:
+            losses.dropped(tool.where, f"a second tool named {flat.name}; the first stands")
+            return
+        self.declared[flat.name] = tool
+        self.tools.append(flat)
+
+    def _add_hosted(self, tool: HostedTool, losses: Losses) -> None:
+        if tool.kind in self._limits.hosted_tools or tool.kind not in _KNOWN:
+            self.tools.append(tool)
+            return
+        name = tool.name or tool.kind
+        description, parameters = _KNOWN[tool.kind]
+        losses.changed(tool.where, f"the hosted {tool.kind} tool is declared as a function")
+        self.declared[name] = tool
+        self.tools.append(Tool(name, description, parameters, where=tool.where))
+
+    def _flat(self, tool: Tool, losses: Losses) -> Tool:
+        if tool.namespace and not self._limits.namespaces:
+            tool = replace(tool, name=flat_name(tool.namespace, tool.name), namespace="")
+        if tool.kind == "custom" and not self._limits.custom_tools:
+            losses.changed(tool.where, f"the freeform tool {tool.name} is declared as a function with one string")
+            tool = replace(tool, kind="function", description=_describe(tool), parameters=_INPUT, grammar=None)
+        return tool
+
+    def message(self, message: Message) -> Message:
+        """Calls and results of the history in the same flat form."""
+        if all(type(part) is not ToolCall and type(part) is not ToolResult for part in message.parts):
+            return message
+        return replace(message, parts=tuple([self._part(part) for part in message.parts]))
+
+    def _part(self, part: Any) -> Any:
+        match part:
+            case ToolCall():
+                return self._call(part)
+            case ToolResult(kind=kind) if kind != "function" and not self._keeps(kind):
+                return replace(part, kind="function")
+            case _:
+                return part
+
+    def _call(self, call: ToolCall) -> ToolCall:
+        if call.namespace and not self._limits.namespaces:
+            call = replace(call, name=flat_name(call.namespace, call.name), namespace="")
+        if call.kind == "function" or self._keeps(call.kind):
+            return call
+        arguments = jsontext.dumps({"input": call.arguments}) if call.kind == "custom" else call.arguments
+        return replace(call, kind="function", arguments=arguments)
+
+    def _keeps(self, kind: CallKind) -> bool:
+        return self._limits.custom_tools if kind == "custom" else kind in self._limits.hosted_tools
+
+
+def flat_name(namespace: str, name: str) -> str:
+    return f"{namespace}__{name}"
+
+
+def unflatten(call: ToolCall, declared: Tool | HostedTool | None) -> ToolCall:
+    """A finished call as the client declared its tool."""
+    match declared:
+        case Tool():
+            call = replace(call, name=declared.name, namespace=declared.namespace)
+            if declared.kind == "custom" and call.kind == "function":
+                return replace(call, kind="custom", arguments=freeform(call.arguments))
+            return call
+        case HostedTool(kind="local_shell"):
+            return replace(call, kind="local_shell")
+        case _:
+            return call
+
+
+def freeform(arguments: str) -> str:
+    """The raw text inside `{"input": …}`, however the model named or dressed it."""
+    value = jsontext.decode_object(arguments)
+    if value is None:
+        return arguments
+    for name in _INPUT_NAMES:
+        if isinstance(found := value.get(name), str):
+            return found
+    return next((item for item in value.values() if isinstance(item, str)), arguments) if len(value) == 1 else arguments
+
+
+def functional(call: ToolCall) -> ToolCall:
+    """A call of any kind as a plain function call, for clients that know no other."""
+    if call.namespace:
+        call = replace(call, name=flat_name(call.namespace, call.name), namespace="")
+    if call.kind == "function":
+        return call
+    arguments = jsontext.dumps({"input": call.arguments}) if call.kind == "custom" else call.arguments
+    return replace(call, kind="function", arguments=arguments)
+
+
+def _describe(tool: Tool) -> str:
+    """The constraint that the upstream cannot enforce is told to the model."""
+    if tool.grammar is None:
+        return tool.description
+    syntax, definition = tool.grammar
+    return f"{tool.description}\n\nThe input must match this {syntax} grammar:\n{definition}".strip()
+
+
+def _is_search(tool: Tool | HostedTool) -> bool:
+    return isinstance(tool, HostedTool) and tool.kind == "tool_search"

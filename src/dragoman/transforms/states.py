@@ -1,0 +1,58 @@
+"""Opaque state goes back to the one who made it, and to nobody else.
+
+A text may be signed too (Gemini); a client protocol without a slot on its texts carries that state
+in a hidden reasoning part right after the text, and here it finds its way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from dragoman.core.losses import Losses
+from dragoman.core.model import AnyPart, Message, Reasoning, State, Text
+
+_OF_TEXT, _ALONE = "@text", "@alone"  # ids of state that belongs to a text: the one before it, or an empty one
+
+
+def carrier(state: State, alone: bool) -> Reasoning:
+    """The hidden part that carries the state of a text (or of an empty text, which says nothing itself)."""
+    return Reasoning(hidden=True, state=State(state.origin, state.data, _ALONE if alone else _OF_TEXT))
+
+
+def return_states(message: Message, origin: str, own: str, losses: Losses) -> Message:
+    """`message` with the state that `origin` made under the name `own`, and without anybody else's."""
+    if message.role != "assistant" or all(part.state is None for part in message.parts):
+        return message
+    parts = [_judge(part, origin, own, losses) for part in message.parts]
+    return replace(message, parts=tuple(_uncarried(part for part in parts if part is not None)))
+
+
+def _judge(part: AnyPart, origin: str, own: str, losses: Losses) -> AnyPart | None:
+    state = part.state
+    if state is None:
+        return part
+    if state.origin == origin:
+        return part if origin == own else replace(part, state=State(own, state.data, state.id))
+    losses.dropped(f"{part.where or 'reasoning'}.state", f"made by {state.origin}, which alone may see it")
+    if isinstance(part, Reasoning) and not part.text:
+        return None
+    return replace(part, state=None)
+
+
+def _uncarried(parts: Iterable[AnyPart]) -> list[AnyPart]:
+    """Hidden parts that carry the state of a text are put back on it."""
+    settled: list[AnyPart] = []
+    for part in parts:
+        state = part.state
+        if not isinstance(part, Reasoning) or state is None or state.id not in (_OF_TEXT, _ALONE):
+            settled.append(part)
+            continue
+        bare = State(state.origin, state.data)
+        last = settled[-1] if settled else None
+        if state.id == _OF_TEXT and isinstance(last, Text) and last.state is None:
+            settled[-1] = replace(last, state=bare)
+        else:
+            settled.append(Text(state=bare))
+    return settled
