@@ -1,9 +1,9 @@
 """dragoman carries tool calls between LLM protocols: an agent speaks one, its model another.
 
-    exchange = dragoman.Exchange(client="anthropic", upstream="gemini")
-    body = exchange.request(client_body)      # send it to exchange.path
-    reply = exchange.response(upstream_body)  # or exchange.stream(): feed and close
-    exchange.losses                           # what did not survive
+exchange = dragoman.Exchange(client="anthropic", upstream="gemini")
+body = exchange.request(client_body)      # send it to exchange.path
+reply = exchange.response(upstream_body)  # or exchange.stream(): feed and close
+exchange.losses                           # what did not survive
 """
 
 from dragoman.calls import build_tool_results, parse_tool_calls, translate_tools

@@ -30,14 +30,18 @@ def parse_tool_calls(response: Wire | bytes | str, protocol: str) -> list[ToolCa
     return [part for part in parts if isinstance(part, ToolCall) and part.complete]
 
 
-def build_tool_results(calls: Iterable[ToolCall], outputs: Iterable[Any] | Mapping[str, Any], protocol: str) -> list[Wire]:
+def build_tool_results(
+    calls: Iterable[ToolCall], outputs: Iterable[Any] | Mapping[str, Any], protocol: str
+) -> list[Wire]:
     """What to append to the conversation to answer `calls`, as messages (items, contents) of `protocol`.
 
     `outputs` is in the order of the calls, or keyed by call id. An output is text, any JSON value
     (sent as JSON text), an exception (sent as a failed result), or a ToolResult.
     """
     codec, calls = find_codec(protocol), list(calls)
-    listed = [outputs[call.id] for call in calls] if isinstance(outputs, Mapping) else list(outputs)
+    listed: list[Any] = (
+        [outputs[call.id] for call in calls] if isinstance(outputs, Mapping) else list(outputs)
+    )
     if len(listed) != len(calls):
         raise ConfigError(f"{len(calls)} calls need as many outputs, got {len(listed)}")
     results = tuple(_result(call, output) for call, output in zip(calls, listed, strict=True))

@@ -89,7 +89,7 @@ class Exchange:
         return body if out is wire else jsontext.encode(out)
 
     def response(self, body: Wire | bytes | str) -> Wire:
-        """The upstream's whole reply as the client takes it; an error body becomes the client's error body."""
+        """The upstream's whole reply as the client takes it; an error becomes the client's error body."""
         wire = read_body(body, self.upstream.name)
         failure = self.upstream.decode_error(wire, 0)
         if failure:
@@ -132,7 +132,11 @@ class Exchange:
 
     def _new_ledger(self, model: str) -> Ledger:
         return Ledger(
-            self.client.limits(""), self.upstream.limits(model), self._origin, self.upstream.name, self._losses
+            self.client.limits(""),
+            self.upstream.limits(model),
+            self._origin,
+            self.upstream.name,
+            self._losses,
         )
 
     def _forward(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:
@@ -143,7 +147,9 @@ class Exchange:
                 changes["model"] = model
             if stream is not None and bool(wire.get("stream")) != stream:
                 changes["stream"] = stream
-        self._address(str(model or wire.get("model") or ""), bool(wire.get("stream") if stream is None else stream))
+        self._address(
+            str(model or wire.get("model") or ""), bool(wire.get("stream") if stream is None else stream)
+        )
         return {**wire, **changes} if changes else wire
 
     def _address(self, model: str, stream: bool) -> None:

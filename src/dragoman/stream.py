@@ -94,7 +94,11 @@ class Translated:
         self._decoder.close()
         body = jsontext.decode(frame.data)
         failure = self._upstream.decode_error(body, 0)
-        return (ResponseFailed(failure),) if failure else unfold(self._upstream.decode_response(body, self._losses))
+        return (
+            (ResponseFailed(failure),)
+            if failure
+            else unfold(self._upstream.decode_response(body, self._losses))
+        )
 
     def _events(self, events: Iterable[Event]) -> list[bytes]:
         out: list[bytes] = []
@@ -137,7 +141,7 @@ class _WholeBody:
             body = jsontext.decode(text)
         except ValueError as error:
             raise WireError(self._protocol, "", str(error)) from None
-        if not isinstance(body, dict):
+        if not jsontext.is_object(body):
             raise WireError(self._protocol, "", "expected an object")
         return (Frame(WHOLE, text),)
 

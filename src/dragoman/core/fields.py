@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Extras, Wire
 
@@ -24,9 +25,9 @@ class Fields:
 
     def __init__(self, value: Any, where: str, protocol: str) -> None:
         self.protocol, self.where = protocol, where
-        if type(value) is not dict:
+        if not is_object(value):
             raise WireError(protocol, where, f"expected an object, got {describe(value)}")
-        self.rest: Wire = value.copy()  # pyright: ignore[reportUnknownMemberType] - keys of JSON objects are text
+        self.rest: Wire = value.copy()
 
     def take(self, key: str, kind: type[T]) -> T | None:
         """Take a scalar of exactly this kind, or None where there is none."""
@@ -70,19 +71,19 @@ class Fields:
         value = self.rest.get(key)
         if value is None:
             return None
-        if type(value) is not list:
+        if not is_array(value):
             raise self.wrong(key, "list", value)
         del self.rest[key]
-        return value  # pyright: ignore[reportUnknownVariableType] - JSON
+        return value
 
     def object(self, key: str) -> Wire | None:
         value = self.rest.get(key)
         if value is None:
             return None
-        if type(value) is not dict:
+        if not is_object(value):
             raise self.wrong(key, "dict", value)
         del self.rest[key]
-        return value  # pyright: ignore[reportUnknownVariableType] - JSON
+        return value
 
     def fields(self, key: str) -> Fields | None:
         """An inner object, to be taken apart in its turn."""
@@ -150,13 +151,14 @@ def own(extras: Extras | None, protocol: str) -> Wire:
 
 def read_body(body: Wire | bytes | str, protocol: str) -> Wire:
     """A body as the object it must be, however the caller holds it."""
+    value: Any = body
     if isinstance(body, bytes | str):
         try:
-            body = jsontext.decode(body)
+            value = jsontext.decode(body)
         except ValueError as error:
             raise WireError(protocol, "", str(error)) from None
-    if isinstance(body, list) and len(body) == 1:  # Gemini wraps the error of a stream in an array
-        body = body[0]
-    if not isinstance(body, dict):
-        raise WireError(protocol, "", f"expected an object, got {describe(body)}")
-    return body
+    if is_array(value) and len(value) == 1:  # Gemini wraps the error of a stream in an array
+        value = value[0]
+    if not is_object(value):
+        raise WireError(protocol, "", f"expected an object, got {describe(value)}")
+    return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 import msgspec
 
@@ -57,13 +57,21 @@ def dumps(value: Any) -> str:
     return _encoder.encode(value).decode()
 
 
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    return type(value) is dict
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    return type(value) is list
+
+
 def decode_object(text: str) -> dict[str, Any] | None:
     """The object that `text` spells, or None where it spells something else or is broken."""
     try:
         value = decode(text)
     except ValueError:
         return None
-    return value if isinstance(value, dict) else None
+    return value if is_object(value) else None
 
 
 def is_complete(text: str) -> bool:

@@ -214,8 +214,8 @@ HostedKind = Literal[
 class HostedTool(Value, frozen=True, eq=False):
     """A tool whose schema the provider knows.
 
-    `settings` uses neutral words: for web_search `allowed_domains`, `blocked_domains`, `max_uses`,
-    `location` (city, region, country, timezone), `context_size`; for mcp `label`, `url`, `headers`, `allowed`.
+    `settings` uses neutral words. web_search: `allowed_domains`, `blocked_domains`, `max_uses`,
+    `location` (city, region, country, timezone), `context_size`. mcp: `label`, `url`, `headers`, `allowed`.
     """
 
     kind: HostedKind

@@ -32,7 +32,7 @@ def unseal(text: str) -> list[Any] | None:
         values = jsontext.decode(opened[len(_HEAD) :]) if opened.startswith(_HEAD) else None
     except (ValueError, binascii.Error):
         return None
-    return values if isinstance(values, list) else None  # pyright: ignore[reportUnknownVariableType] - JSON
+    return values if jsontext.is_array(values) else None
 
 
 def seal_state(state: State, own: str) -> str:

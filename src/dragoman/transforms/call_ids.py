@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from hashlib import blake2s
+from typing import Any
 
 from msgspec import Struct
 
 from dragoman.core.codec import Limits
+from dragoman.core.jsontext import is_array
 from dragoman.core.model import Reasoning, State
 from dragoman.core.seal import MAGIC, seal, unseal
 
@@ -63,8 +65,9 @@ def wrap(call: CallId, limits: Limits) -> str:
         if not prefix or (call.id.startswith(prefix) and not call.id.startswith(f"{prefix}_")):
             return call.id
         return f"{prefix}_{call.id}"  # toolu__call_1: the doubled underscore marks what we put in front
-    state = [call.state.origin, call.state.data, call.state.id] if call.state else None
-    return prefix + seal("call", call.id, state, [_pack(part) for part in call.reasoning]).rstrip("=")
+    return prefix + seal(
+        "call", call.id, _pack_state(call.state), [_pack(part) for part in call.reasoning]
+    ).rstrip("=")
 
 
 def unwrap(id: str, limits: Limits) -> CallId:
@@ -72,11 +75,7 @@ def unwrap(id: str, limits: Limits) -> CallId:
     prefix = limits.call_id_prefix
     bare = id[len(prefix) :] if prefix and id.startswith(prefix) else id
     if MAGIC in id:
-        match unseal(bare[bare.index(MAGIC) :] if MAGIC in bare else bare):
-            case ["call", str(own), state, list(reasoning)]:
-                return CallId(own, _state(state), tuple([_unpack(part) for part in reasoning]))  # pyright: ignore[reportUnknownVariableType] - JSON
-            case _:
-                return CallId(id)
+        return _opened(unseal(bare[bare.index(MAGIC) :] if MAGIC in bare else bare)) or CallId(id)
     return CallId(bare[1:]) if prefix and bare != id and bare.startswith("_") else CallId(id)
 
 
@@ -84,22 +83,28 @@ def _legal_for_client(id: str, limits: Limits) -> bool:
     return bool(id) and len(id) <= LONGEST and _pattern(limits.call_id).fullmatch(id) is not None
 
 
-def _pack(part: Reasoning) -> list[object]:
-    state = part.state
-    return [part.text, part.hidden, [state.origin, state.data, state.id] if state else None]
+def _opened(values: list[Any] | None) -> CallId | None:
+    if values is None or len(values) != 4 or values[0] != "call" or not is_array(values[3]):
+        return None
+    return CallId(str(values[1]), _unpack_state(values[2]), tuple([_unpack(part) for part in values[3]]))
 
 
-def _unpack(packed: object) -> Reasoning:
-    match packed:
-        case [str(text), bool(hidden), state]:
-            return Reasoning(text, hidden, state=_state(state))
-        case _:
-            return Reasoning()
+def _pack(part: Reasoning) -> list[Any]:
+    return [part.text, part.hidden, _pack_state(part.state)]
 
 
-def _state(packed: object) -> State | None:
-    match packed:
-        case [str(origin), str(data), str(id)]:
-            return State(origin, data, id)
-        case _:
-            return None
+def _unpack(packed: Any) -> Reasoning:
+    if not is_array(packed) or len(packed) != 3:
+        return Reasoning()
+    return Reasoning(str(packed[0]), bool(packed[1]), state=_unpack_state(packed[2]))
+
+
+def _pack_state(state: State | None) -> list[str] | None:
+    return [state.origin, state.data, state.id] if state else None
+
+
+def _unpack_state(packed: Any) -> State | None:
+    if not is_array(packed) or len(packed) != 3:
+        return None
+    origin, data, id = packed
+    return State(str(origin), str(data), str(id))

@@ -101,8 +101,12 @@ class Flattened:
         if tool.namespace and not self._limits.namespaces:
             tool = replace(tool, name=flat_name(tool.namespace, tool.name), namespace="")
         if tool.kind == "custom" and not self._limits.custom_tools:
-            losses.changed(tool.where, f"the freeform tool {tool.name} is declared as a function with one string")
-            tool = replace(tool, kind="function", description=_describe(tool), parameters=_INPUT, grammar=None)
+            losses.changed(
+                tool.where, f"the freeform tool {tool.name} is declared as a function with one string"
+            )
+            tool = replace(
+                tool, kind="function", description=_describe(tool), parameters=_INPUT, grammar=None
+            )
         return tool
 
     def message(self, message: Message) -> Message:
@@ -158,7 +162,11 @@ def freeform(arguments: str) -> str:
     for name in _INPUT_NAMES:
         if isinstance(found := value.get(name), str):
             return found
-    return next((item for item in value.values() if isinstance(item, str)), arguments) if len(value) == 1 else arguments
+    return (
+        next((item for item in value.values() if isinstance(item, str)), arguments)
+        if len(value) == 1
+        else arguments
+    )
 
 
 def functional(call: ToolCall) -> ToolCall:

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-
 from dragoman.core.codec import Limits
 from dragoman.core.events import (
     Event,
@@ -87,7 +86,9 @@ class Ledger:
         if flat not in self.declared:
             meant = recognise(flat, self.declared)
             if meant != flat:
-                self.losses.changed(call.where or "tool call", f"the model called {flat}; the declared tool is {meant}")
+                self.losses.changed(
+                    call.where or "tool call", f"the model called {flat}; the declared tool is {meant}"
+                )
                 flat = meant
         return (call if flat == call.name else replace(call, name=flat)), self.declared.get(flat)
 
@@ -156,7 +157,8 @@ class Ledger:
         if choice is None or not choice.names:
             return choice
         flat = {
-            tool.name if isinstance(tool, Tool) else tool.kind: name for name, tool in flattened.declared.items()
+            tool.name if isinstance(tool, Tool) else tool.kind: name
+            for name, tool in flattened.declared.items()
         }
         names = tuple(self._names.encode(flat.get(name, name)) for name in choice.names)
         return choice if names == choice.names else replace(choice, names=names, extras=None)
@@ -224,11 +226,16 @@ class Restorer:
         if self._held is not None:
             self._held.append(delta.text)
             return ()
-        if self._ledger.client.reasoning_state is False and type(self._part) is Reasoning:
-            self._text.append(delta.text)
-        elif type(self._part) is Text and delta.text and not self._text:
+        if delta.text and self._remembers():
             self._text.append(delta.text)
         return (delta,) if delta.index == self._index else (replace(delta, index=self._index),)
+
+    def _remembers(self) -> bool:
+        """Reasoning that must travel in an id; of a text only whether it said anything."""
+        kind = type(self._part)
+        return (kind is Reasoning and not self._ledger.client.reasoning_state) or (
+            kind is Text and not self._text
+        )
 
     def _end(self, complete: bool) -> Iterable[Event]:
         part, index = self._part, self._index
@@ -248,7 +255,9 @@ class Restorer:
                     PartEnd(self._index),
                 )
             case Reasoning() if self._state and not self._ledger.client.reasoning_state:
-                self._reasoning.append(replace(part, text="".join(self._text), state=self._state, extras=None))
+                self._reasoning.append(
+                    replace(part, text="".join(self._text), state=self._state, extras=None)
+                )
             case _:
                 pass
         return (PartEnd(index, complete),)
@@ -286,7 +295,9 @@ class Restorer:
         client = self._ledger.client
         if call.namespace and not client.namespaces:
             return False
-        return call.kind == "function" or (client.custom_tools if call.kind == "custom" else call.kind in client.hosted_tools)
+        return call.kind == "function" or (
+            client.custom_tools if call.kind == "custom" else call.kind in client.hosted_tools
+        )
 
     def _client_id(self, id: str, state: State | None) -> str:
         """The id the client will echo; it carries what the client has no other slot for."""
@@ -316,7 +327,9 @@ class Restorer:
             return replace(event, stop=replace(event.stop, reason="end"))
         if self._complete_calls == 0 and reason == "malformed_call":
             raw = event.stop.raw
-            return ResponseFailed(Failure("server", f"the model could not form a tool call ({raw})", 502, raw))
+            return ResponseFailed(
+                Failure("server", f"the model could not form a tool call ({raw})", 502, raw)
+            )
         return event
 
 
@@ -339,5 +352,3 @@ def _estimate(request: Request) -> int:
                     size += 4000
     size += sum(len(tool.description) + 300 for tool in request.tools if isinstance(tool, Tool))
     return size // 4
-
-

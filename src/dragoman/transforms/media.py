@@ -24,7 +24,7 @@ def sniff(data: str) -> str:
 
 def settle_media(message: Message, summarise: bool, losses: Losses) -> Message:
     """`message` with true media types, and its tool results without binaries where `summarise` says so."""
-    if not any(type(part) is Media or type(part) is ToolResult and part.content for part in message.parts):
+    if not any(type(part) is Media or (type(part) is ToolResult and part.content) for part in message.parts):
         return message
     return replace(message, parts=tuple([_settle_part(part, summarise, losses) for part in message.parts]))
 
@@ -34,7 +34,9 @@ def _settle_part(part: AnyPart, summarise: bool, losses: Losses) -> AnyPart:
         case Media():
             return true_type(part, losses)
         case ToolResult() if any(type(item) is Media for item in part.content):
-            return replace(part, content=tuple([_settle_item(item, summarise, losses) for item in part.content]))
+            return replace(
+                part, content=tuple([_settle_item(item, summarise, losses) for item in part.content])
+            )
         case _:
             return part
 

@@ -112,7 +112,9 @@ class _Pairing:
             self._losses.dropped(result.where, f"a second result for call {result.call_id}; the first stands")
             return []
         self._losses.changed(result.where, "a result without its call: sent as text")
-        label = Text(f"Result of a tool call that is no longer in the conversation ({result.name or result.call_id}):")
+        label = Text(
+            f"Result of a tool call that is no longer in the conversation ({result.name or result.call_id}):"
+        )
         return [label, *result.content]
 
     def settled(self, legal: Callable[[str], str]) -> tuple[Message, ...]:
@@ -124,7 +126,7 @@ class _Pairing:
             if not turn.slots:
                 if after is turn.message and messages and messages[-1].role == turn.message.role:
                     messages[-1] = replace(messages[-1], parts=messages[-1].parts + tuple(turn.parts))
-                elif turn.parts is not turn.message.parts:
+                else:
                     messages.append(_with(turn.message, turn.parts))
                 after = None
                 continue
@@ -132,7 +134,9 @@ class _Pairing:
             for slot in turn.slots:
                 number += 1
                 ids[id(slot.call)] = _unused(legal(slot.call.id or invent(number)), used)
-            calls = [replace(part, id=ids[id(part)]) if type(part) is ToolCall else part for part in turn.parts]
+            calls = [
+                replace(part, id=ids[id(part)]) if type(part) is ToolCall else part for part in turn.parts
+            ]
             results = [self._result(slot, ids[id(slot.call)]) for slot in turn.slots]
             messages.append(_with(turn.message, calls))
             messages.append(Message("user", tuple(results), where=turn.message.where))
@@ -148,7 +152,11 @@ class _Pairing:
 
 
 def _with(message: Message, parts: list[AnyPart]) -> Message:
-    return message if len(parts) == len(message.parts) and all(map(_same, parts, message.parts)) else replace(message, parts=tuple(parts))
+    return (
+        message
+        if len(parts) == len(message.parts) and all(map(_same, parts, message.parts))
+        else replace(message, parts=tuple(parts))
+    )
 
 
 def _same(first: object, second: object) -> bool:

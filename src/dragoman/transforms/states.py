@@ -13,7 +13,10 @@ from msgspec.structs import replace
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Message, Reasoning, State, Text
 
-_OF_TEXT, _ALONE = "@text", "@alone"  # ids of state that belongs to a text: the one before it, or an empty one
+_OF_TEXT, _ALONE = (
+    "@text",
+    "@alone",
+)  # ids of state that belongs to a text: the one before it, or an empty one
 
 
 def carrier(state: State, alone: bool) -> Reasoning:

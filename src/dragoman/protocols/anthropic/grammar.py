@@ -11,7 +11,7 @@ from dragoman.core.errors import GrammarError
 
 
 class Grammar:
-    """message_start (content_block_start content_block_delta* content_block_stop)* message_delta+ message_stop."""
+    """message_start, blocks (start, deltas, stop) one after another, message_delta, message_stop."""
 
     def __init__(self) -> None:
         self._state = "start"

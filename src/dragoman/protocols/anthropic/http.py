@@ -5,6 +5,7 @@ from __future__ import annotations
 from dragoman.core.codec import Http
 from dragoman.core.failures import kind_of, says_context_too_long, status_of
 from dragoman.core.fields import Fields
+from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.protocols.anthropic.wire import ERRORS, PROTOCOL
 
@@ -19,9 +20,9 @@ _STATUS = {"overloaded": 529, "billing": 402}
 
 def decode_error(body: Wire, status: int) -> Failure | None:
     error = body.get("error")
-    if body.get("type") != "error" or type(error) is not dict:
+    if body.get("type") != "error" or not is_object(error):
         return None
-    fields = Fields(error, "error", PROTOCOL)  # pyright: ignore[reportUnknownArgumentType] - JSON
+    fields = Fields(error, "error", PROTOCOL)
     name, message = fields.text("type"), fields.text("message")
     kind = ERRORS.decode(name) if name else kind_of(status)
     if kind == "bad_request" and says_context_too_long(message):

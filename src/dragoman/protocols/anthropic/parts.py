@@ -12,6 +12,7 @@ from typing import Any
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
+from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -37,9 +38,9 @@ def decode_content(content: Any, where: str, losses: Losses) -> tuple[AnyPart, .
     """A string or an array of blocks."""
     if type(content) is str:
         return (Text(content, where=where),)
-    if type(content) is not list:
+    if not is_array(content):
         raise WireError(PROTOCOL, where, f"expected a string or an array of blocks, got {describe(content)}")
-    return tuple([decode_block(block, f"{where}[{i}]", losses) for i, block in enumerate(content)])  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - JSON
+    return tuple([decode_block(block, f"{where}[{i}]", losses) for i, block in enumerate(content)])
 
 
 def encode_content(parts: Iterable[AnyPart], losses: Losses) -> str | list[Wire]:

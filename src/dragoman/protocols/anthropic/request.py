@@ -19,6 +19,7 @@ from dragoman.core.model import (
     OutputFormat,
     Reasoning,
     Request,
+    Role,
     Settings,
     Text,
     Tool,
@@ -31,8 +32,8 @@ from dragoman.protocols.anthropic.parts import decode_content, encode_content
 from dragoman.protocols.anthropic.tools import decode_choice, decode_tool, encode_choice, encode_tool
 from dragoman.protocols.anthropic.wire import PROTOCOL
 
-_ROLES = frozenset({"user", "assistant", "system"})
-_EFFORTS = frozenset(get_args(Effort))
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+_EFFORTS: dict[str | None, Effort] = {effort: effort for effort in get_args(Effort)}
 
 
 def decode_request(body: Wire, losses: Losses) -> Request:
@@ -95,15 +96,15 @@ def _messages(fields: Fields) -> list[Any]:
 
 def _decode_message(message: Any, where: str, losses: Losses) -> Message:
     fields = Fields(message, where, PROTOCOL)
-    role = fields.need("role", str)
-    if role not in _ROLES:
-        raise WireError(PROTOCOL, f"{where}.role", f"expected user, assistant or system, got {role!r}")
+    role = _ROLES.get(name := fields.need("role", str))
+    if role is None:
+        raise WireError(PROTOCOL, f"{where}.role", f"expected user, assistant or system, got {name!r}")
     content = fields.any("content")
     if content is None:
         raise WireError(PROTOCOL, f"{where}.content", "expected a string or an array of blocks, got nothing")
     return Message(
         role, decode_content(content, f"{where}.content", losses), where=where, extras=fields.extras(losses)
-    )  # pyright: ignore[reportArgumentType] - checked above
+    )
 
 
 def _encode_message(message: Message, losses: Losses) -> list[Wire]:
@@ -184,7 +185,7 @@ def _decode_output_config(fields: Fields, losses: Losses) -> tuple[Effort | None
     if format is not None:
         format.extras(losses)
     config.extras(losses)
-    return (effort if effort in _EFFORTS else None), output  # pyright: ignore[reportReturnType] - checked
+    return _EFFORTS.get(effort), output
 
 
 def _decode_thinking(fields: Fields, losses: Losses) -> tuple[int | None, bool | None]:

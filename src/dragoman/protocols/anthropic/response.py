@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.core.fields import Fields, own
+from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Refusal, Request, Response, Stop, ToolCall, Usage, Wire
 from dragoman.protocols.anthropic.parts import decode_content, encode_part
@@ -57,7 +58,7 @@ def decode_usage(fields: Fields, losses: Losses) -> Usage:
     fresh, cached = fields.integer("input_tokens") or 0, fields.integer("cache_read_input_tokens") or 0
     written = fields.integer("cache_creation_input_tokens") or 0
     details = fields.rest.get("output_tokens_details")
-    thought = details.get("thinking_tokens") if isinstance(details, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON
+    thought = details.get("thinking_tokens") if is_object(details) else None
     usage = Usage(
         fresh + cached + written,
         fields.integer("output_tokens") or 0,

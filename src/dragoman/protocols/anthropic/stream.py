@@ -27,6 +27,7 @@ from dragoman.core.events import (
     spelled,
 )
 from dragoman.core.fields import Fields
+from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -122,7 +123,7 @@ class StreamDecoder:
         index, delta = _index(body), body.get("delta")
         if index not in self._open:
             raise WireError(PROTOCOL, "index", f"content_block_delta for block {index}, which is not open")
-        if type(delta) is not dict:
+        if not is_object(delta):
             raise WireError(PROTOCOL, "delta", "expected an object")
         match delta:
             case {"type": "text_delta", "text": str(text)}:
@@ -134,10 +135,10 @@ class StreamDecoder:
             case {"type": "signature_delta", "signature": str(signature)}:
                 return (PartDelta(index, state=unseal_state(signature, PROTOCOL)),)
             case {"type": "citations_delta"}:
-                citation = decode_citation(delta.get("citation"), f"content[{index}].citations", self._losses)  # pyright: ignore[reportUnknownArgumentType] - JSON
+                citation = decode_citation(delta.get("citation"), f"content[{index}].citations", self._losses)
                 return (PartDelta(index, citation=citation),)
             case _:
-                kind = str(delta.get("type"))  # pyright: ignore[reportUnknownArgumentType] - JSON
+                kind = str(delta.get("type"))
                 if kind in _DELTAS:
                     raise WireError(PROTOCOL, "delta", f"{kind} without its text")
                 self._losses.dropped(f"content[{index}].{kind}", f"only {PROTOCOL} understands it")
@@ -151,8 +152,8 @@ class StreamDecoder:
 
     def _end(self, body: Wire) -> Iterable[Event]:
         self._stop = decode_stop(Fields(body.get("delta"), "delta", PROTOCOL))
-        if type(usage := body.get("usage")) is dict:
-            self._usage.update({key: value for key, value in usage.items() if value is not None})  # pyright: ignore[reportUnknownVariableType] - JSON
+        if is_object(usage := body.get("usage")):
+            self._usage.update({key: value for key, value in usage.items() if value is not None})
         return ()
 
     def _finish(self) -> Iterable[Event]:
@@ -291,9 +292,9 @@ def _parse(frame: Frame) -> Wire:
         body = jsontext.decode(frame.data)
     except ValueError as error:
         raise WireError(PROTOCOL, f"event {frame.event or '(unnamed)'}", str(error)) from None
-    if type(body) is not dict:
+    if not is_object(body):
         raise WireError(PROTOCOL, f"event {frame.event or '(unnamed)'}", "expected an object")
-    return body  # pyright: ignore[reportUnknownVariableType] - JSON
+    return body
 
 
 def _index(body: Wire) -> int:

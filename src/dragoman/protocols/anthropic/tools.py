@@ -82,9 +82,7 @@ def _decode_hosted(fields: Fields, kind: str) -> HostedTool:
             key: rest[key] for key in ("allowed_domains", "blocked_domains", "max_uses") if rest.get(key)
         }
         location = rest.get("user_location")
-        place = (
-            {k: v for k, v in location.items() if k != "type" and v} if isinstance(location, dict) else None
-        )  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+        place = {k: v for k, v in location.items() if k != "type" and v} if is_object(location) else None
         settings = {**named, "location": place} if place else named
     name = rest.get("name")
     return HostedTool(
