@@ -10,6 +10,7 @@ from typing import Any
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
+from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedKind, HostedTool, Request, Tool, ToolChoice, Wire
 from dragoman.protocols.anthropic.wire import PROTOCOL
