@@ -146,10 +146,11 @@ class Refusal(Part, frozen=True, eq=False):
 
 
 class Foreign(Part, frozen=True, eq=False):
-    """A part that only `origin` understands, kept whole."""
+    """A part that only `origin` understands, kept whole; `text` is what others may say instead."""
 
     origin: str
     body: Wire
+    text: str = ""
 
 
 class ToolResult(Part, frozen=True, eq=False):

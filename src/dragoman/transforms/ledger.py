@@ -37,8 +37,8 @@ from dragoman.core.model import (
     Usage,
 )
 from dragoman.transforms import arguments, call_ids
+from dragoman.transforms.content import settle
 from dragoman.transforms.flatten import Flattened, functional, unflatten
-from dragoman.transforms.media import settle_media
 from dragoman.transforms.pairing import pair
 from dragoman.transforms.schemas import fit
 from dragoman.transforms.states import carrier, return_states
@@ -67,7 +67,7 @@ class Ledger:
         paired = pair(messages, lambda id: call_ids.legal(id, self.upstream), losses)
         flattened = Flattened(request.tools, self.upstream, losses)
         self.declared = flattened.declared
-        messages = [settle_media(flattened.message(message), summarise, losses) for message in paired]
+        messages = [settle(flattened.message(message), self.own, summarise, losses) for message in paired]
         self._names = Names(self._all_names(flattened.tools, messages, request.tool_choice), self.upstream)
         self.estimate = _estimate(request)
         return replace(

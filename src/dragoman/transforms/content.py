@@ -1,0 +1,82 @@
+"""Content that the upstream can read: media under their true types, and words for what it cannot take."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from dragoman.core.losses import Losses
+from dragoman.core.model import AnyPart, Base64, Foreign, Media, Message, Text, ToolResult
+
+Content = Text | Media | Foreign
+
+# How base64 begins for the types that providers check by their first bytes
+_MAGIC = (
+    ("iVBORw0KGgo", "image/png"),
+    ("/9j/", "image/jpeg"),
+    ("R0lGOD", "image/gif"),
+    ("UklGR", "image/webp"),
+    ("JVBERi0", "application/pdf"),
+)
+
+
+def sniff(data: str) -> str:
+    """The media type that the first bytes of base64 `data` show, or nothing."""
+    return next((kind for begin, kind in _MAGIC if data.startswith(begin)), "")
+
+
+def settle(message: Message, own: str, summarise: bool, losses: Losses) -> Message:
+    """`message` as protocol `own` can read it: its own foreign parts only, and media of true types.
+
+    With `summarise` tool results say in words that there was a binary.
+    """
+    if not any(type(part) in _SETTLED for part in message.parts):
+        return message
+    settled = [_settle_part(part, own, summarise, losses) for part in message.parts]
+    return replace(message, parts=tuple([part for part in settled if part is not None]))
+
+
+_SETTLED = frozenset({Media, Foreign, ToolResult})
+
+
+def _settle_part(part: AnyPart, own: str, summarise: bool, losses: Losses) -> AnyPart | None:
+    match part:
+        case Media():
+            return true_type(part, losses)
+        case Foreign():
+            return _native(part, own)
+        case ToolResult() if any(type(item) is not Text for item in part.content):
+            items = [_settle_item(item, own, summarise, losses) for item in part.content]
+            return replace(part, content=tuple([item for item in items if item is not None]))
+        case _:
+            return part
+
+
+def _settle_item(item: Content, own: str, summarise: bool, losses: Losses) -> Content | None:
+    match item:
+        case Foreign():
+            return _native(item, own)
+        case Media() if summarise:
+            losses.changed(item.where, "a binary result is summarised as text")
+            return Text(f"Binary content of type {item.media_type or 'application/octet-stream'} was processed.")
+        case Media():
+            return true_type(item, losses)
+        case Text():
+            return item
+
+
+def _native(part: Foreign, own: str) -> Foreign | Text | None:
+    """A part that only its origin understands; others get the words for it, where there are any."""
+    if part.origin == own:
+        return part
+    return Text(part.text, where=part.where) if part.text else None
+
+
+def true_type(media: Media, losses: Losses) -> Media:
+    """Clients guess types by file name, and say image/jpg; the bytes know better."""
+    if not isinstance(media.source, Base64):
+        return media
+    seen = sniff(media.source.data) or ("image/jpeg" if media.media_type == "image/jpg" else media.media_type)
+    if seen == media.media_type:
+        return media
+    losses.changed(media.where, f"the bytes are {seen}, not {media.media_type or 'untyped'}")
+    return replace(media, media_type=seen, kind="document" if seen == "application/pdf" else "image")
