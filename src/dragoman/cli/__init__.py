@@ -1,0 +1,80 @@
+"""The command line: one file per command, loaded when it is called for.
+
+Exit codes: 0 done; 1 refused, broken wire or a failed upstream; 2 used wrongly.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from dragoman import DragomanError, __version__
+
+COMMANDS = {
+    "translate": "Translate a request, a response, a stream or tool declarations.",
+    "demo": "Walk one tool call across two protocols; needs no key and no network.",
+    "protocols": "List the protocols and dialects.",
+}
+
+EXAMPLES = """\b
+Examples:
+  dragoman demo
+  dragoman demo --from openai-chat --to anthropic --stream
+  dragoman translate request --from anthropic --to gemini request.json
+  curl -sN … | dragoman translate stream --from openai-chat --to anthropic
+"""
+
+
+class Program(click.Group):
+    """Lists its commands without importing them, and says every error in one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return import_module(f"dragoman.cli.{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """What a command returns is the exit code; nothing means 0."""
+        if reconfigure := getattr(sys.stdout, "reconfigure", None):
+            reconfigure(errors="replace")  # an arrow must not end the program in a latin-1 terminal
+        try:
+            code = super().main(*args, **{**kwargs, "standalone_mode": False})
+        except click.ClickException as error:
+            code = _complain(error.format_message(), getattr(error, "ctx", None), error.exit_code)
+        except DragomanError as error:
+            code = _complain(str(error))
+        except click.Abort:
+            code = 130
+        except OSError as error:
+            code = _complain(str(error))
+        sys.exit(code or 0)
+
+
+def _complain(problem: str, context: click.Context | None = None, code: int = 1) -> int:
+    name = context.command_path if context else "dragoman"
+    hint = f" (see {name} --help)" if code == 2 else ""
+    click.echo(f"{name}: {' '.join(problem.split())}{hint}", err=True)
+    return code
+
+
+@click.group(cls=Program, invoke_without_command=True, epilog=EXAMPLES)
+@click.version_option(__version__, prog_name="dragoman", message="%(prog)s %(version)s")
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Carries tool calls between LLM protocols.
+
+    The agent speaks one protocol, the model another: dragoman translates requests, replies and
+    streams both ways, and says what did not survive.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())

@@ -1,0 +1,138 @@
+"""The two ends of the demo: an agent that really runs its tools, and a model that is a script.
+
+Each end speaks only its own protocol: what it says is encoded by that protocol's codec, and what it
+hears is decoded by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from dragoman import ToolCall, ToolResult, build_tool_results
+from dragoman.core import jsontext
+from dragoman.core.codec import Codec
+from dragoman.core.losses import Losses
+from dragoman.core.model import (
+    AnyPart,
+    Message,
+    Reasoning,
+    Request,
+    Response,
+    Settings,
+    State,
+    Stop,
+    Text,
+    Tool,
+    Usage,
+    Wire,
+)
+
+MODEL = "demo-model"
+QUESTION = "Which files are here? What does README.md say?"
+FILES = {
+    "README.md": "# Tides\nHigh water for small harbours.\n",
+    "src/tides.py": "print('high water at noon')\n",
+    "tests/test_tides.py": "assert True\n",
+}
+_PATH: Wire = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+TOOLS = (
+    Tool("list_files", "Lists a directory.", _PATH),
+    Tool("read_file", "Reads a text file.", _PATH),
+)
+
+
+def lay_out(root: Path) -> None:
+    """The directory that the tools read."""
+    for name, text in FILES.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+class Agent:
+    """A client: it asks, runs the tools that the model calls, and sends back what they gave."""
+
+    def __init__(self, codec: Codec, root: Path, stream: bool) -> None:
+        self._codec, self._root = codec, root.resolve()
+        self.outputs: list[str | Exception] = []
+        settings = Settings(max_tokens=400, user="crew-7")
+        asked = Message("user", (Text(QUESTION),))
+        request = Request(
+            MODEL, (asked,), (Text("Be brief."),), TOOLS, parallel=True, settings=settings, stream=stream
+        )
+        self.wire = codec.encode_request(request, Losses())
+
+    def continue_with(self, reply: Response) -> list[Wire]:
+        """The model's turn and the results of its calls, appended to the conversation and returned."""
+        calls = [part for part in reply.parts if isinstance(part, ToolCall)]
+        turn = Request(MODEL, (Message("assistant", reply.parts),))
+        said = self._codec.encode_request(turn, Losses())[self._codec.turns]
+        self.outputs = [self._run(call) for call in calls]
+        results = build_tool_results(calls, self.outputs, self._codec.name)
+        new = [*said, *results]
+        self.wire = {**self.wire, self._codec.turns: [*self.wire[self._codec.turns], *new]}
+        return new
+
+    def _run(self, call: ToolCall) -> str | Exception:
+        arguments = jsontext.decode_object(call.arguments) or {}
+        path = (self._root / str(arguments.get("path"))).resolve()
+        if call.name not in RUN or not path.is_relative_to(self._root):
+            return ValueError(f"{call.name} {call.arguments} is not for me")
+        return RUN[call.name](path)
+
+
+def list_files(path: Path) -> str:
+    return "\n".join(sorted(f"{item.name}/" if item.is_dir() else item.name for item in path.iterdir()))
+
+
+def read_file(path: Path) -> str:
+    return path.read_text()
+
+
+RUN: dict[str, Callable[[Path], str]] = {"list_files": list_files, "read_file": read_file}
+
+
+class Model:
+    """An upstream: calls every tool that is declared, then answers from what the results say."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._limits = codec.limits(MODEL)
+        self._name = codec.name
+        self.state = State(codec.name, "bm90IGZvciB5b3VyIGV5ZXMsIG9ubHkgZm9yIG1pbmU=")
+
+    def reply(self, request: Request) -> Response:
+        results = results_of(request)
+        return self._answer(results) if results else self._call(request.tools)
+
+    def _call(self, tools: Iterable[object]) -> Response:
+        names = [tool.name for tool in tools if isinstance(tool, Tool)]
+        paths = (".", "README.md")
+        calls: list[AnyPart] = [
+            ToolCall(f"call_{number}", name, jsontext.dumps({"path": path}))
+            for number, (name, path) in enumerate(zip(names, paths, strict=False), 1)
+        ]
+        return Response("resp_1", MODEL, self._signed(calls), Stop("tool_calls"), Usage(120, 40))
+
+    def _signed(self, calls: list[AnyPart]) -> tuple[AnyPart, ...]:
+        """State where this protocol has a place for it: on the first call, or on reasoning before it."""
+        if self._limits.call_state:
+            return (replace(calls[0], state=self.state), *calls[1:])
+        if self._limits.reasoning_state:
+            return (Reasoning("Both can run at once.", state=self.state), *calls)
+        return tuple(calls)
+
+    def _answer(self, results: list[ToolResult]) -> Response:
+        listed, read = (text_of(result) for result in results[:2])
+        text = f"There are {', '.join(listed.split())}. The README says: {' '.join(read.split())}"
+        return Response("resp_2", MODEL, (Text(text),), Stop("end"), Usage(190, 30))
+
+
+def results_of(request: Request) -> list[ToolResult]:
+    return [part for message in request.messages for part in message.parts if isinstance(part, ToolResult)]
+
+
+def text_of(result: ToolResult) -> str:
+    return "".join(part.text for part in result.content if isinstance(part, Text))

@@ -1,0 +1,175 @@
+"""The four steps of a tool call, walked for real from one protocol to another.
+
+What is checked at the end is what a translation is for: the agent ran the calls that the model
+meant, and the model got back its results, its ids and its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dragoman import Exchange, Loss, ToolCall
+from dragoman.cli.demo.actors import MODEL, Agent, Model, lay_out, results_of, text_of
+from dragoman.core.codec import Codec
+from dragoman.core.events import Event, PartDelta, fold, unfold
+from dragoman.core.losses import Losses
+from dragoman.core.model import Request, Response, Text, Wire
+from dragoman.framing import sse
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One side of a step: a body or the bytes of a stream. `path` is where a request goes."""
+
+    body: Wire | bytes
+    path: str = ""
+    skipped: int = 0  # turns that an earlier step showed
+
+
+@dataclass(frozen=True)
+class Step:
+    title: str
+    client: Sheet
+    upstream: Sheet
+    losses: tuple[Loss, ...]
+    asks: bool  # from the client to the upstream
+
+
+@dataclass(frozen=True)
+class Check:
+    what: str
+    good: bool
+
+
+@dataclass(frozen=True)
+class Cycle:
+    client: str
+    upstream: str
+    steps: tuple[Step, ...]
+    checks: tuple[Check, ...]
+
+    @property
+    def good(self) -> bool:
+        return all(check.good for check in self.checks)
+
+
+def walk(client: str, upstream: str, stream: bool) -> Cycle:
+    with TemporaryDirectory() as directory:
+        root = Path(directory)
+        lay_out(root)
+        return _Walk(client, upstream, stream, root).cycle()
+
+
+class _Walk:
+    def __init__(self, client: str, upstream: str, stream: bool, root: Path) -> None:
+        self._names, self._stream = (client, upstream), stream
+        first = Exchange(client, upstream)
+        self._client, self._upstream = first.client, first.upstream
+        self._agent, self._model = Agent(self._client, root, stream), Model(self._upstream)
+
+    def cycle(self) -> Cycle:
+        exchange = Exchange(*self._names)
+        asked, sent = self._ask(exchange, "The agent asks and declares its tools.")
+        called = self._model.reply(self._heard(sent))
+        call, heard = self._reply(exchange, called, "The model calls them, both at once.", asked.losses)
+        turns = len(self._agent.wire[self._client.turns]), len(sent[self._upstream.turns])
+        self._agent.continue_with(heard)
+
+        exchange = Exchange(*self._names)
+        result, sent = self._ask(exchange, "The agent has run them and sends the results.", turns)
+        answered = self._model.reply(self._heard(sent))
+        answer, told = self._reply(exchange, answered, "The model answers.", result.losses)
+        checks = self._checks(called, heard, self._heard(sent), answered, told)
+        return Cycle(*self._names, (asked, call, result, answer), checks)
+
+    def _ask(self, exchange: Exchange, title: str, turns: tuple[int, int] = (0, 0)) -> tuple[Step, Wire]:
+        said = self._agent.wire
+        sent = exchange.request(said, MODEL, self._stream)
+        client = _sheet(said, self._client, turns[0], self._client.http.path(MODEL, self._stream))
+        upstream = _sheet(sent, self._upstream, turns[1], exchange.path)
+        return Step(title, client, upstream, tuple(exchange.losses), asks=True), sent
+
+    def _reply(
+        self, exchange: Exchange, reply: Response, title: str, before: tuple[Loss, ...]
+    ) -> tuple[Step, Response]:
+        """The model's reply as both wires, and as the agent understands it."""
+        body = self._spoken(reply)
+        if isinstance(body, bytes):
+            stream = exchange.stream()
+            out: Wire | bytes = stream.feed(body) + stream.close()
+        else:
+            out = exchange.response(body)
+        losses = tuple(loss for loss in exchange.losses if loss not in before)
+        return Step(title, Sheet(out), Sheet(body), losses, asks=False), _understood(out, self._client)
+
+    def _spoken(self, reply: Response) -> Wire | bytes:
+        if not self._stream:
+            return self._upstream.encode_response(reply, Losses())
+        encoder, printer = self._upstream.stream_encoder(Losses()), sse.Encoder()
+        frames = [frame for event in _halved(unfold(reply)) for frame in encoder.feed(event)]
+        return b"".join(piece for frame in (*frames, *encoder.close()) for piece in printer.feed(frame))
+
+    def _heard(self, wire: Wire) -> Request:
+        return self._upstream.decode_request(wire, Losses())
+
+    def _checks(
+        self, called: Response, heard: Response, result: Request, answered: Response, told: Response
+    ) -> tuple[Check, ...]:
+        calls, run = _calls(called), _calls(heard)
+        returned = results_of(result)
+        states = {part.state for message in result.messages for part in message.parts}
+        wanted = {part.state for part in called.parts}
+        return (
+            Check(
+                "the agent ran the calls that the model made",
+                [(call.name, call.arguments) for call in calls]
+                == [(call.name, call.arguments) for call in run],
+            ),
+            Check(
+                "each result went back under the id of its call",
+                [call.id for call in calls] == [part.call_id for part in returned],
+            ),
+            Check(
+                "the results are what the tools gave",
+                [text_of(part) for part in returned] == self._agent.outputs,
+            ),
+            Check("the model's opaque state came back byte for byte", wanted <= states),
+            Check("the agent read the answer that the model gave", _text(answered) == _text(told)),
+        )
+
+
+def _sheet(wire: Wire, codec: Codec, skipped: int, path: str) -> Sheet:
+    """A request that continues a conversation shows only what is new."""
+    if not skipped:
+        return Sheet(wire, path)
+    return Sheet({codec.turns: wire[codec.turns][skipped:]}, path, skipped)
+
+
+def _understood(out: Wire | bytes, codec: Codec) -> Response:
+    if not isinstance(out, bytes):
+        return codec.decode_response(out, Losses())
+    framing, decoder = sse.Decoder(), codec.stream_decoder(Losses())
+    frames = [*framing.feed(out), *framing.close()]
+    return fold([*(event for frame in frames for event in decoder.feed(frame)), *decoder.close()])
+
+
+def _halved(events: Iterable[Event]) -> Iterator[Event]:
+    """Each text in two deltas: a stream that came in one piece would show nothing."""
+    for event in events:
+        if isinstance(event, PartDelta) and len(event.text) > 1:
+            middle = len(event.text) // 2
+            yield PartDelta(event.index, event.text[:middle])
+            yield PartDelta(event.index, event.text[middle:])
+        else:
+            yield event
+
+
+def _calls(reply: Response) -> list[ToolCall]:
+    return [part for part in reply.parts if isinstance(part, ToolCall)]
+
+
+def _text(reply: Response) -> str:
+    return "".join(part.text for part in reply.parts if isinstance(part, Text))

@@ -1,0 +1,222 @@
+"""`dragoman translate`: one body or stream, from a file or a pipe, into another protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any, Literal
+
+import click
+
+from dragoman import Exchange, Loss, WireError, dialects, protocols
+from dragoman.cli.output import as_document, pretty, write, write_losses
+from dragoman.core.fields import describe
+from dragoman.core.jsontext import decode
+from dragoman.core.losses import Losses
+from dragoman.core.model import Failure, Wire
+from dragoman.core.stage import Pipe
+from dragoman.stream import Forwarded, Translated
+from dragoman.transforms.sequence import Sequencer
+
+What = Literal["request", "response", "stream", "tools"]
+CHUNK = 1 << 16
+
+EXAMPLES = """\b
+Examples:
+  dragoman translate request --from anthropic --to gemini request.json
+  dragoman translate response --from gemini --to anthropic --request request.json reply.json
+  curl -sN … | dragoman translate stream --from openai-chat --to anthropic
+  dragoman translate tools --from gemini --to openai-chat --json tools.json
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the command line asked for."""
+
+    what: What
+    exchange: Exchange
+    file: IO[bytes]
+    request: IO[bytes] | None
+    model: str | None
+    stream: bool | None
+    strict: bool
+    as_json: bool
+    show_path: bool
+
+
+@click.command(epilog=EXAMPLES, short_help="Translate a request, a response, a stream or tools.")
+@click.argument("what", type=click.Choice(["request", "response", "stream", "tools"]))
+@click.argument("file", type=click.File("rb"), default="-")
+@click.option("--from", "source", type=click.Choice(protocols()), required=True, help="What FILE speaks.")
+@click.option("--to", "target", type=click.Choice(protocols()), required=True, help="What comes out.")
+@click.option("--dialect", type=click.Choice(dialects()), help="Tool calls are text in this dialect.")
+@click.option("--strict", is_flag=True, help="Refuse, with exit code 1, where something would be lost.")
+@click.option("--json", "as_json", is_flag=True, help='Print {"body": …, "losses": […]} to stdout.')
+@click.option(
+    "--images",
+    type=click.Choice(["native", "summary"]),
+    default="native",
+    show_default=True,
+    help="Images in tool results: as rich as the target takes them, or as a line of text.",
+)
+@click.option("--recover", is_flag=True, help="Recover tool calls that the model wrote as text.")
+@click.option("--model", metavar="M", help="The model of the request; also what a Gemini URL says.")
+@click.option("--stream/--no-stream", default=None, help="Whether the request asks for a stream.")
+@click.option(
+    "--request",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="The client's request, so that a response gets its names, ids and types back.",
+)
+@click.option("--show-path", is_flag=True, help="Say on stderr where the request must be sent.")
+def command(
+    what: What,
+    file: IO[bytes],
+    source: str,
+    target: str,
+    dialect: str | None,
+    strict: bool,
+    as_json: bool,
+    images: Literal["native", "summary"],
+    recover: bool,
+    model: str | None,
+    stream: bool | None,
+    request: IO[bytes] | None,
+    show_path: bool,
+) -> int:
+    """Translate FILE (or stdin) from one protocol to another.
+
+    A request goes from the client's protocol to the upstream's; a response and a stream go from the
+    upstream's to the client's; tools are declarations alone, or a body that holds them.
+
+    The translation goes to stdout, what did not survive to stderr.
+    """
+    asks = what in ("request", "tools")
+    _refuse_idle(what, dialect, model, stream, request, show_path)
+    client, upstream = (source, target) if asks else (target, source)
+    exchange = Exchange(client, upstream, dialect=dialect, images=images, recover=recover)
+    job = Job(what, exchange, file, request, model, stream, strict, as_json, show_path)
+    return translate_stream(job) if what == "stream" else translate_body(job)
+
+
+def _refuse_idle(
+    what: What,
+    dialect: str | None,
+    model: str | None,
+    stream: bool | None,
+    request: IO[bytes] | None,
+    show_path: bool,
+) -> None:
+    """An option that would do nothing is a mistake, and is said to be one."""
+    about_request = what == "request" or request is not None
+    idle = {
+        "--request": request is not None and what in ("request", "tools"),
+        "--model (without --request)": model is not None and not about_request,
+        "--stream (without --request)": stream is not None and not about_request,
+        "--show-path": show_path and what != "request",
+        "--dialect": dialect is not None and what == "tools",
+    }
+    for option in (option for option, is_idle in idle.items() if is_idle):
+        raise click.UsageError(f"{option} means nothing for {what}")
+
+
+def translate_body(job: Job) -> int:
+    before = _ask(job)
+    match job.what:
+        case "request":
+            body: Any = job.exchange.request(job.file.read(), job.model, job.stream)
+        case "response":
+            body = job.exchange.response(job.file.read())
+        case _:
+            body = _tools(job.exchange, job.file.read())
+    losses = _fresh(job, before)
+    _say(job, pretty(body) if not job.as_json else as_document(body, losses), losses)
+    return 0
+
+
+def translate_stream(job: Job) -> int:
+    """Chunk by chunk, as they arrive. An upstream that fails inside its stream is exit code 1."""
+    before, stream = _ask(job), job.exchange.stream()
+    watch = _watch(job.exchange) if isinstance(stream, Forwarded) else stream
+    kept: list[bytes] = []
+    for out in _run(job, stream, watch):
+        _fresh(job, before)
+        kept.append(out) if job.as_json else write(out)
+    losses = _fresh(job, before)
+    _say(job, as_document(b"".join(kept).decode("utf-8", "replace"), losses) if job.as_json else b"", losses)
+    return _failed(watch.failure or stream.failure)
+
+
+def _ask(job: Job) -> set[Loss]:
+    """The request before the response; what it loses is not the response's loss."""
+    if job.request:
+        job.exchange.request(job.request.read(), job.model, job.stream)
+    return set(job.exchange.losses)
+
+
+def _fresh(job: Job, before: set[Loss]) -> list[Loss]:
+    """The losses of this translation; strict mode refuses them."""
+    tools = job.what == "tools"
+    fresh = [
+        loss
+        for loss in job.exchange.losses
+        if loss not in before and (not tools or loss.where.startswith("tools"))
+    ]
+    if job.strict:
+        losses = Losses()
+        losses.extend(fresh)
+        losses.refuse()
+    return fresh
+
+
+def _say(job: Job, body: bytes, losses: list[Loss]) -> None:
+    if job.show_path:
+        click.echo(f"POST {job.exchange.path}", err=True)
+    write(body)
+    if not job.as_json:
+        write_losses(losses)
+
+
+def _tools(exchange: Exchange, text: bytes) -> list[Wire]:
+    """Declarations alone: an array of them, or a body that holds one."""
+    client = exchange.client
+    try:
+        value = decode(text)
+    except ValueError as error:
+        raise WireError(client.name, "", str(error)) from None
+    tools = value.get("tools") if isinstance(value, dict) else value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON
+    if not isinstance(tools, list):
+        raise WireError(client.name, "tools", f"expected an array, got {describe(tools)}")
+    return exchange.request({"model": "", client.turns: [], "tools": tools}).get("tools", [])
+
+
+def _run(job: Job, stream: Forwarded | Translated, watch: Forwarded | Translated) -> Iterator[bytes]:
+    for chunk in _chunks(job.file):
+        yield stream.feed(chunk)
+        if watch is not stream:
+            watch.feed(chunk)
+    yield stream.close()
+    if watch is not stream:
+        watch.close()
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    """What has arrived, without waiting for more."""
+    read = getattr(file, "read1", file.read)
+    while chunk := read(CHUNK):
+        yield chunk
+
+
+def _watch(exchange: Exchange) -> Translated:
+    """Between equal protocols bytes pass unread; a reader beside them sees whether the upstream failed."""
+    return Translated(exchange.upstream, exchange.client, Pipe([Sequencer()]), Losses(), None, False, False)
+
+
+def _failed(failure: Failure | None) -> int:
+    if failure is None:
+        return 0
+    click.echo(
+        f"dragoman: the upstream failed ({failure.kind}): {' '.join(failure.message.split())}", err=True
+    )
+    return 1
