@@ -1,13 +1,84 @@
-"""Arguments of a finished call, checked against the declared schema (being written)."""
+"""Arguments of a finished call, checked against the schema that the client declared.
+
+A repair is lossless and reported: text that spells the declared type, 10.0 for an integer, an object encoded
+twice, a null that only a strict mode asked for. Nothing is guessed: a result that does not fit is not used.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from dragoman.core import jsontext
 from dragoman.core.model import Wire
+from dragoman.transforms.argument_checker import Checker, read
+
+RAW = "_raw_arguments"
+_REMEMBERED = 1024
+_LONGEST = 100_000
+_MOST_WRAPPINGS = 3
 
 
 def repair(arguments: str, parameters: Wire | None) -> tuple[str, str]:
-    return arguments, ""
+    """The arguments as `parameters` declare them, and why they differ; ("…", "") where nothing was mended."""
+    value = read(arguments)
+    text, reason = arguments, ""
+    if isinstance(value, str):
+        text, value = _unwrapped(value)
+        reason = "the object was encoded twice"
+    if not isinstance(value, dict):
+        return arguments, ""
+    mended, why = _checker(parameters).mend(text, value) if parameters else (text, "")
+    return mended, "; ".join(part for part in (reason, why) if part)
 
 
 def watch(parameters: Wire | None, *, strict: bool = False) -> bool:
-    return False
+    """Whether arguments of this tool may need a repair; if not, they can be passed on as they arrive.
+
+    `strict`: the upstream was told to fill in every property, so that optional ones may come as null.
+    Arguments that begin with a quotation mark are an object encoded twice, whatever the tool.
+    """
+    if not parameters:
+        return False
+    checker = _checker(parameters)
+    return checker.typed or (strict and checker.optional)
+
+
+def wrap_raw(arguments: str) -> str:
+    """`arguments` as an object, for protocols that take nothing else: what is none travels inside one."""
+    if not arguments.strip():
+        return "{}"
+    return arguments if jsontext.decode_object(arguments) is not None else jsontext.dumps({RAW: arguments})
+
+
+def unwrap_raw(arguments: str) -> str:
+    """What `wrap_raw` wrapped, or `arguments` as they are."""
+    if RAW not in arguments:
+        return arguments
+    match jsontext.decode_object(arguments):
+        case {"_raw_arguments": str(raw), **rest} if not rest:
+            return raw
+        case _:
+            return arguments
+
+
+def _unwrapped(value: object) -> tuple[str, object]:
+    """The innermost text that still spells something, and what it spells."""
+    text = ""
+    for _ in range(_MOST_WRAPPINGS):
+        if not isinstance(value, str):
+            break
+        text, value = value, read(value)
+    return text, value
+
+
+def _checker(parameters: Wire) -> Checker:
+    try:
+        printed = jsontext.encode(parameters)
+    except (ValueError, TypeError, RecursionError):
+        return Checker(None)
+    return (_remembered if len(printed) <= _LONGEST else _remembered.__wrapped__)(printed)
+
+
+@lru_cache(_REMEMBERED)
+def _remembered(printed: bytes) -> Checker:
+    return Checker(jsontext.decode(printed))

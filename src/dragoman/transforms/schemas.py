@@ -1,16 +1,110 @@
-"""A tool's JSON Schema, made digestible for a target (being written)."""
+"""A tool's JSON Schema, made digestible for a target: only as far as that target needs it, and never more.
+
+    json    Anthropic: valid JSON Schema with an object at the root; strict: closed objects, fewer keywords
+    openai  Chat and Responses: the same, arrays with items, null as a type; strict: every property required
+    gemini  `parametersJsonSchema`: the honoured keywords, the rest in descriptions
+
+Requests repeat their tools on every turn, so results are remembered by the printed schema.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal
 
-from dragoman.core.losses import Losses
+from dragoman.core import jsontext
+from dragoman.core.fields import describe
+from dragoman.core.losses import Loss, Losses, LossKind
 from dragoman.core.model import Wire
+from dragoman.transforms.schema_gemini import to_gemini
+from dragoman.transforms.schema_merge import flatten
+from dragoman.transforms.schema_refs import mend, settle
+from dragoman.transforms.schema_strict import is_expressible, is_strict, loosen, tighten
+from dragoman.transforms.schema_tidy import prune_required, tidy
+from dragoman.transforms.schema_walk import Report, is_object, noted, types_of, words
 
 Target = Literal["json", "openai", "gemini"]
+Told = tuple[tuple[LossKind, str, str], ...]
+_REMEMBERED = 2048
+_LONGEST = 100_000  # printed; a longer schema is fitted anew each time
 
 
 def fit(parameters: Wire | None, target: Target, where: str, losses: Losses, *, strict: bool = False) -> Wire:
-    if not parameters:
+    """`parameters` as `target` takes them: the same object where nothing needs to change, else a new one."""
+    if not parameters and (parameters is None or is_object(parameters)):
         return {"type": "object", "properties": {}}
-    return parameters
+    try:
+        printed = jsontext.encode(parameters)
+    except (ValueError, TypeError, RecursionError):  # a lone surrogate, endless nesting
+        fitted, told = _fit(parameters, target, strict)
+    else:
+        remembered = _fitted if len(printed) <= _LONGEST else _fitted.__wrapped__
+        result, told = remembered(printed, target, strict)
+        fitted = parameters if result is None else jsontext.decode(result)
+    if told:
+        losses.extend(Loss(kind, where + path, why) for kind, path, why in told)
+    return fitted
+
+
+def can_be_strict(parameters: Wire | None) -> bool:
+    """Whether a strict mode can say all that `parameters` allow. If not, strict is better left off."""
+    return not parameters or is_expressible(tidy(parameters, "", Report()))
+
+
+@lru_cache(_REMEMBERED)
+def _fitted(printed: bytes, target: Target, strict: bool) -> tuple[bytes | None, Told]:
+    """The result, None where nothing changes. Printed, because a caller may write into what it gets."""
+    given = jsontext.decode(printed)
+    fitted, told = _fit(given, target, strict)
+    return None if fitted == given else jsontext.encode(fitted), told
+
+
+def _fit(given: Any, target: Target, strict: bool) -> tuple[Wire, Told]:
+    report = Report()
+    schema = tidy(given, "", report)
+    if not is_object(schema):
+        report.changed("", f"the schema of a tool is an object, this is {describe(given)}")
+        schema = {}
+    match target:
+        case "gemini":
+            fitted = to_gemini(
+                _rooted(settle(schema, report, "optional", beside=False), target, report), "", report
+            )
+        case "openai" if strict and is_strict(schema):
+            fitted = _rooted(schema, target, report)  # as its client declared it
+        case "openai" if strict:
+            schema = _rooted(settle(schema, report, "any", beside=True), target, report)
+            fitted = tighten(schema, "", report, "openai")
+        case "openai":
+            schema = _rooted(schema, target, report)
+            fitted = loosen(mend(schema, schema, "", report))
+        case "json":
+            schema = _rooted(
+                settle(schema, report, "none", beside=True) if strict else schema, target, report
+            )
+            schema = mend(schema, schema, "", report)
+            fitted = tighten(schema, "", report, "json") if strict else schema
+    return fitted, report.items()
+
+
+def _rooted(schema: Wire, target: Target, report: Report) -> Wire:
+    """The root is one object with properties, whatever it was made of."""
+    notes: list[str] = []
+    if any(key in schema for key in ("$ref", "allOf", "anyOf", "oneOf")):
+        schema, notes = flatten(schema, schema, "", report)
+    if target != "json":
+        for key in ("enum", "not", "const"):
+            if key in schema:
+                notes.append(words(key, schema[key]))
+                report.changed(f".{key}", "not at the root: it went to the description")
+        schema = {key: value for key, value in schema.items() if key not in ("enum", "not", "const")}
+    types = types_of(schema)
+    if types and "object" not in types:
+        notes.append(words("type", schema["type"]))
+        report.changed(".type", "the arguments of a tool are an object")
+    schema = {key: value for key, value in schema.items() if key != "nullable"}
+    if schema.get("type") != "object":
+        schema = {"type": "object", **{key: value for key, value in schema.items() if key != "type"}}
+    if "properties" not in schema:
+        schema = {**schema, "properties": {}}
+    return prune_required(noted(schema, notes), "", report)
