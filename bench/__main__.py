@@ -35,7 +35,7 @@ def show_pair(workload: Workload, pair: Pair) -> Times:
     for name, reason in reasons.items():
         if reason == NOT_ITS_PAIR:
             continue
-        cells = reason.rjust(10) if reason else time_cells(times, name)
+        cells = f"   {reason}" if reason else time_cells(times, name)
         print(f"{pair.client:17}{pair.upstream:17}{name:24}{cells}")
     return times
 
@@ -46,6 +46,8 @@ def why_not(workload: Workload, contender: Contender, pair: Pair) -> str:
         workload.check(workload.prepare(contender, pair, 1)())
     except NotMeasured as reason:
         return str(reason)
+    except Exception as error:  # whatever a contender fails with, the others are measured
+        return f"fails: {error!r:.60}"
     return ""
 
 
