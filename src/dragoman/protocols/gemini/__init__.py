@@ -1,0 +1,38 @@
+"""Google Gemini (generateContent)."""
+
+from dragoman.core.codec import Codec, Limits
+from dragoman.protocols.gemini.grammar import Grammar
+from dragoman.protocols.gemini.http import HTTP, decode_error, encode_error
+from dragoman.protocols.gemini.request import decode_request, encode_request
+from dragoman.protocols.gemini.response import decode_response, encode_response
+from dragoman.protocols.gemini.settings import SPELLING
+from dragoman.protocols.gemini.stream import StreamDecoder, StreamEncoder
+from dragoman.protocols.gemini.wire import PROTOCOL
+
+LIMITS = Limits(
+    tool_name=r"[a-zA-Z_][a-zA-Z0-9_.:-]*",
+    call_id_length=128,
+    hosted_tools=frozenset({"web_search", "web_fetch", "code_execution", "maps", "computer", "mcp"}),
+    call_state=True,
+    text_state=True,
+    schemas="gemini",
+)
+
+CODEC = Codec(
+    name=PROTOCOL,
+    decode_request=decode_request,
+    encode_request=encode_request,
+    decode_response=decode_response,
+    encode_response=encode_response,
+    stream_decoder=StreamDecoder,
+    stream_encoder=StreamEncoder,
+    decode_error=decode_error,
+    encode_error=encode_error,
+    grammar=Grammar,
+    http=HTTP,
+    limits=lambda model: LIMITS,
+    turns="contents",
+    terminal=(b'"finishReason"', b'"blockReason"', b'"error"'),
+    keep_alive=b"\n",
+    spelling=SPELLING,
+)

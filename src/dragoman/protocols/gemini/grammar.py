@@ -1,0 +1,105 @@
+"""Checks a Gemini stream frame by frame: what google-genai and the agents on it need of every chunk."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+from dragoman.core import jsontext
+from dragoman.core.codec import Frame
+from dragoman.core.errors import GrammarError
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.model import Wire
+
+_DATA = (
+    "text",
+    "inlineData",
+    "fileData",
+    "functionCall",
+    "functionResponse",
+    "executableCode",
+    "codeExecutionResult",
+    "toolCall",
+    "toolResponse",
+)
+_PIECES = frozenset({"partialArgs", "willContinue"})
+_URL_SAFE = str.maketrans("-_", "+/")
+
+
+class Grammar:
+    """Chunks without event names; one finish reason (or block, or error), and nothing after it."""
+
+    def __init__(self) -> None:
+        self._ended = False
+        self._growing = False
+
+    def feed(self, frame: Frame, /) -> Iterable[Frame]:
+        _expect(not frame.event, f"an event named {frame.event!r}; Gemini's have no names")
+        chunk = jsontext.decode(frame.data) if isinstance(frame.data, bytes | str) else frame.data
+        _expect(is_object(chunk), "a chunk that is no object")
+        _expect(not self._ended, "a chunk after the end of the stream")
+        if "error" in chunk:
+            _expect(
+                next(iter(chunk)) == "error", "an error that is not the first key: google-genai overlooks it"
+            )
+            self._ended = True
+            return (frame,)
+        feedback = chunk.get("promptFeedback")
+        self._ended = is_object(feedback) and "blockReason" in feedback
+        candidates = chunk.get("candidates", [])
+        _expect(is_array(candidates) and all(map(is_object, candidates)), "candidates that are no objects")
+        for candidate in candidates:
+            self._candidate(candidate)
+        return (frame,)
+
+    def close(self) -> Iterable[Frame]:
+        _expect(self._ended, "the stream ends without finishReason, blockReason or error")
+        return ()
+
+    def _candidate(self, candidate: Wire) -> None:
+        content = candidate.get("content", {"parts": []})
+        _expect(
+            content.get("role", "model") == "model", f"content of role {content.get('role')!r}, not model"
+        )
+        for part in content.get("parts", []):
+            self._part(part)
+        if candidate.get("finishReason"):
+            _expect(isinstance(candidate["finishReason"], str), "a finishReason that is no string")
+            self._ended = True
+
+    def _part(self, part: Any) -> None:
+        _expect(is_object(part), "a part that is no object")
+        named = [key for key in _DATA if key in part]
+        _expect(len(named) == 1, f"a part with {named or 'no data'}; each has one kind of data")
+        if "text" in part:
+            _expect(isinstance(part["text"], str), "a text that is no string")
+        if "functionCall" in part:
+            self._call(part["functionCall"])
+        if "thoughtSignature" in part:
+            _expect(_is_base64(part["thoughtSignature"]), "a thoughtSignature that is not base64")
+
+    def _call(self, call: Any) -> None:
+        """Whole, or begun by its name and grown by pieces."""
+        _expect(is_object(call), "a functionCall that is no object")
+        _expect(self._growing or isinstance(call.get("name"), str), "a functionCall without a name")
+        _expect(is_object(call.get("args", {})), "a functionCall whose args are no object")
+        self._growing = call.get("willContinue") is True
+        _expect(
+            self._growing or not call or _PIECES.isdisjoint(call) or "partialArgs" in call, "a call in pieces"
+        )
+
+
+def _is_base64(text: Any) -> bool:
+    if not isinstance(text, str) or len(text) % 4:
+        return False
+    try:
+        base64.b64decode(text.translate(_URL_SAFE), validate=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _expect(holds: bool, problem: str) -> None:
+    if not holds:
+        raise GrammarError(problem)

@@ -1,0 +1,144 @@
+"""`inlineData` and `fileData` <-> media.
+
+Bytes are base64 in either alphabet; the official SDK writes the URL-safe one, others read only the
+standard one. Data that had to be respelled is kept as it came.
+"""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+from typing import Literal
+
+from dragoman.core.errors import WireError
+from dragoman.core.fields import Fields, own
+from dragoman.core.losses import Losses
+from dragoman.core.model import Base64, FileId, Media, Plain, Url, Wire
+from dragoman.protocols.gemini.case import inner
+from dragoman.protocols.gemini.wire import PROTOCOL
+
+_DETAIL = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
+_RESOLUTION = {detail: level for level, detail in _DETAIL.items()}
+_USUAL = {"image": "image/png", "document": "application/pdf", "audio": "audio/wav", "video": "video/mp4"}
+_URL_SAFE = str.maketrans("-_", "+/")
+
+
+def decode_inline(fields: Fields, losses: Losses) -> Media:
+    """The media of a part with `inlineData`; texts are told as texts."""
+    blob = _source(fields, "inlineData")
+    media_type, sent, name = blob.text("mimeType"), blob.need("data", str), blob.text("displayName")
+    source = Base64(_standard(sent))
+    if media_type.startswith("text/"):
+        source = _plain(source) or source
+    kept = blob.extras(losses)[PROTOCOL]
+    if _bytes(source) != sent:
+        kept["data"] = sent
+    return _media(fields, "inlineData", kept, media_type, source, name, losses)
+
+
+def decode_file(fields: Fields, losses: Losses) -> Media:
+    file = _source(fields, "fileData")
+    uri, media_type, name = file.need("fileUri", str), file.text("mimeType"), file.text("displayName")
+    kept = file.extras(losses)[PROTOCOL]
+    source = FileId(uri, PROTOCOL) if _is_googles(uri) else Url(uri)
+    return _media(fields, "fileData", kept, media_type, source, name, losses)
+
+
+def encode_media(media: Media, losses: Losses, labelled: bool = False) -> Wire:
+    """The part that says `media`. `labelled`: inside a result, where a name may stand beside the bytes."""
+    native = media.extras is not None and PROTOCOL in media.extras
+    extras = own(media.extras, PROTOCOL)
+    match media.source:
+        case Base64() | Plain():
+            key, body = "inlineData", _typed(media, native, losses) | {"data": _bytes(media.source)}
+        case FileId(uri, origin) if origin == PROTOCOL:
+            key, body = "fileData", _typed(media, True, losses) | {"fileUri": uri}
+        case Url(uri):
+            key, body = "fileData", _guessed(media, native, losses) | {"fileUri": uri}
+        case FileId(origin=origin):
+            losses.dropped(media.where, f"only {origin} can open this {media.kind}")
+            return {"text": f"[{media.kind} left out: only {origin} can open it]"}
+    if media.name and (native or labelled):
+        body["displayName"] = media.name
+    elif media.name:
+        losses.dropped(f"{media.where}.name", "Gemini's media have no names")
+    wire: Wire = {**extras, key: body | extras.get(key, {})}
+    if media.detail in _RESOLUTION and not native:
+        wire["mediaResolution"] = {"level": _RESOLUTION[media.detail]}
+    return wire
+
+
+def kind_of(media_type: str) -> Literal["image", "document", "audio", "video"]:
+    match media_type.partition("/")[0]:
+        case ("image" | "audio" | "video") as kind:
+            return kind
+        case _:
+            return "document"
+
+
+def _source(fields: Fields, key: str) -> Fields:
+    source = inner(fields, key)
+    if source is None:
+        raise WireError(PROTOCOL, fields.path(key), "expected an object, got nothing")
+    return source
+
+
+def _media(
+    fields: Fields,
+    key: str,
+    kept: Wire,
+    media_type: str,
+    source: Base64 | Plain | Url | FileId,
+    name: str,
+    losses: Losses,
+) -> Media:
+    """What the wire says beyond a media's own fields stays in its extras, at its place."""
+    resolution = inner(Fields(fields.rest, fields.where, PROTOCOL), "mediaResolution")
+    detail = _DETAIL.get(resolution.text("level"), "") if resolution else ""
+    extras = fields.extras(losses, quiet=frozenset({"mediaResolution"} if detail else ()))
+    if kept:
+        extras[PROTOCOL][key] = kept
+    return Media(kind_of(media_type), media_type, source, name, detail, where=fields.where, extras=extras)
+
+
+def _standard(data: str) -> str:
+    """Base64 in the standard alphabet, padded."""
+    if "-" in data or "_" in data:
+        data = data.translate(_URL_SAFE)
+    return data + "=" * (-len(data) % 4)
+
+
+def _plain(source: Base64) -> Plain | None:
+    try:
+        return Plain(base64.b64decode(source.data, validate=True).decode())
+    except ValueError:
+        return None
+
+
+def _bytes(source: Base64 | Plain) -> str:
+    return source.data if isinstance(source, Base64) else base64.b64encode(source.text.encode()).decode()
+
+
+def _is_googles(uri: str) -> bool:
+    """Files that were uploaded to Google, which nobody else can open."""
+    return uri.startswith(("files/", "gs://")) or (
+        uri.startswith("https://generativelanguage.googleapis.com/") and "/files/" in uri
+    )
+
+
+def _typed(media: Media, native: bool, losses: Losses) -> Wire:
+    if media.media_type or native:
+        return {"mimeType": media.media_type} if media.media_type else {}
+    guess = "text/plain" if isinstance(media.source, Plain) else _USUAL[media.kind]
+    losses.invented(f"{media.where}.mimeType", f"Gemini requires it: {guess}")
+    return {"mimeType": guess}
+
+
+def _guessed(media: Media, native: bool, losses: Losses) -> Wire:
+    """Of a URL only the name can tell the type; the bytes are for Gemini's server to fetch."""
+    assert isinstance(media.source, Url)
+    if native:
+        return {"mimeType": media.media_type} if media.media_type else {}
+    losses.changed(media.where, "Gemini's server must fetch the URL, and may refuse to")
+    guess = media.media_type or mimetypes.guess_type(media.source.url.partition("?")[0])[0]
+    return {"mimeType": guess} if guess else {}

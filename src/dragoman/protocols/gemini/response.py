@@ -1,0 +1,188 @@
+"""Whole responses <-> neutral ones, and the stop and usage that streams share.
+
+Only the first candidate is an answer to anyone else. Gemini counts thoughts beside
+`candidatesTokenCount`, and what tools put into the prompt beside `promptTokenCount`; neutral usage
+counts both inside.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from dragoman.core.fields import Fields, own
+from dragoman.core.jsontext import is_object
+from dragoman.core.losses import Losses
+from dragoman.core.model import (
+    AnyPart,
+    Citation,
+    Refusal,
+    Request,
+    Response,
+    Stop,
+    Text,
+    ToolCall,
+    Usage,
+    Wire,
+)
+from dragoman.protocols.gemini.case import inner, opened
+from dragoman.protocols.gemini.grounding import decode_grounding, encode_grounding
+from dragoman.protocols.gemini.parts import decode_parts, encode_part
+from dragoman.protocols.gemini.wire import (
+    PROTOCOL,
+    QUIET_CANDIDATE,
+    QUIET_CONTENT,
+    QUIET_RESPONSE,
+    STOP,
+)
+
+
+def decode_response(body: Wire, losses: Losses) -> Response:
+    """What is not taken stays where it stood: the extras have the shape of the wire."""
+    fields = opened(body, "")
+    candidates = fields.list("candidates")
+    id, model = fields.text("responseId"), fields.text("modelVersion")
+    usage, created = decode_usage(fields), decode_time(fields.rest.get("createTime"))
+    feedback = fields.rest.get("promptFeedback")
+    extras = fields.extras(losses, quiet=QUIET_RESPONSE)
+    if candidates is not None:
+        extras[PROTOCOL]["candidates"] = candidates
+    if not candidates:
+        return Response(id, model, (), decode_block(feedback) or Stop("other"), usage, created, extras=extras)
+    candidate = opened(candidates[0], "candidates[0]")
+    parts, stop = _decode_candidate(candidate, losses)
+    extras[PROTOCOL]["candidates"] = [candidate.rest, *candidates[1:]]
+    if len(candidates) > 1:
+        losses.dropped("candidates[1]", "only the first candidate is the answer")
+    return Response(id, model, parts, stop, usage, created, extras=extras)
+
+
+def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
+    complete = [part for part in response.parts if not (isinstance(part, ToolCall) and not part.complete)]
+    if len(complete) < len(response.parts):
+        losses.dropped("tool call", "the reply was cut inside it, and an incomplete call must not run")
+    parts = [wire for part in complete for wire in encode_part(part, losses)]
+    if response.extras is not None and PROTOCOL in response.extras:
+        return _encode_native(response, parts)
+    texts = [(part.text, part.citations) for part in complete if isinstance(part, Text)]
+    refused = any(isinstance(part, Refusal) for part in complete)
+    candidate: Wire = {
+        "content": {"parts": parts or [{"text": ""}], "role": "model"},
+        "finishReason": encode_stop(response.stop, refused),
+        "index": 0,
+        **encode_grounding(texts, losses),
+    }
+    return {
+        "candidates": [candidate],
+        "usageMetadata": encode_usage(response.usage or Usage()),
+        **encode_names(response.id, response.model),
+    }
+
+
+def _decode_candidate(candidate: Fields, losses: Losses) -> tuple[tuple[AnyPart, ...], Stop]:
+    """A candidate without content, or a content without parts, says nothing."""
+    content = inner(candidate, "content")
+    parts: tuple[AnyPart, ...] = ()
+    raw = candidate.text("finishReason")
+    metadata = candidate.rest.get("groundingMetadata")
+    candidate.extras(losses, quiet=QUIET_CANDIDATE)
+    if content is not None:
+        if content.rest.get("parts"):
+            parts = decode_parts(content.any("parts"), content.path("parts"), losses)
+        content.extras(losses, quiet=QUIET_CONTENT)
+        candidate.rest["content"] = content.rest
+    if metadata is not None:
+        parts = _cited(parts, metadata, losses)
+    called = any(isinstance(part, ToolCall) for part in parts)
+    return parts, decode_stop(raw, called)
+
+
+def _encode_native(response: Response, parts: list[Wire]) -> Wire:
+    """Gemini's own response: everything back at its place."""
+    kept = own(response.extras, PROTOCOL)
+    named = {"responseId": response.id, "modelVersion": response.model}
+    body = {key: name for key, name in named.items() if name} | kept
+    candidates: list[Wire] = kept.get("candidates") or []
+    if not candidates and not parts:
+        return body
+    first: Wire = candidates[0] if candidates else {}
+    candidate = {**first}
+    if "content" in first or parts:
+        candidate["content"] = {**first.get("content", {}), **({"parts": parts} if parts else {})}
+    if response.stop.raw:
+        candidate["finishReason"] = response.stop.raw
+    return {**body, "candidates": [candidate, *candidates[1:]]}
+
+
+def _cited(parts: tuple[AnyPart, ...], metadata: Any, losses: Losses) -> tuple[AnyPart, ...]:
+    places = [i for i, part in enumerate(parts) if isinstance(part, Text)]
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    found: dict[int, list[Citation]] = {}
+    for number, citation in decode_grounding(metadata, texts, "candidates[0].groundingMetadata", losses):
+        found.setdefault(places[number], []).append(citation)
+    return tuple(
+        replace(part, citations=tuple(found[i])) if i in found else part for i, part in enumerate(parts)
+    )
+
+
+def decode_stop(raw: str, called: bool) -> Stop:
+    """There is no word for tool calls, and a whole response without any word has simply ended."""
+    reason = STOP.decode(raw.upper()) if raw else "end"
+    return Stop("tool_calls" if called and reason == "end" else reason, raw)
+
+
+def encode_stop(stop: Stop, refused: bool = False) -> str:
+    """Gemini's own word where the reply brought one, and the nearest one where it did not."""
+    if refused and stop.reason == "end":
+        return "SAFETY"
+    own_word = stop.raw.isupper() and STOP.decode(stop.raw) == stop.reason
+    return stop.raw if own_word else STOP.encode(stop.reason)
+
+
+def decode_block(feedback: Any) -> Stop | None:
+    """A prompt that was blocked: there is no candidate, but a reason."""
+    reason = feedback.get("blockReason") if is_object(feedback) else None
+    return Stop("content_filter", reason) if isinstance(reason, str) else None
+
+
+def decode_usage(fields: Fields) -> Usage | None:
+    """Of the body's `usageMetadata`, which stays where it is."""
+    value = fields.rest.get("usageMetadata")
+    return None if value is None else read_usage(opened(value, "usageMetadata"))
+
+
+def read_usage(fields: Fields) -> Usage | None:
+    """The counts of one `usageMetadata`; None where it counts nothing."""
+    prompt, tools = fields.integer("promptTokenCount"), fields.integer("toolUsePromptTokenCount") or 0
+    said, thought = fields.integer("candidatesTokenCount"), fields.integer("thoughtsTokenCount") or 0
+    if prompt is None and said is None:
+        return None
+    cached = fields.integer("cachedContentTokenCount") or 0
+    return Usage((prompt or 0) + tools, (said or 0) + thought, cached, reasoning=thought)
+
+
+def encode_usage(usage: Usage) -> Wire:
+    wire: Wire = {
+        "promptTokenCount": usage.input,
+        "candidatesTokenCount": max(usage.output - usage.reasoning, 0),
+        "totalTokenCount": usage.input + usage.output,
+    }
+    if usage.cached:
+        wire["cachedContentTokenCount"] = usage.cached
+    if usage.reasoning:
+        wire["thoughtsTokenCount"] = usage.reasoning
+    return wire
+
+
+def encode_names(id: str, model: str) -> Wire:
+    return {"modelVersion": model, "responseId": id or "dragoman"}
+
+
+def decode_time(text: Any) -> int:
+    """Unix time of Vertex' `createTime`, 0 where it says none."""
+    try:
+        return int(datetime.fromisoformat(text).timestamp()) if isinstance(text, str) else 0
+    except (ValueError, OverflowError):
+        return 0

@@ -1,0 +1,232 @@
+"""`generationConfig` and the settings beside it <-> neutral settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.core.fields import Fields
+from dragoman.core.losses import Losses
+from dragoman.core.model import Effort, OutputFormat, Request, Settings, Tool, Wire
+from dragoman.core.thinking import budget_for, effort_for
+from dragoman.protocols.gemini import models
+from dragoman.protocols.gemini.case import inner, opened
+from dragoman.protocols.gemini.schemas import decode_schema, json_schema
+from dragoman.protocols.gemini.wire import PROTOCOL
+
+# neutral setting -> generationConfig key, where the value is the same
+_SAME = {
+    "max_tokens": "maxOutputTokens",
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "frequency_penalty": "frequencyPenalty",
+    "presence_penalty": "presencePenalty",
+    "seed": "seed",
+    "n": "candidateCount",
+    "logprobs": "responseLogprobs",
+    "top_logprobs": "logprobs",
+}
+SPELLING = {name: f"generationConfig.{key}" for name, key in _SAME.items()} | {
+    "stop": "generationConfig.stopSequences",
+    "output": "generationConfig.responseJsonSchema",
+    "effort": "generationConfig.thinkingConfig.thinkingLevel",
+    "budget": "generationConfig.thinkingConfig.thinkingBudget",
+    "show_reasoning": "generationConfig.thinkingConfig.includeThoughts",
+    "metadata": "labels",
+    "service_tier": "serviceTier",
+    "tool_choice": "toolConfig.functionCallingConfig",
+}
+_TIERS = {"standard": "default", "unspecified": "auto"}
+_MOST_STOPS = 5
+
+
+def decode_settings(fields: Fields, losses: Losses) -> Settings:
+    config = inner(fields, "generationConfig") or opened({}, "generationConfig")
+    if config.rest.get("responseModalities") in (["TEXT"], ["text"]):
+        del config.rest["responseModalities"]
+    effort, budget, shown = _decode_thinking(config, losses)
+    stop = config.list("stopSequences")
+    labels, tier = fields.object("labels"), fields.text("serviceTier").lower()
+    settings = Settings(
+        max_tokens=config.integer("maxOutputTokens"),
+        temperature=config.number("temperature"),
+        top_p=config.number("topP"),
+        top_k=config.integer("topK"),
+        frequency_penalty=config.number("frequencyPenalty"),
+        presence_penalty=config.number("presencePenalty"),
+        seed=config.integer("seed"),
+        stop=None if stop is None else tuple(str(item) for item in stop),
+        n=config.integer("candidateCount"),
+        output=_decode_output(config, losses),
+        effort=effort,
+        budget=budget,
+        show_reasoning=shown,
+        metadata=labels,
+        service_tier=_TIERS.get(tier, tier) or None,
+        logprobs=config.take("responseLogprobs", bool),
+        top_logprobs=config.integer("logprobs"),
+        store=fields.take("store", bool),
+    )
+    config.extras(losses)
+    return settings
+
+
+def encode_settings(request: Request, losses: Losses) -> Wire:
+    """All that stands beside contents and tools in the body."""
+    settings = request.settings
+    config: Wire = {
+        key: value for name, key in _SAME.items() if (value := getattr(settings, name)) is not None
+    }
+    if settings.stop:
+        config["stopSequences"] = list(settings.stop[:_MOST_STOPS])
+        if len(settings.stop) > _MOST_STOPS:
+            losses.dropped("stop", f"Gemini takes at most {_MOST_STOPS} stop sequences")
+    config |= _encode_output(request, losses)
+    if thinking := _encode_thinking(request, losses):
+        config["thinkingConfig"] = thinking
+    body: Wire = {"generationConfig": config} if config else {}
+    body |= _encode_labels(settings.metadata, losses)
+    body |= _encode_tier(settings.service_tier, losses)
+    if settings.store:
+        body["store"] = True
+    for name in ("verbosity", "user", "cache_key"):
+        if getattr(settings, name) is not None:
+            losses.dropped(name, "Gemini has no such setting")
+    return body
+
+
+def _decode_thinking(config: Fields, losses: Losses) -> tuple[Effort | None, int | None, bool | None]:
+    thinking = inner(config, "thinkingConfig")
+    if thinking is None:
+        return None, None, None
+    level, budget = thinking.text("thinkingLevel").upper(), thinking.integer("thinkingBudget")
+    shown = thinking.take("includeThoughts", bool)
+    thinking.extras(losses)
+    return "none" if budget == 0 else _EFFORTS.get(level), budget, shown
+
+
+_EFFORTS: dict[str, Effort] = {"MINIMAL": "minimal", "LOW": "low", "MEDIUM": "medium", "HIGH": "high"}
+_LEVELS: dict[Effort, str] = {effort: level for level, effort in _EFFORTS.items()}
+
+
+def _encode_thinking(request: Request, losses: Losses) -> Wire:
+    settings = request.settings
+    match models.thinking(request.model):
+        case "level":
+            wire = _encode_level(request, losses)
+        case "budget":
+            wire = _encode_budget(request, losses)
+        case "never":
+            if settings.effort not in (None, "none") or settings.budget:
+                losses.dropped("effort", "the model does not think")
+            return {}
+    return wire | {"includeThoughts": True} if settings.show_reasoning else wire
+
+
+def _encode_level(request: Request, losses: Losses) -> Wire:
+    """Gemini 3: words. A budget of -1, as the model likes, is what it does when nothing is said."""
+    effort, budget = request.settings.effort, request.settings.budget
+    if effort is None and budget is not None and budget >= 0:
+        effort = effort_for(budget)
+        losses.changed("budget", f"the model takes no budget of {budget} tokens, but levels: {effort}")
+    if effort is None:
+        return {}
+    level = _LEVELS.get(effort, "MINIMAL" if effort == "none" else "HIGH")
+    if level == "MINIMAL" and models.always_thinks(request.model):
+        level = "LOW"
+    if level != _LEVELS.get(effort):
+        losses.changed("effort", f"the nearest that the model takes to {effort} is {level}")
+    return {"thinkingLevel": level}
+
+
+def _encode_budget(request: Request, losses: Losses) -> Wire:
+    """Gemini 2.5: tokens."""
+    effort, budget = request.settings.effort, request.settings.budget
+    if budget in (None, -1) and effort is not None:
+        budget = budget_for(effort)
+    if budget is None:
+        return {}
+    least, most = models.budgets(request.model)
+    tokens = budget if budget < 0 else min(max(budget, least), most)
+    if tokens != budget:
+        losses.changed("budget", f"the model takes {least} to {most} tokens of thinking, not {budget}")
+    return {"thinkingBudget": tokens}
+
+
+def _decode_output(config: Fields, losses: Losses) -> OutputFormat | None:
+    kind = config.text("responseMimeType")
+    schema = _decode_output_schema(config)
+    match kind:
+        case "application/json":
+            return OutputFormat("json") if schema is None else OutputFormat("schema", schema)
+        case "text/plain":
+            return OutputFormat("text")
+        case "":
+            return None
+        case _:
+            losses.dropped("generationConfig.responseMimeType", f"only {PROTOCOL} can answer in {kind}")
+            return None
+
+
+def _decode_output_schema(config: Fields) -> Wire | None:
+    path = config.path("responseJsonSchema")
+    if (schema := config.object("responseJsonSchema")) is not None:
+        return json_schema(schema, path)
+    schema = config.object("responseSchema")
+    return None if schema is None else decode_schema(schema, config.path("responseSchema"))
+
+
+def _encode_output(request: Request, losses: Losses) -> Wire:
+    output = request.settings.output
+    if output is None or output.kind == "text":
+        return {}
+    if any(isinstance(tool, Tool) for tool in request.tools) and not models.is_current(request.model):
+        losses.dropped("output", "the model takes no output format beside functions")
+        return {}
+    wire: Wire = {"responseMimeType": "application/json"}
+    if output.kind == "schema" and output.schema is not None:
+        wire["responseJsonSchema"] = output.schema
+    if output.description:
+        losses.dropped("output.description", "Gemini's output schemas have no description beside them")
+    return wire
+
+
+def _encode_labels(metadata: dict[str, Any] | None, losses: Losses) -> Wire:
+    labels: Wire = {}
+    for key, value in (metadata or {}).items():
+        if isinstance(value, str):
+            labels[key] = value
+        else:
+            losses.dropped(f"metadata.{key}", "Gemini's labels are strings")
+    return {"labels": labels} if labels else {}
+
+
+def _encode_tier(tier: str | None, losses: Losses) -> Wire:
+    match tier:
+        case None | "auto":
+            return {}
+        case "flex" | "priority":
+            return {"serviceTier": tier}
+        case "default" | "standard" | "standard_only":
+            return {"serviceTier": "standard"}
+        case _:
+            losses.dropped("service_tier", f"Gemini has no tier {tier!r}")
+            return {}
+
+
+def config_as_body(config: Any) -> tuple[Wire, Wire, Wire]:
+    """What the JavaScript SDK's `config` says: for the body, for its `generationConfig`, and beyond both."""
+    fields = opened(config, "config")
+    body = {key: fields.rest.pop(key) for key in tuple(fields.rest) if key in _BODY_KEYS}
+    generation = {key: fields.rest.pop(key) for key in tuple(fields.rest) if key in _GENERATION_KEYS}
+    return body, generation, fields.rest
+
+
+_BODY_KEYS = frozenset(
+    {"systemInstruction", "tools", "toolConfig", "safetySettings", "cachedContent", "labels", "serviceTier"}
+)
+_GENERATION_KEYS = {
+    *_SAME.values(),
+    *("stopSequences", "responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities"),
+    *("mediaResolution", "speechConfig", "imageConfig", "thinkingConfig"),
+}
