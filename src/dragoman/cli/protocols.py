@@ -22,7 +22,7 @@ def command() -> None:
     click.echo("protocols")
     for name in protocols():
         spoken = codec(name)
-        click.echo(f"  {name:<{width}}  {_about(spoken)}, POST {spoken.http.path('MODEL', False)}")
+        click.echo(f"  {name:<{width}}  {_about(spoken)} (POST {spoken.http.path('MODEL', False)})")
     click.echo("dialects")
     for name in dialects():
         click.echo(f"  {name:<{width}}")

@@ -31,7 +31,7 @@ from dragoman.core.model import (
 )
 
 MODEL = "demo-model"
-QUESTION = "Which files are here? What does README.md say?"
+_ASKED = Message("user", (Text("Which files are here? What does README.md say?"),))
 FILES = {
     "README.md": "# Tides\nHigh water for small harbours.\n",
     "src/tides.py": "print('high water at noon')\n",
@@ -59,24 +59,27 @@ class Agent:
         self._codec, self._root = codec, root.resolve()
         self.outputs: list[str | Exception] = []
         settings = Settings(max_tokens=400, user="crew-7")
-        asked = Message("user", (Text(QUESTION),))
-        request = Request(
-            MODEL, (asked,), (Text("Be brief."),), TOOLS, parallel=True, settings=settings, stream=stream
+        self.wire = self._encode(
+            Request(MODEL, (_ASKED,), (Text("Be brief."),), TOOLS, settings=settings, stream=stream)
         )
-        self.wire = codec.encode_request(request, Losses())
 
-    def continue_with(self, reply: Response) -> list[Wire]:
-        """The model's turn and the results of its calls, appended to the conversation and returned."""
+    def continue_with(self, reply: Response) -> None:
+        """Append to the conversation the model's turn as it came, and the results of its calls."""
         calls = [part for part in reply.parts if isinstance(part, ToolCall)]
-        turn = Request(MODEL, (Message("assistant", reply.parts),))
-        said = self._codec.encode_request(turn, Losses())[self._codec.turns]
-        self.outputs = [self._run(call) for call in calls]
+        self.outputs = [self.run(call) for call in calls]
         results = build_tool_results(calls, self.outputs, self._codec.name)
-        new = [*said, *results]
-        self.wire = {**self.wire, self._codec.turns: [*self.wire[self._codec.turns], *new]}
-        return new
+        turns = self._codec.turns
+        self.wire = {**self.wire, turns: [*self.wire[turns], *self._turn(reply), *results]}
 
-    def _run(self, call: ToolCall) -> str | Exception:
+    def _turn(self, reply: Response) -> list[Wire]:
+        asked = self._encode(Request(MODEL, (_ASKED,)))[self._codec.turns]
+        both = self._encode(Request(MODEL, (_ASKED, Message("assistant", reply.parts))))[self._codec.turns]
+        return both[len(asked) :]
+
+    def _encode(self, request: Request) -> Wire:
+        return self._codec.encode_request(request, Losses())
+
+    def run(self, call: ToolCall) -> str | Exception:
         arguments = jsontext.decode_object(call.arguments) or {}
         path = (self._root / str(arguments.get("path"))).resolve()
         if call.name not in RUN or not path.is_relative_to(self._root):
@@ -125,8 +128,8 @@ class Model:
         return tuple(calls)
 
     def _answer(self, results: list[ToolResult]) -> Response:
-        listed, read = (text_of(result) for result in results[:2])
-        text = f"There are {', '.join(listed.split())}. The README says: {' '.join(read.split())}"
+        listed, read = (text_of(result).splitlines() for result in results[:2])
+        text = f"Here are {', '.join(listed)}; the README is headed {read[0]}."
         return Response("resp_2", MODEL, (Text(text),), Stop("end"), Usage(190, 30))
 
 

@@ -16,7 +16,7 @@ from dragoman.cli.demo.actors import MODEL, Agent, Model, lay_out, results_of, t
 from dragoman.core.codec import Codec
 from dragoman.core.events import Event, PartDelta, fold, unfold
 from dragoman.core.losses import Losses
-from dragoman.core.model import Request, Response, Text, Wire
+from dragoman.core.model import AnyPart, Request, Response, Text, Wire
 from dragoman.framing import sse
 
 
@@ -120,8 +120,7 @@ class _Walk:
     ) -> tuple[Check, ...]:
         calls, run = _calls(called), _calls(heard)
         returned = results_of(result)
-        states = {part.state for message in result.messages for part in message.parts}
-        wanted = {part.state for part in called.parts}
+        states = _states(part for message in result.messages for part in message.parts)
         return (
             Check(
                 "the agent ran the calls that the model made",
@@ -136,7 +135,7 @@ class _Walk:
                 "the results are what the tools gave",
                 [text_of(part) for part in returned] == self._agent.outputs,
             ),
-            Check("the model's opaque state came back byte for byte", wanted <= states),
+            Check("the model's opaque state came back byte for byte", _states(called.parts) <= states),
             Check("the agent read the answer that the model gave", _text(answered) == _text(told)),
         )
 
@@ -173,3 +172,7 @@ def _calls(reply: Response) -> list[ToolCall]:
 
 def _text(reply: Response) -> str:
     return "".join(part.text for part in reply.parts if isinstance(part, Text))
+
+
+def _states(parts: Iterable[AnyPart]) -> set[tuple[str, str]]:
+    return {(part.state.origin, part.state.data) for part in parts if part.state}

@@ -10,6 +10,7 @@ from typing import Any, cast
 from dragoman.core import jsontext
 
 INDENT = "  "
+ROOM = 20  # columns that make it worth while to begin a value behind its brackets
 LONGEST = 2  # lines that one frame of a stream may take
 
 
@@ -41,10 +42,11 @@ def lay_out_stream(data: bytes, width: int) -> list[str]:
 
 def _lay_out_items(lead: str, items: list[tuple[str, Any]], tail: str, width: int) -> list[str]:
     """The first item stands behind its bracket; short items share a row, long ones have their own."""
-    if len(items) == 1:
-        label, item = items[0]
-        return lay_out(item, width, lead + label, tail)
-    rows, shared = list[str](), False
+    label, first = items[0]
+    behind = len(lead + label) + _needed(first, width - len(INDENT + label + tail)) <= width
+    if len(items) == 1 and behind:
+        return lay_out(first, width, lead + label, tail)
+    rows, shared = [] if behind else [lead], False
     for position, (label, item) in enumerate(items, 1):
         start, end = "" if rows else lead, "," if position < len(items) else tail
         lines = lay_out(item, width - len(INDENT), start + label, end)
@@ -55,6 +57,12 @@ def _lay_out_items(lead: str, items: list[tuple[str, Any]], tail: str, width: in
             rows += lines
         shared = whole
     return [rows[0], *(INDENT + row for row in rows[1:])]
+
+
+def _needed(value: Any, alone: int) -> int:
+    """Columns that `value` needs behind its brackets; one that fits `alone` on its row is not cut there."""
+    length = len(_flat(value)) + 1
+    return min(length, ROOM) if isinstance(value, dict | list) or length > alone else length
 
 
 def _flat(value: Any) -> str:

@@ -1,0 +1,91 @@
+"""`dragoman demo`: every pair carries the call, and what is shown is what happened."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dragoman import protocols
+from dragoman.cli import main
+from dragoman.cli.demo import actors, cycle, show
+
+GOLDENS = Path(__file__).parent / "goldens"
+GOLDEN = {
+    "anthropic-gemini": (),
+    "openai-chat-anthropic-stream": ("--from", "openai-chat", "--to", "anthropic", "--stream"),
+}
+
+
+def run(*options: str) -> Result:
+    return CliRunner().invoke(main, ["demo", *options])
+
+
+@pytest.mark.parametrize("stream", (False, True), ids=("whole", "streamed"))
+@pytest.mark.parametrize("upstream", protocols())
+@pytest.mark.parametrize("client", protocols())
+def test_every_pair_carries_the_call(client: str, upstream: str, stream: bool):
+    walked = cycle.walk(client, upstream, stream)
+    assert [check.what for check in walked.checks if not check.good] == []
+    assert len(walked.steps) == 4
+
+
+@pytest.mark.parametrize("name, options", GOLDEN.items(), ids=GOLDEN)
+def test_what_is_printed(name: str, options: tuple[str, ...]):
+    """After a change that is meant: dragoman demo … > tests/cli/goldens/….txt"""
+    result = run(*options)
+    assert result.exit_code == 0
+    assert result.stdout == (GOLDENS / f"{name}.txt").read_text()
+
+
+def test_all_is_a_line_for_each_pair():
+    result = run("--all")
+    *lines, last = result.stdout.splitlines()
+    assert result.exit_code == 0
+    assert len(lines) == len(protocols()) ** 2
+    assert all("  ok  " in line for line in lines)
+    assert last.startswith("16 of 16 pairs")
+
+
+def test_a_tool_that_lies_is_noticed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(actors, "text_of", lambda result: "something else")
+    monkeypatch.setattr(cycle, "text_of", lambda result: "something else")
+    result = run()
+    assert result.exit_code == 1
+    assert "✗ the results are what the tools gave" in result.stdout
+
+
+def test_the_tool_really_runs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(actors.FILES, "HARBOUR.txt", "deep\n")
+    assert "HARBOUR.txt" in run().stdout
+
+
+def test_the_tool_stays_in_its_directory(tmp_path: Path):
+    from dragoman import ToolCall
+    from dragoman.protocols import codec
+
+    agent = actors.Agent(codec("anthropic"), tmp_path, stream=False)
+    outcome = agent.run(ToolCall("c", "read_file", '{"path": "../../../../etc/passwd"}'))
+    assert isinstance(outcome, ValueError)
+
+
+@pytest.mark.parametrize("width", (60, 80, 120, 200))
+def test_lines_keep_within_the_terminal(width: int, capsys: pytest.CaptureFixture[str]):
+    show.show_plain(cycle.walk("anthropic", "gemini", False), width, beside=width >= show.SIDE_BY_SIDE)
+    wires = [line for line in capsys.readouterr().out.splitlines() if line.startswith("    ") or "│" in line]
+    assert wires
+    assert max(map(len, wires)) <= width
+    assert any("│" in line for line in wires) == (width >= show.SIDE_BY_SIDE)
+
+
+def test_rich_shows_the_same_words(capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("rich")
+    from dragoman.cli.demo.colour import show_rich
+
+    walked = cycle.walk("anthropic", "gemini", False)
+    for beside in (True, False):
+        show_rich(walked, 120, beside)
+        out = capsys.readouterr().out
+        assert all(step.title in out for step in walked.steps)
+        assert all(check.what in out for check in walked.checks)
+        assert '"tool_use"' in out
+        assert '"functionCall"' in out
