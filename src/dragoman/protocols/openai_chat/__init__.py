@@ -1,0 +1,38 @@
+"""OpenAI Chat Completions, and the many servers that speak it."""
+
+from dragoman.core.codec import Codec
+from dragoman.protocols.openai_chat.grammar import Grammar
+from dragoman.protocols.openai_chat.http import HTTP, decode_error, encode_error
+from dragoman.protocols.openai_chat.models import limits
+from dragoman.protocols.openai_chat.request import decode_request, encode_request
+from dragoman.protocols.openai_chat.response import decode_response, encode_response
+from dragoman.protocols.openai_chat.stream import StreamDecoder
+from dragoman.protocols.openai_chat.stream_encoder import StreamEncoder
+from dragoman.protocols.openai_chat.wire import PROTOCOL
+
+LIMITS = limits("")  # of a client, and of OpenAI's own models
+
+CODEC = Codec(
+    name=PROTOCOL,
+    decode_request=decode_request,
+    encode_request=encode_request,
+    decode_response=decode_response,
+    encode_response=encode_response,
+    stream_decoder=StreamDecoder,
+    stream_encoder=StreamEncoder,
+    decode_error=decode_error,
+    encode_error=encode_error,
+    grammar=Grammar,
+    http=HTTP,
+    limits=limits,
+    turns="messages",
+    terminal=(b"data: [DONE]", b"data:[DONE]", b'data: {"error"'),
+    keep_alive=b": keep-alive\n\n",
+    spelling={
+        "max_tokens": "max_completion_tokens",
+        "output": "response_format",
+        "effort": "reasoning_effort",
+        "budget": "reasoning_effort",
+        "cache_key": "prompt_cache_key",
+    },
+)

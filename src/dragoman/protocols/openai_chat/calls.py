@@ -1,0 +1,214 @@
+"""Tool calls of assistant messages and the messages that answer them <-> parts.
+
+Arguments are JSON text, but some servers send the object itself; then the original stays in the
+extras. A result is a message of its own, text only, without a flag for failure.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.core.errors import WireError
+from dragoman.core.fields import Fields, own
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.losses import Losses
+from dragoman.core.model import AnyPart, Foreign, Media, State, Text, ToolCall, ToolResult, Wire
+from dragoman.core.seal import seal_state, unseal_state
+from dragoman.protocols.openai_chat import models
+from dragoman.protocols.openai_chat.media import encode_media
+from dragoman.protocols.openai_chat.parts import decode_content, encode_part
+from dragoman.protocols.openai_chat.wire import (
+    PROTOCOL,
+    QUIET_CALL,
+    QUIET_MESSAGE,
+    is_native,
+    leftovers,
+    text_part,
+)
+
+_SAYS_ERROR = re.compile(r"""[\s\[{"'(]*error""", re.IGNORECASE)
+
+
+def decode_calls(fields: Fields, losses: Losses) -> list[ToolCall]:
+    """`tool_calls`, or the `function_call` that came before them."""
+    calls = fields.list("tool_calls") if fields.rest.get("tool_calls") != [] else None
+    where = fields.path("tool_calls")
+    found = [_decode_call(call, f"{where}[{i}]", losses) for i, call in enumerate(calls or ())]
+    legacy = fields.rest.get("function_call")
+    if is_object(legacy) and legacy.get("name"):
+        found.append(_decode_legacy(fields, losses))
+    return found
+
+
+def encode_calls(calls: list[ToolCall]) -> Wire:
+    if not calls:
+        return {}
+    if len(calls) == 1 and "function_call" in own(calls[0].extras, PROTOCOL):
+        return encode_legacy(calls[0])
+    return {"tool_calls": [encode_call(call) for call in calls]}
+
+
+def _decode_call(call: Any, where: str, losses: Losses) -> ToolCall:
+    fields = Fields(call, where, PROTOCOL)
+    kind = "custom" if fields.rest.get("type") == "custom" else "function"
+    inner = fields.fields(kind)
+    if inner is None:
+        raise WireError(PROTOCOL, fields.path(kind), "expected an object, got nothing")
+    name = inner.nonempty("name")
+    text = inner.nonempty("input") if kind == "custom" else decode_arguments(inner)
+    rest = leftovers(inner, losses, QUIET_CALL)[PROTOCOL]
+    id, state = fields.nonempty("id"), decode_call_state(fields.rest.get("extra_content"))
+    extras = leftovers(fields, losses, QUIET_CALL)
+    if rest:
+        extras[PROTOCOL][kind] = rest
+    return ToolCall(id, name, text, kind, state=state, where=where, extras=extras)
+
+
+def encode_call(call: ToolCall) -> Wire:
+    kind, key = ("custom", "input") if call.kind == "custom" else ("function", "arguments")
+    extras = own(call.extras, PROTOCOL)
+    native = is_native(call) and (extras.get("type") == "custom") == (kind == "custom")
+    inner: Wire = {"name": call.name}
+    if call.arguments or not native:
+        inner[key] = encode_arguments(call)
+    if native:
+        id = {"id": call.id} if call.id else {}
+        return {**id, **extras, kind: inner | extras.get(kind, {})}
+    return {"id": call.id, "type": kind, kind: inner, **encode_call_state(call.state)}
+
+
+def _decode_legacy(fields: Fields, losses: Losses) -> ToolCall:
+    inner = fields.fields("function_call")
+    if inner is None:
+        raise WireError(PROTOCOL, fields.path("function_call"), "expected an object, got nothing")
+    name, text = inner.need("name", str), decode_arguments(inner)
+    rest = leftovers(inner, losses, QUIET_CALL)[PROTOCOL]
+    return ToolCall("", name, text, where=inner.where, extras={PROTOCOL: {"function_call": rest}})
+
+
+def encode_legacy(call: ToolCall) -> Wire:
+    rest = own(call.extras, PROTOCOL).get("function_call")
+    text = {} if rest is not None and not call.arguments else {"arguments": encode_arguments(call)}
+    return {"function_call": {"name": call.name, **text, **(rest or {})}}
+
+
+def decode_arguments(inner: Fields) -> str:
+    """JSON text; where the server sent a value instead, its text, and the value stays in the leftovers."""
+    value = inner.rest.get("arguments")
+    return jsontext.dumps(value) if is_object(value) or is_array(value) else inner.nonempty("arguments")
+
+
+def encode_arguments(call: ToolCall) -> str:
+    """A call without arguments has the empty object: clients and servers parse what they get."""
+    return call.arguments or ("{}" if call.kind != "custom" and call.complete else "")
+
+
+def decode_call_state(extra: Any) -> State | None:
+    """The signature that Gemini's Chat endpoint hangs on its calls."""
+    for vendor in ("google", "vertex"):
+        slot = extra.get(vendor) if is_object(extra) else None
+        if is_object(slot) and type(signature := slot.get("thought_signature")) is str and signature:
+            return unseal_state(signature, "gemini")
+    return None
+
+
+def encode_call_state(state: State | None) -> Wire:
+    if state is None:
+        return {}
+    return {"extra_content": {"google": {"thought_signature": seal_state(state, "gemini")}}}
+
+
+def decode_result(fields: Fields, role: str, losses: Losses) -> ToolResult:
+    """A message of role tool or function; `name` is read, and stays as the sign that it was there."""
+    call_id = fields.text("tool_call_id") if role == "tool" else ""
+    name = fields.rest.get("name") or ""
+    if type(name) is not str:
+        raise fields.wrong("name", "str", name)
+    content = [_result_part(part) for part in decode_content(fields, losses)]
+    extras = leftovers(fields, losses, _QUIET_RESULT)
+    if role == "function":
+        extras[PROTOCOL]["role"] = role
+    return ToolResult(call_id, name, tuple(content), where=fields.where, extras=extras)
+
+
+_QUIET_RESULT = QUIET_MESSAGE | {"name"}
+
+
+def encode_result(result: ToolResult, model: str, losses: Losses) -> tuple[Wire, list[Wire]]:
+    """The tool message, and the parts that a later user message must show (Chat's results are text)."""
+    extras = own(result.extras, PROTOCOL)
+    texts, shown = _split_content(result, losses)
+    if result.failed:
+        texts = _say_error(texts)
+        losses.changed(result.where, "Chat has no flag for a failed result: the text says it")
+    if shown and not texts:
+        kinds = " and ".join(dict.fromkeys([_KINDS.get(part["type"], "file") for part in shown]))
+        texts = [text_part(f"[{kinds}: see the next message]")]
+    if shown:
+        label = f"From the result of {result.name or 'the tool'} (call {result.call_id}):"
+        shown.insert(0, text_part(label))
+    wire: Wire = {"role": "tool", **extras}
+    if wire["role"] == "tool" and (result.call_id or not is_native(result)):
+        wire["tool_call_id"] = result.call_id
+    if "name" in extras and result.name:
+        wire["name"] = result.name
+    if texts or not is_native(result):
+        wire["content"] = _result_content(result, texts, model)
+    return wire, shown
+
+
+_KINDS = {"image_url": "image", "input_audio": "audio"}
+
+
+def _result_part(part: AnyPart) -> Text | Media | Foreign:
+    return part if isinstance(part, Text | Media | Foreign) else Foreign(PROTOCOL, own(part.extras, PROTOCOL))
+
+
+def _split_content(result: ToolResult, losses: Losses) -> tuple[list[Wire], list[Wire]]:
+    """What stands in the tool message, and what must follow it. Media that came inside stays inside."""
+    texts: list[Wire] = []
+    shown: list[Wire] = []
+    for part in result.content:
+        if isinstance(part, Foreign) and part.origin != PROTOCOL:
+            continue
+        if not isinstance(part, Media) or is_native(part):
+            texts.append(encode_part(part, losses))
+            continue
+        wire = encode_media(part, losses)
+        if wire["type"] == "text":
+            texts.append(wire)
+        else:
+            losses.changed(part.where, f"Chat takes no {part.kind} in a tool result: it follows in a message")
+            shown.append(wire)
+    return texts, shown
+
+
+def _result_content(result: ToolResult, texts: list[Wire], model: str) -> str | list[Wire]:
+    """A string, unless the texts came as parts or are several."""
+    if not texts:
+        return ""
+    native = any(is_native(part) for part in result.content)
+    if len(texts) == 1 and not native:
+        return texts[0]["text"]
+    if native or models.takes_text_parts(model):
+        return texts
+    return "\n\n".join([text["text"] for text in texts])
+
+
+def _say_error(texts: list[Wire]) -> list[Wire]:
+    if not texts:
+        return [text_part("Error: the tool call failed")]
+    first = texts[0]
+    if first.get("type") != "text" or _SAYS_ERROR.match(first["text"]):
+        return texts
+    return [{**first, "text": f"Error: {first['text']}"}, *texts[1:]]
+
+
+def with_completeness(call: ToolCall, cut: bool) -> ToolCall:
+    """`cut`: the reply ended before the model was done; arguments that are not whole JSON were cut too."""
+    broken = cut and (call.kind == "custom" or not jsontext.is_complete(call.arguments))
+    return replace(call, complete=False) if broken else call

@@ -1,0 +1,52 @@
+"""Requests <-> neutral requests.
+
+System text stays where it stands among the messages; web search is a setting beside the tools.
+"""
+
+from __future__ import annotations
+
+from dragoman.core.errors import WireError
+from dragoman.core.fields import Fields, own
+from dragoman.core.losses import Losses
+from dragoman.core.model import Request, Wire
+from dragoman.protocols.openai_chat.choice import decode_choice, encode_choice
+from dragoman.protocols.openai_chat.messages import decode_message, encode_messages
+from dragoman.protocols.openai_chat.settings import decode_settings, encode_settings
+from dragoman.protocols.openai_chat.tools import decode_tools, encode_tools
+from dragoman.protocols.openai_chat.wire import PROTOCOL, QUIET_REQUEST, is_native
+
+
+def decode_request(body: Wire, losses: Losses) -> Request:
+    """Settings are read, and also kept as they stand: they go back to Chat unchanged."""
+    fields = Fields(body, "", PROTOCOL)
+    messages = fields.list("messages")
+    if messages is None:
+        raise WireError(PROTOCOL, "messages", "expected an array, got nothing")
+    request = Request(
+        fields.nonempty("model"),
+        tuple([decode_message(m, f"messages[{i}]", losses) for i, m in enumerate(messages)]),
+        (),
+        decode_tools(fields, losses),
+        decode_choice(fields),
+        fields.take("parallel_tool_calls", bool),
+        stream=fields.flag("stream"),
+        extras={PROTOCOL: fields.rest.copy()},
+        settings=decode_settings(fields, losses),
+    )
+    fields.extras(losses, quiet=QUIET_REQUEST)
+    return request
+
+
+def encode_request(request: Request, losses: Losses) -> Wire:
+    native = is_native(request)
+    body: Wire = {"model": request.model} if request.model or not native else {}
+    body["messages"] = encode_messages(request, losses)
+    tools = encode_tools(request, losses)
+    body |= tools | encode_choice(request, tools, losses)
+    if request.stream:
+        body["stream"] = True
+    if native:
+        return own(request.extras, PROTOCOL) | body
+    if request.stream:
+        body["stream_options"] = {"include_usage": True}
+    return body | encode_settings(request, "tools" in tools, losses)

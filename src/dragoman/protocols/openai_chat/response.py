@@ -1,0 +1,175 @@
+"""Whole completions <-> responses, and the usage and stop that streams share.
+
+The reply is the message of the first choice. `stop` is said of every ordinary end, also of a
+refusal and, by many servers, of a reply with calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dragoman.core.errors import WireError
+from dragoman.core.fields import Fields, own
+from dragoman.core.jsontext import is_object
+from dragoman.core.losses import Losses
+from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolCall, Usage, Wire
+from dragoman.protocols.openai_chat.assistant import decode_assistant, encode_reply
+from dragoman.protocols.openai_chat.calls import with_completeness
+from dragoman.protocols.openai_chat.wire import (
+    PROTOCOL,
+    QUIET_CHOICE,
+    QUIET_MESSAGE,
+    QUIET_RESPONSE,
+    STOP,
+    is_native,
+    leftovers,
+)
+
+_ENDS_WHOLE = frozenset({"end", "tool_calls", "refusal"})
+
+
+def decode_response(body: Wire, losses: Losses) -> Response:
+    """What the wire says about itself is read, and also kept as it stands."""
+    fields = Fields(body, "", PROTOCOL)
+    choices = fields.list("choices")
+    if not choices:
+        raise WireError(PROTOCOL, "choices", "expected an array with a choice, got nothing")
+    choice = Fields(choices[0], "choices[0]", PROTOCOL)
+    message = choice.fields("message")
+    if message is None:
+        raise WireError(PROTOCOL, "choices[0].message", "expected an object, got nothing")
+    for i in range(1, len(choices)):
+        losses.dropped(f"choices[{i}]", "only the first choice is the reply")
+    parts = decode_assistant(message, losses, echoed=False)
+    stop = decode_stop(_finish_reason(choice), parts)
+    usage, created = fields.rest.get("usage"), fields.rest.get("created")
+    rest = leftovers(choice, losses, QUIET_CHOICE)[PROTOCOL]
+    rest["message"] = leftovers(message, losses, QUIET_MESSAGE)[PROTOCOL]
+    id, model = fields.nonempty("id"), fields.nonempty("model")
+    extras = leftovers(fields, losses, QUIET_RESPONSE)
+    extras[PROTOCOL]["choices"] = [rest, *choices[1:]]
+    return Response(
+        id,
+        model,
+        _settled(parts, stop, losses),
+        stop,
+        decode_usage(usage) if is_object(usage) else None,
+        created if isinstance(created, int) else 0,
+        extras=extras,
+    )
+
+
+def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
+    parts = [part for part in response.parts if _may_run(part)]
+    if len(parts) < len(response.parts):
+        losses.dropped("tool call", "the reply was cut inside it, and an incomplete call must not run")
+    extras = dict(own(response.extras, PROTOCOL))
+    first, *others = extras.pop("choices", None) or [None]
+    legacy = declares_functions(request)
+    refused = any(isinstance(part, Refusal) for part in parts)
+    choice: Wire = {"index": 0, "message": encode_reply(parts, first and first["message"], losses, legacy)}
+    if finish := encode_stop(response.stop, refused, legacy, first is not None):
+        choice["finish_reason"] = finish
+    choice |= {"logprobs": None} if first is None else {k: v for k, v in first.items() if k not in choice}
+    body: Wire = {
+        "id": encode_id(response.id),
+        "object": "chat.completion",
+        "created": response.created,
+        "model": response.model,
+        "choices": [choice, *others],
+    }
+    if response.usage:
+        body["usage"] = encode_usage(response.usage)
+    return body | extras
+
+
+def _may_run(part: AnyPart) -> bool:
+    return not isinstance(part, ToolCall) or part.complete or is_native(part)
+
+
+def _settled(parts: Sequence[AnyPart], stop: Stop, losses: Losses) -> tuple[AnyPart, ...]:
+    """Calls marked where the reply was cut inside them; a call without a name cannot run."""
+    settled: list[AnyPart] = []
+    for part in parts:
+        if isinstance(part, ToolCall) and not part.name:
+            losses.dropped(part.where, "a call without a name cannot run")
+        elif isinstance(part, ToolCall):
+            settled.append(with_completeness(part, is_cut(stop)))
+        else:
+            settled.append(part)
+    return tuple(settled)
+
+
+def _finish_reason(choice: Fields) -> str:
+    raw = choice.rest.get("finish_reason") or ""
+    if type(raw) is not str:
+        raise choice.wrong("finish_reason", "str", raw)
+    return raw
+
+
+def decode_stop(raw: str, parts: Sequence[AnyPart] = ()) -> Stop:
+    reason = STOP.decode(raw)
+    if reason == "end" and any(isinstance(part, Refusal) for part in parts):
+        reason = "refusal"
+    return Stop(reason, raw)
+
+
+def encode_stop(stop: Stop, refused: bool, legacy: bool, native: bool = False) -> str:
+    """`refused`: the refusal itself is said, beside an ordinary stop; `native`: Chat's own word goes back."""
+    if native and STOP.decode(stop.raw) == stop.reason:
+        return stop.raw
+    if refused and stop.reason in ("refusal", "end"):
+        return "stop"
+    if legacy and stop.reason == "tool_calls":
+        return "function_call"
+    return "length" if stop.reason == "context_full" else STOP.encode(stop.reason)
+
+
+def is_cut(stop: Stop) -> bool:
+    """Whether the reply ended before the model was done."""
+    return stop.reason not in _ENDS_WHOLE
+
+
+def declares_functions(request: Request | None) -> bool:
+    """Whether the client speaks of `functions`, and so expects a `function_call`."""
+    return request is not None and any("functions" in own(tool.extras, PROTOCOL) for tool in request.tools)
+
+
+def decode_usage(usage: Wire) -> Usage:
+    """Some servers leave thoughts out of the output and count them in the total only."""
+    input, output = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    before, after = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    reasoning = _count(after, "reasoning_tokens") or _count(usage, "reasoning_tokens")
+    unsaid = _count(usage, "total_tokens") - input - output
+    if unsaid > 0:
+        output, reasoning = output + unsaid, max(reasoning, unsaid)
+    return Usage(
+        input,
+        output,
+        _count(before, "cached_tokens")
+        or _count(usage, "prompt_cache_hit_tokens")
+        or _count(usage, "cached_tokens")
+        or _count(usage, "num_cached_tokens"),
+        _count(before, "cache_write_tokens"),
+        reasoning,
+    )
+
+
+def encode_usage(usage: Usage) -> Wire:
+    written = {"cache_write_tokens": usage.cache_write} if usage.cache_write else {}
+    return {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.input + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cached, **written},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    }
+
+
+def encode_id(id: str) -> str:
+    return id or "chatcmpl-dragoman"
+
+
+def _count(details: object, key: str) -> int:
+    value = details.get(key) if is_object(details) else None
+    return value if type(value) is int and value > 0 else 0

@@ -1,0 +1,221 @@
+"""The settings of a request <-> neutral ones.
+
+What a setting is called, and whether it is taken at all, depends on whose model it is: see models.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from dragoman.core.errors import WireError
+from dragoman.core.fields import Fields
+from dragoman.core.jsontext import is_object
+from dragoman.core.losses import Losses
+from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
+from dragoman.core.thinking import effort_for
+from dragoman.protocols.openai_chat import models
+from dragoman.protocols.openai_chat.wire import PROTOCOL
+
+_EFFORTS = frozenset(get_args(Effort))
+_TIERS = {"auto": "auto", "standard_only": "default", "standard": "default", "default": "default"}
+
+
+def decode_settings(fields: Fields, losses: Losses) -> Settings:
+    most, least = fields.integer("max_completion_tokens"), fields.integer("max_tokens")
+    user, older = fields.take("safety_identifier", str), fields.take("user", str)
+    effort, budget = _decode_effort(fields, losses)
+    return Settings(
+        max_tokens=least if most is None else most,
+        temperature=fields.number("temperature"),
+        top_p=fields.number("top_p"),
+        top_k=fields.integer("top_k"),
+        frequency_penalty=fields.number("frequency_penalty"),
+        presence_penalty=fields.number("presence_penalty"),
+        seed=fields.integer("seed"),
+        stop=_decode_stop(fields),
+        n=fields.integer("n"),
+        output=_decode_output(fields, losses),
+        effort=effort,
+        budget=budget,
+        verbosity=fields.take("verbosity", str),
+        user=older if user is None else user,
+        metadata=fields.object("metadata"),
+        service_tier=fields.take("service_tier", str),
+        logprobs=fields.take("logprobs", bool),
+        top_logprobs=fields.integer("top_logprobs"),
+        store=fields.take("store", bool),
+        cache_key=fields.take("prompt_cache_key", str),
+    )
+
+
+def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
+    settings, model = request.settings, request.model
+    effort = _encode_effort(request, tools, losses)
+    wire: Wire = {"reasoning_effort": effort} if effort else {}
+    if settings.max_tokens is not None:
+        wire[models.max_tokens_field(model)] = settings.max_tokens
+    wire |= _encode_sampling(settings, models.reasons(model, effort), losses)
+    wire |= _encode_output(settings.output, losses)
+    for name, key in _SAID.items():
+        if (value := getattr(settings, name)) is not None:
+            wire[key] = value
+    if settings.store:
+        wire["store"] = True
+    if settings.service_tier is not None:
+        wire |= _encode_tier(settings.service_tier, losses)
+    wire |= _encode_openai(settings, model, losses)
+    if settings.top_k is not None:
+        losses.dropped("top_k", "Chat has no such setting")
+    if settings.show_reasoning is False:
+        losses.dropped("show_reasoning", "Chat cannot ask for reasoning to be hidden")
+    return wire
+
+
+_SAID = {"n": "n", "seed": "seed", "user": "user", "metadata": "metadata"}
+
+
+def _encode_openai(settings: Settings, model: str, losses: Losses) -> Wire:
+    """Fields that only OpenAI's own servers are sure to know."""
+    wire: Wire = {}
+    if settings.verbosity is not None:
+        if models.takes_verbosity(model):
+            wire["verbosity"] = settings.verbosity
+        else:
+            losses.dropped("verbosity", "this model has no such setting")
+    if settings.cache_key is not None:
+        if models.is_mistral(model):
+            losses.dropped("cache_key", "this upstream has no such setting")
+        else:
+            wire["prompt_cache_key"] = settings.cache_key
+    return wire
+
+
+def _decode_stop(fields: Fields) -> tuple[str, ...] | None:
+    """A string or an array of strings."""
+    stop = fields.any("stop")
+    if stop is None:
+        return None
+    listed: list[Any] = [stop] if isinstance(stop, str) else stop
+    if type(listed) is not list or not all(isinstance(item, str) for item in listed):
+        raise fields.wrong("stop", "a string or an array of strings", stop)
+    return tuple(listed)
+
+
+def _encode_sampling(settings: Settings, reasons: bool, losses: Losses) -> Wire:
+    """Models refuse these while they reason."""
+    wire: Wire = {}
+    for name in ("temperature", "top_p", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs"):
+        value = getattr(settings, name)
+        if value is None:
+            continue
+        if not reasons:
+            wire[name] = value
+        elif value is not False and value != _DEFAULTS.get(name):
+            losses.dropped(name, "the model refuses it while it reasons")
+    if settings.stop and reasons:
+        losses.dropped("stop", "the model refuses it while it reasons")
+    elif settings.stop:
+        wire["stop"] = list(settings.stop[:4])
+        if len(settings.stop) > 4:
+            losses.changed("stop", "Chat takes at most four")
+    return wire
+
+
+_DEFAULTS = {"temperature": 1, "top_p": 1, "frequency_penalty": 0, "presence_penalty": 0}
+
+
+def _decode_effort(fields: Fields, losses: Losses) -> tuple[Effort | None, int | None]:
+    """`reasoning_effort`, or OpenRouter's `reasoning` with an effort or a budget."""
+    effort, budget = fields.take("reasoning_effort", str), None
+    wider = fields.fields("reasoning") if is_object(fields.rest.get("reasoning")) else None
+    if wider is not None:
+        effort, budget = effort or wider.take("effort", str), wider.integer("max_tokens")
+        if wider.take("enabled", bool) is False:
+            effort = "none"
+        wider.extras(losses)
+    if effort is not None and effort not in _EFFORTS:
+        losses.dropped("reasoning_effort", f"nobody else knows the effort {effort!r}")
+        effort = None
+    return effort, budget  # pyright: ignore[reportReturnType] - checked above
+
+
+def _encode_effort(request: Request, tools: bool, losses: Losses) -> Effort | None:
+    settings, model = request.settings, request.model
+    wanted = settings.effort
+    if wanted is None and settings.budget is not None and settings.budget >= 0:
+        wanted = effort_for(settings.budget)
+    effort = models.nearest_effort(model, wanted) if wanted else None
+    if tools and models.refuses_tools_with_effort(model, effort):
+        losses.changed("effort", f"{model} takes tools on Chat only with effort none")
+        return "none"
+    if wanted and effort is None and wanted != "none":
+        losses.dropped("effort", "this model has no such setting")
+    elif wanted and effort != wanted:
+        losses.changed("effort", f"this model knows no effort {wanted}: {effort}")
+    return effort
+
+
+def _decode_output(fields: Fields, losses: Losses) -> OutputFormat | None:
+    format = fields.fields("response_format")
+    if format is None:
+        return None
+    match kind := format.need("type", str):
+        case "text":
+            output = OutputFormat("text")
+        case "json_object":
+            output = OutputFormat("json")
+        case "json_schema":
+            output = _decode_schema(format, losses)
+        case _:
+            losses.dropped("response_format", f"a format of type {kind} is only understood by {PROTOCOL}")
+            return None
+    format.extras(losses)
+    return output
+
+
+def _decode_schema(format: Fields, losses: Losses) -> OutputFormat:
+    schema = format.fields("json_schema")
+    if schema is None:
+        raise WireError(PROTOCOL, "response_format.json_schema", "expected an object, got nothing")
+    output = OutputFormat(
+        "schema",
+        schema.object("schema"),
+        schema.text("name"),
+        schema.text("description"),
+        schema.take("strict", bool),
+    )
+    schema.extras(losses)
+    return output
+
+
+def _encode_output(output: OutputFormat | None, losses: Losses) -> Wire:
+    match output:
+        case None:
+            return {}
+        case OutputFormat(kind="text"):
+            return {"response_format": {"type": "text"}}
+        case OutputFormat(kind="json"):
+            return {"response_format": {"type": "json_object"}}
+        case _:
+            return {"response_format": {"type": "json_schema", "json_schema": _encode_schema(output, losses)}}
+
+
+def _encode_schema(output: OutputFormat, losses: Losses) -> Wire:
+    if not output.name:
+        losses.invented("output", "Chat wants a name for the schema: response")
+    wire: Wire = {"name": output.name or "response"}
+    if output.description:
+        wire["description"] = output.description
+    wire["schema"] = output.schema or {"type": "object"}
+    if output.strict is not None:
+        wire["strict"] = output.strict
+    return wire
+
+
+def _encode_tier(tier: str, losses: Losses) -> Wire:
+    if tier in ("flex", "scale", "priority", "fast"):
+        return {"service_tier": tier}
+    if tier in _TIERS:
+        return {"service_tier": _TIERS[tier]}
+    losses.dropped("service_tier", f"Chat has no tier {tier!r}")
+    return {}

@@ -1,0 +1,164 @@
+"""Which call a piece of a stream belongs to.
+
+By the book: `index` tells, and id and name come once, with the first piece. Servers leave the index
+out, send 0 for every call, count from 1, repeat id and name, or send the name last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from dragoman.core import jsontext
+from dragoman.core.errors import WireError
+from dragoman.core.fields import describe
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.losses import Losses
+from dragoman.core.model import CallKind, State, ToolCall, Wire
+from dragoman.protocols.openai_chat.calls import decode_call_state
+from dragoman.protocols.openai_chat.wire import PROTOCOL
+
+_WHERE = "choices[0].delta.tool_calls"
+
+
+class Call:
+    """A call while its pieces come in; `part` is -1 until it is announced."""
+
+    __slots__ = ("id", "kind", "name", "part", "pieces", "shape", "state")
+
+    def __init__(self) -> None:
+        self.id = self.name = ""
+        self.kind: CallKind = "function"
+        self.shape: Wire = {}
+        self.part = -1
+        self.pieces: list[str] = []
+        self.state: State | None = None
+
+    def announced(self) -> ToolCall:
+        return ToolCall(self.id, self.name, kind=self.kind, where=_WHERE, extras={PROTOCOL: self.shape})
+
+    def learn(self, id: str, name: str) -> None:
+        """Both are said once; a name may come in pieces, but a repeated one is not a piece."""
+        self.id = self.id or id
+        if name and self.part < 0 and name != self.name:
+            self.name = name if name.startswith(self.name) else self.name + name
+
+    def is_whole(self) -> bool:
+        return bool(self.pieces) and jsontext.is_complete("".join(self.pieces))
+
+    def is_broken(self) -> bool:
+        return self.kind == "custom" or not self.is_whole()
+
+
+Piece = tuple[Call, str, State | None]  # the call, the text that is added, the state that came with it
+
+
+class Calls:
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._calls: list[Call] = []
+        self._by_index: dict[Any, Call] = {}
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self._calls)
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def piece(self, entry: Any) -> Piece:
+        """The call that `entry` adds to, the text that it adds, and the state that it brings."""
+        if not is_object(entry):
+            raise WireError(PROTOCOL, _WHERE, f"expected an object, got {describe(entry)}")
+        index = entry.get("index")
+        inner = entry.get("function")
+        if len(entry) == 2 and is_object(inner) and len(inner) == 1:  # the hot path
+            call, text = self._by_index.get(index), inner.get("arguments")
+            if call is not None and call.part >= 0 and type(text) is str:
+                call.pieces.append(text)
+                return call, text, None
+        return self._new_piece(entry, index)
+
+    def _new_piece(self, entry: Wire, index: Any) -> Piece:
+        custom = entry.get("type") == "custom" or "custom" in entry
+        inner = entry.get("custom" if custom else "function")
+        if not is_object(inner):
+            if inner is not None:
+                raise WireError(PROTOCOL, f"{_WHERE}.function", f"expected an object, got {describe(inner)}")
+            inner = {}
+        id, name = _string(entry, "id"), _string(inner, "name")
+        text = _arguments(inner.get("input" if custom else "arguments"))
+        call = self._find(index, id, name, text)
+        call.learn(id, name)
+        if type(kind := entry.get("type")) is str:
+            call.shape = {"type": kind}
+        if custom:
+            call.kind = "custom"
+        if text:
+            call.pieces.append(text)
+        call.state = state = decode_call_state(entry.get("extra_content")) or call.state
+        return call, text, state if "extra_content" in entry else None
+
+    def legacy(self, function: Wire) -> Piece:
+        """A piece of the one `function_call` that a reply of old could have."""
+        call = self._by_index.get("function_call") or self._new("function_call")
+        call.learn("", _string(function, "name"))
+        call.shape = {"function_call": {}}
+        text = _arguments(function.get("arguments"))
+        if text:
+            call.pieces.append(text)
+        return call, text, None
+
+    def waiting(self, before: Call | None = None) -> Iterable[Call]:
+        """Calls whose name is known and which nobody announced yet; `before`: as far as this one."""
+        end = len(self._calls) if before is None else self._calls.index(before)
+        return [call for call in self._calls[:end] if call.part < 0 and call.name]
+
+    def report_nameless(self) -> None:
+        for call in self._calls:
+            if not call.name:
+                self._losses.dropped(call.id or "tool call", "a call whose name never came cannot run")
+
+    def _find(self, index: Any, id: str, name: str, text: str) -> Call:
+        if type(index) is not int:
+            return self._find_without_index(id, name, text)
+        call = self._by_index.get(index)
+        return self._new(index) if call is None or _is_another(call, id, name, text) else call
+
+    def _find_without_index(self, id: str, name: str, text: str) -> Call:
+        if id:
+            return next((call for call in self._calls if call.id == id), None) or self._new(None)
+        last = self._calls[-1] if self._calls else None
+        if last is None or (name and last.name and name != last.name) or _is_another(last, id, name, text):
+            return self._new(None)
+        return last
+
+    def _new(self, index: Any) -> Call:
+        call = Call()
+        self._calls.append(call)
+        if index is not None:
+            self._by_index[index] = call
+        return call
+
+
+def _is_another(call: Call, id: str, name: str, text: str) -> bool:
+    """Whether a piece with a name begins a new call, though its index is that of `call`."""
+    if not name or not call.name:
+        return False
+    if id and call.id:
+        return id != call.id
+    return bool(text) and call.is_whole()
+
+
+def _string(wire: Wire, key: str) -> str:
+    value = wire.get(key)
+    if value is None or type(value) is str:
+        return value or ""
+    raise WireError(PROTOCOL, f"{_WHERE}.{key}", f"expected a string, got {describe(value)}")
+
+
+def _arguments(value: Any) -> str:
+    if value is None or type(value) is str:
+        return value or ""
+    if is_object(value) or is_array(value):
+        return jsontext.dumps(value)
+    raise WireError(PROTOCOL, f"{_WHERE}.function.arguments", f"expected a string, got {describe(value)}")
