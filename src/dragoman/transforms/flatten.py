@@ -126,7 +126,10 @@ class Flattened:
 
     def _call(self, call: ToolCall) -> ToolCall:
         if call.namespace and not self._limits.namespaces:
-            call = replace(call, name=flat_name(call.namespace, call.name), namespace="")
+            flat = flat_name(call.namespace, call.name)
+            # OpenAI names a loaded tool's own name as its namespace: then there is none to flatten
+            plain = flat not in self.declared and call.name in self.declared
+            call = replace(call, name=call.name if plain else flat, namespace="")
         if call.kind == "function" or self._keeps(call.kind):
             return call
         arguments = jsontext.dumps({"input": call.arguments}) if call.kind == "custom" else call.arguments

@@ -154,14 +154,14 @@ class Ledger:
         return replace(tool, name=name, parameters=parameters)
 
     def _choice(self, choice: ToolChoice | None, flattened: Flattened) -> ToolChoice | None:
+        """The names as the upstream knows them; a list of all the tools is no restriction."""
         if choice is None or not choice.names:
             return choice
-        flat = {
-            tool.name if isinstance(tool, Tool) else tool.kind: name
-            for name, tool in flattened.declared.items()
-        }
+        if len(choice.names) > 1 and {tool.name for tool in flattened.tools} <= set(choice.names):
+            return ToolChoice(choice.mode)
+        flat = {tool.name or "": name for name, tool in flattened.declared.items()}
         names = tuple(self._names.encode(flat.get(name, name)) for name in choice.names)
-        return choice if names == choice.names else replace(choice, names=names, extras=None)
+        return choice if names == choice.names else ToolChoice(choice.mode, names)
 
 
 class Restorer:

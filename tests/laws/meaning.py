@@ -1,0 +1,53 @@
+"""What must survive a translation: the neutral value without its places, extras and wire spellings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.core import jsontext
+from dragoman.core.model import Media, Reasoning, Refusal, Request, Response, Text, ToolCall, ToolResult
+
+
+def of_request(request: Request) -> dict[str, Any]:
+    """Who said what, which calls were made with what, what they gave, and which tools there are."""
+    said: dict[str, str] = {}
+    calls: list[Any] = []
+    results: list[Any] = []
+    order: dict[str, int] = {}
+    for part in request.system:
+        said["system"] = said.get("system", "") + part.text
+    for message in request.messages:
+        for part in message.parts:
+            match part:
+                case Text():
+                    role = "system" if message.role == "developer" else message.role
+                    said[role] = said.get(role, "") + part.text
+                case ToolCall():
+                    order[part.id] = len(calls)
+                    calls.append((part.name, jsontext.decode(part.arguments or "{}")))
+                case ToolResult():
+                    results.append((order.get(part.call_id), "".join(_text(item) for item in part.content)))
+                case _:
+                    pass
+    return {"said": said, "calls": calls, "results": results, "tools": [_tool(tool) for tool in request.tools]}
+
+
+def of_response(response: Response) -> dict[str, Any]:
+    return {
+        "text": "".join(part.text for part in response.parts if isinstance(part, Text | Refusal)),
+        "reasoning": "".join(part.text for part in response.parts if isinstance(part, Reasoning)),
+        "calls": [
+            (part.name, jsontext.decode(part.arguments or "{}")) for part in response.parts if isinstance(part, ToolCall)
+        ],
+        "stop": response.stop.reason,
+        "usage": response.usage,
+    }
+
+
+def _text(item: Any) -> str:
+    return item.text if isinstance(item, Text) else item.kind if isinstance(item, Media) else ""
+
+
+def _tool(tool: Any) -> Any:
+    parameters = tool.parameters or {}
+    return tool.name, tool.description, parameters.get("properties", {})

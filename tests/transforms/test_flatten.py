@@ -1,0 +1,113 @@
+"""Tools an upstream does not know, as functions and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman.core.codec import Limits
+from dragoman.core.losses import Losses
+from dragoman.core.model import HostedTool, Message, Tool, ToolCall, ToolResult
+from dragoman.transforms.flatten import Flattened, freeform, functional, unflatten
+
+PLAIN = Limits()
+RICH = Limits(
+    custom_tools=True, namespaces=True, deferred_tools=True, hosted_tools=frozenset({"local_shell"})
+)
+PATCH = Tool("apply_patch", "Edits files.", kind="custom", grammar=("lark", "start: /.+/"))
+NESTED = Tool("search", "Finds.", {"type": "object"}, namespace="docs")
+SHELL = HostedTool("local_shell")
+
+
+def test_G90_a_freeform_tool_becomes_a_function_with_one_string() -> None:
+    losses = Losses()
+    (tool,) = Flattened([PATCH], PLAIN, losses).tools
+    assert isinstance(tool, Tool)
+    assert tool.kind == "function"
+    assert tool.parameters == {
+        "type": "object",
+        "properties": {"input": {"type": "string"}},
+        "required": ["input"],
+    }
+    assert tool.description == "Edits files.\n\nThe input must match this lark grammar:\nstart: /.+/"
+    assert [loss.kind for loss in losses] == ["changed"]
+
+
+def test_what_the_upstream_knows_stays_as_it_is() -> None:
+    losses = Losses()
+    assert Flattened([PATCH, NESTED, SHELL], RICH, losses).tools == [PATCH, NESTED, SHELL]
+    assert not list(losses)
+
+
+def test_G91_a_namespace_becomes_part_of_the_name_and_is_restored() -> None:
+    flattened = Flattened([NESTED], PLAIN, Losses())
+    assert [tool.name for tool in flattened.tools if isinstance(tool, Tool)] == ["docs__search"]
+    call = unflatten(ToolCall("1", "docs__search", "{}"), flattened.declared["docs__search"])
+    assert (call.name, call.namespace) == ("search", "docs")
+
+
+def test_G93_a_local_shell_becomes_a_function_and_is_restored() -> None:
+    flattened = Flattened([SHELL], PLAIN, Losses())
+    (tool,) = flattened.tools
+    assert isinstance(tool, Tool)
+    assert tool.parameters is not None
+    assert tool.parameters["required"] == ["command"]
+    assert unflatten(ToolCall("1", "local_shell", '{"command":["ls"]}'), SHELL).kind == "local_shell"
+
+
+def test_G90_history_is_flattened_too() -> None:
+    calls = Message(
+        "assistant",
+        (
+            ToolCall("1", "apply_patch", "*** Begin", "custom"),
+            ToolCall("2", "search", "{}", namespace="docs"),
+        ),
+    )
+    results = Message("user", (ToolResult("1", kind="custom"),))
+    flattened = Flattened([PATCH, NESTED], PLAIN, Losses())
+    assert flattened.message(calls).parts == (
+        ToolCall("1", "apply_patch", '{"input":"*** Begin"}'),
+        ToolCall("2", "docs__search", "{}"),
+    )
+    assert flattened.message(results).parts == (ToolResult("1"),)
+
+
+def test_G87_a_second_tool_of_the_same_name_is_left_out() -> None:
+    losses = Losses()
+    assert len(Flattened([Tool("f"), Tool("f", "other")], PLAIN, losses).tools) == 1
+    assert [loss.kind for loss in losses] == ["dropped"]
+
+
+def test_G94_deferred_tools_wait_until_they_are_loaded() -> None:
+    losses = Losses()
+    tools = [Tool("now"), Tool("later", deferred=True)]
+    assert Flattened(tools, PLAIN, losses).tools == [Tool("now")]
+    assert [loss.kind for loss in losses] == ["changed"]
+
+
+def test_deferred_tools_are_sent_where_the_server_would_have_searched_them() -> None:
+    tools = [HostedTool("tool_search"), Tool("later", deferred=True)]
+    assert Tool("later") in Flattened(tools, PLAIN, Losses()).tools
+
+
+FREEFORM = {
+    "as declared": ('{"input":"*** Begin\\n"}', "*** Begin\n"),
+    "G90 another name": ('{"patch":"x"}', "x"),
+    "a name nobody expects": ('{"whatever":"x"}', "x"),
+    "G90 no JSON at all": ("*** Begin Patch", "*** Begin Patch"),
+    "several fields": ('{"a":"x","b":"y"}', '{"a":"x","b":"y"}'),
+}
+
+
+@pytest.mark.parametrize("arguments, expected", FREEFORM.values(), ids=FREEFORM)
+def test_freeform(arguments: str, expected: str) -> None:
+    assert freeform(arguments) == expected
+
+
+def test_a_client_without_freeform_calls_gets_a_function() -> None:
+    assert functional(ToolCall("1", "p", "raw", "custom", "ns")) == ToolCall("1", "ns__p", '{"input":"raw"}')
+
+
+def test_a_loaded_tool_that_is_its_own_namespace_keeps_its_name() -> None:
+    flattened = Flattened([Tool("get_rate")], PLAIN, Losses())
+    history = Message("assistant", (ToolCall("1", "get_rate", "{}", namespace="get_rate"),))
+    assert flattened.message(history).parts == (ToolCall("1", "get_rate", "{}"),)
