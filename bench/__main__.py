@@ -74,7 +74,7 @@ def show_growth(workload: Workload) -> None:
         return
     multiples = (1, 2, 4, 8)
     prepares = [lambda n=times: workload.prepare(DRAGOMAN, HEADLINE, n) for times in multiples]
-    seconds = best_times(prepares, workload.best_of // 2)
+    seconds = best_times(prepares, workload.best_of)
     sizes = [workload.size(HEADLINE, times) for times in multiples]
     for size, time in zip(sizes, seconds, strict=True):
         growth = f"size x {size / sizes[0]:4.2f}   time x {time / seconds[0]:4.2f}"

@@ -53,14 +53,15 @@ class Conversation:
     rounds: tuple[Round, ...]
 
 
-def make_conversation(rounds: int = 29, tools: int = 20) -> Conversation:
+def make_conversation(rounds: int = 29, times: int = 1) -> Conversation:
     """29 rounds make 60 messages in Chat: the system's, the user's, and two for each round."""
     rng = random.Random(7)
+    names = [f"{name}{suffix or ''}" for suffix in range(times) for name in TOOL_NAMES]
     return Conversation(
-        system=prose(rng, 900),
-        tools=tuple(make_tool(rng, name) for name in TOOL_NAMES[:tools]),
-        prompt=prose(rng, 60),
-        rounds=tuple(make_round(rng, number) for number in range(rounds)),
+        system=prose(rng, 900 * times),
+        tools=tuple(make_tool(rng, name) for name in names),
+        prompt=prose(rng, 60 * times),
+        rounds=tuple(make_round(rng, number) for number in range(rounds * times)),
     )
 
 

@@ -11,7 +11,7 @@ from bench.measure import Run
 from bench.requests import request_body
 from bench.streams import TOOL, Reply, make_reply, stream_frames
 
-ROUNDS, TEXTS, FRAGMENTS = 29, 200, 30
+TEXTS, FRAGMENTS = 200, 30
 PAIRS = (
     Pair("anthropic", "openai-chat"),
     Pair("anthropic", "gemini"),
@@ -55,7 +55,7 @@ def prepare_request(contender: Contender, pair: Pair, times: int) -> Run:
 
 
 def prepare_stream(contender: Contender, pair: Pair, times: int) -> Run:
-    before = request_body(pair.client, conversation(0))
+    before = request_body(pair.client, make_conversation(rounds=1))
     translate = available(lambda: contender.stream(pair, before))
     frames = frames_of(pair, times)
     return lambda: translate(frames)
@@ -73,7 +73,7 @@ def available(prepare: Callable[[], T | None]) -> T:
 
 @cache
 def conversation(times: int) -> Conversation:
-    return make_conversation(rounds=times * ROUNDS or 1)
+    return make_conversation(times=times)
 
 
 @cache
