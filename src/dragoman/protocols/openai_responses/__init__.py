@@ -1,0 +1,59 @@
+"""OpenAI Responses."""
+
+from dragoman.core.codec import Codec, Limits
+from dragoman.protocols.openai_responses.decoder import StreamDecoder
+from dragoman.protocols.openai_responses.encoder import StreamEncoder
+from dragoman.protocols.openai_responses.grammar import Grammar
+from dragoman.protocols.openai_responses.hosted import ENCODED
+from dragoman.protocols.openai_responses.http import HTTP, decode_error, encode_error
+from dragoman.protocols.openai_responses.request import decode_request, encode_request
+from dragoman.protocols.openai_responses.response import decode_response, encode_response
+from dragoman.protocols.openai_responses.wire import PROTOCOL
+
+LIMITS = Limits(
+    call_id_length=64,
+    custom_tools=True,
+    namespaces=True,
+    deferred_tools=True,
+    hosted_tools=frozenset(ENCODED),
+    schemas="openai",
+)
+
+CODEC = Codec(
+    name=PROTOCOL,
+    decode_request=decode_request,
+    encode_request=encode_request,
+    decode_response=decode_response,
+    encode_response=encode_response,
+    stream_decoder=StreamDecoder,
+    stream_encoder=StreamEncoder,
+    decode_error=decode_error,
+    encode_error=encode_error,
+    grammar=Grammar,
+    http=HTTP,
+    limits=lambda model: LIMITS,
+    turns="input",
+    terminal=(
+        b"event: response.completed",
+        b"event: response.incomplete",
+        b"event: response.failed",
+        b"event: error",
+        b'"type":"response.completed"',
+        b'"type":"response.incomplete"',
+        b'"type":"response.failed"',
+        b'"type": "response.completed"',
+        b'"type": "response.incomplete"',
+        b'"type": "response.failed"',
+    ),
+    keep_alive=b": keep-alive\n\n",
+    spelling={
+        "max_tokens": "max_output_tokens",
+        "output": "text.format",
+        "effort": "reasoning.effort",
+        "show_reasoning": "reasoning.summary",
+        "verbosity": "text.verbosity",
+        "user": "safety_identifier",
+        "cache_key": "prompt_cache_key",
+        "parallel": "parallel_tool_calls",
+    },
+)

@@ -1,0 +1,306 @@
+"""Stream events -> neutral events.
+
+Items are told apart by `output_index`, because some proxies change ids on the way; the encrypted
+content of a reasoning counts only when its item is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from dragoman.core.codec import Frame
+from dragoman.core.errors import WireError
+from dragoman.core.events import (
+    Event,
+    KeepAlive,
+    PartDelta,
+    ResponseEnd,
+    ResponseFailed,
+    ResponseStart,
+    emptied,
+)
+from dragoman.core.fields import Fields, describe
+from dragoman.core.losses import Losses
+from dragoman.core.model import Wire
+from dragoman.protocols.openai_responses.frames import ALIVE, PROGRESS, TOLD_AGAIN, number_of, parse, text_of
+from dragoman.protocols.openai_responses.growing import GrowingItem, GrowingPart, Growth, begun, blank
+from dragoman.protocols.openai_responses.http import decode_error, truncated
+from dragoman.protocols.openai_responses.items import decode_item, item_type
+from dragoman.protocols.openai_responses.parts import decode_citation, decode_part
+from dragoman.protocols.openai_responses.response import decode_stop, decode_usage
+from dragoman.protocols.openai_responses.wire import PROTOCOL, QUIET_RESPONSE, said
+
+Handler = Callable[[Wire], Iterable[Event]]
+
+
+class StreamDecoder:
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._growth = Growth(losses)
+        self._items: dict[int, GrowingItem] = {}  # by output_index
+        self._all: list[GrowingItem] = []
+        self._places: dict[str, int] = {}  # item id -> output_index, for servers that leave the index out
+        self._texts: dict[tuple[Any, Any], GrowingPart] = {}
+        self._started = self._ended = False
+        self._handlers: dict[str, Handler] = {
+            "response.output_text.delta": self._text,
+            "response.output_text.done": self._text_done,
+            "response.output_text.annotation.added": self._annotation,
+            "response.refusal.delta": self._refusal,
+            "response.refusal.done": self._refusal_done,
+            "response.content_part.added": self._part_added,
+            "response.content_part.done": self._part_done,
+            "response.reasoning_summary_text.delta": self._thought,
+            "response.reasoning_text.delta": self._thought,
+            "response.function_call_arguments.delta": self._argument,
+            "response.function_call_arguments.done": self._arguments_done,
+            "response.custom_tool_call_input.delta": self._argument,
+            "response.custom_tool_call_input.done": self._arguments_done,
+            "response.output_item.added": self._added,
+            "response.output_item.done": self._done,
+            "response.completed": self._end,
+            "response.incomplete": self._end,
+            "response.failed": self._fail,
+            "error": self._fail,
+        }
+
+    def feed(self, frame: Frame, /) -> Iterable[Event]:
+        if self._ended or frame.data[:6] == b"[DONE]":
+            return ()
+        body = parse(frame)
+        kind = body.get("type") or frame.event
+        if type(kind) is not str:
+            raise WireError(PROTOCOL, "type", f"expected a string, got {describe(kind)}")
+        if not self._started:
+            return self._first(kind, body)
+        handler = self._handlers.get(kind)
+        return handler(body) if handler else self._other(kind, body)
+
+    def close(self) -> Iterable[Event]:
+        return () if self._ended else (ResponseFailed(truncated("response.completed")),)
+
+    # The response
+
+    def _first(self, kind: str, body: Wire) -> Iterable[Event]:
+        """The response starts with whatever comes first, unless that is its failure."""
+        if kind in ("error", "response.failed") or (not kind and body.get("error")):
+            return self._fail(body)
+        self._started = True
+        response = Fields(body.get("response") or {}, "response", PROTOCOL)
+        id, model, created = response.text("id"), response.text("model"), response.integer("created_at")
+        handler = self._handlers.get(kind)
+        rest = handler(body) if handler else self._other(kind, body)
+        return (ResponseStart(id, model, created=created or 0), *rest)
+
+    def _other(self, kind: str, body: Wire) -> Iterable[Event]:
+        """Progress that is told again when it is done shows at least that somebody is there."""
+        if kind in TOLD_AGAIN:
+            return ()
+        if kind in ALIVE or kind.startswith(PROGRESS):
+            return (KeepAlive(),)
+        if not kind and body.get("error"):
+            return self._fail(body)
+        self._losses.dropped(f"event {kind}", f"only {PROTOCOL} understands it")
+        return ()
+
+    def _fail(self, body: Wire) -> Iterable[Event]:
+        """The event tells it, or the response inside; some servers do not say what failed."""
+        self._ended = True
+        told = body.get("response")
+        failure = decode_error(told, 0) if isinstance(told, dict) else decode_error(body, 0)  # pyright: ignore[reportUnknownArgumentType] - JSON
+        failure = failure or decode_error({"status": "failed"}, 0)
+        return (ResponseFailed(failure),) if failure else ()
+
+    def _end(self, body: Wire) -> Iterable[Event]:
+        self._ended = True
+        fields = Fields(body.get("response") or {}, "", PROTOCOL)
+        for key in ("id", "model"):
+            said(fields, key)
+        items = [] if fields.rest.get("output") == [] else fields.list("output") or []
+        events = list(self._missing(items))
+        stop = decode_stop(fields, called=False)
+        events += self._growth.settle(stop)
+        for growing in chain.from_iterable(item.parts.values() for item in self._all):
+            events += self._growth.abandon(growing, stop)
+        stop, usage = decode_stop(fields, self._growth.called), decode_usage(fields)
+        return (*events, ResponseEnd(stop, usage, fields.extras(self._losses, quiet=QUIET_RESPONSE)))
+
+    def _missing(self, output: list[Any]) -> Iterator[Event]:
+        """What the final response has and the stream did not tell."""
+        waiting: dict[str, list[GrowingItem]] = {}
+        for item in reversed(self._all):
+            waiting.setdefault(item.kind, []).append(item)
+        for at, wire in enumerate(output):
+            kind, item = item_type(wire, f"output[{at}]"), self._items.get(at)
+            if item is None or item.kind != kind or item.matched:
+                item = _next(waiting.get(kind, [])) or GrowingItem(kind, at, wire)
+            item.matched = True
+            if not item.done:
+                yield from self._finish(item, wire)
+
+    # Items
+
+    def _added(self, body: Wire) -> Iterable[Event]:
+        wire, at = body.get("item"), self._place(body)
+        if wire is None:  # some servers announce nothing
+            return ()
+        kind, old = item_type(wire, f"output[{at}]"), self._items.get(at)
+        if old and not old.done and old.kind == kind and old.wire.get("call_id") == wire.get("call_id"):
+            return ()
+        item = self._begin(kind, at, wire)
+        if kind not in ("function_call", "custom_tool_call"):
+            return ()
+        growing = item.parts[0] = GrowingPart(None)
+        if not wire.get("name") or not wire.get("call_id"):
+            return ()
+        (call,) = decode_item(begun(wire), f"output[{at}]", at, Losses())
+        return self._growth.start(growing, emptied(call))
+
+    def _done(self, body: Wire) -> Iterable[Event]:
+        wire, at = body.get("item"), self._place(body)
+        kind, item = item_type(wire, f"output[{at}]"), self._items.get(at)
+        if item is None or item.done or item.kind != kind:
+            item = self._begin(kind, at, wire)  # pyright: ignore[reportArgumentType] - an object, as item_type checked
+        return self._finish(item, wire)  # pyright: ignore[reportArgumentType] - an object, as item_type checked
+
+    def _begin(self, kind: str, at: int, wire: Wire) -> GrowingItem:
+        old = self._items.get(at)
+        for place in old.parts if old else ():
+            self._texts.pop((at, place), None)
+        item = self._items[at] = GrowingItem(kind, at, wire)
+        self._all.append(item)
+        if type(id := wire.get("id")) is str:
+            self._places[id] = at
+        return item
+
+    def _finish(self, item: GrowingItem, wire: Wire) -> list[Event]:
+        item.done = True
+        parts = decode_item(wire, f"output[{item.at}]", item.at, self._losses)
+        if item.kind == "message" and wire.get("content") == []:
+            parts = ()
+        events: list[Event] = []
+        for place, part in enumerate(parts):
+            growing = item.parts.setdefault(place, GrowingPart(emptied(part)))
+            events += self._growth.finish(growing, part)
+        for growing in item.parts.values():
+            if growing.part is not None:
+                events += self._growth.finish(growing, growing.part)
+        return events
+
+    def _item(self, body: Wire, kind: str) -> GrowingItem:
+        """The item of this kind that an event speaks of; one that was never announced begins here."""
+        at = self._place(body)
+        item = self._items.get(at)
+        return item if item and item.kind == kind else self._begin(kind, at, {"type": kind})
+
+    def _place(self, body: Wire) -> int:
+        place, item = body.get("output_index"), body.get("item")
+        if type(place) is int:
+            return place
+        if place is not None:
+            raise WireError(PROTOCOL, "output_index", f"expected a whole number, got {describe(place)}")
+        id: Any = item.get("id") if isinstance(item, dict) else body.get("item_id")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON
+        if isinstance(id, str) and id in self._places:
+            return self._places[id]
+        return len(self._items) if item else max(len(self._items) - 1, 0)
+
+    # Messages
+
+    def _text(self, body: Wire) -> Iterable[Event]:
+        delta = body.get("delta")
+        if type(delta) is not str:
+            raise WireError(PROTOCOL, "delta", f"expected a string, got {describe(delta)}")
+        try:
+            growing = self._texts.get((body.get("output_index"), body.get("content_index")))
+        except TypeError:  # an index that is no number; told below
+            growing = None
+        if growing is None or growing.index < 0 or growing.closed or not delta:
+            return self._growth.say(self._content(body, "output_text"), delta)
+        growing.pieces.append(delta)
+        return (PartDelta(growing.index, delta),)
+
+    def _text_done(self, body: Wire) -> Iterable[Event]:
+        return self._growth.catch_up(self._content(body, "output_text"), text_of(body, "text"))
+
+    def _refusal(self, body: Wire) -> Iterable[Event]:
+        return self._growth.say(self._content(body, "refusal"), text_of(body, "delta"))
+
+    def _refusal_done(self, body: Wire) -> Iterable[Event]:
+        return self._growth.catch_up(self._content(body, "refusal"), text_of(body, "refusal"))
+
+    def _annotation(self, body: Wire) -> Iterable[Event]:
+        growing = self._content(body, "output_text")
+        where = f"{growing.part.where if growing.part else ''}.annotations[{growing.cited}]"
+        citation = decode_citation(body.get("annotation"), where, self._losses)
+        return self._growth.cite(growing, citation)
+
+    def _part_added(self, body: Wire) -> Iterable[Event]:
+        match body.get("part"):
+            case {"type": "output_text" | "refusal" as kind} as part:
+                self._content(body, kind, part)  # pyright: ignore[reportUnknownArgumentType] - JSON
+            case _:
+                pass
+        return ()
+
+    def _part_done(self, body: Wire) -> Iterable[Event]:
+        match body.get("part"):
+            case {"type": "output_text" | "refusal" as kind} as part:
+                growing = self._content(body, kind, part)  # pyright: ignore[reportUnknownArgumentType] - JSON
+                where = growing.part.where if growing.part else ""
+                return self._growth.finish(growing, decode_part(part, where, self._losses))
+            case _:
+                return ()
+
+    def _content(self, body: Wire, kind: str, wire: Wire | None = None) -> GrowingPart:
+        item, place = self._item(body, "message"), number_of(body, "content_index")
+        growing = item.parts.get(place)
+        if growing is None:
+            growing = item.parts[place] = GrowingPart(blank(kind, wire or {}, item, place))
+            self._texts[item.at, place] = growing
+        return growing
+
+    # Reasoning and calls
+
+    def _thought(self, body: Wire) -> Iterable[Event]:
+        """Sections of a summary are told apart by a blank line, as in the whole."""
+        item, delta = self._item(body, "reasoning"), text_of(body, "delta")
+        growing = item.parts.get(0)
+        if growing is None:
+            known = {key: value for key, value in item.wire.items() if key not in _FILLED}
+            (part,) = decode_item(begun(known), f"output[{item.at}]", item.at, Losses())
+            growing = item.parts[0] = GrowingPart(part)
+        section = (body.get("summary_index"), body.get("content_index"))
+        if section != item.section and growing.pieces and delta:
+            delta = f"\n\n{delta}"
+        item.section = section
+        return self._growth.say(growing, delta)
+
+    def _argument(self, body: Wire) -> Iterable[Event]:
+        return self._growth.say(self._call(body), text_of(body, "delta"))
+
+    def _arguments_done(self, body: Wire) -> Iterable[Event]:
+        growing, text = self._call(body), text_of(body, "input" if "input" in body else "arguments")
+        if growing.part is None:
+            growing.pieces = [text]
+            return ()
+        return self._growth.catch_up(growing, text)
+
+    def _call(self, body: Wire) -> GrowingPart:
+        at = self._place(body)
+        item = self._items.get(at)
+        if item is None or item.kind not in ("function_call", "custom_tool_call"):
+            item = self._begin("function_call", at, {})
+        return item.parts.get(0) or item.parts.setdefault(0, GrowingPart(None))
+
+
+_FILLED = frozenset({"summary", "content", "encrypted_content"})
+
+
+def _next(waiting: list[GrowingItem]) -> GrowingItem | None:
+    while waiting:
+        item = waiting.pop()
+        if not item.matched:
+            return item
+    return None

@@ -1,0 +1,264 @@
+"""Neutral events -> stream events.
+
+Each part is an item of its own: announced, filled by deltas, and told once more when it is done; the
+final response repeats them all. Every event has the next `sequence_number`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dragoman.core.codec import Frame
+from dragoman.core.events import (
+    Event,
+    KeepAlive,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    ResponseEnd,
+    ResponseFailed,
+    ResponseStart,
+)
+from dragoman.core.losses import Losses
+from dragoman.core.model import (
+    AnyPart,
+    Citation,
+    Reasoning,
+    Refusal,
+    Request,
+    State,
+    Text,
+    ToolCall,
+    Usage,
+    Wire,
+)
+from dragoman.protocols.openai_responses.http import encode_failure
+from dragoman.protocols.openai_responses.output import encode_item, item_id, opened_item
+from dragoman.protocols.openai_responses.parts import encode_citations
+from dragoman.protocols.openai_responses.response import encode_id, encode_stop, encode_usage, frame_response
+
+
+class _Form(Struct, frozen=True):
+    """The events that fill an item: `said` is the field that holds the text in `done` and in `inner`.
+
+    An `inner` part is announced by `outer`.added, numbered by `number` and ended by `outer`.done.
+    """
+
+    delta: str
+    done: str
+    said: str
+    outer: str = ""
+    number: str = ""
+    inner: Wire = {}
+    more: Wire = {}
+
+
+_ARGUMENTS = "response.function_call_arguments"
+_INPUT = "response.custom_tool_call_input"
+_TEXT = "response.output_text"
+_REFUSAL = "response.refusal"
+_SUMMARY = "response.reasoning_summary_text"
+_FORMS: dict[Any, _Form] = {  # by the kind of a call, or the type of a part
+    "function": _Form(f"{_ARGUMENTS}.delta", f"{_ARGUMENTS}.done", "arguments"),
+    "custom": _Form(f"{_INPUT}.delta", f"{_INPUT}.done", "input"),
+    Text: _Form(
+        f"{_TEXT}.delta",
+        f"{_TEXT}.done",
+        "text",
+        "response.content_part",
+        "content_index",
+        {"type": "output_text", "text": "", "annotations": [], "logprobs": []},
+        {"logprobs": []},
+    ),
+    Refusal: _Form(
+        f"{_REFUSAL}.delta",
+        f"{_REFUSAL}.done",
+        "refusal",
+        "response.content_part",
+        "content_index",
+        {"type": "refusal", "refusal": ""},
+    ),
+    Reasoning: _Form(
+        f"{_SUMMARY}.delta",
+        f"{_SUMMARY}.done",
+        "text",
+        "response.reasoning_summary_part",
+        "summary_index",
+        {"type": "summary_text", "text": ""},
+    ),
+}
+
+
+class StreamEncoder:
+    def __init__(self, losses: Losses, request: Request | None = None) -> None:
+        self._losses, self._request = losses, request
+        self._sequence = -1
+        self._response: Wire = {}
+        self._usage = Usage()
+        self._output: list[Wire] = []
+        self._refused = False
+        self._part: AnyPart | None = None
+        self._form: _Form | None = None  # set while the item of the part is open
+        self._place: Wire = {}
+        self._template: Wire = {}
+        self._texts: list[str] = []
+        self._citations: list[Citation] = []
+        self._state: State | None = None
+
+    def feed(self, event: Event, /) -> Iterable[Frame]:
+        match event:
+            case PartDelta():
+                return self._fill(event)
+            case PartStart(_, part):
+                return self._begin(part)
+            case PartEnd(_, complete):
+                return self._end_part(complete)
+            case ResponseStart():
+                return self._start(event)
+            case ResponseEnd():
+                return self._end(event)
+            case ResponseFailed():
+                return self._fail(event)
+            case KeepAlive():  # a comment would do, but is no frame; an unknown event would break clients
+                return ()
+
+    def close(self) -> Iterable[Frame]:
+        return ()
+
+    # The response
+
+    def _start(self, event: ResponseStart) -> Iterable[Frame]:
+        self._usage = event.usage or Usage()
+        self._response = frame_response(encode_id(event.id), event.model, event.created, self._request)
+        body = {"response": self._response}
+        return (self._frame("response.created", body), self._frame("response.in_progress", body))
+
+    def _end(self, event: ResponseEnd) -> Iterable[Frame]:
+        ended = encode_stop(event.stop, self._refused)
+        told = {"output": self._output, "usage": encode_usage(event.usage or self._usage)}
+        return (
+            self._frame(f"response.{ended['status']}", {"response": {**self._response, **ended, **told}}),
+        )
+
+    def _fail(self, event: ResponseFailed) -> Iterable[Frame]:
+        """Codex takes errors in this form only; the SDK hands it on, while it raises at an `error` event."""
+        model = self._request.model if self._request else ""
+        begun = () if self._response else self._start(ResponseStart("", model))
+        told = {"status": "failed", "error": encode_failure(event.failure), "output": self._output}
+        return (*begun, self._frame("response.failed", {"response": {**self._response, **told}}))
+
+    # Parts
+
+    def _begin(self, part: AnyPart) -> Iterable[Frame]:
+        self._part, self._form, self._state = part, None, part.state
+        self._texts, self._citations = [], []
+        return self._open(part) if isinstance(part, ToolCall) else ()
+
+    def _fill(self, delta: PartDelta) -> Iterable[Frame]:
+        text = delta.text
+        if text and self._form is not None:
+            self._texts.append(text)
+            self._sequence += 1
+            return (
+                Frame(self._form.delta, {**self._template, "delta": text, "sequence_number": self._sequence}),
+            )
+        if delta.state:
+            self._state = delta.state
+        if delta.citation:
+            self._citations.append(delta.citation)
+        if not text or self._part is None:
+            return ()
+        opened = self._open(self._part)
+        if self._form is None:
+            self._texts.append(text)
+            return ()
+        return (*opened, *self._fill(PartDelta(delta.index, text)))
+
+    def _open(self, part: AnyPart) -> tuple[Frame, ...]:
+        """Announce the item, and the inner part that deltas will fill; some items only come whole."""
+        form = self._form = _FORMS.get(part.kind if isinstance(part, ToolCall) else type(part))
+        if form is None:
+            return ()
+        index = len(self._output)
+        id = item_id(part, self._response.get("id", ""), index)
+        self._place = {"item_id": id, "output_index": index}
+        item = self._frame(
+            "response.output_item.added", {"output_index": index, "item": opened_item(part, id, self._losses)}
+        )
+        if form.number:
+            self._place[form.number] = 0
+        self._template = {"type": form.delta, **self._place, **form.more}
+        return (item, self._placed(f"{form.outer}.added", {"part": form.inner})) if form.outer else (item,)
+
+    def _end_part(self, complete: bool) -> Iterable[Frame]:
+        part, form = self._filled(complete), self._form
+        self._part = self._form = None
+        if part is None:
+            return ()
+        id = (
+            self._place["item_id"] if form else item_id(part, self._response.get("id", ""), len(self._output))
+        )
+        cut = isinstance(part, ToolCall) and not complete
+        if cut and not form:
+            self._losses.dropped(part.where or "tool call", "the reply was cut inside it")
+            return ()
+        item = encode_item(part, id, self._losses)
+        if item is None:
+            return ()
+        self._output.append(item)
+        self._refused |= isinstance(part, Refusal)
+        if cut:  # agents run a call when its item is done, whatever its status says
+            return ()
+        return self._told(form, part, item) if form else self._told_whole(item)
+
+    def _told(self, form: _Form, part: AnyPart, item: Wire) -> Iterable[Frame]:
+        text = item[form.said] if isinstance(part, ToolCall) else "".join(self._texts)
+        inner = {**form.inner, form.said: text}
+        frames: list[Frame] = []
+        if not self._texts and text:  # a call without arguments says so
+            frames.append(self._frame(form.delta, {**self._template, "delta": text}))
+        if isinstance(part, Text) and part.citations:
+            inner["annotations"] = encode_citations(part)
+            for i, annotation in enumerate(inner["annotations"]):
+                told = {"annotation_index": i, "annotation": annotation}
+                frames.append(self._placed(f"{_TEXT}.annotation.added", told))
+        frames.append(self._placed(form.done, {form.said: text, **form.more}))
+        if form.outer:
+            frames.append(self._placed(f"{form.outer}.done", {"part": inner}))
+        frames.append(self._item_frame("done", item))
+        return frames
+
+    def _told_whole(self, item: Wire) -> Iterable[Frame]:
+        return (self._item_frame("added", item), self._item_frame("done", item))
+
+    def _filled(self, complete: bool) -> AnyPart | None:
+        text = "".join(self._texts)
+        match part := self._part:
+            case Text():
+                return replace(part, text=text, citations=tuple(self._citations))
+            case Refusal():
+                return replace(part, text=text)
+            case Reasoning():
+                return replace(part, text=text, state=self._state)
+            case ToolCall():
+                return replace(part, arguments=text, complete=complete)
+            case _:
+                return part
+
+    # Frames
+
+    def _frame(self, kind: str, body: Wire) -> Frame:
+        self._sequence += 1
+        return Frame(kind, {"type": kind, **body, "sequence_number": self._sequence})
+
+    def _placed(self, kind: str, body: Wire) -> Frame:
+        return self._frame(kind, {**self._place, **body})
+
+    def _item_frame(self, what: str, item: Wire) -> Frame:
+        return self._frame(
+            f"response.output_item.{what}", {"output_index": len(self._output) - 1, "item": item}
+        )

@@ -1,0 +1,142 @@
+"""Checks a Responses stream frame by frame: what the SDK and the agents demand of its order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dragoman.core import jsontext
+from dragoman.core.codec import Frame
+from dragoman.core.errors import GrammarError
+from dragoman.core.model import Wire
+
+_LIFE = frozenset({"response.created", "response.queued", "response.in_progress"})
+_TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
+# What fills the inner part of an item -> the event that announces such a part, and how it is numbered
+_INNER = {
+    "response.output_text": ("response.content_part", "content_index"),
+    "response.refusal": ("response.content_part", "content_index"),
+    "response.reasoning_summary_text": ("response.reasoning_summary_part", "summary_index"),
+}
+_OUTER = frozenset({"response.content_part", "response.reasoning_summary_part"})
+
+
+class Grammar:
+    """created in_progress? (output_item.added … output_item.done)* completed | incomplete | failed."""
+
+    def __init__(self) -> None:
+        self._sequence = -1
+        self._id: Any = None
+        self._state = "start"
+        self._items: dict[Any, Wire] = {}  # output_index -> the item that is open there
+        self._inner: set[tuple[Any, ...]] = set()
+        self._told: dict[Any, Wire] = {}  # output_index -> the item as it was done
+
+    def feed(self, frame: Frame, /) -> Iterable[Frame]:
+        if frame.data == b"[DONE]":
+            return (frame,)
+        body = jsontext.decode(frame.data) if isinstance(frame.data, bytes | str) else frame.data
+        kind = body.get("type")
+        _expect(frame.event == kind, f"event is named {frame.event!r} but its data says {kind!r}")
+        _expect(self._state != "end", f"{kind} after the end of the stream")
+        self._sequence += 1
+        number = body.get("sequence_number")
+        _expect(number == self._sequence, f"{kind} has sequence_number {number}, expected {self._sequence}")
+        self._step(kind, body)
+        return (frame,)
+
+    def close(self) -> Iterable[Frame]:
+        _expect(self._state == "end", "the stream ends without completed, incomplete, failed or error")
+        return ()
+
+    def _step(self, kind: str, body: Wire) -> None:
+        if kind == "error":
+            self._state = "end"
+            return
+        if self._state == "start":
+            _expect(kind == "response.created", f"{kind} before response.created")
+            self._state = "items"
+        if kind in _LIFE or kind in _TERMINAL:
+            self._check_response(kind, body)
+        elif kind == "response.output_item.added":
+            index = body.get("output_index")
+            _expect(index not in self._items and index not in self._told, f"item {index} is announced twice")
+            self._items[index] = body["item"]
+        elif "output_index" in body:
+            self._check_item(kind, body)
+
+    def _check_response(self, kind: str, body: Wire) -> None:
+        response = body["response"]
+        self._id = self._id or response.get("id")
+        _expect(
+            response.get("id") == self._id, f"{kind} has id {response.get('id')!r}, expected {self._id!r}"
+        )
+        if kind not in _TERMINAL:
+            return
+        self._state = "end"
+        if kind == "response.failed":
+            _expect(bool(response.get("error")), "response.failed without an error")
+            return
+        _expect(
+            response.get("status") == kind.removeprefix("response."),
+            f"{kind} has status {response.get('status')}",
+        )
+        _expect(isinstance(response.get("usage"), dict), f"{kind} without usage")
+        _expect(
+            not (self._items and kind == "response.completed"),
+            f"{kind} while item {_first(self._items)} is open",
+        )
+        output: list[Wire] = response.get("output") or []
+        final = {f"{item.get('type')} {item.get('id')}" for item in output}
+        for item in [*self._told.values(), *self._items.values()]:
+            told = f"{item.get('type')} {item.get('id')}"
+            _expect(told in final, f"the output of {kind} lacks {told}")
+
+    def _check_item(self, kind: str, body: Wire) -> None:
+        index = body["output_index"]
+        _expect(index in self._items, f"{kind} for item {index}, which is not open")
+        if kind == "response.output_item.done":
+            item, done = self._items.pop(index), body["item"]
+            _expect(
+                item.get("id") == done.get("id"),
+                f"item {index} changes its id from {item.get('id')} to {done.get('id')}",
+            )
+            _expect(
+                not any(inner[1] == index for inner in self._inner),
+                f"item {index} is done while a part of it is open",
+            )
+            self._told[index] = done
+            return
+        id = self._items[index].get("id")
+        _expect(
+            "item_id" not in body or body["item_id"] == id,
+            f"{kind} names item {body.get('item_id')}, expected {id}",
+        )
+        self._check_inner(kind, body)
+
+    def _check_inner(self, kind: str, body: Wire) -> None:
+        """Parts inside an item are announced before they are filled."""
+        stem, _, step = kind.rpartition(".")
+        outer, number = _INNER.get(stem, (stem, ""))
+        if stem in _OUTER:
+            part = (stem, body["output_index"], body.get("content_index", body.get("summary_index")))
+            if step == "added":
+                _expect(part not in self._inner, f"part {part[2]} of item {part[1]} is announced twice")
+                self._inner.add(part)
+            else:
+                _expect(
+                    part in self._inner, f"{kind} for part {part[2]} of item {part[1]}, which is not open"
+                )
+                self._inner.discard(part)
+        elif number:
+            part = (outer, body["output_index"], body.get(number))
+            _expect(part in self._inner, f"{kind} for part {part[2]} of item {part[1]}, which is not open")
+
+
+def _first(items: dict[Any, Wire]) -> Any:
+    return next(iter(items), None)
+
+
+def _expect(holds: bool, problem: str) -> None:
+    if not holds:
+        raise GrammarError(problem)

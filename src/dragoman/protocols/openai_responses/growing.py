@@ -1,0 +1,192 @@
+"""Items of a streamed response while they come in.
+
+The same text is told in deltas, in a `.done`, in the finished item and in the final response; servers
+leave some of them out. Whatever a later telling has and the deltas had not is made up for here.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.core.errors import WireError
+from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, emptied, spelled
+from dragoman.core.losses import Losses
+from dragoman.core.model import AnyPart, Citation, Reasoning, Refusal, Stop, Text, ToolCall, Wire
+from dragoman.protocols.openai_responses.response import is_cut
+from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL
+
+
+class GrowingPart:
+    """`index` is -1 until the part has something to say; `part` is None until its name is known."""
+
+    __slots__ = ("cited", "closed", "index", "part", "pieces")
+
+    def __init__(self, part: AnyPart | None) -> None:
+        self.index, self.part = -1, part
+        self.pieces: list[str] = []
+        self.cited = 0
+        self.closed = False
+
+
+class GrowingItem:
+    """`section` is the part of a reasoning's text that came last; `matched`: the final response has it."""
+
+    __slots__ = ("at", "done", "kind", "matched", "parts", "section", "wire")
+
+    def __init__(self, kind: str, at: int, wire: Wire) -> None:
+        self.kind, self.at, self.wire = kind, at, wire
+        self.parts: dict[int, GrowingPart] = {}
+        self.section: object = None
+        self.done = self.matched = False
+
+
+class Growth:
+    """Gives parts their places in the row of neutral parts, and the events that fill them."""
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._count = 0
+        self._doubtful: list[GrowingPart] = []
+        self.called = False
+
+    def start(self, growing: GrowingPart, part: AnyPart) -> list[Event]:
+        growing.part, growing.index = part, self._count
+        self._count += 1
+        return [PartStart(growing.index, part)]
+
+    def say(self, growing: GrowingPart, text: str) -> list[Event]:
+        """`text` follows; a part opens with its first text, a call that has no name yet waits."""
+        if growing.closed:
+            raise WireError(PROTOCOL, "delta", "for a part that is done")
+        if not text:
+            return []
+        growing.pieces.append(text)
+        if growing.part is None:
+            return []
+        begun = [] if growing.index >= 0 else self.start(growing, growing.part)
+        return [*begun, PartDelta(growing.index, text)]
+
+    def cite(self, growing: GrowingPart, citation: Citation) -> list[Event]:
+        if growing.closed:
+            self._losses.dropped(citation.where, "it came after the end of its text")
+            return []
+        begun = self.start(growing, growing.part) if growing.index < 0 and growing.part else []
+        growing.cited += 1
+        return [*begun, PartDelta(growing.index, citation=citation)]
+
+    def catch_up(self, growing: GrowingPart, text: str) -> list[Event]:
+        """`text` is the whole of the part: what the deltas left out of it follows."""
+        said = "".join(growing.pieces)
+        growing.pieces = [said]
+        if not text or said == text:
+            return []
+        if text.startswith(said):
+            return self.say(growing, text[len(said) :])
+        if not (isinstance(growing.part, ToolCall) and _same_json(said, text)):
+            where = growing.part.where if growing.part else "output"
+            self._losses.changed(where, "the finished item differs from what was streamed, which stands")
+        return []
+
+    def finish(self, growing: GrowingPart, part: AnyPart) -> list[Event]:
+        """`part` is the finished one: the rest of it, and its end."""
+        if growing.closed:
+            return []
+        events: list[Event] = []
+        if growing.part is None:
+            growing.part = emptied(part)
+            if growing.pieces:
+                part = _spelling(part, spelled(part) or "".join(growing.pieces))
+                growing.pieces = []
+        if growing.index < 0 and _speaks(part):
+            events += self.start(growing, growing.part)
+        events += self.catch_up(growing, spelled(part))
+        citations = part.citations[growing.cited :] if isinstance(part, Text) else ()
+        events += [PartDelta(growing.index, citation=citation) for citation in citations]
+        if part.state:
+            events.append(PartDelta(growing.index, state=part.state))
+        return [*events, *self._end(growing, part)]
+
+    def _end(self, growing: GrowingPart, part: AnyPart) -> list[Event]:
+        """A call with broken arguments stays open: how the response ends will tell whether it was cut."""
+        growing.closed = True
+        if growing.index < 0:
+            return []
+        if not isinstance(part, ToolCall):
+            return [PartEnd(growing.index)]
+        if part.complete and part.kind == "function" and not jsontext.is_complete("".join(growing.pieces)):
+            self._doubtful.append(growing)
+            return []
+        self.called |= part.complete
+        return [PartEnd(growing.index, part.complete)]
+
+    def settle(self, stop: Stop) -> list[Event]:
+        """The response ended so: the calls that were in doubt end too."""
+        return [self._judge(growing, cut=is_cut(_filled(growing), stop)) for growing in self._doubtful]
+
+    def abandon(self, growing: GrowingPart, stop: Stop) -> list[Event]:
+        """The response ended, and nobody said that the part did."""
+        if growing.closed:
+            return []
+        growing.closed = True
+        if growing.index >= 0:
+            custom = (
+                isinstance(growing.part, ToolCall) and growing.part.kind == "custom" and stop.reason != "end"
+            )
+            return [self._judge(growing, cut=custom or is_cut(_filled(growing), _UNSAID))]
+        if growing.part is None:
+            self._losses.dropped("tool call", "it never got a name")
+        return []
+
+    def _judge(self, growing: GrowingPart, cut: bool) -> Event:
+        self.called |= isinstance(growing.part, ToolCall) and not cut
+        return PartEnd(growing.index, complete=not cut)
+
+
+def begun(wire: Wire) -> Wire:
+    """An announced item as it will be when it is done, as far as that is known."""
+    done = {key: value for key, value in wire.items() if key not in ("arguments", "input")}
+    if wire.get("type") == "custom_tool_call":
+        done["input"] = ""
+    if wire.get("status") == "in_progress":
+        done["status"] = "completed"
+    return done
+
+
+def blank(kind: str, wire: Wire, item: GrowingItem, place: int) -> Text | Refusal:
+    """A part of a message before its text: `wire` is how it was announced, if it was."""
+    rest = {"type": kind, **{key: value for key, value in wire.items() if key not in ("text", "refusal")}}
+    if "annotations" in rest:
+        rest["annotations"] = []
+    envelope = {key: value for key, value in begun(item.wire).items() if key != "content"}
+    extras = {PROTOCOL: rest, ITEM: {"at": item.at, "message": envelope}}
+    where = f"output[{item.at}].content[{place}]"
+    return (
+        Refusal(where=where, extras=extras) if rest["type"] == "refusal" else Text(where=where, extras=extras)
+    )
+
+
+_UNSAID = Stop("other")
+
+
+def _filled(growing: GrowingPart) -> AnyPart | None:
+    text = "".join(growing.pieces)
+    return replace(growing.part, arguments=text) if isinstance(growing.part, ToolCall) else growing.part
+
+
+def _speaks(part: AnyPart) -> bool:
+    """Empty texts and reasoning are not told of."""
+    if isinstance(part, Text | Refusal):
+        return bool(part.text)
+    return not isinstance(part, Reasoning) or bool(part.text or part.state)
+
+
+def _spelling(part: AnyPart, text: str) -> AnyPart:
+    return replace(part, arguments=text) if isinstance(part, ToolCall) else part
+
+
+def _same_json(first: str, second: str) -> bool:
+    try:
+        return jsontext.decode(first) == jsontext.decode(second)
+    except ValueError:
+        return False

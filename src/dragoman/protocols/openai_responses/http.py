@@ -1,0 +1,71 @@
+"""Paths, headers and error bodies of the Responses API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.core.codec import Http
+from dragoman.core.failures import kind_of, says_context_too_long, status_of
+from dragoman.core.model import Failure, FailureKind, Wire
+from dragoman.protocols.openai_responses.wire import CODES, TYPES
+
+HTTP = Http(path=lambda model, stream: "/responses", auth=lambda key: {"authorization": f"Bearer {key}"})
+
+# Codes that a client of this API expects in an error body; other kinds are told by their type
+_CODED = frozenset(
+    {"context_too_long", "unauthenticated", "billing", "not_found", "rate_limit", "overloaded"}
+)
+
+
+def decode_error(body: Wire, status: int) -> Failure | None:
+    """An error body, a response that failed, or an `error` event in either of its two shapes."""
+    match body:
+        case {"error": {} as error}:
+            return _failure(error, status)
+        case {"error": str(message)} if message:
+            return _failure({"message": message}, status)
+        case {"type": "error"} | {"object": "error"}:
+            return _failure(body, status)
+        case {"status": "failed"}:
+            return _failure({"message": "the response failed without saying why"}, status)
+        case _ if status >= 400:
+            return _failure({"message": body.get("message") or body.get("detail")}, status)
+        case _:
+            return None
+
+
+def encode_error(failure: Failure) -> tuple[int, Wire]:
+    kind = failure.kind
+    code = CODES.encode(kind) if kind in _CODED else None
+    error = {"message": failure.message, "type": TYPES.encode(kind), "param": None, "code": code}
+    return status_of(kind), {"error": error}
+
+
+def encode_failure(failure: Failure) -> Wire:
+    """The `error` of a failed response."""
+    return {"code": CODES.encode(failure.kind) or "server_error", "message": failure.message}
+
+
+def truncated(missing: str) -> Failure:
+    return Failure("truncated", f"the upstream's stream ended without {missing}", 502)
+
+
+def _failure(error: Any, status: int) -> Failure:
+    code, message = error.get("code"), error.get("message")
+    if type(code) is int and 400 <= code < 600:  # some servers repeat the status there
+        status = status or code
+    code = code if isinstance(code, str) else ""
+    type_ = error.get("type") if isinstance(error.get("type"), str) else ""
+    message = message if isinstance(message, str) and message else "the upstream failed without saying why"
+    kind = _kind(code, type_, status)
+    if kind == "bad_request" and says_context_too_long(message):
+        kind = "context_too_long"
+    return Failure(kind, message, status or status_of(kind), code or type_)
+
+
+def _kind(code: str, type: str, status: int) -> FailureKind:
+    """The code is the most precise; a status is more so than a type that several kinds share."""
+    known = CODES.decode(code) or ("billing" if type == "insufficient_quota" else "")
+    if known:
+        return known
+    return kind_of(status) if status >= 400 else TYPES.decode(type) or "server"

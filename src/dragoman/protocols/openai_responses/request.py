@@ -1,0 +1,87 @@
+"""Requests <-> neutral requests.
+
+`instructions` stand beside the conversation, further system text inside it; settings are read and
+also kept as they stand, so that they go back unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.core.errors import WireError
+from dragoman.core.fields import Fields, describe, own
+from dragoman.core.losses import Losses
+from dragoman.core.model import Request, Settings, Text, Wire
+from dragoman.protocols.openai_responses.input import decode_input, encode_input
+from dragoman.protocols.openai_responses.settings import decode_settings, encode_settings
+from dragoman.protocols.openai_responses.tools import (
+    decode_choice,
+    decode_loaded,
+    decode_tools,
+    encode_choice,
+    encode_tools,
+)
+from dragoman.protocols.openai_responses.wire import PROTOCOL, QUIET_REQUEST, native, said
+
+_USUAL = {"truncation": "disabled", "background": False}  # what a server does anyway
+_EARLIER = "the earlier turns it stands for are not in this request"
+
+
+def decode_request(body: Wire, losses: Losses) -> Request:
+    fields = Fields(body, "", PROTOCOL)
+    model, choice, items = said(fields, "model"), decode_choice(fields, losses), _input(fields)
+    instructions = said(fields, "instructions")
+    tools = (
+        [] if fields.rest.get("tools") == [] else decode_tools(fields.list("tools") or [], "tools", losses)
+    )
+    if isinstance(items, list):
+        tools = decode_loaded(items, tools, losses)
+    return Request(
+        model,
+        decode_input(items, losses),
+        (Text(instructions, where="instructions"),) if instructions else (),
+        tuple(tools),
+        choice,
+        stream=fields.rest.get("stream") is not False and (fields.take("stream", bool) or False),
+        extras={PROTOCOL: fields.rest.copy()},
+        parallel=fields.take("parallel_tool_calls", bool),
+        settings=_settings(fields, losses),
+    )
+
+
+def encode_request(request: Request, losses: Losses) -> Wire:
+    ours = native(request)
+    body: Wire = {"model": request.model} if request.model or not ours else {}
+    if request.system:
+        body["instructions"] = "\n\n".join(part.text for part in request.system if part.text)
+    if request.messages or not ours:
+        body["input"] = encode_input(request.messages, losses)
+    tools = encode_tools(request.tools, losses)
+    if tools:
+        body["tools"] = tools
+    body |= encode_choice(request, tools, losses)
+    if request.stream:
+        body["stream"] = True
+    if ours:
+        return own(request.extras, PROTOCOL) | body
+    return body | encode_settings(request, bool(tools), losses)
+
+
+def _input(fields: Fields) -> str | list[Any]:
+    """An absent or empty input is left where it is, so that it goes back as it came."""
+    items = fields.rest.get("input")
+    if not items and (items is None or type(items) is list):
+        return []
+    if type(items) is not str and type(items) is not list:
+        raise WireError(PROTOCOL, "input", f"expected a string or an array, got {describe(items)}")
+    return fields.any("input")
+
+
+def _settings(fields: Fields, losses: Losses) -> Settings:
+    settings = decode_settings(fields, losses)
+    for key in ("previous_response_id", "conversation"):
+        if fields.any(key) is not None:
+            losses.dropped(key, _EARLIER)
+    usual = {key for key, value in _USUAL.items() if fields.rest.get(key) == value}
+    fields.extras(losses, quiet=QUIET_REQUEST | usual)
+    return settings

@@ -1,0 +1,204 @@
+"""Settings of a request <-> neutral ones.
+
+There is no stop, seed, penalty, top_k or n here; sampling settings are refused by models that reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, get_args
+
+from dragoman.core.fields import Fields
+from dragoman.core.losses import Losses
+from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
+from dragoman.core.thinking import effort_for
+from dragoman.protocols.openai_responses import models
+from dragoman.protocols.openai_responses.wire import PROTOCOL
+
+_EFFORTS = frozenset(get_args(Effort))
+_TIERS = {"auto": "auto", "standard": "default", "standard_only": "default"} | {
+    tier: tier for tier in ("default", "flex", "scale", "priority", "fast", "ultrafast")
+}
+_ENCRYPTED, _LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
+_UNSAID = ("top_k", "frequency_penalty", "presence_penalty", "seed", "stop")
+_LONGEST_USER = 64
+
+
+def decode_settings(fields: Fields, losses: Losses) -> Settings:
+    effort, shown = _decode_reasoning(fields, losses)
+    output, verbosity = _decode_text(fields, losses)
+    user = fields.take("user", str)
+    return Settings(
+        max_tokens=fields.integer("max_output_tokens"),
+        temperature=fields.number("temperature"),
+        top_p=fields.number("top_p"),
+        output=output,
+        effort=effort,
+        show_reasoning=shown,
+        verbosity=verbosity,
+        user=fields.take("safety_identifier", str) or user,
+        metadata=fields.object("metadata"),
+        service_tier=fields.take("service_tier", str),
+        logprobs=_decode_include(fields, losses),
+        top_logprobs=fields.integer("top_logprobs"),
+        store=fields.take("store", bool),
+        cache_key=fields.take("prompt_cache_key", str),
+    )
+
+
+def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
+    settings, wire = request.settings, dict[str, Any]()
+    if settings.max_tokens is not None:
+        wire["max_output_tokens"] = settings.max_tokens
+    reasoning = _encode_reasoning(request, losses)
+    if reasoning:
+        wire["reasoning"] = reasoning
+    wire |= _encode_sampling(request, reasoning.get("effort"), losses)
+    text = _encode_output(settings.output) | ({"verbosity": settings.verbosity} if settings.verbosity else {})
+    if text:
+        wire["text"] = text
+    if settings.user is not None:
+        wire["safety_identifier"] = _encode_user(settings.user, losses)
+    if settings.metadata:
+        wire["metadata"] = _encode_metadata(settings.metadata, losses)
+    if settings.service_tier is not None:
+        wire |= _encode_tier(settings.service_tier, losses)
+    if settings.cache_key is not None:
+        wire["prompt_cache_key"] = settings.cache_key
+    if tools and request.parallel is not None:
+        wire["parallel_tool_calls"] = request.parallel
+    wire["store"] = settings.store or False  # the default is true, and nobody asked for that
+    wire |= _encode_include(request)
+    for name in _UNSAID:
+        if getattr(settings, name) is not None:
+            losses.dropped(name, f"{PROTOCOL} has no such setting")
+    if (settings.n or 1) > 1:
+        losses.dropped("n", f"{PROTOCOL} gives one answer")
+    return wire
+
+
+def _decode_reasoning(fields: Fields, losses: Losses) -> tuple[Effort | None, bool | None]:
+    reasoning = fields.fields("reasoning")
+    if reasoning is None:
+        return None, None
+    effort = reasoning.take("effort", str)
+    shown = reasoning.take("summary", str) or reasoning.take("generate_summary", str)
+    if effort is not None and effort not in _EFFORTS:
+        losses.dropped(f"reasoning.effort {effort}", f"only {PROTOCOL} understands it")
+        effort = None
+    reasoning.extras(losses)
+    return effort, True if shown else None  # pyright: ignore[reportReturnType] - checked above
+
+
+def _encode_reasoning(request: Request, losses: Losses) -> Wire:
+    settings = request.settings
+    effort = settings.effort
+    if effort is None and settings.budget is not None and settings.budget >= 0:
+        effort = effort_for(settings.budget)
+        losses.changed("budget", f"{PROTOCOL} counts no thinking tokens: said as effort {effort}")
+    wire: Wire = {}
+    if effort is not None:
+        wire["effort"] = models.nearest_effort(request.model, effort)
+        if wire["effort"] != effort:
+            losses.changed("effort", f"the model knows no {effort}: said as {wire['effort']}")
+    if settings.show_reasoning and effort != "none":
+        wire["summary"] = "auto"
+    if wire and models.reasons(request.model) is False:
+        if effort not in (None, "none"):
+            losses.dropped("effort", "the model does not reason")
+        return {}
+    return wire
+
+
+def _encode_sampling(request: Request, effort: Effort | None, losses: Losses) -> Wire:
+    refused = models.refuses_sampling(request.model, effort)
+    wire: Wire = {}
+    for name in ("temperature", "top_p", "top_logprobs"):
+        value = getattr(request.settings, name)
+        if value is not None and refused:
+            losses.dropped(name, "a model that reasons takes no sampling settings")
+        elif value is not None:
+            wire[name] = value
+    return wire
+
+
+def _decode_text(fields: Fields, losses: Losses) -> tuple[OutputFormat | None, str | None]:
+    text = fields.fields("text")
+    if text is None:
+        return None, None
+    format, verbosity = text.fields("format"), text.take("verbosity", str)
+    text.extras(losses)
+    return (_decode_output(format, losses) if format else None), verbosity
+
+
+def _decode_output(format: Fields, losses: Losses) -> OutputFormat | None:
+    match kind := format.need("type", str):
+        case "json_schema":
+            output = OutputFormat(
+                "schema",
+                format.object("schema"),
+                format.text("name"),
+                format.text("description"),
+                format.take("strict", bool),
+            )
+        case "json_object":
+            output = OutputFormat("json")
+        case "text":
+            output = OutputFormat("text")
+        case _:
+            losses.dropped(f"text.format {kind}", f"only {PROTOCOL} understands it")
+            return None
+    format.extras(losses)
+    return output
+
+
+def _encode_output(output: OutputFormat | None) -> Wire:
+    match output:
+        case OutputFormat(kind="schema"):
+            schema = output.schema or {"type": "object", "properties": {}}
+            format: Wire = {"type": "json_schema", "name": output.name or "response", "schema": schema}
+            if output.description:
+                format["description"] = output.description
+            return {"format": {**format, "strict": output.strict or False}}
+        case OutputFormat(kind="json"):
+            return {"format": {"type": "json_object"}}
+        case _:
+            return {}
+
+
+def _encode_user(user: str, losses: Losses) -> str:
+    if len(user) <= _LONGEST_USER:
+        return user
+    losses.changed("user", f"longer than {_LONGEST_USER} characters: sent as its hash")
+    return hashlib.sha256(user.encode()).hexdigest()
+
+
+def _encode_metadata(metadata: dict[str, Any], losses: Losses) -> dict[str, str]:
+    if not all(isinstance(value, str) for value in metadata.values()):
+        losses.changed("metadata", f"{PROTOCOL} takes texts only")
+    return {key: value if isinstance(value, str) else str(value) for key, value in metadata.items()}
+
+
+def _encode_tier(tier: str, losses: Losses) -> Wire:
+    if tier.lower() in _TIERS:
+        return {"service_tier": _TIERS[tier.lower()]}
+    losses.dropped("service_tier", f"{PROTOCOL} has no tier {tier!r}")
+    return {}
+
+
+def _decode_include(fields: Fields, losses: Losses) -> bool | None:
+    """Encrypted reasoning is carried always; logprobs are a setting; the rest only this protocol has."""
+    include = fields.list("include") or []
+    for item in include:
+        if item not in (_ENCRYPTED, _LOGPROBS):
+            losses.dropped(f"include {item}", f"only {PROTOCOL} understands it")
+    return True if _LOGPROBS in include else None
+
+
+def _encode_include(request: Request) -> Wire:
+    include: list[str] = []
+    if models.reasons(request.model) is not False:
+        include.append(_ENCRYPTED)
+    if request.settings.logprobs:
+        include.append(_LOGPROBS)
+    return {"include": include} if include else {}

@@ -1,0 +1,215 @@
+"""Tool declarations and tool choice <-> neutral ones.
+
+A namespace declares several tools at once; each becomes a tool that names it, and a note under ITEM
+remembers the declaration. Tools may also arrive inside the conversation: they are declared with the
+others, and marked so that they are not written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from dragoman.core.errors import WireError
+from dragoman.core.fields import Fields, describe, own
+from dragoman.core.losses import Losses
+from dragoman.core.model import HostedTool, Request, Tool, ToolChoice, Wire
+from dragoman.protocols.openai_responses.hosted import decode_hosted, encode_hosted
+from dragoman.protocols.openai_responses.items import HOISTED, item_type
+from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL, native, said
+
+AnyTool = Tool | HostedTool
+_EMPTY: Wire = {"type": "object", "properties": {}}
+_QUIET = frozenset({"type", "defer_loading", "format", "description", "strict", "parameters"})
+
+
+def decode_tools(tools: list[Any], where: str, losses: Losses) -> list[AnyTool]:
+    return [tool for i, wire in enumerate(tools) for tool in _decode_tool(wire, f"{where}[{i}]", losses)]
+
+
+def encode_tools(tools: Iterable[AnyTool], losses: Losses) -> list[Wire]:
+    tools = tuple(tools)
+    searchable = any(isinstance(tool, HostedTool) and tool.kind == "tool_search" for tool in tools)
+    declared: list[Wire] = []
+    open: tuple[str, Any] | None = None
+    for tool in tools:
+        note = own(tool.extras, ITEM)
+        if note.get("hoisted"):
+            continue
+        if not searchable and isinstance(tool, Tool) and tool.deferred and not native(tool):
+            losses.changed(tool.where, f"{tool.name} is deferred: it is sent once it has been loaded")
+            continue
+        wire = encode_hosted(tool, losses) if isinstance(tool, HostedTool) else _encode_tool(tool)
+        key = (tool.namespace, note.get("at")) if isinstance(tool, Tool) and tool.namespace else None
+        if wire and key and key == open:
+            declared[-1]["tools"].append(wire)
+        elif wire and key:
+            declared.append(_encode_namespace(key[0], note, wire))
+        elif wire:
+            declared.append(wire)
+        open = key
+    return declared
+
+
+def decode_loaded(items: list[Any], tools: list[AnyTool], losses: Losses) -> list[AnyTool]:
+    """`tools`, and those that items of the conversation add to them or load."""
+    known = {(tool.namespace, tool.name): i for i, tool in enumerate(tools) if isinstance(tool, Tool)}
+    tools = tools.copy()
+    for i, item in enumerate(items):
+        kind = item_type(item, f"input[{i}]")
+        if kind not in HOISTED:
+            continue
+        inner = Fields(item, f"input[{i}]", PROTOCOL)
+        for tool in decode_tools(inner.list("tools") or [], inner.path("tools"), losses):
+            tool = _hoisted(tool, found=kind == "tool_search_output")
+            key = (tool.namespace, tool.name) if isinstance(tool, Tool) else ("", tool.where)
+            place = known.setdefault(key, len(tools))
+            if place == len(tools):
+                tools.append(tool)
+            elif isinstance(tool, Tool) and not tool.deferred:
+                tools[place] = replace(tools[place], deferred=False)  # pyright: ignore[reportCallIssue] - a tool, as its key says
+    return tools
+
+
+def _hoisted(tool: AnyTool, found: bool) -> AnyTool:
+    extras = {**(tool.extras or {}), ITEM: {"hoisted": True}}
+    loaded = {"deferred": False} if found and isinstance(tool, Tool) else {}
+    return replace(tool, extras=extras, **loaded)
+
+
+def _decode_tool(tool: Any, where: str, losses: Losses) -> list[AnyTool]:
+    fields = Fields(tool, where, PROTOCOL)
+    match kind := fields.rest.get("type"):
+        case "function":
+            return [_decode_function(fields, losses)]
+        case "custom":
+            return [_decode_custom(fields, losses)]
+        case "namespace" if fields.rest.get("tools"):
+            return _decode_namespace(fields, losses)
+        case str():
+            return [decode_hosted(fields, kind)]
+        case _:
+            raise fields.wrong("type", "str", kind)
+
+
+def _encode_tool(tool: Tool) -> Wire:
+    """`strict` is always said: servers differ in what they take its absence for."""
+    ours = native(tool)
+    wire: Wire = {"type": tool.kind, "name": tool.name}
+    if tool.description:
+        wire["description"] = tool.description
+    if tool.kind == "custom" and tool.grammar:
+        syntax, definition = tool.grammar
+        wire["format"] = {"type": "grammar", "syntax": syntax, "definition": definition}
+    if tool.kind == "function" and (tool.parameters is not None or not ours):
+        wire["parameters"] = _EMPTY if tool.parameters is None else tool.parameters
+    if tool.kind == "function" and (tool.strict is not None or not ours):
+        wire["strict"] = tool.strict or False
+    if tool.deferred:
+        wire["defer_loading"] = True
+    return {**wire, **own(tool.extras, PROTOCOL)}
+
+
+def _decode_function(fields: Fields, losses: Losses) -> Tool:
+    return Tool(
+        fields.need("name", str),
+        said(fields, "description"),
+        fields.object("parameters"),
+        fields.take("strict", bool),
+        deferred=fields.rest.get("defer_loading") is True,
+        where=fields.where,
+        extras=fields.extras(losses, quiet=_QUIET),
+    )
+
+
+def _decode_custom(fields: Fields, losses: Losses) -> Tool:
+    match fields.rest.get("format"):
+        case {"type": "grammar", "syntax": str(syntax), "definition": str(definition)}:
+            grammar = (syntax, definition)
+        case None | {"type": "text"}:
+            grammar = None
+        case other:
+            raise WireError(
+                PROTOCOL, fields.path("format"), f"expected text or a grammar, got {describe(other)}"
+            )
+    return Tool(
+        fields.need("name", str),
+        said(fields, "description"),
+        kind="custom",
+        grammar=grammar,
+        deferred=fields.rest.get("defer_loading") is True,
+        where=fields.where,
+        extras=fields.extras(losses, quiet=_QUIET),
+    )
+
+
+def _decode_namespace(fields: Fields, losses: Losses) -> list[AnyTool]:
+    name, tools = fields.need("name", str), fields.list("tools") or []
+    note = {"at": fields.where, "declared": fields.rest}
+    fields.extras(losses, quiet=_QUIET)
+    nested = decode_tools(tools, fields.path("tools"), losses)
+    if not all(isinstance(tool, Tool) for tool in nested):
+        raise WireError(PROTOCOL, fields.path("tools"), "expected function and custom tools only")
+    return [replace(tool, namespace=name, extras={**(tool.extras or {}), ITEM: note}) for tool in nested]  # pyright: ignore[reportCallIssue] - tools, as checked above
+
+
+def _encode_namespace(name: str, note: Wire, first: Wire) -> Wire:
+    declared = note.get("declared") or {"type": "namespace", "description": f"Tools of {name}."}
+    return {**declared, "name": name, "tools": [first]}
+
+
+def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
+    choice = fields.any("tool_choice")
+    whole = {PROTOCOL: {"tool_choice": choice}}
+    match choice:
+        case None:
+            return None
+        case "auto" | "none" | "required":
+            return ToolChoice(choice, extras=whole)
+        case {"type": "function" | "custom", "name": str(name)}:
+            return ToolChoice("required", (name,), extras=whole)
+        case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list()}:
+            return ToolChoice(mode, _names(choice["tools"], losses), extras=whole)
+        case {"type": str(kind)} if kind not in ("function", "custom", "allowed_tools"):
+            losses.changed("tool_choice", f"only {PROTOCOL} can force its {kind}: some tool is required")
+            return ToolChoice("required", extras=whole)
+        case _:
+            problem = f"expected auto, none, required or an object that names tools, got {describe(choice)}"
+            raise WireError(PROTOCOL, "tool_choice", problem)
+
+
+def _names(tools: list[Any], losses: Losses) -> tuple[str, ...]:
+    names: list[str] = []
+    for i, tool in enumerate(tools):
+        match tool:
+            case {"type": "function" | "custom", "name": str(name)}:
+                names.append(name)
+            case _:
+                losses.dropped(f"tool_choice.tools[{i}]", f"only {PROTOCOL} can allow it by its type")
+    return tuple(names)
+
+
+def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
+    choice = request.tool_choice
+    if choice is None:
+        return {}
+    if ours := own(choice.extras, PROTOCOL):
+        return ours
+    if not tools:
+        if choice.mode == "required":
+            losses.dropped("tool_choice", "there are no tools to choose from")
+        return {}
+    named = [{"type": _kind(request.tools, name), "name": name} for name in choice.names]
+    if not named:
+        return {"tool_choice": choice.mode}
+    if len(named) == 1 and choice.mode == "required":
+        return {"tool_choice": named[0]}
+    if choice.mode == "none":
+        return {"tool_choice": "none"}
+    return {"tool_choice": {"type": "allowed_tools", "mode": choice.mode, "tools": named}}
+
+
+def _kind(tools: Iterable[AnyTool], name: str) -> str:
+    return next((tool.kind for tool in tools if isinstance(tool, Tool) and tool.name == name), "function")
