@@ -44,6 +44,7 @@ class Http(Struct, frozen=True, kw_only=True):
     path: Callable[[str, bool], str]  # (model, stream) -> path with query
     auth: Callable[[str], dict[str, str]]  # (api key) -> headers
     headers: dict[str, str] = {}  # what every request must say beside its key
+    headers_for: Callable[[Wire], dict[str, str]] = lambda body: {}  # what this body needs beside those
     model_in_body: bool = True
     stream_type: str = "text/event-stream"
 

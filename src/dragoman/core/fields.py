@@ -49,6 +49,14 @@ class Fields:
         """A string, empty where there is none."""
         return self.take(key, str) or ""
 
+    def nonempty(self, key: str) -> str:
+        """Like `text`; an empty string counts as absent and is left where it is."""
+        return self.text(key) if self.rest.get(key) != "" else ""
+
+    def flag(self, key: str) -> bool:
+        """Whether it is true; false counts as absent and is left where it is."""
+        return self.rest.get(key) is not False and (self.take(key, bool) or False)
+
     def number(self, key: str) -> float | None:
         value = self.rest.get(key)
         if value is None:

@@ -55,6 +55,9 @@ class Value(Struct, frozen=True, eq=False, kw_only=True):
             getattr(self, name) == getattr(other, name) for name in self.__struct_fields__ if name != "where"
         )
 
+    def __ne__(self, other: object) -> bool:  # Struct has one of its own, which compares identities
+        return not self == other
+
     __hash__ = None  # pyright: ignore[reportAssignmentType] - extras are dicts
 
 

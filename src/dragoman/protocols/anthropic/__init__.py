@@ -2,11 +2,13 @@
 
 from dragoman.core.codec import Codec, Limits
 from dragoman.protocols.anthropic.grammar import Grammar
+from dragoman.protocols.anthropic.hosted import HOSTED
 from dragoman.protocols.anthropic.http import HTTP, decode_error, encode_error
 from dragoman.protocols.anthropic.request import decode_request, encode_request
 from dragoman.protocols.anthropic.response import decode_response, encode_response
-from dragoman.protocols.anthropic.stream import StreamDecoder, StreamEncoder
-from dragoman.protocols.anthropic.wire import PROTOCOL
+from dragoman.protocols.anthropic.stream_decoder import StreamDecoder
+from dragoman.protocols.anthropic.stream_encoder import StreamEncoder
+from dragoman.protocols.anthropic.wire import PROTOCOL, SPELLING
 
 LIMITS = Limits(
     tool_name_length=128,
@@ -14,7 +16,7 @@ LIMITS = Limits(
     call_id_length=128,
     call_id_prefix="toolu_",
     deferred_tools=True,
-    hosted_tools=frozenset({"web_search", "web_fetch", "code_execution"}),
+    hosted_tools=HOSTED,
 )
 
 CODEC = Codec(
@@ -33,4 +35,5 @@ CODEC = Codec(
     turns="messages",
     terminal=(b"event: message_stop", b'"type":"message_stop"', b"event: error"),
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
+    spelling=SPELLING,
 )

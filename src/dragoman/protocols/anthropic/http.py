@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dragoman.core.codec import Http
 from dragoman.core.failures import kind_of, says_context_too_long, status_of
-from dragoman.core.fields import Fields
 from dragoman.core.jsontext import is_object
-from dragoman.core.model import Failure, Wire
-from dragoman.protocols.anthropic.wire import ERRORS, PROTOCOL
+from dragoman.core.model import Failure, FailureKind, Wire
+from dragoman.protocols.anthropic.wire import ERRORS
+
+_STATUS: dict[FailureKind, int] = {"overloaded": 529, "billing": 402}
+
+
+def _auth(key: str) -> dict[str, str]:
+    """Tokens of a login are bearers, keys are not."""
+    return {"authorization": f"Bearer {key}"} if key.startswith("sk-ant-oat") else {"x-api-key": key}
+
+
+def _betas(body: Wire) -> dict[str, str]:
+    return {"anthropic-beta": "mcp-client-2025-11-20"} if "mcp_servers" in body else {}
+
 
 HTTP = Http(
     path=lambda model, stream: "/v1/messages",
-    auth=lambda key: {"x-api-key": key},
+    auth=_auth,
     headers={"anthropic-version": "2023-06-01"},
+    headers_for=_betas,
 )
-
-_STATUS = {"overloaded": 529, "billing": 402}
 
 
 def decode_error(body: Wire, status: int) -> Failure | None:
+    """Servers that imitate Anthropic leave out the outer `type`, or make `error` a mere string."""
     error = body.get("error")
-    if body.get("type") != "error" or not is_object(error):
+    if body.get("type") != "error" and ("content" in body or not error):
         return None
-    fields = Fields(error, "error", PROTOCOL)
-    name, message = fields.text("type"), fields.text("message")
-    kind = ERRORS.decode(name) if name else kind_of(status)
+    if not is_object(error):
+        error = {"message": error}
+    name, message = _words(error.get("type")), _words(error.get("message"))
+    kind = _kind(name, status)
     if kind == "bad_request" and says_context_too_long(message):
         kind = "context_too_long"
     return Failure(kind, message, status or _STATUS.get(kind) or status_of(kind), name)
@@ -40,3 +54,13 @@ def encode_error(failure: Failure) -> tuple[int, Wire]:
 
 def truncated(missing: str) -> Failure:
     return Failure("truncated", f"the upstream's stream ended without {missing}", 502)
+
+
+def _kind(name: str, status: int) -> FailureKind:
+    """The type decides where it is one of Anthropic's, the status otherwise."""
+    kind = ERRORS.decode(name)
+    return kind if ERRORS.encode(kind) == name or not status else kind_of(status)
+
+
+def _words(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)

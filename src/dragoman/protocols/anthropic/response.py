@@ -5,53 +5,122 @@ Anthropic counts cached input beside `input_tokens`; neutral usage counts it ins
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
+from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Refusal, Request, Response, Stop, ToolCall, Usage, Wire
-from dragoman.protocols.anthropic.parts import decode_content, encode_part
+from dragoman.core.model import (
+    AnyPart,
+    Media,
+    Refusal,
+    Request,
+    Response,
+    Stop,
+    ToolCall,
+    ToolResult,
+    Usage,
+    Wire,
+)
+from dragoman.protocols.anthropic.parts import decode_content, encode_part, is_native
 from dragoman.protocols.anthropic.wire import PROTOCOL, QUIET_RESPONSE, QUIET_USAGE, STOP
+
+CUT = frozenset({"length", "context_full"})  # reasons to stop in the middle of a call
 
 
 def decode_response(body: Wire, losses: Losses) -> Response:
+    """Usage is read, and also kept as it stands: it goes back to an Anthropic client unchanged."""
     fields = Fields(body, "", PROTOCOL)
-    usage = fields.fields("usage")
-    return Response(
-        fields.text("id"),
-        fields.text("model"),
-        decode_content(fields.list("content") or [], "content", losses),
-        decode_stop(fields),
-        decode_usage(usage, losses) if usage else None,
-        extras=fields.extras(losses, quiet=QUIET_RESPONSE),
-    )
+    if "content" not in body:
+        raise WireError(PROTOCOL, "content", "expected an array of blocks, got nothing")
+    content, usage = fields.any("content"), fields.fields("usage")
+    parts = decode_content([] if content is None else content, "content", losses)
+    stop = decode_stop(fields, any(isinstance(part, ToolCall) for part in parts))
+    id, model = fields.nonempty("id"), fields.nonempty("model")
+    counted = decode_usage(usage, losses) if usage else None
+    extras = fields.extras(losses, quiet=QUIET_RESPONSE)
+    if usage:
+        extras[PROTOCOL]["usage"] = body["usage"]
+    return Response(id, model, _cut(parts, stop), stop, counted, extras=extras)
 
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
-    parts = [part for part in response.parts if not (isinstance(part, ToolCall) and not part.complete)]
-    if len(parts) < len(response.parts):
-        losses.dropped("tool call", "the reply was cut inside it, and an incomplete call must not run")
+    content = [block for part in response.parts for block in encode_reply_part(part, losses)]
+    if is_native(response):
+        said = {
+            "id": response.id,
+            "model": response.model,
+            "stop_reason": response.stop.raw and encode_reason(response.stop, native=True),
+            "stop_sequence": response.stop.sequence,
+        }
+        kept = {key: value for key, value in said.items() if value}
+        return {**own(response.extras, PROTOCOL), **kept, "content": content}
     return {
         "id": encode_id(response.id),
         "type": "message",
         "role": "assistant",
         "model": response.model,
-        "content": [block for part in parts for block in encode_part(part, losses)],
-        **encode_stop(response.stop, any(isinstance(part, Refusal) for part in parts)),
+        "content": content,
+        **encode_stop(response.stop, refusal_of(response.parts)),
         "usage": encode_usage(response.usage or Usage()),
-        **own(response.extras, PROTOCOL),
     }
 
 
-def decode_stop(fields: Fields) -> Stop:
-    raw = fields.text("stop_reason")
-    return Stop(STOP.decode(raw), raw, fields.text("stop_sequence"))
+def _cut(parts: tuple[AnyPart, ...], stop: Stop) -> tuple[AnyPart, ...]:
+    """A call at the end of a reply that ran out of tokens: its input is whatever had come by then."""
+    if stop.reason not in CUT or not parts or not isinstance(parts[-1], ToolCall):
+        return parts
+    return (*parts[:-1], replace(parts[-1], complete=False))
 
 
-def encode_stop(stop: Stop, refused: bool = False) -> Wire:
-    reason = "refusal" if refused and stop.reason == "end" else STOP.encode(stop.reason)
-    return {"stop_reason": reason, "stop_sequence": stop.sequence or None}
+def encode_reply_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
+    """The blocks of a reply that say `part`; an Anthropic client expects neither results nor media there."""
+    match part:
+        case ToolCall(complete=False) if not is_native(part):
+            losses.dropped(part.where or "tool call", "the reply was cut inside it: it must not run")
+            return ()
+        case ToolResult():
+            losses.dropped(part.where, "no result of a tool stands in a reply")
+            return ()
+        case Media() if not is_native(part):
+            kind = part.media_type or "unknown type"
+            losses.dropped(part.where, f"an Anthropic client expects no {part.kind} in a reply")
+            return ({"type": "text", "text": f"[{part.kind} of type {kind} left out]"},)
+        case _:
+            return encode_part(part, losses)
+
+
+def decode_stop(fields: Fields, called: bool) -> Stop:
+    """A reply that does not say why it stopped has ended, or has called."""
+    raw, sequence = fields.text("stop_reason"), fields.nonempty("stop_sequence")
+    if not raw:
+        return Stop("tool_calls" if called else "end", "", sequence)
+    return Stop(STOP.decode(raw), raw, sequence)
+
+
+def encode_stop(stop: Stop, refusal: str | None = None, native: bool = False) -> Wire:
+    """`refusal`: what the model said instead of an answer; clients that hide the text show the details."""
+    wire: Wire = {"stop_reason": encode_reason(stop, native), "stop_sequence": stop.sequence or None}
+    if refusal is None or stop.reason not in ("end", "refusal", "content_filter"):
+        return wire
+    details = {"type": "refusal", "category": None, "explanation": refusal}
+    return {**wire, "stop_reason": "refusal", "stop_details": details}
+
+
+def encode_reason(stop: Stop, native: bool = False) -> str:
+    """Anthropic's own word goes back to its client, unless it no longer holds."""
+    if native and STOP.decode(stop.raw) == stop.reason:
+        return stop.raw
+    return STOP.encode(stop.reason)
+
+
+def refusal_of(parts: Iterable[AnyPart]) -> str | None:
+    refusals = [part.text for part in parts if isinstance(part, Refusal)]
+    return "".join(refusals) if refusals else None
 
 
 def decode_usage(fields: Fields, losses: Losses) -> Usage:
@@ -64,7 +133,7 @@ def decode_usage(fields: Fields, losses: Losses) -> Usage:
         fields.integer("output_tokens") or 0,
         cached,
         written,
-        thought if isinstance(thought, int) else 0,
+        thought if type(thought) is int else 0,
     )
     fields.extras(losses, quiet=QUIET_USAGE)
     return usage
@@ -77,9 +146,9 @@ def encode_usage(usage: Usage) -> Wire:
         "cache_read_input_tokens": usage.cached,
         "output_tokens": usage.output,
     }
-    return (
-        {**wire, "output_tokens_details": {"thinking_tokens": usage.reasoning}} if usage.reasoning else wire
-    )
+    if usage.reasoning:
+        wire["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    return wire
 
 
 def encode_id(id: str) -> str:

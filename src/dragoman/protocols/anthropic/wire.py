@@ -18,6 +18,7 @@ STOP: Table[StopReason] = Table(
     ("refusal", "refusal"),
     ("refusal", "content_filter"),
     ("pause_turn", "pause"),
+    ("compaction", "pause"),
     other=("end_turn", "other"),
 )
 
@@ -39,8 +40,15 @@ ERRORS: Table[FailureKind] = Table(
     other=("api_error", "server"),
 )
 
-# What a response says about itself that no other protocol could repeat
-QUIET_RESPONSE = frozenset({"type", "role", "container", "stop_details", "diagnostics", "context_management"})
+# What a call, a result, a tool or a response says about itself that no other protocol could repeat
+QUIET_THINKING = frozenset({"signature"})
+QUIET_CALL = frozenset({"caller"})
+QUIET_RESULT = frozenset({"is_error", "content"})
+QUIET_TOOL = frozenset({"type", "description", "strict", "defer_loading"})
+QUIET_REQUEST = frozenset({"stream", "tools", "system"})
+QUIET_RESPONSE = frozenset(
+    {"id", "type", "role", "model", "diagnostics", "context_management", "input_transformations"}
+)
 QUIET_USAGE = frozenset(
     {
         "cache_creation",
@@ -50,6 +58,17 @@ QUIET_USAGE = frozenset(
         "speed",
         "output_tokens_details",
         "iterations",
+        "fallback_credit",
     }
 )
+# How other protocols' losses name our settings
+SPELLING = {
+    "stop": "stop_sequences",
+    "output": "output_config.format",
+    "effort": "output_config.effort",
+    "budget": "thinking.budget_tokens",
+    "show_reasoning": "thinking.display",
+    "user": "metadata.user_id",
+    "parallel": "tool_choice.disable_parallel_tool_use",
+}
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})

@@ -1,0 +1,204 @@
+"""System text and messages <-> neutral ones.
+
+A request that came from Anthropic's wire goes back as it came. One from elsewhere is put in the
+order that Anthropic demands: it begins with a user turn, thinking is never last in a turn, system
+text stands in front or right before a turn of the model, and no text is blank.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import Any
+
+from msgspec.structs import replace
+
+from dragoman.core.errors import WireError
+from dragoman.core.fields import Fields, own
+from dragoman.core.losses import Losses
+from dragoman.core.model import (
+    AnyPart,
+    Message,
+    Reasoning,
+    Refusal,
+    Request,
+    Role,
+    Text,
+    ToolResult,
+    Wire,
+)
+from dragoman.protocols.anthropic import models
+from dragoman.protocols.anthropic.citations import is_native as is_native_citation
+from dragoman.protocols.anthropic.parts import NO_EXTRAS, decode_content, encode_content, is_native
+from dragoman.protocols.anthropic.wire import PROTOCOL
+
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+_ATTRIBUTION = "x-anthropic-billing-header:"
+_CONTINUED = "(conversation continues)"
+
+
+def decode_message(message: Any, where: str, losses: Losses) -> Message:
+    fields = Fields(message, where, PROTOCOL)
+    role = _ROLES.get(name := fields.need("role", str))
+    if role is None:
+        raise WireError(PROTOCOL, f"{where}.role", f"expected user, assistant or system, got {name!r}")
+    content = fields.any("content")
+    parts = decode_content(content, f"{where}.content", losses, history=True)
+    return Message(role, parts, where=where, extras=fields.extras(losses) if fields.rest else NO_EXTRAS)
+
+
+def decode_system(fields: Fields, losses: Losses) -> tuple[tuple[Text, ...], list[tuple[int, Wire]]]:
+    """The system text, and the blocks of it that concern nobody but Anthropic, with their places."""
+    system = fields.any("system")
+    if system is None or system == []:
+        return (), []
+    parts = decode_content(system, "system", losses)
+    texts = [part for part in parts if isinstance(part, Text)]
+    if len(texts) < len(parts):
+        raise WireError(PROTOCOL, "system", "expected a string or an array of text blocks")
+    if type(system) is str:
+        return tuple(texts), []
+    withheld = [(i, system[i]) for i, part in enumerate(texts) if part.text.startswith(_ATTRIBUTION)]
+    for i, _ in withheld:  # it changes with every request, which would spoil another vendor's cache
+        losses.dropped(f"system[{i}]", f"an attribution that concerns {PROTOCOL} alone")
+    return tuple([part for part in texts if not part.text.startswith(_ATTRIBUTION)]), withheld
+
+
+def encode_native(request: Request, losses: Losses) -> tuple[tuple[Text, ...], list[Wire]]:
+    """System text and messages as they came; only thinking that others signed is withheld."""
+    messages: list[Wire] = []
+    for message in request.messages:
+        parts = [part for part in message.parts if _is_sendable(part, losses)]
+        if parts or not message.parts:
+            wire = {"role": message.role, "content": encode_content(parts, losses)}
+            messages.append(wire | own(message.extras, PROTOCOL))
+    return request.system, messages
+
+
+def encode_foreign(request: Request, losses: Losses) -> tuple[list[Text], list[Wire]]:
+    """System text and messages of a request from elsewhere, in the order that Anthropic demands."""
+    leading = list(takewhile(_is_system, request.messages))
+    system = [*request.system, *(text for message in leading for text in _texts(message, losses))]
+    turns = _joined([_fitted(message, losses) for message in request.messages[len(leading) :]])
+    turns = [turn for turn in (_ended(turn, losses) for turn in turns) if turn.parts]
+    moved, turns = _placed(turns, models.takes_system_messages(request.model), losses)
+    turns = _bounded(turns, models.refuses_prefill(request.model), losses)
+    messages = [{"role": turn.role, "content": encode_content(turn.parts, losses)} for turn in turns]
+    return [text for text in (*system, *moved) if text.text.strip()], messages
+
+
+def _is_system(message: Message) -> bool:
+    return message.role in ("system", "developer")
+
+
+def _texts(message: Message, losses: Losses) -> list[Text]:
+    texts = [part for part in message.parts if isinstance(part, Text)]
+    if len(texts) < len(message.parts):
+        losses.dropped(message.where, "Anthropic takes system text, and nothing else from the system")
+    return texts
+
+
+def _is_sendable(part: AnyPart, losses: Losses) -> bool:
+    """Anthropic takes back only the thinking that it signed; a signature cannot be made up."""
+    if not isinstance(part, Reasoning):
+        return True
+    if is_native(part) if part.state is None else part.state.origin == PROTOCOL:
+        return True
+    losses.dropped(part.where, "Anthropic takes back only reasoning that it signed")
+    return False
+
+
+def _fitted(message: Message, losses: Losses) -> Message:
+    """The parts that Anthropic takes: no blank text, no reasoning or citation but its own."""
+    parts = tuple([fitted for part in message.parts if (fitted := _fitted_part(part, losses))])
+    return message if parts == message.parts else replace(message, parts=parts)
+
+
+def _fitted_part(part: AnyPart, losses: Losses) -> AnyPart | None:
+    match part:
+        case Text():
+            return _fitted_text(part, losses)
+        case ToolResult() if len(part.content) > 1:
+            content = [item for item in part.content if not isinstance(item, Text) or item.text.strip()]
+            return part if len(content) == len(part.content) else replace(part, content=tuple(content))
+        case Refusal():
+            losses.changed(part.where, "Anthropic knows no refusals but in replies: sent as text")
+            return Text(part.text) if part.text.strip() else None
+        case _:
+            return part if _is_sendable(part, losses) else None
+
+
+def _fitted_text(part: Text, losses: Losses) -> Text | None:
+    if not part.text.strip():
+        if part.text:
+            losses.dropped(part.where, "Anthropic takes no blank text")
+        return None
+    if part.citations and not all(is_native_citation(citation) for citation in part.citations):
+        losses.dropped(f"{part.where} citations", "Anthropic takes back only citations that it made")
+        return replace(part, citations=())
+    return part
+
+
+def _joined(messages: list[Message]) -> list[Message]:
+    """Turns of the model that follow each other are one turn, as Anthropic reads them."""
+    joined: list[Message] = []
+    for message in messages:
+        if message.role == "assistant" and joined and joined[-1].role == "assistant":
+            joined[-1] = replace(joined[-1], parts=(*joined[-1].parts, *message.parts))
+        else:
+            joined.append(message)
+    return joined
+
+
+def _ended(turn: Message, losses: Losses) -> Message:
+    """A turn of the model may not end with thinking."""
+    parts = turn.parts
+    while turn.role == "assistant" and parts and isinstance(parts[-1], Reasoning):
+        losses.dropped(parts[-1].where, "Anthropic takes no turn of the model that ends with thinking")
+        parts = parts[:-1]
+    return turn if parts is turn.parts else replace(turn, parts=parts)
+
+
+def _placed(turns: list[Message], allowed: bool, losses: Losses) -> tuple[list[Text], list[Message]]:
+    """System messages go right before a turn of the model, or to the end; or else they are moved out."""
+    moved, placed, waiting = list[Text](), list[Message](), list[Message]()
+    for turn in [*turns, None]:
+        if turn is not None and _is_system(turn):
+            waiting.append(turn)
+            continue
+        if waiting and (turn is None or turn.role == "assistant"):
+            if allowed and placed and placed[-1].role == "user":
+                placed += [Message("system", tuple(_texts(message, losses))) for message in waiting]
+            else:
+                moved += [text for message in waiting for text in _moved(message, losses)]
+            waiting = []
+        if turn is not None:
+            placed.append(turn)
+    return moved, placed
+
+
+def _moved(message: Message, losses: Losses) -> list[Text]:
+    losses.changed(message.where, "no system text is possible at this place: moved to the front")
+    return _texts(message, losses)
+
+
+def _bounded(turns: list[Message], user_last: bool, losses: Losses) -> list[Message]:
+    """The first turn is the user's; the last one too, or else it does not end in white space."""
+    if not turns or turns[0].role != "user":
+        losses.invented("messages", f"Anthropic needs a user's turn to begin with: {_CONTINUED}")
+        turns = [Message("user", (Text(_CONTINUED),)), *turns]
+    last = turns[-1]
+    if last.role != "assistant":
+        return turns
+    if user_last:
+        losses.invented("messages", f"the model needs a user's turn to end with: {_CONTINUED}")
+        return [*turns, Message("user", (Text(_CONTINUED),))]
+    return [*turns[:-1], _trimmed(last, losses)]
+
+
+def _trimmed(turn: Message, losses: Losses) -> Message:
+    match turn.parts[-1]:
+        case Text(text) as part if text != text.rstrip():
+            losses.changed(part.where, "Anthropic takes no last turn that ends in white space: trimmed")
+            return replace(turn, parts=(*turn.parts[:-1], replace(part, text=text.rstrip())))
+        case _:
+            return turn

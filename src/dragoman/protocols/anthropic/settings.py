@@ -1,0 +1,233 @@
+"""Settings <-> neutral settings.
+
+`max_tokens` is required; thinking is a budget on older models and an effort on newer ones, which
+also refuse the sampling settings that older ones take.
+"""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from dragoman.core.errors import WireError
+from dragoman.core.fields import Fields, describe
+from dragoman.core.losses import Losses
+from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
+from dragoman.core.thinking import budget_for, effort_for
+from dragoman.protocols.anthropic import models
+from dragoman.protocols.anthropic.wire import PROTOCOL
+
+_EFFORTS: dict[str, Effort] = {effort: effort for effort in get_args(Effort)}
+_BUDGETS = {"adaptive": -1, "disabled": 0}
+_LEAST_BUDGET = 1024
+
+
+def decode_settings(fields: Fields, losses: Losses) -> Settings:
+    effort, output = _decode_output_config(fields, losses)
+    budget, shown = _decode_thinking(fields, losses)
+    metadata = fields.fields("metadata")
+    user = metadata.take("user_id", str) if metadata else None
+    if metadata:
+        metadata.extras(losses)
+    return Settings(
+        max_tokens=fields.integer("max_tokens"),
+        temperature=fields.number("temperature"),
+        top_p=fields.number("top_p"),
+        top_k=fields.integer("top_k"),
+        stop=_decode_stop(fields),
+        output=output,
+        effort="none" if budget == 0 else effort,
+        budget=budget,
+        show_reasoning=shown,
+        user=user,
+        service_tier=fields.take("service_tier", str),
+    )
+
+
+def encode_settings(request: Request, body: Wire, losses: Losses) -> Wire:
+    """`body` is what is written already: the most tokens, and the tool choice."""
+    settings, wire = request.settings, dict[str, Any]()
+    thinking, effort = _encode_thinking(request, body, losses)
+    if thinking:
+        wire["thinking"] = thinking
+    config: Wire = {"effort": effort} if effort else {}
+    config |= _encode_output(settings.output, losses)
+    if config:
+        wire["output_config"] = config
+    wire |= _encode_sampling(request, bool(thinking and thinking["type"] == "enabled"), losses)
+    wire |= _encode_stop(settings.stop, losses)
+    if settings.user is not None:
+        wire["metadata"] = {"user_id": settings.user}
+    if settings.service_tier is not None:
+        wire |= _encode_tier(settings.service_tier, losses)
+    for name in _UNSAID:
+        if getattr(settings, name) not in (None, False):
+            losses.dropped(name, "Anthropic has no such setting")
+    if (settings.n or 1) > 1:
+        losses.dropped("n", "Anthropic gives one answer")
+    return wire
+
+
+_UNSAID = (
+    "frequency_penalty",
+    "presence_penalty",
+    "seed",
+    "verbosity",
+    "metadata",
+    "logprobs",
+    "top_logprobs",
+    "cache_key",
+    "store",
+)
+
+
+def encode_max_tokens(request: Request, losses: Losses) -> int:
+    if request.settings.max_tokens is not None:
+        return request.settings.max_tokens
+    most = models.default_max_tokens(request.model)
+    losses.invented("max_tokens", f"Anthropic requires it: {most}")
+    return most
+
+
+def _decode_stop(fields: Fields) -> tuple[str, ...] | None:
+    stop = fields.list("stop_sequences")
+    for i, item in enumerate(stop or ()):
+        if not isinstance(item, str):
+            raise WireError(PROTOCOL, f"stop_sequences[{i}]", f"expected a string, got {describe(item)}")
+    return None if stop is None else tuple(stop)
+
+
+def _encode_stop(stop: tuple[str, ...] | None, losses: Losses) -> Wire:
+    kept = [item for item in stop or () if item.strip()]
+    if len(kept) < len(stop or ()):
+        losses.dropped("stop", "Anthropic takes no blank stop sequences")
+    return {"stop_sequences": kept} if kept else {}
+
+
+def _decode_output_config(fields: Fields, losses: Losses) -> tuple[Effort | None, OutputFormat | None]:
+    """`output_format` is the old name of `output_config.format`."""
+    config = fields.fields("output_config")
+    effort = config.take("effort", str) if config else None
+    if effort is not None and effort not in _EFFORTS:
+        losses.dropped("effort", f"an effort {effort!r} is only understood by {PROTOCOL}")
+    output = _decode_output(config.fields("format") if config else None, losses)
+    if config:
+        config.extras(losses)
+    return _EFFORTS.get(effort or ""), output or _decode_output(fields.fields("output_format"), losses)
+
+
+def _decode_output(format: Fields | None, losses: Losses) -> OutputFormat | None:
+    if format is None:
+        return None
+    schema = format.object("schema") if format.rest.get("type") == "json_schema" else None
+    format.extras(losses, quiet=frozenset({"type"} if schema is not None else ()))
+    return None if schema is None else OutputFormat("schema", schema)
+
+
+def _encode_output(output: OutputFormat | None, losses: Losses) -> Wire:
+    if output is None or output.kind == "text":
+        return {}
+    if output.kind == "json":
+        losses.dropped("output", "Anthropic has no JSON mode without a schema")
+        return {}
+    if output.description:
+        losses.dropped("output", "Anthropic takes no description of the format beside its schema")
+    return {"format": {"type": "json_schema", "schema": output.schema or {"type": "object"}}}
+
+
+def _decode_thinking(fields: Fields, losses: Losses) -> tuple[int | None, bool | None]:
+    """Budget in tokens (0: off, -1: as the model likes), and whether the text is shown."""
+    thinking = fields.fields("thinking")
+    if thinking is None:
+        return None, None
+    kind, display = thinking.need("type", str), thinking.take("display", str)
+    budget = thinking.integer("budget_tokens") if kind == "enabled" else _BUDGETS.get(kind)
+    if kind == "enabled" and budget is None:
+        budget = -1
+    if budget is None:
+        losses.dropped("thinking.type", f"thinking {kind!r} is only understood by {PROTOCOL}")
+    thinking.extras(losses)
+    return budget, None if budget in (0, None) else display != "omitted"
+
+
+def _encode_thinking(request: Request, body: Wire, losses: Losses) -> tuple[Wire | None, str | None]:
+    """How the model thinks, and its effort where the model takes one."""
+    settings, model = request.settings, request.model
+    if settings.effort == "none" or settings.budget == 0:
+        return {"type": "disabled"}, None
+    effort = _encode_effort(settings.effort, model, losses) if settings.effort else None
+    budget = settings.budget if settings.budget and settings.budget > 0 else None
+    if budget and models.refuses_budget(model):
+        losses.changed("budget", "the model takes an effort, no budget")
+        effort, budget = effort or _encode_effort(effort_for(budget), model, losses), None
+    taken = effort if models.takes_effort(model) else None
+    if effort is None and settings.budget is None:
+        return None, None
+    if budget is None and models.takes_effort(model):
+        return {"type": "adaptive", **_encode_display(settings.show_reasoning, model)}, taken
+    return _encode_budget(budget or budget_for(settings.effort or "medium"), settings, body, losses), taken
+
+
+def _encode_budget(budget: int, settings: Settings, body: Wire, losses: Losses) -> Wire | None:
+    where = "budget" if settings.budget else "effort"
+    if body.get("tool_choice", {}).get("type") in ("any", "tool"):
+        losses.dropped(where, "no thinking together with a forced tool choice")
+        return None
+    fitted = min(max(budget, _LEAST_BUDGET), body["max_tokens"] - 1)
+    if fitted < _LEAST_BUDGET:
+        losses.dropped(where, f"max_tokens leaves no room for the least budget of {_LEAST_BUDGET}")
+        return None
+    if fitted != budget and settings.budget:
+        losses.changed(where, f"Anthropic takes {_LEAST_BUDGET} and more, and less than max_tokens: {fitted}")
+    return {"type": "enabled", "budget_tokens": fitted}
+
+
+def _encode_effort(effort: Effort, model: str, losses: Losses) -> str:
+    if effort == "xhigh" and not models.takes_extra_effort(model):
+        losses.changed("effort", "the model knows no effort between high and max: high")
+        return "high"
+    return "low" if effort in ("none", "minimal") else effort
+
+
+def _encode_display(shown: bool | None, model: str) -> Wire:
+    """Newer models keep their thinking to themselves unless asked."""
+    if shown is None or not models.hides_thinking(model):
+        return {}
+    return {"display": "summarized" if shown else "omitted"}
+
+
+def _encode_sampling(request: Request, thinking: bool, losses: Losses) -> Wire:
+    wire: Wire = {}
+    for name in ("temperature", "top_p", "top_k"):
+        value = getattr(request.settings, name)
+        if value is None:
+            continue
+        if problem := _sampling_problem(name, value, request, thinking):
+            losses.dropped(name, problem)
+        elif name == "temperature" and value > 1:
+            losses.changed(name, "Anthropic takes at most 1")
+            wire[name] = 1
+        else:
+            wire[name] = value
+    return wire
+
+
+def _sampling_problem(name: str, value: float, request: Request, thinking: bool) -> str:
+    if models.refuses_sampling(request.model):
+        return "the model takes no sampling settings"
+    if thinking and (name == "top_k" or (name == "temperature" and value != 1)):
+        return "not together with thinking"
+    beside = name == "top_p" and request.settings.temperature is not None
+    if beside and not thinking and models.refuses_two_samplings(request.model):
+        return "the model takes temperature or top_p, not both"
+    return ""
+
+
+def _encode_tier(tier: str, losses: Losses) -> Wire:
+    match tier:
+        case "auto" | "standard_only":
+            return {"service_tier": tier}
+        case "default" | "standard":
+            return {"service_tier": "standard_only"}
+        case _:
+            losses.dropped("service_tier", f"Anthropic has no tier {tier!r}")
+            return {}

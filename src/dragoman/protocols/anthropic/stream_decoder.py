@@ -1,0 +1,306 @@
+"""Named stream events -> neutral events.
+
+Blocks are announced, filled and closed in order, which is the neutral grammar itself; the
+signature of a thinking block arrives as its last delta and replaces what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.core.codec import Frame
+from dragoman.core.errors import WireError
+from dragoman.core.events import (
+    Event,
+    KeepAlive,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    ResponseEnd,
+    ResponseFailed,
+    ResponseStart,
+    emptied,
+    spelled,
+)
+from dragoman.core.fields import Fields, describe
+from dragoman.core.jsontext import is_object
+from dragoman.core.losses import Losses
+from dragoman.core.model import AnyPart, Failure, Foreign, Reasoning, Stop, Text, ToolCall, Wire
+from dragoman.core.seal import unseal_state
+from dragoman.protocols.anthropic.citations import decode_citation
+from dragoman.protocols.anthropic.http import decode_error, truncated
+from dragoman.protocols.anthropic.parts import decode_block
+from dragoman.protocols.anthropic.response import CUT, decode_stop, decode_usage
+from dragoman.protocols.anthropic.wire import PROTOCOL, QUIET_RESPONSE
+
+# The delta that spells a part, and the field that holds its text
+_SPELLED_BY: dict[type, tuple[str, str]] = {
+    Text: ("text_delta", "text"),
+    Reasoning: ("thinking_delta", "thinking"),
+    ToolCall: ("input_json_delta", "partial_json"),
+    Foreign: ("input_json_delta", "partial_json"),
+}
+
+
+class _Block:
+    """A block that is open. A text or thinking block is announced when it says something."""
+
+    __slots__ = ("announced", "json", "key", "kind", "part")
+
+    def __init__(self, part: AnyPart) -> None:
+        self.part, self.announced = part, False
+        self.kind, self.key = _SPELLED_BY.get(type(part), ("", ""))
+        self.json: list[str] | None = [] if isinstance(part, ToolCall | Foreign) else None
+
+    def announce(self, index: int) -> list[Event]:
+        if self.announced:
+            return []
+        self.announced = True
+        return [PartStart(index, emptied(self.part))]
+
+
+class StreamDecoder:
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._begun = self._called = self._ended = False
+        self._open: dict[int, _Block] = {}
+        self._next = 0
+        self._doubtful: int | None = None  # a call whose block ended before its JSON did
+        self._stop: Stop | None = None
+        self._usage: Wire = {}
+        self._extras: Wire = {}
+
+    def feed(self, frame: Frame, /) -> Iterable[Event]:
+        if self._ended:
+            return ()
+        body = _parse(frame)
+        kind = body.get("type") or frame.event
+        if kind == "content_block_delta":
+            return self._fill(body)
+        if not isinstance(kind, str):
+            raise WireError(PROTOCOL, "type", f"expected a string, got {describe(kind)}")
+        if self._begun or kind in _BEFORE_ANYTHING:
+            return self._step(kind, body)
+        self._begun = True
+        return (ResponseStart("", ""), *self._step(kind, body))
+
+    def close(self) -> Iterable[Event]:
+        return () if self._ended else self._fail(truncated("message_stop"))
+
+    def _step(self, kind: str, body: Wire) -> Iterable[Event]:
+        match kind:
+            case "content_block_start":
+                return self._open_block(body)
+            case "content_block_stop":
+                return self._close_block(body)
+            case "message_start":
+                return self._start(body)
+            case "message_delta":
+                return self._end(body)
+            case "message_stop":
+                return self._finish()
+            case "ping":
+                return (KeepAlive(),)
+            case "error":
+                return self._fail(decode_error(body, 0) or Failure("server", "the upstream failed", 500))
+            case _:
+                self._losses.dropped(f"event {kind}", f"only {PROTOCOL} understands it")
+                return ()
+
+    def _start(self, body: Wire) -> Iterable[Event]:
+        if self._begun:
+            return self._restart()
+        self._begun = True
+        message = Fields(body.get("message"), "message", PROTOCOL)
+        usage, content = message.fields("usage"), message.list("content")
+        self._usage = usage.rest.copy() if usage else {}
+        id, model = message.nonempty("id"), message.nonempty("model")
+        blocks = [event for i, block in enumerate(content or ()) for event in self._whole_block(i, block)]
+        if message.rest.get("stop_reason"):
+            self._stop = decode_stop(message, self._called)
+        for key in ("stop_reason", "stop_sequence"):
+            message.rest.pop(key, None)
+        extras = message.extras(self._losses, quiet=QUIET_RESPONSE)
+        if usage:
+            extras[PROTOCOL]["usage"] = self._usage.copy()
+        counted = decode_usage(usage, self._losses) if usage else None
+        return (ResponseStart(id, model, counted, extras=extras), *blocks)
+
+    def _whole_block(self, index: int, block: Any) -> list[Event]:
+        """Where code calls tools, the message that resumes it has its calls in its announcement."""
+        started = self._open_block({"index": index, "content_block": block})
+        return [*started, *self._close_block({"index": index})]
+
+    def _restart(self) -> Iterable[Event]:
+        """A proxy that lost its upstream and tried again: what was said cannot be taken back."""
+        if self._next == 0:
+            return ()
+        return self._fail(Failure("server", "the upstream began a second message in one stream", 502))
+
+    def _open_block(self, body: Wire) -> Iterable[Event]:
+        index = _index(body, self._next)
+        if index in self._open:
+            raise WireError(PROTOCOL, "index", f"content_block_start for block {index}, which is open")
+        block = _Block(decode_block(body.get("content_block"), f"content[{index}]", self._losses))
+        events = self._settle(complete=True)
+        self._next, self._open[index] = max(self._next, index + 1), block
+        match part := block.part:
+            case Foreign():
+                return events  # it is told whole
+            case ToolCall():
+                self._called = True
+                return [*events, *block.announce(index)]
+            case _:
+                return [*events, *_given(index, part, block)]
+
+    def _fill(self, body: Wire) -> Iterable[Event]:
+        index, delta = body.get("index"), body.get("delta")
+        if type(index) is not int:
+            index = _index(body, next(reversed(self._open), -1))
+        block = self._open.get(index)
+        if block is None:
+            raise WireError(PROTOCOL, "index", f"content_block_delta for block {index}, which is not open")
+        if not is_object(delta):
+            raise WireError(PROTOCOL, "delta", f"expected an object, got {describe(delta)}")
+        if delta.get("type") != block.kind:
+            return self._fill_otherwise(index, block, delta)
+        text = delta.get(block.key)
+        if type(text) is not str:
+            raise WireError(PROTOCOL, f"delta.{block.key}", f"expected a string, got {describe(text)}")
+        if block.json is not None:
+            block.json.append(text)
+            return (PartDelta(index, text),) if text and block.announced else ()
+        if block.announced:
+            return (PartDelta(index, text),)
+        return (*block.announce(index), PartDelta(index, text)) if text else ()
+
+    def _fill_otherwise(self, index: int, block: _Block, delta: Wire) -> Iterable[Event]:
+        where = f"content[{index}]"
+        match block.part, delta:
+            case Reasoning(), {"type": "signature_delta", "signature": str(signature)}:
+                state = unseal_state(signature, PROTOCOL)
+                return (*block.announce(index), PartDelta(index, state=state)) if signature else ()
+            case Text(), {"type": "citations_delta"}:
+                citation = decode_citation(delta.get("citation"), f"{where}.citations", self._losses)
+                return (*block.announce(index), PartDelta(index, citation=citation))
+            case Foreign() as part, {"type": "compaction_delta"}:
+                said = {key: value for key, value in delta.items() if key != "type"}
+                block.part = replace(part, body=part.body | said)
+                return ()
+            case _:
+                self._losses.dropped(f"{where}.{delta.get('type')}", "it does not belong to such a block")
+                return ()
+
+    def _close_block(self, body: Wire) -> Iterable[Event]:
+        index = _index(body, next(reversed(self._open), -1))
+        block = self._open.pop(index, None)
+        if block is None:
+            raise WireError(PROTOCOL, "index", f"content_block_stop for block {index}, which is not open")
+        match block.part:
+            case Foreign() as part:
+                return (PartStart(index, _filled(part, "".join(block.json or ()))), PartEnd(index))
+            case ToolCall() as call:
+                return self._close_call(index, call, "".join(block.json or ()))
+            case _:
+                return (PartEnd(index),) if block.announced else ()
+
+    def _close_call(self, index: int, call: ToolCall, text: str) -> Iterable[Event]:
+        """Its input may have come whole in the announcement. Only the end of the reply tells a cut call."""
+        events: list[Event] = []
+        if not text and call.arguments:
+            text = call.arguments
+            events.append(PartDelta(index, text))
+        if text not in ("", "{}") and jsontext.is_complete(text):
+            return [*events, PartEnd(index)]
+        self._doubtful = index
+        return events
+
+    def _settle(self, complete: bool) -> list[Event]:
+        index, self._doubtful = self._doubtful, None
+        return [] if index is None else [PartEnd(index, complete)]
+
+    def _end(self, body: Wire) -> Iterable[Event]:
+        delta = Fields(body.get("delta") or {}, "delta", PROTOCOL)
+        usage = Fields(body.get("usage") or {}, "usage", PROTOCOL)
+        self._usage.update({key: value for key, value in usage.rest.items() if value is not None})
+        told = bool(delta.rest.get("stop_reason"))
+        stop = decode_stop(delta, self._called)
+        delta.rest.pop("stop_reason", None)
+        beside = Fields(body, "", PROTOCOL)
+        for key in ("type", "delta", "usage"):
+            beside.rest.pop(key, None)
+        for fields in (delta, beside):
+            self._extras |= fields.extras(self._losses, quiet=QUIET_RESPONSE)[PROTOCOL]
+        if not told:
+            return ()
+        self._stop = stop
+        return self._settle(complete=stop.reason not in CUT)
+
+    def _finish(self) -> Iterable[Event]:
+        self._ended = True
+        events = [*self._settle(complete=True), *self._left_open()]
+        usage = decode_usage(Fields(self._usage, "usage", PROTOCOL), self._losses) if self._usage else None
+        stop = self._stop or Stop("tool_calls" if self._called else "end")
+        extras = {**self._extras, "usage": self._usage} if self._usage else self._extras
+        return (*events, ResponseEnd(stop, usage, {PROTOCOL: extras} if extras else None))
+
+    def _fail(self, failure: Failure) -> Iterable[Event]:
+        self._ended = True
+        return (*self._settle(complete=False), *self._left_open(), ResponseFailed(failure))
+
+    def _left_open(self) -> list[Event]:
+        """Blocks that nobody closed: a call counts where its JSON is whole."""
+        return [
+            PartEnd(index, block.json is None or jsontext.is_complete("".join(block.json)))
+            for index, block in self._open.items()
+            if block.announced
+        ]
+
+
+_BEFORE_ANYTHING = frozenset({"message_start", "ping", "error"})
+
+
+def _given(index: int, part: AnyPart, block: _Block) -> list[Event]:
+    """What the announcement of a block says already."""
+    said: list[Event] = []
+    if text := spelled(part):
+        said.append(PartDelta(index, text))
+    if isinstance(part, Text):
+        said += [PartDelta(index, citation=citation) for citation in part.citations]
+    if part.state:
+        said.append(PartDelta(index, state=part.state))
+    return [*block.announce(index), *said] if said or not block.kind else []
+
+
+def _filled(part: Foreign, text: str) -> Foreign:
+    """A call of a hosted tool with the input that its deltas spelled."""
+    if not text:
+        return part
+    value = jsontext.decode_object(text)
+    return replace(part, body={**part.body, "input": text if value is None else value})
+
+
+def _parse(frame: Frame) -> Wire:
+    try:
+        body = jsontext.decode(frame.data)
+    except ValueError as error:
+        if frame.data == b"[DONE]":  # said by servers that end as Chat does; the end has its own event
+            return {"type": "ping"}
+        raise WireError(PROTOCOL, f"event {frame.event or '(unnamed)'}", str(error)) from None
+    if not is_object(body):
+        raise WireError(PROTOCOL, f"event {frame.event or '(unnamed)'}", "expected an object")
+    return body
+
+
+def _index(body: Wire, unsaid: int) -> int:
+    """Some servers leave the index out: then the block is the next one, or the one that is open."""
+    index = body.get("index")
+    if index is None:
+        return unsaid
+    if type(index) is not int or index < 0:
+        raise WireError(PROTOCOL, "index", f"expected a whole number, got {describe(index)}")
+    return index

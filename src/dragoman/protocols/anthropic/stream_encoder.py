@@ -1,0 +1,183 @@
+"""Neutral events -> named stream events, as the SDK and the agents read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.core.codec import Frame
+from dragoman.core.events import (
+    Event,
+    KeepAlive,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    ResponseEnd,
+    ResponseFailed,
+    ResponseStart,
+)
+from dragoman.core.fields import own
+from dragoman.core.jsontext import is_object
+from dragoman.core.losses import Losses
+from dragoman.core.model import AnyPart, Reasoning, Refusal, Request, State, Text, ToolCall, Usage, Wire
+from dragoman.core.seal import seal_state
+from dragoman.protocols.anthropic.citations import encode_citation
+from dragoman.protocols.anthropic.http import encode_error
+from dragoman.protocols.anthropic.response import encode_id, encode_reply_part, encode_stop, encode_usage
+from dragoman.protocols.anthropic.wire import PROTOCOL
+
+# The delta that spells a part, and the field that holds its text
+_SPELLED_BY: dict[type, tuple[str, str]] = {
+    Text: ("text_delta", "text"),
+    Refusal: ("text_delta", "text"),
+    Reasoning: ("thinking_delta", "thinking"),
+    ToolCall: ("input_json_delta", "partial_json"),
+}
+
+
+class StreamEncoder:
+    """Block indices count from 0 without gaps; a block opens when it has something to say."""
+
+    def __init__(self, losses: Losses, request: Request | None = None) -> None:
+        self._losses = losses
+        self._index = -1
+        self._part: AnyPart | None = None
+        self._open = False
+        self._delta = ("", "")
+        self._state: State | None = None
+        self._usage = Usage()
+        self._extras: Wire | None = None  # what an Anthropic upstream said, to be repeated
+        self._refusal: list[str] | None = None
+
+    def feed(self, event: Event, /) -> Iterable[Frame]:
+        match event:
+            case PartDelta():
+                return self._fill(event)
+            case PartStart():
+                return self._begin(event.part)
+            case PartEnd():
+                return self._close_block(event.complete)
+            case ResponseStart():
+                return self._start(event)
+            case ResponseEnd():
+                return self._end(event)
+            case ResponseFailed():
+                return (_frame(encode_error(event.failure)[1]),)
+            case KeepAlive():
+                return (_PING,)
+
+    def close(self) -> Iterable[Frame]:
+        return ()
+
+    def _start(self, event: ResponseStart) -> Iterable[Frame]:
+        self._usage = event.usage or Usage()
+        self._extras = event.extras.get(PROTOCOL) if event.extras else None
+        counted = {**encode_usage(self._usage), "output_tokens": self._usage.output or 1}
+        message: Wire = {
+            "id": encode_id(event.id) if self._extras is None or not event.id else event.id,
+            "type": "message",
+            "role": "assistant",
+            "model": event.model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": counted,
+        }
+        return (_frame({"type": "message_start", "message": message | (self._extras or {})}),)
+
+    def _begin(self, part: AnyPart) -> Iterable[Frame]:
+        self._part, self._open, self._state = part, False, part.state
+        self._delta = _SPELLED_BY.get(type(part), ("", ""))
+        if isinstance(part, Refusal) and self._refusal is None:
+            self._refusal = []
+        return self._open_block(_announced(part)) if isinstance(part, ToolCall) else ()
+
+    def _fill(self, delta: PartDelta) -> Iterable[Frame]:
+        if delta.state:
+            self._state = delta.state
+        if not delta.text and not delta.citation:
+            return ()
+        start = () if self._open or self._part is None else self._open_block(_announced(self._part))
+        if self._refusal is not None and isinstance(self._part, Refusal):
+            self._refusal.append(delta.text)
+        if delta.citation:
+            body: Wire = {"type": "citations_delta", "citation": encode_citation(delta.citation)}
+        else:
+            kind, key = self._delta
+            body = {"type": kind, key: delta.text}
+        frame = Frame(
+            "content_block_delta", {"type": "content_block_delta", "index": self._index, "delta": body}
+        )
+        return (*start, frame) if start else (frame,)
+
+    def _open_block(self, block: Wire) -> tuple[Frame, ...]:
+        self._open = True
+        self._index += 1
+        return (_frame({"type": "content_block_start", "index": self._index, "content_block": block}),)
+
+    def _close_block(self, complete: bool) -> Iterable[Frame]:
+        """What has said nothing by its end is said now, whole, or not at all."""
+        frames: list[Frame] = []
+        part, self._part = self._part, None
+        if part is not None and not self._open and not isinstance(part, Text | Refusal):
+            frames += self._whole(replace(part, state=self._state))
+        if not self._open:
+            return frames
+        if isinstance(part, ToolCall) and not complete:
+            self._losses.changed(
+                part.where or "tool call", "the reply was cut inside it: its input is not whole"
+            )
+        if self._state and isinstance(part, Reasoning) and not part.hidden:
+            frames.append(self._filled("signature_delta", "signature", seal_state(self._state, PROTOCOL)))
+        self._open = False
+        return [*frames, _frame({"type": "content_block_stop", "index": self._index})]
+
+    def _whole(self, part: AnyPart) -> Iterable[Frame]:
+        """A part without deltas. Clients other than the SDK read the input of a call from deltas only."""
+        if isinstance(part, Reasoning) and not part.hidden:
+            return self._open_block(_announced(part)) if part.state else ()
+        for block in encode_reply_part(part, self._losses):
+            given = block.get("input")
+            if not is_object(given) or not given:
+                return self._open_block(block)
+            start = self._open_block({**block, "input": {}})
+            return (*start, self._filled("input_json_delta", "partial_json", jsontext.dumps(given)))
+        return ()
+
+    def _filled(self, kind: str, key: str, text: str) -> Frame:
+        delta = {"type": kind, key: text}
+        return _frame({"type": "content_block_delta", "index": self._index, "delta": delta})
+
+    def _end(self, event: ResponseEnd) -> Iterable[Frame]:
+        said = own(event.extras, PROTOCOL) or {**(self._extras or {}), "usage": None}
+        refusal = None if self._refusal is None else "".join(self._refusal)
+        delta = encode_stop(event.stop, refusal, native=self._extras is not None)
+        delta |= {key: said[key] for key in ("stop_details", "container") if key in said}
+        beside = {key: value for key, value in said.items() if key in _BESIDE}
+        usage = said.get("usage") or encode_usage(event.usage or self._usage)
+        end: Wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
+        return (_frame(end), _frame({"type": "message_stop"}))
+
+
+_BESIDE = frozenset({"context_management", "input_transformations"})
+
+
+def _announced(part: AnyPart) -> Wire:
+    """The block that `part` opens, empty."""
+    extras = own(part.extras, PROTOCOL)
+    match part:
+        case ToolCall():
+            return {"type": "tool_use", "id": part.id, "name": part.name, "input": {}, **extras}
+        case Reasoning():
+            return {"type": "thinking", "thinking": "", "signature": "", **extras}
+        case _:
+            return {"type": "text", "text": "", **extras}
+
+
+def _frame(body: Wire) -> Frame:
+    return Frame(body["type"], body)
+
+
+_PING = _frame({"type": "ping"})
