@@ -12,7 +12,7 @@ HEADLINE = PAIRS[0]
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    print("Bytes in to bytes out, best of several, one run. Read ratios, not digits.")
+    print("Bytes in to bytes out, CPU time, best of several, one run. Read ratios, not digits.")
     print(", ".join(dict.fromkeys(contender.title for contender in CONTENDERS)))
     headlines = [show_workload(workload)[HEADLINE] for workload in (REQUESTS, STREAMS)]
     print("\nIs cost linear? dragoman, time and size against the usual input")

@@ -1,15 +1,19 @@
-"""Best times, with contenders taking turns so that a noisy moment hits all of them alike."""
+"""Best times, with contenders taking turns so that a noisy moment hits all of them alike.
+
+Time is this thread's CPU time: on a busy machine a long run is interrupted and a short one is not, and
+wall clock would then compare the neighbours' load.
+"""
 
 import gc
 from collections.abc import Callable, Sequence
-from time import perf_counter
+from time import thread_time
 
 Run = Callable[[], bytes]
 Prepare = Callable[[], Run]
 
 
 def best_times(prepares: Sequence[Prepare], rounds: int) -> list[float]:
-    """Seconds of each one's best run. Every run is prepared anew, outside the measured time."""
+    """CPU seconds of each one's best run. Every run is prepared anew, outside the measured time."""
     gc.collect()
     gc.freeze()  # the peers' imports are a large heap that nobody should pay for walking
     times = [[seconds(prepare()) for prepare in prepares] for _ in range(rounds)]
@@ -17,6 +21,6 @@ def best_times(prepares: Sequence[Prepare], rounds: int) -> list[float]:
 
 
 def seconds(run: Run) -> float:
-    start = perf_counter()
+    start = thread_time()
     run()
-    return perf_counter() - start
+    return thread_time() - start
