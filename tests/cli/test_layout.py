@@ -41,9 +41,9 @@ def test_a_long_item_has_rows_of_its_own():
     ]
 
 
-def test_a_value_without_room_behind_its_bracket_stands_below_it():
+def test_a_text_that_fits_on_a_row_of_its_own_is_not_cut_behind_its_brackets():
     value = {"first": {"second": {"third": "0123456789"}}}
-    assert lay_out(value, 40) == ['{"first": {', '  "second": {"third": "0123456789"}}}']
+    assert lay_out(value, 36) == ['{"first": {"second": {', '  "third": "0123456789"}}}']
 
 
 def test_a_long_text_is_cut_with_a_mark():
@@ -57,6 +57,16 @@ def test_a_note_stands_without_quotes():
 def test_a_stream_shows_its_data_and_marks_what_is_cut():
     data = b'event: x\ndata: {"a":1}\n\nevent: y\ndata: ' + b"z" * 50 + b"\n\n"
     assert lay_out_stream(data, 20) == ['data: {"a":1}', "data: zzzzzzzzzzzzzz", "zzzzzzzzzzzzzzzzzzz…"]
+
+
+def test_a_stream_does_not_repeat_what_its_first_frame_said():
+    data = b'data: {"id":1,"n":1}\n\ndata: {"id":1,"n":2}\n\ndata: {"n":3}\n\ndata: [DONE]\n\n'
+    assert lay_out_stream(data, 80) == [
+        'data: {"id":1,"n":1}',
+        'data: {…,"n":2}',
+        'data: {"n":3}',
+        "data: [DONE]",
+    ]
 
 
 def test_only_a_newline_ends_a_line():

@@ -1,4 +1,4 @@
-"""`dragoman protocols`: what can be translated, one line each."""
+"""`dragoman protocols`: what can be translated, one line each, in the words of the modules themselves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import import_module
 import click
 
 from dragoman import dialects, protocols
-from dragoman.core.codec import Codec
+from dragoman.dialects import dialect
 from dragoman.protocols import codec
 
 
@@ -22,13 +22,14 @@ def command() -> None:
     click.echo("protocols")
     for name in protocols():
         spoken = codec(name)
-        click.echo(f"  {name:<{width}}  {_about(spoken)} (POST {spoken.http.path('MODEL', False)})")
+        about = _about(spoken.decode_request.__module__.rpartition(".")[0])
+        click.echo(f"  {name:<{width}}  {about} · POST {spoken.http.path('MODEL', False)}")
     click.echo("dialects")
     for name in dialects():
-        click.echo(f"  {name:<{width}}")
+        about = _about(type(dialect(name)).__module__).removeprefix(f"{name}: ")
+        click.echo(f"  {name:<{width}}  {about}")
 
 
-def _about(spoken: Codec) -> str:
-    """What the protocol's folder says of itself."""
-    folder = import_module(spoken.decode_request.__module__.rpartition(".")[0])
-    return (folder.__doc__ or spoken.name).strip().splitlines()[0].rstrip(".")
+def _about(module: str) -> str:
+    """The first sentence of the module's own description."""
+    return (import_module(module).__doc__ or module).strip().split("\n\n")[0].replace("\n", " ").rstrip(".")

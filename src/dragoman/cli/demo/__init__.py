@@ -61,6 +61,6 @@ def _every(stream: bool) -> int:
 
 
 def _verdict(cycle: Cycle) -> str:
-    losses = sum(len(step.losses) for step in cycle.steps)
+    losses = len({loss for step in cycle.steps for loss in step.losses})
     failed = [check.what for check in cycle.checks if not check.good]
     return f"{losses} {'loss' if losses == 1 else 'losses'}{''.join(f'; NOT {what}' for what in failed)}"

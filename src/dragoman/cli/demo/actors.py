@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from dragoman import ToolCall, ToolResult, build_tool_results
+from dragoman import ToolCall, ToolResult, build_tool_results, parse_tool_calls
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec
 from dragoman.core.losses import Losses
@@ -31,9 +31,8 @@ from dragoman.core.model import (
 )
 
 MODEL = "demo-model"
-_ASKED = Message("user", (Text("Which files are here? What does README.md say?"),))
 FILES = {
-    "README.md": "# Tides\nHigh water for small harbours.\n",
+    "README.md": "# Tides\nHigh water at noon.\n",
     "src/tides.py": "print('high water at noon')\n",
     "tests/test_tides.py": "assert True\n",
 }
@@ -59,32 +58,38 @@ class Agent:
         self._codec, self._root = codec, root.resolve()
         self.outputs: list[str | Exception] = []
         settings = Settings(max_tokens=400, user="crew-7")
-        self.wire = self._encode(
-            Request(MODEL, (_ASKED,), (Text("Be brief."),), TOOLS, settings=settings, stream=stream)
-        )
+        asked = Message("user", (Text("What is here? What does README.md say?"),))
+        request = Request(MODEL, (asked,), (Text("Be brief."),), TOOLS, settings=settings, stream=stream)
+        self.wire = codec.encode_request(request, Losses())
 
-    def continue_with(self, reply: Response) -> None:
+    def continue_with(self, reply: Wire) -> None:
         """Append to the conversation the model's turn as it came, and the results of its calls."""
-        calls = [part for part in reply.parts if isinstance(part, ToolCall)]
+        calls = parse_tool_calls(reply, self._codec.name)
         self.outputs = [self.run(call) for call in calls]
         results = build_tool_results(calls, self.outputs, self._codec.name)
         turns = self._codec.turns
-        self.wire = {**self.wire, turns: [*self.wire[turns], *self._turn(reply), *results]}
-
-    def _turn(self, reply: Response) -> list[Wire]:
-        asked = self._encode(Request(MODEL, (_ASKED,)))[self._codec.turns]
-        both = self._encode(Request(MODEL, (_ASKED, Message("assistant", reply.parts))))[self._codec.turns]
-        return both[len(asked) :]
-
-    def _encode(self, request: Request) -> Wire:
-        return self._codec.encode_request(request, Losses())
+        self.wire = {**self.wire, turns: [*self.wire[turns], *turn_of(reply), *results]}
 
     def run(self, call: ToolCall) -> str | Exception:
         arguments = jsontext.decode_object(call.arguments) or {}
         path = (self._root / str(arguments.get("path"))).resolve()
         if call.name not in RUN or not path.is_relative_to(self._root):
             return ValueError(f"{call.name} {call.arguments} is not for me")
-        return RUN[call.name](path)
+        try:
+            return RUN[call.name](path)
+        except OSError as error:
+            return error
+
+
+def turn_of(reply: Wire) -> list[Wire]:
+    """The model's turn as clients keep it: the very objects that came."""
+    match reply:
+        case {"candidates": [{"content": turn}, *_]} | {"choices": [{"message": turn}, *_]}:
+            return [turn]
+        case {"output": [*items]}:
+            return items
+        case _:
+            return [{"role": "assistant", "content": reply.get("content")}]
 
 
 def list_files(path: Path) -> str:
@@ -129,7 +134,7 @@ class Model:
 
     def _answer(self, results: list[ToolResult]) -> Response:
         listed, read = (text_of(result).splitlines() for result in results[:2])
-        text = f"Here are {', '.join(listed)}; the README is headed {read[0]}."
+        text = f"{len(listed)} entries; the README says {read[0]}."
         return Response("resp_2", MODEL, (Text(text),), Stop("end"), Usage(190, 30))
 
 

@@ -7,7 +7,7 @@ meant, and the model got back its results, its ids and its state.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,6 +19,8 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Request, Response, Text, Wire
 from dragoman.framing import sse
 
+MANY = 8  # fields that replies have in common, from which on they are not shown
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -27,6 +29,7 @@ class Sheet:
     body: Wire | bytes
     path: str = ""
     skipped: int = 0  # turns that an earlier step showed
+    alike: frozenset[str] = frozenset()  # fields that are the same in every reply
 
 
 @dataclass(frozen=True)
@@ -74,16 +77,18 @@ class _Walk:
         exchange = Exchange(*self._names)
         asked, sent = self._ask(exchange, "The agent asks and declares its tools.")
         called = self._model.reply(self._heard(sent))
-        call, heard = self._reply(exchange, called, "The model calls them, both at once.", asked.losses)
+        rides = "; its opaque state rides along" if _states(called.parts) else ""
+        title = f"The model calls them, both at once{rides}."
+        call, reply = self._reply(exchange, called, title, asked.losses)
         turns = len(self._agent.wire[self._client.turns]), len(sent[self._upstream.turns])
-        self._agent.continue_with(heard)
+        self._agent.continue_with(reply)
 
         exchange = Exchange(*self._names)
         result, sent = self._ask(exchange, "The agent has run them and sends the results.", turns)
         answered = self._model.reply(self._heard(sent))
         answer, told = self._reply(exchange, answered, "The model answers.", result.losses)
-        checks = self._checks(called, heard, self._heard(sent), answered, told)
-        return Cycle(*self._names, (asked, call, result, answer), checks)
+        checks = self._checks(called, self._read(reply), self._heard(sent), answered, self._read(told))
+        return Cycle(*self._names, (asked, *_shortened(call, result, answer)), checks)
 
     def _ask(self, exchange: Exchange, title: str, turns: tuple[int, int] = (0, 0)) -> tuple[Step, Wire]:
         said = self._agent.wire
@@ -94,8 +99,8 @@ class _Walk:
 
     def _reply(
         self, exchange: Exchange, reply: Response, title: str, before: tuple[Loss, ...]
-    ) -> tuple[Step, Response]:
-        """The model's reply as both wires, and as the agent understands it."""
+    ) -> tuple[Step, Wire]:
+        """The model's reply on both wires, and as the agent holds it once it is whole."""
         body = self._spoken(reply)
         if isinstance(body, bytes):
             stream = exchange.stream()
@@ -103,7 +108,8 @@ class _Walk:
         else:
             out = exchange.response(body)
         losses = tuple(loss for loss in exchange.losses if loss not in before)
-        return Step(title, Sheet(out), Sheet(body), losses, asks=False), _understood(out, self._client)
+        whole = self._gathered(out) if isinstance(out, bytes) else out
+        return Step(title, Sheet(out), Sheet(body), losses, asks=False), whole
 
     def _spoken(self, reply: Response) -> Wire | bytes:
         if not self._stream:
@@ -112,8 +118,17 @@ class _Walk:
         frames = [frame for event in _halved(unfold(reply)) for frame in encoder.feed(event)]
         return b"".join(piece for frame in (*frames, *encoder.close()) for piece in printer.feed(frame))
 
+    def _gathered(self, out: bytes) -> Wire:
+        framing, decoder = sse.Decoder(), self._client.stream_decoder(Losses())
+        frames = [*framing.feed(out), *framing.close()]
+        events = [*(event for frame in frames for event in decoder.feed(frame)), *decoder.close()]
+        return self._client.encode_response(fold(events), Losses())
+
     def _heard(self, wire: Wire) -> Request:
         return self._upstream.decode_request(wire, Losses())
+
+    def _read(self, wire: Wire) -> Response:
+        return self._client.decode_response(wire, Losses())
 
     def _checks(
         self, called: Response, heard: Response, result: Request, answered: Response, told: Response
@@ -147,12 +162,25 @@ def _sheet(wire: Wire, codec: Codec, skipped: int, path: str) -> Sheet:
     return Sheet({codec.turns: wire[codec.turns][skipped:]}, path, skipped)
 
 
-def _understood(out: Wire | bytes, codec: Codec) -> Response:
-    if not isinstance(out, bytes):
-        return codec.decode_response(out, Losses())
-    framing, decoder = sse.Decoder(), codec.stream_decoder(Losses())
-    frames = [*framing.feed(out), *framing.close()]
-    return fold([*(event for frame in frames for event in decoder.feed(frame)), *decoder.close()])
+def _shortened(call: Step, result: Step, answer: Step) -> tuple[Step, ...]:
+    """Replies that echo a whole configuration show only what differs between them."""
+    client, upstream = _alike(call.client, answer.client), _alike(call.upstream, answer.upstream)
+    call, answer = (
+        replace(
+            step,
+            client=replace(step.client, alike=client),
+            upstream=replace(step.upstream, alike=upstream),
+        )
+        for step in (call, answer)
+    )
+    return call, result, answer
+
+
+def _alike(one: Sheet, other: Sheet) -> frozenset[str]:
+    if isinstance(one.body, bytes) or isinstance(other.body, bytes):
+        return frozenset()
+    alike = [key for key, value in one.body.items() if key in other.body and other.body[key] == value]
+    return frozenset(alike) if len(alike) >= MANY else frozenset()
 
 
 def _halved(events: Iterable[Event]) -> Iterator[Event]:

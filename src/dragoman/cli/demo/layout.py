@@ -10,7 +10,6 @@ from typing import Any, cast
 from dragoman.core import jsontext
 
 INDENT = "  "
-ROOM = 20  # columns that make it worth while to begin a value behind its brackets
 LONGEST = 2  # lines that one frame of a stream may take
 
 
@@ -35,23 +34,38 @@ def lay_out(value: Any, width: int, lead: str = "", tail: str = "") -> list[str]
 
 
 def lay_out_stream(data: bytes, width: int) -> list[str]:
-    """The data of each frame, cut to a few lines; event names, which the data repeats, are left out."""
+    """The data of each frame, cut to a few lines; event names, which the data repeats, are left out.
+
+    So are fields that are as in the first frame.
+    """
     lines = data.decode("utf-8", "replace").split("\n")
-    return [piece for line in lines if line.startswith("data:") for piece in _cut(line, width)]
+    frames = [line.removeprefix("data:").strip() for line in lines if line.startswith("data:")]
+    first = jsontext.decode_object(frames[0]) if frames else None
+    later = [_without(frame, first or {}) for frame in frames[1:]]
+    return [piece for frame in (*frames[:1], *later) for piece in _cut(f"data: {frame}", width)]
+
+
+def _without(frame: str, first: dict[str, Any]) -> str:
+    fields = jsontext.decode_object(frame)
+    new = {key: value for key, value in (fields or {}).items() if key not in first or first[key] != value}
+    if fields is None or len(new) == len(fields):
+        return frame
+    return f"{{…,{jsontext.dumps(new)[1:]}"
 
 
 def _lay_out_items(lead: str, items: list[tuple[str, Any]], tail: str, width: int) -> list[str]:
     """The first item stands behind its bracket; short items share a row, long ones have their own."""
     label, first = items[0]
-    behind = len(lead + label) + _needed(first, width - len(INDENT + label + tail)) <= width
-    if len(items) == 1 and behind:
+    inside = width - len(INDENT)
+    if len(items) == 1 and _fits_behind(lead + label, first, tail, width, inside - len(label)):
         return lay_out(first, width, lead + label, tail)
+    behind = len(items) > 1 and _fits_behind(lead + label, first, ",", inside, inside - len(label))
     rows, shared = [] if behind else [lead], False
     for position, (label, item) in enumerate(items, 1):
         start, end = "" if rows else lead, "," if position < len(items) else tail
-        lines = lay_out(item, width - len(INDENT), start + label, end)
+        lines = lay_out(item, inside, start + label, end)
         whole = len(lines) == 1
-        if whole and shared and len(rows[-1]) + 1 + len(lines[0]) <= width - len(INDENT):
+        if whole and shared and len(rows[-1]) + 1 + len(lines[0]) <= inside:
             rows[-1] += f" {lines[0]}"
         else:
             rows += lines
@@ -59,10 +73,12 @@ def _lay_out_items(lead: str, items: list[tuple[str, Any]], tail: str, width: in
     return [rows[0], *(INDENT + row for row in rows[1:])]
 
 
-def _needed(value: Any, alone: int) -> int:
-    """Columns that `value` needs behind its brackets; one that fits `alone` on its row is not cut there."""
-    length = len(_flat(value)) + 1
-    return min(length, ROOM) if isinstance(value, dict | list) or length > alone else length
+def _fits_behind(lead: str, value: Any, tail: str, width: int, alone: int) -> bool:
+    """A long value needs half the page behind its brackets; one that fits `alone` on a row is not cut."""
+    length = len(_flat(value)) + len(tail)
+    if isinstance(value, dict | list) or length > alone:
+        length = min(length, alone // 2)
+    return len(lead) + length <= width
 
 
 def _flat(value: Any) -> str:

@@ -74,13 +74,15 @@ def sheet_lines(sheet: Sheet, width: int) -> list[str]:
 
 
 def _noted(sheet: Sheet) -> dict[str, Any]:
-    """A body that continues an earlier one says what it repeats."""
+    """A body that repeats an earlier one says so instead."""
     body: dict[str, Any] = dict(sheet.body) if isinstance(sheet.body, dict) else {}
-    if not sheet.skipped:
-        return body
-    return {key: [Note(f"… {sheet.skipped} as in step 1"), *turns] for key, turns in body.items()} | {
-        Note("…"): Note("the rest as in step 1")
-    }
+    if sheet.skipped:
+        noted = {key: [Note(f"… {sheet.skipped} as in step 1"), *turns] for key, turns in body.items()}
+        return {**noted, Note("…"): Note("the rest as in step 1")}
+    if sheet.alike:
+        noted = {key: value for key, value in body.items() if key not in sheet.alike}
+        return {**noted, Note("…"): Note(f"{len(sheet.alike)} fields that are the same in every reply")}
+    return body
 
 
 def _beside(cycle: Cycle, step: Step, width: int) -> list[str]:
