@@ -10,14 +10,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, emptied, spelled
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Reasoning, Text, ToolCall, Wire
 from dragoman.core.seal import unseal_state
-from dragoman.protocols.gemini.case import opened
 from dragoman.protocols.gemini.grounding import decode_grounding
+from dragoman.protocols.gemini.objects import opened, printed
 from dragoman.protocols.gemini.partial import PartialArguments
 from dragoman.protocols.gemini.wire import PROTOCOL
 
@@ -76,7 +75,7 @@ class Assembly:
         if isinstance(signature := part.get("thoughtSignature"), str) and signature:
             events.append(PartDelta(self._index, state=unseal_state(signature, PROTOCOL)))
         if (arguments := call.object("args")) is not None:
-            self._arguments.whole = jsontext.dumps(arguments)
+            self._arguments.whole = printed(arguments, call.path("args"))
         if (pieces := call.list("partialArgs")) is not None:
             self._arguments.add(pieces, call.path("partialArgs"))
         if not call.take("willContinue", bool):

@@ -15,7 +15,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields
 from dragoman.core.losses import Losses
 from dragoman.core.model import Citation, Wire
-from dragoman.protocols.gemini.case import inner, opened
+from dragoman.protocols.gemini.objects import inner, opened
 from dragoman.protocols.gemini.wire import PROTOCOL
 
 _SOURCES = ("web", "maps", "retrievedContext", "image")

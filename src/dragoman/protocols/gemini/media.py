@@ -14,7 +14,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, FileId, Media, Plain, Url, Wire
-from dragoman.protocols.gemini.case import inner
+from dragoman.protocols.gemini.objects import inner, is_native
 from dragoman.protocols.gemini.wire import PROTOCOL
 
 _DETAIL = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
@@ -46,7 +46,7 @@ def decode_file(fields: Fields, losses: Losses) -> Media:
 
 def encode_media(media: Media, losses: Losses, labelled: bool = False) -> Wire:
     """The part that says `media`. `labelled`: inside a result, where a name may stand beside the bytes."""
-    native = media.extras is not None and PROTOCOL in media.extras
+    native = is_native(media)
     extras = own(media.extras, PROTOCOL)
     match media.source:
         case Base64() | Plain():

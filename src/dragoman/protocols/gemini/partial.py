@@ -10,15 +10,15 @@ import re
 from itertools import pairwise
 from typing import Any
 
-from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
-from dragoman.protocols.gemini.case import opened
+from dragoman.protocols.gemini.objects import opened, printed
 from dragoman.protocols.gemini.wire import PROTOCOL
 
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
 _ESCAPE = re.compile(r"\\(.)")
+_DEEPEST = 100
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
@@ -46,7 +46,7 @@ class PartialArguments:
 
     def text(self) -> str:
         """The arguments as JSON; nothing where none came."""
-        return jsontext.dumps(_settled(self._root)) if self._root else self.whole
+        return printed(_settled(self._root), "partialArgs") if self._root else self.whole
 
     def _assign(self, assignment: Any, where: str) -> None:
         fields = opened(assignment, where)
@@ -92,7 +92,7 @@ def _steps(path: str, where: str) -> list[str | int]:
         quoted = single if single is not None else double
         steps.append(name or (int(number) if number else _ESCAPE.sub(r"\1", quoted or "")))
         at = found.end()
-    if not steps or at != len(path):
+    if not steps or at != len(path) or len(steps) > _DEEPEST:
         raise WireError(PROTOCOL, f"{where}.jsonPath", f"expected a path such as $.a.b[0], got {path[:40]!r}")
     return steps
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
@@ -26,22 +28,22 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.seal import seal_state, unseal_state
-from dragoman.protocols.gemini.case import inner, opened
 from dragoman.protocols.gemini.media import decode_file, decode_inline, encode_media
+from dragoman.protocols.gemini.objects import inner, is_native, opened, printed
 from dragoman.protocols.gemini.results import decode_result, encode_result
 from dragoman.protocols.gemini.wire import PROTOCOL, QUIET_PART
 
 
-def decode_parts(parts: Any, where: str, losses: Losses) -> tuple[AnyPart, ...]:
-    """An array of parts; sloppy clients send a single part, or a string."""
+def decode_parts(parts: Any, where: str, losses: Losses, history: bool = False) -> tuple[AnyPart, ...]:
+    """An array of parts; sloppy clients send one part, or a string. `history`: they were said earlier."""
     if is_object(parts) or isinstance(parts, str):
         parts = [parts]
     if not is_array(parts):
         raise WireError(PROTOCOL, where, f"expected an array of parts, got {describe(parts)}")
-    return tuple([decode_part(part, f"{where}[{i}]", losses) for i, part in enumerate(parts)])
+    return tuple([decode_part(part, f"{where}[{i}]", losses, history) for i, part in enumerate(parts)])
 
 
-def decode_part(part: Any, where: str, losses: Losses) -> AnyPart:
+def decode_part(part: Any, where: str, losses: Losses, history: bool = False) -> AnyPart:
     if isinstance(part, str):
         return Text(part, where=where)
     fields = opened(part, where)
@@ -52,15 +54,13 @@ def decode_part(part: Any, where: str, losses: Losses) -> AnyPart:
         case {"functionCall": call} if call is not None:
             return _decode_call(fields, state, losses)
         case {"functionResponse": answer} if answer is not None:
-            return decode_result(fields, losses)
+            return _with(decode_result(fields, losses), state)
         case {"inlineData": data} if data is not None:
-            return _signed(decode_inline(fields, losses), state)
+            return _with(decode_inline(fields, losses), state)
         case {"fileData": data} if data is not None:
-            return _signed(decode_file(fields, losses), state)
-        case rest:
-            if rest:
-                losses.dropped(where, f"a part with {', '.join(rest)} is only understood by {PROTOCOL}")
-            return Foreign(PROTOCOL, rest, state=state, where=where)
+            return _with(decode_file(fields, losses), state)
+        case _:
+            return _decode_foreign(fields, state, history, losses)
 
 
 def encode_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
@@ -78,39 +78,29 @@ def encode_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
         case Media():
             wire = encode_media(part, losses)
         case ToolResult():
-            return tuple(encode_result(part, part.name, True, losses))
+            wire, *_ = encode_result(part, part.name, True, losses)
         case Foreign():
             if part.origin != PROTOCOL:
                 return ()
             wire = part.body
-    return (wire if part.state is None else {**wire, **encode_state(part.state)},)
+    return (signed(wire, part.state),)
 
 
-def is_native(part: AnyPart) -> bool:
-    """Whether `part` was decoded from Gemini's wire."""
-    return part.extras is not None and PROTOCOL in part.extras
-
-
-def encode_state(state: State) -> Wire:
-    return {"thoughtSignature": seal_state(state, PROTOCOL)}
+def signed(wire: Wire, state: State | None) -> Wire:
+    return wire if state is None else {**wire, "thoughtSignature": seal_state(state, PROTOCOL)}
 
 
 def _decode_state(fields: Fields) -> State | None:
-    signature = fields.take("thoughtSignature", str)
-    if signature == "":
-        fields.rest["thoughtSignature"] = ""  # said, though it says nothing
+    signature = fields.nonempty("thoughtSignature")
     return unseal_state(signature, PROTOCOL) if signature else None
 
 
 def _decode_text(fields: Fields, state: State | None, losses: Losses) -> Text | Reasoning:
-    text, thought = fields.need("text", str), fields.take("thought", bool)
+    text, thought = fields.need("text", str), fields.flag("thought")
+    extras = fields.extras(losses, quiet=QUIET_PART)
     if thought:
-        hidden = not text and state is not None
-        extras = fields.extras(losses, quiet=QUIET_PART)
-        return Reasoning(text, hidden, state=state, where=fields.where, extras=extras)
-    if thought is False:
-        fields.rest["thought"] = False
-    return Text(text, state=state, where=fields.where, extras=fields.extras(losses, quiet=QUIET_PART))
+        return Reasoning(text, not text and state is not None, state=state, where=fields.where, extras=extras)
+    return Text(text, state=state, where=fields.where, extras=extras)
 
 
 def _decode_call(fields: Fields, state: State | None, losses: Losses) -> ToolCall:
@@ -123,7 +113,7 @@ def _decode_call(fields: Fields, state: State | None, losses: Losses) -> ToolCal
     extras = fields.extras(losses, quiet=QUIET_PART)
     if kept:
         extras[PROTOCOL]["functionCall"] = kept
-    text = "" if arguments is None else jsontext.dumps(arguments)
+    text = "" if arguments is None else printed(arguments, call.path("args"))
     return ToolCall(id, name, text, state=state, where=fields.where, extras=extras)
 
 
@@ -146,18 +136,26 @@ def encode_arguments(call: ToolCall, losses: Losses) -> Wire:
     return value
 
 
-def _signed(media: Media, state: State | None) -> Media:
-    return (
-        media
-        if state is None
-        else Media(
-            media.kind,
-            media.media_type,
-            media.source,
-            media.name,
-            media.detail,
-            state=state,
-            where=media.where,
-            extras=media.extras,
-        )
-    )
+def _with(part: AnyPart, state: State | None) -> AnyPart:
+    return part if state is None else replace(part, state=state)
+
+
+def _decode_foreign(fields: Fields, state: State | None, history: bool, losses: Losses) -> Foreign:
+    """What only Gemini understands; code that it ran earlier is told to others in words."""
+    body = fields.rest
+    words = _words(body) if history else ""
+    if words:
+        losses.changed(fields.where, f"only {PROTOCOL} understands it: told as text")
+    elif body:
+        losses.dropped(fields.where, f"only {PROTOCOL} understands a part with {', '.join(body)}")
+    return Foreign(PROTOCOL, body, words, state=state, where=fields.where)
+
+
+def _words(body: Wire) -> str:
+    match body:
+        case {"executableCode": {"code": str(code)}}:
+            return f"```\n{code}\n```"
+        case {"codeExecutionResult": {"output": str(output)}}:
+            return f"Output:\n```\n{output}\n```"
+        case _:
+            return ""

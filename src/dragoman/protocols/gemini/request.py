@@ -18,8 +18,8 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Message, Reasoning, Request, Role, Text, ToolCall, ToolResult, Wire
 from dragoman.protocols.gemini import models
-from dragoman.protocols.gemini.case import camel, inner, opened
-from dragoman.protocols.gemini.parts import decode_parts, encode_part
+from dragoman.protocols.gemini.objects import camel, inner, is_native, opened
+from dragoman.protocols.gemini.parts import decode_parts, encode_part, signed
 from dragoman.protocols.gemini.results import encode_result
 from dragoman.protocols.gemini.settings import config_as_body, decode_settings, encode_settings
 from dragoman.protocols.gemini.tools import decode_choice, decode_tools, encode_choice, encode_tools
@@ -51,7 +51,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
 
 
 def encode_request(request: Request, losses: Losses) -> Wire:
-    native = request.extras is not None and PROTOCOL in request.extras
+    native = is_native(request)
     kept = own(request.extras, PROTOCOL)
     system, messages = _parted(request, losses)
     body: Wire = {"contents": _encode_contents(messages, request, native, losses)}
@@ -102,7 +102,7 @@ def _decode_content(content: Any, where: str, losses: Losses) -> Message:
     parts = _take_parts(fields, losses)
     extras = fields.extras(losses, quiet=frozenset({"parts"}))
     if said not in ("user", "model"):
-        extras[PROTOCOL]["role"] = said  # goes back as it came; empty: as it did not come
+        extras[PROTOCOL].setdefault("role", said)  # goes back as it came; empty: as it did not come
     return Message(_ROLES[said], parts, where=where, extras=extras)
 
 
@@ -112,7 +112,7 @@ def _take_parts(fields: Fields, losses: Losses) -> tuple[AnyPart, ...]:
         if fields.rest.get("parts") not in (None, []):
             raise fields.wrong("parts", "list", fields.rest["parts"])
         return ()
-    return decode_parts(fields.any("parts"), fields.path("parts"), losses)
+    return decode_parts(fields.any("parts"), fields.path("parts"), losses, history=True)
 
 
 def _decode_system(fields: Fields, losses: Losses) -> tuple[Text, ...]:
@@ -188,12 +188,13 @@ def _encode_parts(
     """Results first, the media that older models take beside them after all of them, then everything else."""
     results, rest = list[Wire](), list[Wire]()
     for part in message.parts:
+        part = _sendable(part, losses)
         if isinstance(part, ToolResult):
             result, *media = encode_result(part, _name(part, names, losses), nested, losses)
-            (rest if native else results).append(result)
+            (rest if native else results).append(signed(result, part.state))
             rest += media
-        elif (said := _sendable(part, losses)) is not None:
-            rest += encode_part(said, losses)
+        elif part is not None:
+            rest += encode_part(part, losses)
     return results + rest
 
 

@@ -27,8 +27,8 @@ from dragoman.core.model import (
     Usage,
     Wire,
 )
-from dragoman.protocols.gemini.case import inner, opened
 from dragoman.protocols.gemini.grounding import decode_grounding, encode_grounding
+from dragoman.protocols.gemini.objects import inner, is_native, opened
 from dragoman.protocols.gemini.parts import decode_parts, encode_part
 from dragoman.protocols.gemini.wire import (
     PROTOCOL,
@@ -64,7 +64,7 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     if len(complete) < len(response.parts):
         losses.dropped("tool call", "the reply was cut inside it, and an incomplete call must not run")
     parts = [wire for part in complete for wire in encode_part(part, losses)]
-    if response.extras is not None and PROTOCOL in response.extras:
+    if is_native(response):
         return _encode_native(response, parts)
     texts = [(part.text, part.citations) for part in complete if isinstance(part, Text)]
     refused = any(isinstance(part, Refusal) for part in complete)

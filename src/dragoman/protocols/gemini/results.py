@@ -14,8 +14,8 @@ from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import FileId, Foreign, Media, Text, ToolResult, Wire
-from dragoman.protocols.gemini.case import inner, opened
 from dragoman.protocols.gemini.media import decode_file, decode_inline, encode_media
+from dragoman.protocols.gemini.objects import inner, is_native, opened, printed
 from dragoman.protocols.gemini.wire import PROTOCOL
 
 _SPECIAL = frozenset({"output", "error"})
@@ -28,7 +28,7 @@ def decode_result(fields: Fields, losses: Losses) -> ToolResult:
         raise WireError(PROTOCOL, fields.path("functionResponse"), "expected an object, got nothing")
     id, name, response = answer.text("id"), answer.text("name"), answer.object("response")
     parts = answer.list("parts") if answer.rest.get("parts") != [] else None
-    texts, failed = decode_answer(response)
+    texts, failed = decode_answer(response, f"{answer.where}.response")
     media = [_decode_media(p, f"{answer.where}.parts[{i}]", losses) for i, p in enumerate(parts or ())]
     kept = answer.extras(losses, quiet=frozenset({"parts"}))[PROTOCOL]
     if response is not None:
@@ -55,7 +55,7 @@ def encode_result(result: ToolResult, name: str, nested: bool, losses: Losses) -
     return [part] if nested else [part, *(_beside(item, losses) for item in media)]
 
 
-def decode_answer(response: Wire | None) -> tuple[tuple[Text, ...], bool]:
+def decode_answer(response: Wire | None, where: str) -> tuple[tuple[Text, ...], bool]:
     """What a response says, and whether it says that the call failed.
 
     An error keeps its JSON, because not every protocol has another way to say that it is one.
@@ -64,11 +64,11 @@ def decode_answer(response: Wire | None) -> tuple[tuple[Text, ...], bool]:
         case None:
             return (), False
         case {"output": output} if len(response) == 1:
-            text = output if isinstance(output, str) else jsontext.dumps(output)
+            text = output if isinstance(output, str) else printed(output, where)
         case {"result": str(text)} if len(response) == 1:
             pass
         case _:
-            text = jsontext.dumps(response)
+            text = printed(response, where)
     return ((Text(text),) if text else ()), response.keys() == {"error"} and response["error"] is not None
 
 
@@ -89,9 +89,9 @@ def _is_output(value: Wire) -> bool:
 def _still_says(response: Any, result: ToolResult) -> bool:
     """Whether the response as it came still is what `result` says, after all transforms."""
     if response is None:
-        return not result.content and result.extras is not None and PROTOCOL in result.extras
+        return not result.content and is_native(result)
     texts = tuple(item for item in result.content if isinstance(item, Text))
-    return decode_answer(response) == (texts, result.failed)
+    return decode_answer(response, result.where) == (texts, result.failed)
 
 
 def _encode_content(result: ToolResult, nested: bool, losses: Losses) -> Wire:

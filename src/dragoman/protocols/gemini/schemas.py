@@ -11,7 +11,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
-from dragoman.protocols.gemini.case import camel
+from dragoman.protocols.gemini.objects import camel
 from dragoman.protocols.gemini.wire import PROTOCOL
 
 _TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
@@ -42,7 +42,8 @@ def decode_schema(schema: Any, where: str, depth: int = 0) -> Wire:
 
 def json_schema(schema: Wire, where: str) -> Wire:
     """What stands in a JSON Schema field; some clients put upper-case types there all the same."""
-    return decode_schema(schema, where) if schema.get("type") in _TYPES else schema
+    kind = schema.get("type")
+    return decode_schema(schema, where) if isinstance(kind, str) and kind in _TYPES else schema
 
 
 def _decode_keyword(key: str, value: Any, where: str, depth: int) -> Any:

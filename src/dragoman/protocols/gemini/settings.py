@@ -9,7 +9,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Tool, Wire
 from dragoman.core.thinking import budget_for, effort_for
 from dragoman.protocols.gemini import models
-from dragoman.protocols.gemini.case import inner, opened
+from dragoman.protocols.gemini.objects import inner, opened
 from dragoman.protocols.gemini.schemas import decode_schema, json_schema
 from dragoman.protocols.gemini.wire import PROTOCOL
 

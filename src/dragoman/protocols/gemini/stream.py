@@ -41,10 +41,10 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.protocols.gemini.assembly import TEXT, THOUGHT, Assembly
-from dragoman.protocols.gemini.case import opened
 from dragoman.protocols.gemini.grounding import encode_grounding
 from dragoman.protocols.gemini.http import decode_error, encode_error, truncated
-from dragoman.protocols.gemini.parts import decode_part, encode_part, encode_state
+from dragoman.protocols.gemini.objects import opened
+from dragoman.protocols.gemini.parts import decode_part, encode_part, signed
 from dragoman.protocols.gemini.response import (
     decode_block,
     decode_stop,
@@ -219,23 +219,22 @@ class StreamEncoder:
         return (self._chunk({"text": delta.text, **self._thought}),)
 
     def _finish_part(self, complete: bool) -> Iterable[Frame]:
-        """Calls and other whole parts go out now; a text is followed by its signature."""
-        match part := self._part:
+        """A text is followed by its state; everything else was held back until now."""
+        part, said = self._part, "".join(self._said)
+        match part:
+            case Text() | Reasoning() | Refusal():
+                if isinstance(part, Text):
+                    self._cited.append((said, self._citations))
+                return (
+                    (self._chunk(signed({"text": "", **self._thought}, self._state)),) if self._state else ()
+                )
             case ToolCall() if not complete:
                 self._losses.dropped(
-                    "tool call", "the reply was cut inside it, and an incomplete call must not run"
+                    "tool call", "the reply was cut inside it: an incomplete call must not run"
                 )
                 return ()
             case ToolCall():
-                part = replace(part, arguments="".join(self._said), state=self._state)
-            case Text() | Reasoning() | Refusal():
-                if isinstance(part, Text):
-                    self._cited.append(("".join(self._said), self._citations))
-                return (
-                    (self._chunk({"text": "", **self._thought, **encode_state(self._state)}),)
-                    if self._state
-                    else ()
-                )
+                part = replace(part, arguments=said, state=self._state)
             case None:
                 return ()
             case _:

@@ -14,7 +14,7 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Request, Tool, ToolChoice, Wire
 from dragoman.protocols.gemini import models
-from dragoman.protocols.gemini.case import inner, opened
+from dragoman.protocols.gemini.objects import inner, is_native, opened
 from dragoman.protocols.gemini.schemas import decode_schema, json_schema
 from dragoman.protocols.gemini.wire import HOSTED, MODES, PROTOCOL
 
@@ -40,7 +40,7 @@ def encode_tools(request: Request, losses: Losses) -> list[Wire]:
         wire = _encode_tool(tool, extras, losses)
         place = extras.get(_ENTRY, _NEW if isinstance(tool, Tool) else _NEW + 1 + number)
         _join(entries.setdefault(place, {}), wire)
-    return [entry for entry in entries.values() if entry]
+    return [entry for place, entry in entries.items() if entry or place < _NEW]
 
 
 _NEW = 1 << 32  # no body has so many entries
@@ -87,7 +87,7 @@ def _decode_function(declaration: Any, where: str, number: int, losses: Losses) 
     """A schema that is not JSON Schema is read as one, and kept as it came."""
     fields = opened(declaration, where)
     name = fields.need("name", str)
-    description = fields.text("description") if fields.rest.get("description") else ""
+    description = fields.nonempty("description")
     kept: Wire = {_ENTRY: number}
     if (schema := fields.object("parametersJsonSchema")) is not None:
         parameters = json_schema(schema, f"{where}.parametersJsonSchema")
@@ -174,9 +174,9 @@ def _chosen(request: Request, losses: Losses) -> list[Tool | HostedTool]:
     if models.is_current(request.model) or not any(isinstance(tool, Tool) for tool in tools):
         return tools
     for tool in tools:
-        if isinstance(tool, HostedTool) and not own(tool.extras, PROTOCOL):
+        if isinstance(tool, HostedTool) and not is_native(tool):
             losses.dropped(tool.where, "the model takes no hosted tools beside functions")
-    return [tool for tool in tools if isinstance(tool, Tool) or own(tool.extras, PROTOCOL)]
+    return [tool for tool in tools if isinstance(tool, Tool) or is_native(tool)]
 
 
 def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
@@ -207,15 +207,14 @@ _MODES = frozenset({"", "MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"})
 
 def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
     """`toolConfig`: the choice, and what a native one says beside it."""
-    native = request.extras is not None and PROTOCOL in request.extras
     kept = own(request.extras, PROTOCOL).get("toolConfig")
     config: Wire = dict(kept) if is_object(kept) else {}
     functions = any("functionDeclarations" in entry for entry in tools)
-    if request.tool_choice and (functions or own(request.tool_choice.extras, PROTOCOL)):
+    if request.tool_choice and (functions or is_native(request.tool_choice)):
         config["functionCallingConfig"] = _encode_mode(request.tool_choice)
     elif request.tool_choice and request.tool_choice.mode == "required":
         losses.dropped("tool_choice", "there are no functions to choose from")
-    if functions and not native and any("functionDeclarations" not in entry for entry in tools):
+    if functions and not is_native(request) and any("functionDeclarations" not in entry for entry in tools):
         config["includeServerSideToolInvocations"] = True
     if functions and request.parallel is False:
         losses.dropped("parallel", "Gemini cannot be kept from calling several tools at once")
@@ -227,8 +226,8 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
 
 def _encode_mode(choice: ToolChoice) -> Wire:
     """Only ANY and VALIDATED take names."""
-    if native := own(choice.extras, PROTOCOL):
-        return native
+    if is_native(choice):
+        return own(choice.extras, PROTOCOL)
     if not choice.names:
         return {"mode": MODES.encode(choice.mode)}
     return {

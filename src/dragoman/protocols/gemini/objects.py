@@ -1,7 +1,7 @@
-"""Keys in camelCase. Gemini's servers take snake_case as well, and the official SDK mixes both in one body.
+"""Objects of the wire, read by their camelCase keys.
 
-Only the keys of Gemini's own objects are respelled; what users put inside (arguments, results,
-schemas, labels) is never touched.
+Gemini's servers take snake_case as well, and the official SDK mixes both in one body. Only the keys
+of Gemini's own objects are respelled; what users put inside (arguments, results, labels) is not touched.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dragoman.core import jsontext
+from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields
-from dragoman.core.model import Wire
+from dragoman.core.model import Value, Wire
 from dragoman.protocols.gemini.wire import PROTOCOL
 
 _KEYS = (
@@ -58,3 +60,16 @@ def inner(fields: Fields, key: str) -> Fields | None:
     """An object inside another one, or None where there is none."""
     value = fields.object(key)
     return None if value is None else opened(value, fields.path(key))
+
+
+def is_native(value: Value) -> bool:
+    """Whether it came from Gemini's wire, to which it goes back as it came."""
+    return value.extras is not None and PROTOCOL in value.extras
+
+
+def printed(value: Any, where: str) -> str:
+    """JSON text; a caller's dict may hold what JSON cannot say."""
+    try:
+        return jsontext.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise WireError(PROTOCOL, where, f"expected JSON, got {error}") from None
