@@ -1,19 +1,45 @@
-"""Tool calls written as text: the registry."""
+"""The registry: one line for each dialect. Other packages add theirs as entry points."""
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from importlib.metadata import entry_points
 
 from dragoman.core.errors import ConfigError
+from dragoman.core.events import Event
+from dragoman.core.losses import Losses
+from dragoman.core.model import HostedTool, Tool
+from dragoman.core.stage import Stage
+from dragoman.dialects.base import Dialect
+from dragoman.dialects.declared import Declared
+from dragoman.dialects.recovery import Recovery
+
+_FILES = {
+    "roo-xml": "roo_xml",
+    "hermes": "hermes",
+    "qwen3-coder": "qwen3_coder",
+    "anthropic-xml": "anthropic_xml",
+}
 
 
 def names() -> tuple[str, ...]:
-    return ()
+    return (
+        *_FILES,
+        *(point.name for point in entry_points(group="dragoman.dialects") if point.name not in _FILES),
+    )
 
 
-def dialect(name: str) -> Any:
+def dialect(name: str) -> Dialect:
+    """The dialect with its defaults; `msgspec.structs.replace` sets its options."""
+    if name in _FILES:
+        return import_module(f"dragoman.dialects.{_FILES[name]}").DIALECT
+    for point in entry_points(group="dragoman.dialects", name=name):
+        return point.load()
     raise ConfigError(f"unknown dialect {name!r}; known: {', '.join(names())}")
 
 
-def recovery(tools: Any, losses: Any) -> Any:
-    raise ConfigError("no dialects yet")
+def recovery(tools: tuple[Tool | HostedTool, ...], losses: Losses) -> Stage[Event, Event]:
+    """Finds calls of these tools that a native upstream's model wrote as text, in any known dialect."""
+    declared = Declared(tools)
+    grammars = [grammar for name in names() for grammar in dialect(name).grammars(declared)]
+    return Recovery(tuple(grammar for grammar in grammars if grammar.leaks), tools, losses)

@@ -1,0 +1,51 @@
+"""hermes: a JSON object in a tag (Hermes 2 and 3, Qwen 2.5, Qwen 3, Granite 4 and many others).
+
+<tool_call>
+{"name": "get_weather", "arguments": {"city": "Paris"}}
+</tool_call>
+"""
+
+from __future__ import annotations
+
+from dragoman.core.model import Tool, ToolCall
+from dragoman.dialects.base import Dialect, Result
+from dragoman.dialects.declared import Declared, arguments_of
+from dragoman.dialects.grammar import Grammar
+from dragoman.dialects.payloads import tagged
+from dragoman.dialects.rendering import declaration, spaced
+
+_DECLARED = """\
+# Tools
+
+You may call one or more functions to help with the user's request.
+
+The function signatures stand within <tools></tools> XML tags:
+<tools>
+{tools}
+</tools>
+
+For each function call, return a JSON object with the function's name and arguments within \
+<tool_call></tool_call> XML tags:
+<tool_call>
+{{"name": <function-name>, "arguments": <args-json-object>}}
+</tool_call>"""
+
+
+class Hermes(Dialect, frozen=True, kw_only=True):
+    gap: str = "\n"
+
+    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
+        return (tagged("<tool_call>", "</tool_call>"),)
+
+    def declare(self, tools: tuple[Tool, ...]) -> str:
+        return _DECLARED.format(tools="\n".join(spaced(declaration(tool)) for tool in tools))
+
+    def write_calls(self, calls: tuple[ToolCall, ...], declared: Declared) -> str:
+        written = (spaced({"name": call.name, "arguments": arguments_of(call)}) for call in calls)
+        return "\n".join(f"<tool_call>\n{text}\n</tool_call>" for text in written)
+
+    def write_results(self, results: tuple[Result, ...]) -> str:
+        return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
+
+
+DIALECT = Hermes(name="hermes")

@@ -1,0 +1,167 @@
+"""The stage from a model's text to its calls.
+
+It sees the text parts of a reply and nothing else of the conversation, so what a user or a tool
+wrote is never read as a call. Every other part passes; indices are counted anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec.structs import replace
+
+from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed
+from dragoman.core.losses import Losses
+from dragoman.core.model import Reasoning, Stop, Text, ToolCall
+from dragoman.dialects.grammar import Call, Said, Thought, Token
+from dragoman.dialects.scanner import Scanner
+
+
+class Parser:
+    """`scanner` makes a new one for each text part; `only_first`: further calls are dropped.
+
+    Without a `dialect` to name, broken calls are not reported: nobody was asked to write any.
+    """
+
+    def __init__(
+        self, scanner: Callable[[bool], Scanner], losses: Losses, dialect: str, *, only_first: bool = False
+    ) -> None:
+        self._scanner, self._losses, self._dialect = scanner, losses, dialect
+        self._only_first = only_first
+        self._texts: dict[int, TextPart] = {}
+        self._others: dict[int, int] = {}
+        self._count = 0
+        self._called = self._reasoned = False
+
+    def feed(self, event: Event, /) -> Iterable[Event]:
+        match event:
+            case PartDelta():
+                return self._delta(event)
+            case PartStart(index, Text() as part):
+                self._texts[index] = TextPart(part, self._scanner(not self._reasoned))
+                return ()
+            case PartStart(index, part):
+                self._reasoned |= isinstance(part, Reasoning)
+                self._others[index] = self._next()
+                return (replace(event, index=self._others[index]),)
+            case PartEnd():
+                return self._end(event)
+            case ResponseEnd(stop):
+                events = self._finish()
+                stop = Stop("tool_calls", stop.raw) if self._called else stop
+                return (*events, replace(event, stop=stop))
+            case ResponseFailed():
+                return (*self._finish(), event)
+            case _:
+                return (event,)
+
+    def close(self) -> Iterable[Event]:
+        return self._finish()
+
+    def _delta(self, delta: PartDelta) -> Iterable[Event]:
+        text = self._texts.get(delta.index)
+        if text is None:
+            return (replace(delta, index=self._others[delta.index]),)
+        events = self._spoken(text, text.scanner.feed(delta.text))
+        if delta.state or delta.citation:
+            events += self._say(text, "") if text.open is None else ()
+            events.append(PartDelta(text.open or 0, "", delta.state, delta.citation))
+        return events
+
+    def _end(self, end: PartEnd) -> Iterable[Event]:
+        text = self._texts.pop(end.index, None)
+        if text is None:
+            return (replace(end, index=self._others.pop(end.index)),)
+        return self._ended(text, complete=end.complete)
+
+    def _finish(self) -> list[Event]:
+        """The reply ends while texts are open: they end here."""
+        texts, self._texts = self._texts, {}
+        return [event for text in texts.values() for event in self._ended(text, complete=False)]
+
+    def _ended(self, text: TextPart, *, complete: bool) -> list[Event]:
+        events = self._spoken(text, text.scanner.close())
+        if text.untouched:  # an empty text is one all the same
+            events += self._say(text, "")
+        return [*events, *self._close(text, complete=complete)]
+
+    def _spoken(self, text: TextPart, tokens: list[Token]) -> list[Event]:
+        events: list[Event] = []
+        for token in _joined(tokens):
+            match token:
+                case Said():
+                    events += self._say(text, token.text)
+                case Thought():
+                    events += self._open(text, Reasoning()) if not isinstance(text.kind, Reasoning) else ()
+                    events.append(PartDelta(text.open or 0, token.text))
+                case Call():
+                    events += self._call(text, token)
+        for why in text.scanner.problems() if self._dialect else ():
+            self._losses.changed(text.part.where or "text", f"{self._dialect}: {why}")
+        return events
+
+    def _say(self, text: TextPart, said: str) -> list[Event]:
+        events = list(self._open(text, text.part)) if not isinstance(text.kind, Text) else []
+        if said:
+            events.append(PartDelta(text.open or 0, said))
+        return events
+
+    def _call(self, text: TextPart, call: Call) -> Iterator[Event]:
+        text.untouched = False
+        if self._only_first and self._called:
+            why = f"{self._dialect} allows one call in a reply; a further call of {call.name} is left out"
+            self._losses.dropped(text.part.where or "text", why)
+            return
+        self._called = True
+        yield from self._close(text)
+        index = self._next()
+        self._found(index, call)
+        yield PartStart(index, ToolCall(call.id, call.name))
+        yield PartDelta(index, call.arguments)
+        yield PartEnd(index)
+
+    def _found(self, index: int, call: Call) -> None:
+        """A call is about to go out as the part with this index."""
+
+    def _open(self, text: TextPart, part: Text | Reasoning) -> Iterator[Event]:
+        yield from self._close(text)
+        text.kind, text.open, text.untouched = part, self._next(), False
+        yield PartStart(text.open, part)
+
+    def _close(self, text: TextPart, *, complete: bool = True) -> Iterator[Event]:
+        if text.open is not None:
+            yield PartEnd(text.open, complete)
+        text.kind, text.open = None, None
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+
+class TextPart:
+    """A text of the upstream while it is read: `open` is the index of the part that it has open now."""
+
+    __slots__ = ("kind", "open", "part", "scanner", "untouched")
+
+    def __init__(self, part: Text, scanner: Scanner) -> None:
+        self.part, self.scanner = part, scanner
+        self.kind: Text | Reasoning | None = None
+        self.open: int | None = None
+        self.untouched = True
+
+
+def _joined(tokens: list[Token]) -> Iterator[Token]:
+    """Neighbours of one kind as one."""
+    run: list[str] = []
+    kind: type[Said] | type[Thought] = Said
+    for token in tokens:
+        if run and type(token) is not kind:
+            yield kind("".join(run))
+            run = []
+        if isinstance(token, Call):
+            yield token
+        else:
+            kind = type(token)
+            run.append(token.text)
+    if run:
+        yield kind("".join(run))

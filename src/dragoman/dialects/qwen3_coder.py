@@ -1,0 +1,121 @@
+"""qwen3-coder: the function and its parameters are tags (Qwen3-Coder, Qwen 3.5, Step 3.5, Nemotron 3).
+
+    <tool_call>
+    <function=get_weather>
+    <parameter=city>
+    Paris
+    </parameter>
+    </function>
+    </tool_call>
+
+Models forget the wrapper and closing tags; a value without its closing tag ends at the next parameter.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+from dragoman.core import jsontext
+from dragoman.core.model import Tool, ToolCall, Wire
+from dragoman.dialects.base import Dialect, Result
+from dragoman.dialects.declared import Declared, arguments_of
+from dragoman.dialects.grammar import Grammar, Sink, literal
+from dragoman.dialects.rendering import written
+from dragoman.dialects.source import Broken, Reader, Source
+from dragoman.dialects.tags import EQUALS, Form, Strictness, head, read_parameters
+
+_DECLARED = """\
+# Tools
+
+You have access to the following functions:
+
+<tools>
+{tools}
+</tools>
+
+To call a function, reply ONLY in the following format with NO suffix:
+
+<tool_call>
+<function=example_function_name>
+<parameter=example_parameter_1>
+value_1
+</parameter>
+<parameter=example_parameter_2>
+This is the value for the second parameter
+that can span
+multiple lines
+</parameter>
+</function>
+</tool_call>
+
+<IMPORTANT>
+Reminder:
+- A call is a <function=...></function> block nested within <tool_call></tool_call> tags
+- Required parameters MUST be given
+- You may explain a call in natural language BEFORE it, but NOT after it
+- If no function is of use, answer as usual and do not mention function calls
+</IMPORTANT>"""
+_FORM = Form(
+    "<parameter",
+    head(EQUALS),
+    "</parameter>",
+    ("</function>", "</tool_call>"),
+    lost=re.compile(r"<parameter\s*=\s*[\"']?([^<>\n]+?)[\"']?\s*>|</function>\s*</tool_call>"),
+)
+
+
+class Qwen3Coder(Dialect, frozen=True, kw_only=True):
+    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
+        opening = literal("<tool_call>", "<function=")
+        return tuple(Grammar(opening, partial(_read, s)) for s in (Strictness(), Strictness(loose=True)))
+
+    def declare(self, tools: tuple[Tool, ...]) -> str:
+        return _DECLARED.format(tools="\n".join(_function(tool) for tool in tools))
+
+    def write_calls(self, calls: tuple[ToolCall, ...], declared: Declared) -> str:
+        return "\n".join(_call(call.name, arguments_of(call)) for call in calls)
+
+    def write_results(self, results: tuple[Result, ...]) -> str:
+        return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
+
+
+def _function(tool: Tool) -> str:
+    schema = tool.parameters or {}
+    lines = ["<function>", f"<name>{tool.name}</name>", f"<description>{tool.description}</description>"]
+    lines.append("<parameters>")
+    parameters: Wire = schema.get("properties") or {}
+    for name, about in parameters.items():
+        lines += ["<parameter>", f"<name>{name}</name>"]
+        lines += [f"<{key}>{written(value)}</{key}>" for key, value in about.items()]
+        lines.append("</parameter>")
+    rest = {key: value for key, value in schema.items() if key not in ("type", "properties")}
+    lines += [f"<{key}>{written(value)}</{key}>" for key, value in rest.items()]
+    return "\n".join([*lines, "</parameters>", "</function>"])
+
+
+def _call(name: str, arguments: Wire) -> str:
+    values = "".join(
+        f"<parameter={key}>\n{_value(value)}\n</parameter>\n" for key, value in arguments.items()
+    )
+    return f"<tool_call>\n<function={name}>\n{values}</function>\n</tool_call>"
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else jsontext.dumps(value)
+
+
+def _read(strictness: Strictness, source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    if (yield from source.skip("<tool_call>")):
+        yield from source.space()
+    yield from source.expect("<function")
+    _, name = yield from head(EQUALS)(source)
+    if not name:
+        raise Broken("a function without a name")
+    sink.call(name, (yield from read_parameters(source, name, _FORM, declared, strictness)))
+    if not (yield from source.close("</tool_call>")):
+        source.reset()
+
+
+DIALECT = Qwen3Coder(name="qwen3-coder")

@@ -1,0 +1,237 @@
+"""A request in a dialect's words: tools into the system text, calls and results into the history.
+
+What a dialect cannot write so that it would read it back the same is reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.core.losses import Losses
+from dragoman.core.model import (
+    AnyPart,
+    HostedTool,
+    Media,
+    Message,
+    Reasoning,
+    Request,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Wire,
+)
+from dragoman.dialects.declared import Declared, arguments_of
+from dragoman.dialects.grammar import Call, Grammar
+from dragoman.dialects.scanner import Scanner
+
+
+class Result(Struct, frozen=True):
+    """What a tool answered, as text; `arguments` are those of the call."""
+
+    id: str
+    name: str
+    text: str
+    failed: bool
+    arguments: Wire
+
+
+class Words(Protocol):
+    """What a dialect says; see `Dialect`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def gap(self) -> str: ...
+
+    def grammars(self, declared: Declared) -> tuple[Grammar, ...]: ...
+
+    def declare(self, tools: tuple[Tool, ...]) -> str: ...
+
+    def write_calls(self, calls: tuple[ToolCall, ...], declared: Declared) -> str: ...
+
+    def write_results(self, results: tuple[Result, ...]) -> str: ...
+
+    def write_reasoning(self, text: str) -> str: ...
+
+
+def render(words: Words, request: Request, losses: Losses) -> Request:
+    declared = Declared(request.tools)
+    for tool in request.tools:
+        if isinstance(tool, HostedTool):
+            losses.dropped(tool.where, f"{words.name} cannot declare a hosted {tool.kind} tool")
+    instructions = [words.declare(declared.tools), *_choice(request)] if declared.tools else []
+    history = History(words, declared, losses)
+    return replace(
+        request,
+        system=_added(request.system, "\n\n".join(instructions)),
+        messages=tuple(message for each in request.messages for message in history.message(each)),
+        tools=(),
+        tool_choice=None,
+        parallel=None,
+    )
+
+
+def _choice(request: Request) -> Iterator[str]:
+    """`tool_choice` and `parallel` as instructions."""
+    choice = request.tool_choice
+    if choice:
+        names = ", ".join(choice.names)
+        match choice.mode:
+            case "none":
+                yield "Do not call any tool in this reply. Answer in plain text."
+            case "required" if len(choice.names) == 1:
+                yield f"You must call the tool {names} in this reply."
+            case "required":
+                yield "You must call a tool in this reply." + (f" Choose from: {names}." if names else "")
+            case "auto" if names:
+                yield f"Of the tools above call only: {names}."
+            case _:
+                pass
+    if request.parallel is False:
+        yield "Call at most one tool in a reply."
+
+
+def _added(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
+    """The system text with more at its end."""
+    if not text:
+        return system
+    if not system:
+        return (Text(text),)
+    *before, last = system
+    return (*before, replace(last, text=f"{last.text}\n\n{text}" if last.text else text))
+
+
+class History:
+    """Past messages in the dialect's words. It remembers the calls, because results name only their ids."""
+
+    def __init__(self, words: Words, declared: Declared, losses: Losses) -> None:
+        self._words, self._declared, self._losses = words, declared, losses
+        self._calls: dict[str, ToolCall] = {}
+
+    def message(self, message: Message) -> tuple[Message, ...]:
+        if all(type(part) not in _KIND for part in message.parts):
+            return (message,)
+        told = [piece for kind, group in _grouped(message.parts) for piece in self._told(kind, group)]
+        if message.role == "assistant":
+            told = _joined(told, self._words.gap)
+        parts = tuple(part for _, part in told)
+        return (replace(message, parts=parts),) if parts else ()
+
+    def _told(self, kind: Kind, group: list[AnyPart]) -> Iterator[Piece]:
+        match kind:
+            case "calls":
+                yield kind, self._write_calls(tuple(part for part in group if isinstance(part, ToolCall)))
+            case "results":
+                results = [part for part in group if isinstance(part, ToolResult)]
+                yield from ((kind, part) for part in self._write_results(results))
+            case "reasoning":
+                thoughts = [part for part in group if isinstance(part, Reasoning)]
+                yield from ((kind, part) for part in self._write_reasoning(thoughts))
+            case _:
+                yield from ((kind, part) for part in group)
+
+    def _write_calls(self, calls: tuple[ToolCall, ...]) -> Text:
+        self._calls.update({call.id: call for call in calls})
+        text = self._words.write_calls(calls, self._declared)
+        for why in misread(self._words, calls, self._declared, text):
+            self._losses.changed(calls[0].where or "tool calls", f"{self._words.name}: {why}")
+        for call in calls:
+            if call.state:
+                self._losses.dropped(f"{call.where}.state", f"{self._words.name} has no opaque slot")
+        return Text(text)
+
+    def _write_results(self, results: list[ToolResult]) -> Iterator[AnyPart]:
+        yield Text(self._words.write_results(tuple(self._result(result) for result in results)))
+        for result in results:
+            yield from (part for part in result.content if isinstance(part, Media))
+
+    def _result(self, result: ToolResult) -> Result:
+        call = self._calls.get(result.call_id)
+        for part in result.content:
+            if not isinstance(part, Text | Media):
+                self._losses.dropped(part.where, f"only {part.origin} understands it")
+        text = "\n".join(part.text for part in result.content if isinstance(part, Text))
+        return Result(
+            result.call_id,
+            result.name or (call.name if call else "") or "tool",
+            text,
+            result.failed,
+            arguments_of(call) if call else {},
+        )
+
+    def _write_reasoning(self, parts: list[Reasoning]) -> Iterator[Text]:
+        text = "\n".join(part.text for part in parts if part.text)
+        if told := self._words.write_reasoning(text) if text else "":
+            yield Text(told)
+        for part in parts:
+            if part.state:
+                self._losses.dropped(f"{part.where}.state", f"{self._words.name} has no opaque slot")
+            if part.text and not told:
+                self._losses.dropped(part.where, f"{self._words.name} keeps no reasoning of past turns")
+
+
+Kind = str  # calls, results, reasoning, or nothing for what stays as it is
+Piece = tuple[Kind, AnyPart]
+_KIND: dict[type, Kind] = {ToolCall: "calls", ToolResult: "results", Reasoning: "reasoning"}
+
+
+def _grouped(parts: tuple[AnyPart, ...]) -> Iterator[tuple[Kind, list[AnyPart]]]:
+    """Neighbours of one kind together."""
+    for kind, group in groupby(parts, lambda part: _KIND.get(type(part), "")):
+        yield kind, list(group)
+
+
+def _joined(pieces: list[Piece], gap: str) -> list[Piece]:
+    """What the dialect wrote and the text beside it as one text, as a model would write it."""
+    joined: list[Piece] = []
+    for kind, part in pieces:
+        before, last = joined[-1] if joined else ("", None)
+        if isinstance(part, Text) and isinstance(last, Text) and (kind or before):
+            between = "" if before == "reasoning" or not last.text or not part.text else gap
+            part = replace(last, text=f"{last.text}{between}{part.text}", extras=part.extras or last.extras)
+            joined.pop()
+        joined.append((kind, part))
+    return joined
+
+
+_SPACED = re.compile(r'"(?:[^"\\]|\\.)*"|[,:]')
+
+
+def spaced(value: Any) -> str:
+    """JSON as templates print it, with a space after each comma and colon."""
+    return _SPACED.sub(
+        lambda found: found[0] if found[0][0] == '"' else f"{found[0]} ", jsontext.dumps(value)
+    )
+
+
+def declaration(tool: Tool) -> Wire:
+    """A tool as most templates show it."""
+    function: Wire = {"name": tool.name, "description": tool.description}
+    if not tool.description:
+        del function["description"]
+    function["parameters"] = tool.parameters or {"type": "object", "properties": {}}
+    return {"type": "function", "function": function}
+
+
+def written(value: Any) -> str:
+    """A value as dialects without quotes write it: a string as it is, anything else as JSON."""
+    return value if isinstance(value, str) else spaced(value)
+
+
+def misread(words: Words, calls: tuple[ToolCall, ...], declared: Declared, text: str) -> Iterator[str]:
+    """Which of the calls the dialect would not read back from `text` as they are."""
+    scanner = Scanner(words.grammars(declared), declared)
+    found = [token for token in [*scanner.feed(text), *scanner.close()] if isinstance(token, Call)]
+    for index, call in enumerate(calls):
+        read = found[index] if index < len(found) else None
+        if read is None or (read.name, read.arguments) != (call.name, jsontext.dumps(arguments_of(call))):
+            yield f"a call of {call.name} has values that its grammar cannot carry as they are"

@@ -1,0 +1,279 @@
+"""Finds calls in a model's text while it streams.
+
+Text goes out as soon as it cannot be the beginning of a call; held back is only what may become an
+opening, and white space from a newline on, which belongs to a call that follows. A call goes out
+when it is whole, because one that proves broken must become text again, exactly as it was written;
+the search then goes on right behind the opening that misled it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from dragoman.dialects.code import Code
+from dragoman.dialects.declared import Declared
+from dragoman.dialects.grammar import Call, Grammar, Opening, Said, Sink, Think, Thought, Token, literal
+from dragoman.dialects.source import Broken, Reader, Source
+
+# How many openings inside one broken call are tried in their turn; this bounds the work per character
+RETRIES = 16
+
+
+class Scanner:
+    """One run of text. `opened`: the template has opened the reasoning, so the text starts inside it.
+
+    `admits` says of which tools calls count; all of them where it is not given.
+    """
+
+    def __init__(
+        self,
+        grammars: tuple[Grammar, ...],
+        declared: Declared,
+        think: Think | None = None,
+        *,
+        opened: bool = False,
+        admits: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._grammars, self._declared, self._admits = grammars, declared, admits
+        self._think, self._opened = think, opened
+        openings = [grammar.opening for grammar in grammars]
+        closings = [literal(think.closes)] if think else []
+        if think and think.anywhere:
+            openings.append(literal(think.opens))
+        self._openings = Search(*openings)
+        self._closings, self._endings = Search(*openings, *closings), Search(*closings)
+        self._source = Source()
+        self._code = Code()
+        self._kind: type[Said] | type[Thought] = Said
+        self._out: list[Token] = []
+        self._problems: list[str] = []
+        self._space: list[str] = []  # white space that waits for what follows it
+        self._fresh = True  # nothing was said or called yet
+        self._quiet = True  # nothing was said since the start or the last call: all white space waits
+        self._framed = False  # a call or reasoning came: white space beside it means nothing
+        self._commits = 0
+        self._frontier, self._tries = 0, 0
+        self._reading = self._read()
+        next(self._reading)
+
+    def feed(self, text: str) -> list[Token]:
+        if not text:
+            return []
+        self._source.push(text)
+        next(self._reading)
+        out, self._out = self._out, []
+        return out
+
+    def close(self) -> list[Token]:
+        self._source.ended = True
+        next(self._reading, None)
+        return self._out
+
+    def problems(self) -> list[str]:
+        """What was not as it should be, since the last time somebody asked."""
+        problems, self._problems = self._problems, []
+        return problems
+
+    # what readers say
+
+    def call(self, name: str, arguments: str, id: str = "") -> None:
+        if self._admits and not self._admits(name):
+            raise Broken(f"{name} is not declared")
+        self._out.append(Call(name, arguments, id, "".join([*self._space, self._source.raw()])))
+        self._space, self._quiet, self._framed = [], True, True
+        self._commit()
+
+    def said(self, text: str) -> None:
+        self._flush()
+        self._out.append(Said(text))
+        self._commit()
+
+    def thought(self, text: str) -> None:
+        self._flush()
+        self._out.append(Thought(text))
+        self._commit()
+
+    def changed(self, why: str) -> None:
+        self._problems.append(why)
+
+    def _commit(self) -> None:
+        self._source.mark()
+        self._code = Code()
+        self._commits += 1
+        self._fresh = False
+
+    # reading
+
+    def _read(self) -> Reader[None]:
+        source, think = self._source, self._think
+        yield
+        if think:
+            leading = yield from source.space()
+            if (yield from source.skip(think.opens)) or self._opened:
+                yield from self._reason(think)
+            else:
+                self._pass(leading)
+        while (yield from self._text()) and think:
+            self._flush()
+            yield from self._reason(think)
+        if not (self._framed and self._quiet):
+            self._flush()
+
+    def _text(self) -> Reader[bool]:
+        """Text and calls. True where reasoning begins, false at the end."""
+        source = self._source
+        while True:
+            found = self._openings.full.search(source.window, source.at)
+            if not found:
+                self._advance_safely(self._openings)
+                if not (yield from source.more()):
+                    self._advance(len(source.window))
+                    return False
+                continue
+            self._advance(found.start())
+            if not self._code.inside:
+                if self._think and self._think.anywhere and (yield from source.skip(self._think.opens)):
+                    return True
+                if (yield from self._attempt(self)):
+                    continue
+            self._advance(source.at + 1)
+
+    def _reason(self, think: Think) -> Reader[None]:
+        """Reasoning up to its end; a call ends it too, unless the block is closed after the call."""
+        source, search, fresh = self._source, self._closings, self._fresh
+        self._kind, self._code, self._space, self._quiet = Thought, Code(), [], False
+        yield from source.skip("\n")
+        while True:
+            found = search.full.search(source.window, source.at)
+            if not found:
+                self._advance_safely(search)
+                if not (yield from source.more()):
+                    self._advance(len(source.window))
+                    self._flush()
+                    break
+                continue
+            self._advance(found.start())
+            if (yield from source.skip(think.closes)):
+                self._space = ["".join(self._space).removesuffix("\n")]
+                self._flush()
+                yield from source.skip("\n\n", "\n")
+                break
+            if not self._code.inside and (yield from self._attempt(Probe())):
+                if not (yield from self._closes_later(think)):
+                    self._space = []
+                    break
+                search = self._endings  # what stands before the end was only a draft
+                continue
+            self._advance(source.at + 1)
+        self._kind, self._code, self._fresh, self._quiet, self._framed = Said, Code(), fresh, True, True
+        source.mark()
+
+    def _attempt(self, sink: Sink) -> Reader[bool]:
+        """Whether a call stands here. If not, nothing was consumed."""
+        source = self._source
+        source.mark()
+        start, commits, problem = source.offset, self._commits, ""
+        self._tries = self._tries + 1 if start < self._frontier else 0
+        for grammar in self._grammars if self._tries <= RETRIES else ():
+            if grammar.where == "start" and not self._fresh:
+                continue
+            if grammar.where == "line" and not self._code.line_start:
+                continue
+            source.named = ""
+            try:
+                yield from grammar.read(source, self._declared, sink)
+                if source.offset > start:
+                    return True
+            except Probe.Certain:
+                return True
+            except Broken as broken:
+                self._frontier = max(self._frontier, source.offset)
+                if source.named:
+                    problem = problem or f"{source.named} is broken: {broken}"
+            source.reset()
+            if self._commits > commits:
+                break
+        if problem and not isinstance(sink, Probe):
+            self._problems.append(f"{problem}; it stays text")
+        return self._commits > commits
+
+    def _closes_later(self, think: Think) -> Reader[bool]:
+        try:
+            yield from self._source.until(think.closes)
+            closes = True
+        except Broken:
+            closes = False
+        self._source.reset()
+        return closes
+
+    # text on its way out
+
+    def _advance_safely(self, search: Search) -> None:
+        """What cannot be the beginning of an opening is text."""
+        source = self._source
+        end = len(source.window)
+        found = search.partial.search(source.window, max(source.at, end - search.longest))
+        if found:
+            self._advance(found.start())
+            if not self._code.inside:
+                return
+        self._advance(end)
+
+    def _advance(self, end: int) -> None:
+        """What stands before `end` is text."""
+        source = self._source
+        if end > source.at:
+            text = source.window[source.at : end]
+            source.at = end
+            self._pass(text)
+        source.mark()
+
+    def _pass(self, text: str) -> None:
+        """Text goes out but for white space at its end: from a newline on, it waits."""
+        self._code.feed(text)
+        body = len(text.rstrip())
+        if not body and (self._quiet or self._space):
+            self._space.append(text)
+            return
+        cut = text.find("\n", body)
+        said, waits = (text, "") if cut < 0 else (text[:cut], text[cut:])
+        if body:
+            self._quiet = self._fresh = False
+        self._flush(said)
+        if waits:
+            self._space.append(waits)
+
+    def _flush(self, text: str = "") -> None:
+        if self._space:
+            text, self._space = "".join([*self._space, text]), []
+        if text:
+            self._out.append(self._kind(text))
+
+
+class Search:
+    """Openings as two searches: for whole ones, and for the beginning of one at the end of a text."""
+
+    def __init__(self, *openings: Opening) -> None:
+        self.full = re.compile("|".join(opening.full for opening in openings) or "(?!)")
+        self.partial = re.compile(f"(?:{'|'.join(o.partial for o in openings) or '(?!)'})\\Z")
+        self.longest = max((opening.longest for opening in openings), default=0)
+
+
+class Probe:
+    """Asks a reader whether a call stands here, and stops it there."""
+
+    class Certain(Exception):
+        pass
+
+    def call(self, name: str, arguments: str, id: str = "") -> None:
+        raise Probe.Certain
+
+    def said(self, text: str) -> None:
+        raise Broken("no call")
+
+    def thought(self, text: str) -> None:
+        raise Broken("no call")
+
+    def changed(self, why: str) -> None:
+        pass
