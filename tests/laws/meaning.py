@@ -29,7 +29,12 @@ def of_request(request: Request) -> dict[str, Any]:
                     results.append((order.get(part.call_id), "".join(_text(item) for item in part.content)))
                 case _:
                     pass
-    return {"said": said, "calls": calls, "results": results, "tools": [_tool(tool) for tool in request.tools]}
+    return {
+        "said": said,
+        "calls": calls,
+        "results": results,
+        "tools": [_tool(tool) for tool in request.tools],
+    }
 
 
 def of_response(response: Response) -> dict[str, Any]:
@@ -37,7 +42,9 @@ def of_response(response: Response) -> dict[str, Any]:
         "text": "".join(part.text for part in response.parts if isinstance(part, Text | Refusal)),
         "reasoning": "".join(part.text for part in response.parts if isinstance(part, Reasoning)),
         "calls": [
-            (part.name, jsontext.decode(part.arguments or "{}")) for part in response.parts if isinstance(part, ToolCall)
+            (part.name, jsontext.decode(part.arguments or "{}"))
+            for part in response.parts
+            if isinstance(part, ToolCall)
         ],
         "stop": response.stop.reason,
         "usage": response.usage,

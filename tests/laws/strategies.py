@@ -28,25 +28,39 @@ from dragoman.core.model import (
     Usage,
 )
 
-words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda text: text.strip())
+words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(
+    lambda text: text.strip()
+)
 names = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_-]{0,20}", fullmatch=True)
 ids = st.from_regex(r"call_[a-zA-Z0-9]{1,12}", fullmatch=True)
 scalars = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(-1e6, 1e6) | words
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3), max_leaves=6)
-arguments = st.dictionaries(names, values, max_size=3).map(lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=6,
+)
+arguments = st.dictionaries(names, values, max_size=3).map(
+    lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+)
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-images = st.sampled_from([Media("image", "image/png", Base64(PNG)), Media("image", "", Url("https://example.com/a.png"))])
+images = st.sampled_from(
+    [Media("image", "image/png", Base64(PNG)), Media("image", "", Url("https://example.com/a.png"))]
+)
 texts = st.builds(Text, words)
 calls = st.builds(ToolCall, ids, names, arguments)
 
 schemas = st.fixed_dictionaries(
     {
         "type": st.just("object"),
-        "properties": st.dictionaries(names, st.sampled_from([{"type": "string"}, {"type": "integer", "description": "n"}]), max_size=3),
+        "properties": st.dictionaries(
+            names, st.sampled_from([{"type": "string"}, {"type": "integer", "description": "n"}]), max_size=3
+        ),
     }
 )
-tools = st.lists(st.builds(Tool, names, words, schemas), max_size=3, unique_by=lambda tool: tool.name).map(tuple)
+tools = st.lists(st.builds(Tool, names, words, schemas), max_size=3, unique_by=lambda tool: tool.name).map(
+    tuple
+)
 
 
 @st.composite
@@ -55,13 +69,20 @@ def conversations(draw: st.DrawFn) -> tuple[Message, ...]:
     messages: list[Message] = [Message("user", (draw(texts),))]
     used: set[str] = set()
     for _ in range(draw(st.integers(0, 3))):
-        made = [call for call in draw(st.lists(calls, max_size=2, unique_by=lambda call: call.id)) if call.id not in used]
+        made = [
+            call
+            for call in draw(st.lists(calls, max_size=2, unique_by=lambda call: call.id))
+            if call.id not in used
+        ]
         used.update(call.id for call in made)
         said = draw(st.lists(texts, max_size=1))
         if not made and not said:
             continue
         messages.append(Message("assistant", (*said, *made)))
-        results = [ToolResult(call.id, call.name, tuple(draw(st.lists(texts, min_size=1, max_size=1)))) for call in made]
+        results = [
+            ToolResult(call.id, call.name, tuple(draw(st.lists(texts, min_size=1, max_size=1))))
+            for call in made
+        ]
         asked = [draw(texts)] if draw(st.booleans()) or not results else []
         messages.append(Message("user", (*results, *asked)))
     return tuple(messages)
@@ -111,5 +132,3 @@ def responses(draw: st.DrawFn) -> Response:
     thought = draw(st.integers(0, 50))
     usage = Usage(cached + draw(st.integers(0, 50)), thought + draw(st.integers(0, 50)), cached, 0, thought)
     return Response("id-1", "some-model", tuple(parts), Stop(reason), usage)
-
-

@@ -127,7 +127,16 @@ _FAILURE = Failure("overloaded", "try later", 503)
 @every_codec
 @pytest.mark.parametrize(
     "kind",
-    ["bad_request", "context_too_long", "unauthenticated", "forbidden", "not_found", "rate_limit", "server", "overloaded"],
+    [
+        "bad_request",
+        "context_too_long",
+        "unauthenticated",
+        "forbidden",
+        "not_found",
+        "rate_limit",
+        "server",
+        "overloaded",
+    ],
 )
 def test_an_error_survives_its_wire(codec: Codec, kind: Any) -> None:
     status, body = codec.encode_error(Failure(kind, "what happened"))
@@ -156,7 +165,9 @@ def places(value: Any) -> list[dict[str, Any]]:
 
 @every_codec
 @given(request=requests(), data=st.data())
-def test_within_a_protocol_a_request_returns_unchanged(codec: Codec, request: Request, data: st.DataObject) -> None:
+def test_within_a_protocol_a_request_returns_unchanged(
+    codec: Codec, request: Request, data: st.DataObject
+) -> None:
     wire = plain(codec.encode_request(request, Losses()))
     place = data.draw(st.sampled_from(_open_places(wire)))
     place["x_unknown"] = data.draw(values.filter(lambda value: value is not None))
@@ -165,8 +176,19 @@ def test_within_a_protocol_a_request_returns_unchanged(codec: Codec, request: Re
 
 def _open_places(wire: Wire) -> list[dict[str, Any]]:
     """The body, its messages and tools; what a tool's arguments or schema hold is not wire."""
-    inner = [item for key in ("messages", "input", "contents", "tools") for item in wire.get(key) or () if isinstance(item, dict)]
-    blocks = [block for item in inner for key in ("content", "parts") for block in item.get(key) or () if isinstance(block, dict)]
+    inner = [
+        item
+        for key in ("messages", "input", "contents", "tools")
+        for item in wire.get(key) or ()
+        if isinstance(item, dict)
+    ]
+    blocks = [
+        block
+        for item in inner
+        for key in ("content", "parts")
+        for block in item.get(key) or ()
+        if isinstance(block, dict)
+    ]
     return [wire, *inner, *blocks]
 
 
@@ -175,7 +197,9 @@ def _open_places(wire: Wire) -> list[dict[str, Any]]:
 def test_within_a_protocol_a_response_returns_unchanged(codec: Codec, response: Response, value: Any) -> None:
     wire = plain(codec.encode_response(response, Losses()))
     wire["x_unknown"] = value
-    assert plain(codec.encode_response(codec.decode_response(copy.deepcopy(wire), Losses()), Losses())) == wire
+    assert (
+        plain(codec.encode_response(codec.decode_response(copy.deepcopy(wire), Losses()), Losses())) == wire
+    )
 
 
 # Malformed wire
@@ -192,7 +216,9 @@ def broken(draw: st.DrawFn, wire: Any) -> Any:
 
 @every_codec
 @given(request=requests(), data=st.data())
-def test_a_malformed_request_raises_wire_errors_only(codec: Codec, request: Request, data: st.DataObject) -> None:
+def test_a_malformed_request_raises_wire_errors_only(
+    codec: Codec, request: Request, data: st.DataObject
+) -> None:
     wire = broken(data.draw, plain(codec.encode_request(request, Losses())))
     try:
         back = codec.decode_request(wire, Losses())
@@ -204,7 +230,9 @@ def test_a_malformed_request_raises_wire_errors_only(codec: Codec, request: Requ
 
 @every_codec
 @given(response=responses(), data=st.data())
-def test_a_malformed_response_raises_wire_errors_only(codec: Codec, response: Response, data: st.DataObject) -> None:
+def test_a_malformed_response_raises_wire_errors_only(
+    codec: Codec, response: Response, data: st.DataObject
+) -> None:
     wire = broken(data.draw, plain(codec.encode_response(response, Losses())))
     try:
         codec.decode_error(wire, 0)
@@ -215,11 +243,17 @@ def test_a_malformed_response_raises_wire_errors_only(codec: Codec, response: Re
 
 @every_codec
 @given(response=responses(), data=st.data())
-def test_a_malformed_stream_raises_wire_errors_only(codec: Codec, response: Response, data: st.DataObject) -> None:
+def test_a_malformed_stream_raises_wire_errors_only(
+    codec: Codec, response: Response, data: st.DataObject
+) -> None:
     frames = frames_of(codec, response)
     index = data.draw(st.integers(0, len(frames) - 1))
     body = frames[index].data
-    spoiled = data.draw(st.binary(max_size=20)) if isinstance(body, bytes) else jsontext.encode(broken(data.draw, plain(body)))
+    spoiled = (
+        data.draw(st.binary(max_size=20))
+        if isinstance(body, bytes)
+        else jsontext.encode(broken(data.draw, plain(body)))
+    )
     frames[index] = Frame(frames[index].event, spoiled)
     try:
         fold(events_of(codec, frames))

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import meaning
 from laws.strategies import requests, responses, words
@@ -16,11 +16,24 @@ import dragoman
 from dragoman.core import jsontext
 from dragoman.core.events import fold, unfold
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, Reasoning, Request, Response, State, Stop, Text, Tool, ToolCall, Usage, Wire
+from dragoman.core.model import (
+    Message,
+    Reasoning,
+    Request,
+    Response,
+    State,
+    Stop,
+    Text,
+    Tool,
+    ToolCall,
+    Usage,
+    Wire,
+)
 from dragoman.framing import sse
 from dragoman.protocols import codec, names
 from dragoman.stream import Translated
 
+few = settings(max_examples=12)  # of each pair: there are twelve
 PAIRS = [(a, b) for a, b in product(names(), names()) if a != b]
 every_pair = pytest.mark.parametrize("client, upstream", PAIRS, ids=[f"{a}-{b}" for a, b in PAIRS])
 
@@ -49,6 +62,7 @@ def translated(client: str, upstream: str, pieces: list[bytes]) -> bytes:
 
 
 @every_pair
+@few
 @given(request=requests())
 def test_a_request_means_the_same_there_and_back(client: str, upstream: str, request: Request) -> None:
     wire = request_wire(client, request)
@@ -60,6 +74,7 @@ def test_a_request_means_the_same_there_and_back(client: str, upstream: str, req
 
 
 @every_pair
+@few
 @given(response=responses())
 def test_a_response_means_the_same(client: str, upstream: str, response: Response) -> None:
     wire = response_wire(upstream, response)
@@ -69,8 +84,11 @@ def test_a_response_means_the_same(client: str, upstream: str, response: Respons
 
 
 @every_pair
+@few
 @given(response=responses(), data=st.data())
-def test_where_bytes_are_cut_does_not_matter(client: str, upstream: str, response: Response, data: st.DataObject) -> None:
+def test_where_bytes_are_cut_does_not_matter(
+    client: str, upstream: str, response: Response, data: st.DataObject
+) -> None:
     whole = b"".join(stream_wire(upstream, response))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
     pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
@@ -79,14 +97,21 @@ def test_where_bytes_are_cut_does_not_matter(client: str, upstream: str, respons
 
 @every_pair
 def test_byte_by_byte(client: str, upstream: str) -> None:
-    response = Response("r", "m", (Text("Zürich 🌍"), ToolCall("call_1", "f", '{"a":"ü"}')), Stop("tool_calls"), Usage(1, 2))
+    response = Response(
+        "r", "m", (Text("Zürich 🌍"), ToolCall("call_1", "f", '{"a":"ü"}')), Stop("tool_calls"), Usage(1, 2)
+    )
     whole = b"".join(stream_wire(upstream, response))
-    assert translated(client, upstream, [bytes([byte]) for byte in whole]) == translated(client, upstream, [whole])
+    assert translated(client, upstream, [bytes([byte]) for byte in whole]) == translated(
+        client, upstream, [whole]
+    )
 
 
 @every_pair
+@few
 @given(response=responses())
-def test_G14_a_stream_cut_anywhere_fails_in_the_clients_protocol(client: str, upstream: str, response: Response) -> None:
+def test_G14_a_stream_cut_anywhere_fails_in_the_clients_protocol(
+    client: str, upstream: str, response: Response
+) -> None:
     pieces = stream_wire(upstream, response)
     for count in range(len(pieces)):
         stream = dragoman.Exchange(client, upstream).stream()
@@ -103,9 +128,15 @@ def test_G14_a_stream_cut_anywhere_fails_in_the_clients_protocol(client: str, up
 
 # Opaque state
 
-SIGNATURES = {"anthropic": "EqoBCkgIBxABGAIiQL+/opaque==", "gemini": "CpwBAdHtim+/9k==", "openai-responses": "gAAAAABopaque-_x="}
+SIGNATURES = {
+    "anthropic": "EqoBCkgIBxABGAIiQL+/opaque==",
+    "gemini": "CpwBAdHtim+/9k==",
+    "openai-responses": "gAAAAABopaque-_x=",
+}
 STATEFUL = [(client, upstream) for client, upstream in PAIRS if upstream in SIGNATURES]
-every_stateful_pair = pytest.mark.parametrize("client, upstream", STATEFUL, ids=[f"{a}-{b}" for a, b in STATEFUL])
+every_stateful_pair = pytest.mark.parametrize(
+    "client, upstream", STATEFUL, ids=[f"{a}-{b}" for a, b in STATEFUL]
+)
 
 
 def signed_response(upstream: str) -> Response:
@@ -113,7 +144,9 @@ def signed_response(upstream: str) -> Response:
     state = State(upstream, SIGNATURES[upstream], "rs_1" if upstream == "openai-responses" else "")
     call = ToolCall("call_1", "f", '{"a":1}')
     if upstream == "gemini":
-        return Response("r1", "m", (Reasoning("hm"), replace(call, state=state)), Stop("tool_calls"), Usage(1, 1))
+        return Response(
+            "r1", "m", (Reasoning("hm"), replace(call, state=state)), Stop("tool_calls"), Usage(1, 1)
+        )
     return Response("r1", "m", (Reasoning("hm", state=state), call), Stop("tool_calls"), Usage(1, 1))
 
 
@@ -125,7 +158,9 @@ def echo(client: str, reply: Wire, results: list[Wire], tools: list[Any]) -> Wir
         "anthropic": lambda: [{"role": "assistant", "content": reply["content"]}],
         "gemini": lambda: [reply["candidates"][0]["content"]],
     }[client]()
-    first = {"gemini": {"role": "user", "parts": [{"text": "go"}]}}.get(client, {"role": "user", "content": "go"})
+    first = {"gemini": {"role": "user", "parts": [{"text": "go"}]}}.get(
+        client, {"role": "user", "content": "go"}
+    )
     return {"model": "m", codec(client).turns: [first, *turn, *results], "tools": tools}
 
 
@@ -135,7 +170,9 @@ def all_states(request: Request) -> list[str]:
 
 def round_trip(client: str, upstream: str, next_upstream: str, streamed: bool) -> Request:
     """What the next upstream hears after one turn with `upstream`."""
-    asked = Request("m", (Message("user", (Text("go"),)),), tools=(Tool("f", "d", {"type": "object", "properties": {}}),))
+    asked = Request(
+        "m", (Message("user", (Text("go"),)),), tools=(Tool("f", "d", {"type": "object", "properties": {}}),)
+    )
     wire = request_wire(client, asked)
     exchange = dragoman.Exchange(client, upstream)
     exchange.request(wire, model="m")
@@ -146,7 +183,9 @@ def round_trip(client: str, upstream: str, next_upstream: str, streamed: bool) -
         reply = folded(client, out)
     calls = dragoman.parse_tool_calls(plain(reply), client)
     results = dragoman.build_tool_results(calls, ["ok"], client)
-    following = dragoman.Exchange(client, next_upstream).request(plain(echo(client, reply, results, wire["tools"])), model="m")
+    following = dragoman.Exchange(client, next_upstream).request(
+        plain(echo(client, reply, results, wire["tools"])), model="m"
+    )
     return codec(next_upstream).decode_request(plain(following), Losses())
 
 
@@ -186,11 +225,16 @@ def test_G100_nor_to_the_clients_own_protocol(client: str, upstream: str) -> Non
 
 
 @every_pair
+@few
 @given(name=words)
 def test_G85_any_tool_name_is_restored_in_the_call(client: str, upstream: str, name: str) -> None:
-    asked = Request("m", (Message("user", (Text("go"),)),), tools=(Tool(name, "d", {"type": "object", "properties": {}}),))
+    asked = Request(
+        "m", (Message("user", (Text("go"),)),), tools=(Tool(name, "d", {"type": "object", "properties": {}}),)
+    )
     exchange = dragoman.Exchange(client, upstream)
-    sent = codec(upstream).decode_request(plain(exchange.request(request_wire(client, asked), model="m")), Losses())
+    sent = codec(upstream).decode_request(
+        plain(exchange.request(request_wire(client, asked), model="m")), Losses()
+    )
     (tool,) = sent.tools
     assert isinstance(tool, Tool)
     reply = Response("r", "m", (ToolCall("call_1", tool.name, "{}"),), Stop("tool_calls"), Usage())

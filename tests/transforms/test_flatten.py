@@ -104,7 +104,7 @@ def test_freeform(arguments: str, expected: str) -> None:
 
 
 def test_a_client_without_freeform_calls_gets_a_function() -> None:
-    assert functional(ToolCall("1", "p", "raw", "custom", "ns")) == ToolCall("1", "ns__p", '{"input":"raw"}')
+    assert functional(ToolCall("1", "p", "raw", "custom", "ns")) == ToolCall("1", "p", '{"input":"raw"}')
 
 
 def test_a_loaded_tool_that_is_its_own_namespace_keeps_its_name() -> None:

@@ -173,13 +173,9 @@ def freeform(arguments: str) -> str:
 
 
 def functional(call: ToolCall) -> ToolCall:
-    """A call of any kind as a plain function call, for clients that know no other."""
-    if call.namespace:
-        call = replace(call, name=flat_name(call.namespace, call.name), namespace="")
-    if call.kind == "function":
-        return call
+    """A call of any kind as a plain function call, for clients that know no other and so declared no other."""
     arguments = jsontext.dumps({"input": call.arguments}) if call.kind == "custom" else call.arguments
-    return replace(call, kind="function", arguments=arguments)
+    return replace(call, kind="function", arguments=arguments, namespace="")
 
 
 def _describe(tool: Tool) -> str:
