@@ -12,11 +12,12 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 from dragoman.transforms.schema_refs import mend
 from dragoman.transforms.schema_strict import loosen
 from dragoman.transforms.schema_tidy import tidy
-from dragoman.transforms.schema_walk import Report, is_list, is_object, map_children, resolve, types_of
+from dragoman.transforms.schema_walk import Report, map_children, resolve, types_of
 
 BROKEN = object()
 _HEAVIEST = 20_000  # subschemas, references written out; what is heavier takes too long to check
@@ -163,7 +164,7 @@ def _fix_scalar(text: str, schema: Wire, path: str, why: dict[str, None]) -> str
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     kind = _KINDS.get(text[:1], "number")
     mended = None
-    if is_list(values):
+    if is_array(values):
         mended = _listed(text, kind, values)
     elif kind == "string" and types and "string" not in types:
         mended = _from_text(read(text), types)
@@ -171,7 +172,7 @@ def _fix_scalar(text: str, schema: Wire, path: str, why: dict[str, None]) -> str
         mended = _integer(text)
     if mended is None or mended == text:
         return text
-    wanted = "a listed value" if is_list(values) else " or ".join(types)
+    wanted = "a listed value" if is_array(values) else " or ".join(types)
     given = "text" if kind == "string" else text[:40]
     why[f"{path.rstrip('.')}: {given} where {wanted} is declared"] = None
     return mended

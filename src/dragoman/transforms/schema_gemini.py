@@ -1,7 +1,7 @@
 """JSON Schema -> what Gemini honours in `parametersJsonSchema`.
 
 The honoured keywords are few. The same meaning in another keyword (const as enum, an exclusive bound of an
-integer) is no loss; a constraint without one goes into the description of its property, for the model to read.
+integer) is no loss; a constraint without one goes into the description of its property, for the model.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import math
 from typing import Any
 
 from dragoman.core import jsontext
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 from dragoman.transforms.schema_merge import intersect, unite
 from dragoman.transforms.schema_walk import (
     TOLD,
     Report,
     allow_null,
-    is_list,
-    is_object,
     is_object_schema,
     map_children,
     names,
@@ -30,6 +29,7 @@ HONOURED = names(
     "$defs $ref type format title description enum items prefixItems minItems maxItems minimum "
     "maximum anyOf properties additionalProperties required propertyOrdering"
 )
+_STRUCTURE = names("type properties items prefixItems enum const required additionalProperties")
 _MOST_ITEMS = 960  # beyond this Gemini refuses the request and does not say why
 _WHY = "Gemini has no such keyword: it went to the description"
 
@@ -72,11 +72,9 @@ def _merge(schema: Wire, path: str, report: Report, notes: list[str]) -> Wire:
         if len(members) > 1:
             report.changed(f"{path}.allOf", "merged into one schema")
     for keyword in ("anyOf", "oneOf"):
-        if not is_list(branches := out.get(keyword)):
+        if not is_array(branches := out.get(keyword)):
             continue
-        if any(key in out for key in ("type", "properties", "items", "enum")) or (
-            keyword == "oneOf" and "anyOf" in out
-        ):
+        if out.keys() & _STRUCTURE or (keyword == "oneOf" and "anyOf" in out):
             del out[keyword]
             objects = [_merge(branch, path, report, []) for branch in branches if is_object(branch)]
             objects = [branch for branch in objects if "object" in types_of(branch) or "type" not in branch]
@@ -94,15 +92,11 @@ def _merge(schema: Wire, path: str, report: Report, notes: list[str]) -> Wire:
 
 def _conditions(schema: Wire, path: str, report: Report, notes: list[str]) -> Wire:
     """What a condition might demand is allowed always; the condition itself is told."""
-    told = {
-        key: schema.pop(key)
-        for key in ("if", "then", "else", "dependentSchemas", "dependencies")
-        if key in schema
-    }
+    told = {key: schema.pop(key) for key in ("if", "then", "else", "dependentSchemas") if key in schema}
     if not told:
         return schema
-    named = [child for key in ("dependentSchemas", "dependencies") for child in told.get(key, {}).values()]
-    wider = [child for child in (told.get("then"), told.get("else"), *named) if is_object(child)]
+    named: Wire = told.get("dependentSchemas", {})
+    wider = [child for child in (told.get("then"), told.get("else"), *named.values()) if is_object(child)]
     if is_object_schema(schema) and wider:
         schema = unite(schema, [*wider, {}])
     notes.append(", ".join(words(key, value) for key, value in told.items()))
@@ -119,7 +113,7 @@ def _values(schema: Wire, path: str, report: Report, notes: list[str]) -> Wire:
         return schema
     values, types = schema.pop("enum"), set(types_of(schema))
     listed = [value for value in values if value is not None]
-    if any(is_list(value) or is_object(value) for value in listed) or not listed:
+    if any(is_array(value) or is_object(value) for value in listed) or not listed:
         notes.append(words("enum", values))
         report.changed(f"{path}.enum", "Gemini lists strings and numbers only: it went to the description")
         return schema

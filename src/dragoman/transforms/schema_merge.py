@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.core import jsontext
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 from dragoman.transforms.schema_walk import (
     Report,
     distinct,
-    is_list,
-    is_object,
     names,
     resolve,
     types_of,
@@ -44,11 +43,11 @@ def _both(key: str, one: Any, two: Any) -> Any:
         return one | {
             name: _narrowed(one[name], child) if name in one else child for name, child in two.items()
         }
-    if key == "required" and is_list(one) and is_list(two):
+    if key == "required" and is_array(one) and is_array(two):
         return list(dict.fromkeys([*one, *two]))
     if key == "type":
         return _common_types(types_of({key: one}), types_of({key: two}))
-    if key == "enum" and is_list(one) and is_list(two):
+    if key == "enum" and is_array(one) and is_array(two):
         return _common_values(one, two) or one
     if key == "description":
         return f"{one}\n{two}"
@@ -58,7 +57,7 @@ def _both(key: str, one: Any, two: Any) -> Any:
         return min(one, two)
     if key in ("items", "additionalProperties"):
         return _narrowed(one, two)
-    if key == "anyOf" and is_list(one) and is_list(two):
+    if key == "anyOf" and is_array(one) and is_array(two):
         return _common_values(one, two) or one
     return one
 
@@ -86,7 +85,7 @@ def _common_types(one: list[str], two: list[str]) -> str | list[str]:
 def unite(base: Wire, branches: list[Wire]) -> Wire:
     """An object schema that allows what `base` with any of `branches` allows.
 
-    Properties of `base` stay as they are, others come from any branch; what every branch requires is required.
+    Properties of `base` stay as they are, others come from any branch; what all branches require is required.
     """
     own = base.get("properties")
     properties: Wire = dict(own) if is_object(own) else {}
@@ -134,7 +133,7 @@ def _properties(schema: Wire) -> Wire:
 
 def _required(schema: Wire) -> list[str]:
     required = schema.get("required")
-    return required if is_list(required) else []
+    return required if is_array(required) else []
 
 
 def flatten(
@@ -153,7 +152,7 @@ def flatten(
         else:
             report.changed(f"{path}.$ref", "points nowhere" if target is None else "points at itself")
     for keyword in ("allOf", "anyOf", "oneOf"):
-        if not is_list(members := schema.get(keyword)):
+        if not is_array(members := schema.get(keyword)):
             continue
         flat = [
             flatten(member, root, f"{path}.{keyword}[{index}]", report, seen)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 from dragoman.transforms.schema_merge import DEEPEST_REF, intersect
+from dragoman.transforms.schema_tidy import prune_required
 from dragoman.transforms.schema_walk import (
+    BRANCHES,
     Report,
-    is_list,
-    is_object,
     map_children,
     noted,
     resolve,
@@ -28,12 +29,13 @@ _WORDS_ONLY = frozenset({"$ref", "title", "description"})
 def settle(root: Wire, report: Report, cycles: Cycles, *, beside: bool) -> Wire:
     """`root` with references that the target takes, or none. `beside`: words may stand beside a `$ref`."""
     root = _renamed(root)
-    if "$ref" not in root and _all_plain(root, beside) and not _has_cycle(root, cycles):
+    plain = "$ref" not in root and _all_plain(root, root.get("$defs", {}), beside, "allOf")
+    if plain and not _has_cycle(root, cycles):
         return root
     return {key: value for key, value in _inlined(root, root, "", report, ()).items() if key != "$defs"}
 
 
-def mend(schema: Any, root: Wire, path: str, report: Report) -> Any:
+def mend(schema: Any, root: Wire, path: str, report: Report, under: str = "") -> Any:
     """`schema` without references that point nowhere, or to elsewhere: nobody fetches those."""
     if not is_object(schema):
         return schema
@@ -42,7 +44,8 @@ def mend(schema: Any, root: Wire, path: str, report: Report) -> Any:
         schema = {key: value for key, value in schema.items() if key != "$ref"}
         report.changed(f"{path}.$ref", "points nowhere: its name went to the description")
         schema = noted(schema, [f"see {ref}"])
-    return map_children(schema, path, lambda child, at, _: mend(child, root, at, report))
+        schema = schema if under in BRANCHES else prune_required(schema, path, report)
+    return map_children(schema, path, lambda child, at, key: mend(child, root, at, report, key))
 
 
 def _is_broken(ref: str, root: Wire) -> bool:
@@ -69,21 +72,22 @@ def _renamed(schema: Any) -> Any:
     return map_children(schema, "", lambda child, _at, _under: _renamed(child))
 
 
-def _all_plain(schema: Any, beside: bool, under: str = "") -> bool:
+def _all_plain(schema: Any, definitions: Wire, beside: bool, under: str) -> bool:
     """Whether every reference is a name in `$defs`, alone in its node, and not in a schema that is merged."""
     if not is_object(schema):
         return True
     if "$ref" in schema:
         alone = schema.keys() <= (_WORDS_ONLY if beside else {"$ref"})
         name = str(schema["$ref"]).removeprefix("#/$defs/")
-        return alone and under not in _MERGED and name != schema["$ref"] and "/" not in name
+        return alone and under not in _MERGED and name != schema["$ref"] and name in definitions
     plain = True
 
     def visit(child: Any, _at: str, keyword: str) -> None:
         nonlocal plain
-        # a union beside other structure is merged as well
-        merged = keyword in ("anyOf", "oneOf") and ("type" in schema or "properties" in schema)
-        plain = plain and _all_plain(child, beside, "allOf" if merged else keyword)
+        # a union at the root or beside other structure is merged as well
+        joined = "type" in schema or "properties" in schema or under in _MERGED
+        merged = joined and keyword in ("anyOf", "oneOf")
+        plain = plain and _all_plain(child, definitions, beside, "allOf" if merged else keyword)
 
     map_children(schema, "", visit)
     return plain
@@ -107,7 +111,7 @@ def _has_cycle(root: Wire, allowed: Cycles) -> bool:
         if isinstance(ref := schema.get("$ref"), str) and not (optional and allowed == "optional"):
             edges[name].add(ref.removeprefix("#/$defs/"))
         required = schema.get("required")
-        needed: list[Any] = required if is_list(required) else []
+        needed: list[Any] = required if is_array(required) else []
 
         def visit(child: Any, at: str, keyword: str) -> None:
             collect(child, name, optional or (keyword == "properties" and at not in needed))

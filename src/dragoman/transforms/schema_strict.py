@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from dragoman.core.jsontext import is_object
 from dragoman.core.model import Wire
 from dragoman.transforms.schema_merge import flatten
+from dragoman.transforms.schema_tidy import prune_required
 from dragoman.transforms.schema_walk import (
     TOLD,
     Report,
     allow_null,
-    is_object,
     is_object_schema,
     map_children,
     names,
@@ -29,9 +30,7 @@ _STRUCTURE = names("$defs $ref type title description enum const anyOf items pre
 _BOUNDS = names("multipleOf minimum maximum exclusiveMinimum exclusiveMaximum maxItems")
 _TAKEN = {"openai": _STRUCTURE | _BOUNDS, "json": _STRUCTURE}
 _FORMATS = names("date-time time date duration email hostname ipv4 ipv6 uuid")
-_REFUSED = names(
-    "oneOf allOf not if then else dependentRequired dependentSchemas dependencies patternProperties"
-)
+_REFUSED = names("oneOf allOf not if then else dependentRequired dependentSchemas patternProperties")
 _NAMES = {"openai": "OpenAI", "json": "Anthropic"}
 
 
@@ -87,7 +86,7 @@ def tighten(schema: Any, path: str, report: Report, maker: Maker) -> Wire:
     out = map_children(out, path, lambda child, at, _: tighten(child, at, report, maker))
     if is_object_schema(out):
         out = _closed(out, maker)
-    return _ref_alone(noted(out, notes))
+    return _ref_alone(noted(prune_required(out, path, report), notes))
 
 
 def _taken(schema: Wire, path: str, report: Report, notes: list[str], maker: Maker) -> Wire:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.core.fields import describe
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 from dragoman.transforms.schema_walk import (
     BRANCHES,
@@ -16,8 +17,6 @@ from dragoman.transforms.schema_walk import (
     NAMED,
     ONE,
     Report,
-    is_list,
-    is_object,
     map_children,
     names,
     noted,
@@ -53,7 +52,7 @@ _TEXT = names("$ref $id $schema $comment $anchor title description format patter
 _NUMBER = names("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")
 _COUNT = names("minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains")
 _FLAG = frozenset(["uniqueItems", "deprecated", "readOnly", "writeOnly", "nullable"])
-_WHOLE = frozenset({*NAMED, "dependentRequired", "dependencies"})
+_WHOLE = frozenset({*NAMED, "dependentRequired"})
 _KNOWN = frozenset(
     {*_TEXT, *_NUMBER, *_COUNT, *_FLAG, *_WHOLE, *MANY, *ONE, "enum", "required", "type", "examples"}
 )
@@ -106,7 +105,7 @@ def _no_schema(value: Any, path: str, report: Report) -> Wire:
 
 
 def _from_older_drafts(schema: Wire, path: str, report: Report) -> Wire:
-    """Draft 3: a property says that it is required. 4: exclusiveMinimum is a flag. 7: items is a tuple."""
+    """Draft 3: required is a flag of the property. 4: exclusiveMinimum is a flag. 7: tuples, dependencies."""
     out = schema
     properties = schema.get("properties")
     if is_object(properties):
@@ -115,7 +114,7 @@ def _from_older_drafts(schema: Wire, path: str, report: Report) -> Wire:
         ]
         if asking:
             listed = schema.get("required")
-            named = [*(listed if is_list(listed) else []), *asking]
+            named = [*(listed if is_array(listed) else []), *asking]
             out = {**out, "required": list(dict.fromkeys(str(name) for name in named))}
     for bound, flag in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if isinstance(out.get(flag), bool):
@@ -123,12 +122,19 @@ def _from_older_drafts(schema: Wire, path: str, report: Report) -> Wire:
             if out.pop(flag) and bound in out:
                 out[flag] = out.pop(bound)
     items = out.get("items")
-    if is_list(items):
+    if is_array(items):
         out = {key: value for key, value in out.items() if key not in ("items", "additionalItems")}
         if items and "prefixItems" not in out:
             out["prefixItems"] = items
         if "additionalItems" in schema:
             out["items"] = schema["additionalItems"]
+    if "dependencies" in out:
+        out = dict(out)
+        dependencies: Wire = given if is_object(given := out.pop("dependencies")) else {}
+        lists = {name: value for name, value in dependencies.items() if is_array(value)}
+        others = {name: value for name, value in dependencies.items() if not is_array(value)}
+        out |= {"dependentRequired": lists} if lists else {}
+        out |= {"dependentSchemas": others} if others else {}
     if isinstance(out.get("required"), bool):
         report.changed(f"{path}.required", "belongs in the list of the object around it")
         out = {key: value for key, value in out.items() if key != "required"}
@@ -147,7 +153,7 @@ def _shaped(schema: Wire, path: str, report: Report) -> Wire:
             continue
         if key == "required" and isinstance(value, str):
             out[key] = [value]
-        elif key == "required" and is_list(value):
+        elif key == "required" and is_array(value):
             out[key] = list(dict.fromkeys(name for name in value if isinstance(name, str)))
         elif key == "examples":
             out[key] = [value]
@@ -171,16 +177,18 @@ def _fits(key: str, value: Any) -> bool:
         return (
             isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value % 1 == 0
         )
+    if key == "dependentRequired":
+        return is_object(value) and all(_fits("required", listed) for listed in value.values())
     if key in _WHOLE:
         return is_object(value)
     if key in MANY or key == "enum":
-        return is_list(value) and bool(value)
+        return is_array(value) and bool(value)
     if key == "required":
         return (
-            is_list(value) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
+            is_array(value) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
         )
     if key == "examples":
-        return is_list(value)
+        return is_array(value)
     return value is not None
 
 
@@ -197,7 +205,7 @@ def _spell_types(schema: Wire, path: str, report: Report) -> Wire:
     ]
     out = {key: value for key, value in schema.items() if key != "type"}
     if known and not any(name.lower() in _ANYTHING for name in texts):
-        out = {"type": list(known) if is_list(schema["type"]) else next(iter(known)), **out}
+        out = {"type": list(known) if is_array(schema["type"]) else next(iter(known)), **out}
     if not unknown:
         return out
     report.changed(f"{path}.type", f"JSON Schema has no type {unknown[0]!r}: it went to the description")

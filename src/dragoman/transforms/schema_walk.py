@@ -7,10 +7,11 @@ the schema.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeGuard
+from typing import Any
 from urllib.parse import unquote
 
 from dragoman.core import jsontext
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import LossKind
 from dragoman.core.model import Wire
 
@@ -64,14 +65,6 @@ class Report:
         return (*self._items, ("dropped", "", f"annotations that the target does not take: {listed}"))
 
 
-def is_object(value: Any) -> TypeGuard[Wire]:
-    return isinstance(value, dict)
-
-
-def is_list(value: Any) -> TypeGuard[list[Any]]:
-    return isinstance(value, list)
-
-
 def map_children(schema: Wire, path: str, visit: Visit) -> Wire:
     """`schema` with every subschema replaced by what `visit` makes of it."""
     out: Wire = {}
@@ -79,7 +72,7 @@ def map_children(schema: Wire, path: str, visit: Visit) -> Wire:
         at = f"{path}.{key}"
         if key in NAMED and is_object(value):
             out[key] = {name: visit(child, f"{at}.{name}", key) for name, child in value.items()}
-        elif key in MANY and is_list(value):
+        elif key in MANY and is_array(value):
             out[key] = [visit(child, f"{at}[{index}]", key) for index, child in enumerate(value)]
         elif key in ONE and not (isinstance(value, bool)):
             out[key] = visit(value, at, key)
@@ -96,7 +89,7 @@ def distinct(values: list[Any]) -> list[Any]:
 def types_of(schema: Wire) -> list[str]:
     """The types that `schema` names, none where it names none."""
     given = schema.get("type")
-    return given if is_list(given) else [] if given is None else [given]
+    return given if is_array(given) else [] if given is None else [given]
 
 
 def is_object_schema(schema: Wire) -> bool:
@@ -112,7 +105,7 @@ def resolve(root: Wire, ref: str) -> Any:
         name = unquote(step).replace("~1", "/").replace("~0", "~")
         if is_object(value) and name in value:
             value = value[name]
-        elif is_list(value) and name.isdecimal() and int(name) < len(value):
+        elif is_array(value) and name.isdecimal() and int(name) < len(value):
             value = value[int(name)]
         else:
             return None
@@ -157,7 +150,6 @@ _WORDS = {
     "if": "if {}",
     "then": "then {}",
     "else": "else {}",
-    "dependencies": "what properties require: {}",
     "dependentSchemas": "what properties require: {}",
     "enumDescriptions": "meaning of the values: {}",
     "deprecated": "deprecated",
@@ -199,7 +191,7 @@ def allows_null(schema: Any) -> bool:
     return all(
         any(allows_null(branch) for branch in schema[key])
         for key in ("anyOf", "oneOf")
-        if is_list(schema.get(key))
+        if is_array(schema.get(key))
     )
 
 
@@ -218,6 +210,6 @@ def allow_null(schema: Wire) -> Wire:
     if "enum" in out and None not in out["enum"]:
         out["enum"] = [*out["enum"], None]
     for key in ("anyOf", "oneOf"):
-        if is_list(out.get(key)) and not any(allows_null(branch) for branch in out[key]):
+        if is_array(out.get(key)) and not any(allows_null(branch) for branch in out[key]):
             out[key] = [*out[key], {"type": "null"}]
     return out

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from dragoman.core import jsontext
 from dragoman.core.fields import describe
+from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Loss, Losses, LossKind
 from dragoman.core.model import Wire
 from dragoman.transforms.schema_gemini import to_gemini
@@ -21,7 +22,7 @@ from dragoman.transforms.schema_merge import flatten
 from dragoman.transforms.schema_refs import mend, settle
 from dragoman.transforms.schema_strict import is_expressible, is_strict, loosen, tighten
 from dragoman.transforms.schema_tidy import prune_required, tidy
-from dragoman.transforms.schema_walk import Report, is_object, noted, types_of, words
+from dragoman.transforms.schema_walk import Report, is_object_schema, noted, types_of, words
 
 Target = Literal["json", "openai", "gemini"]
 Told = tuple[tuple[LossKind, str, str], ...]
@@ -31,8 +32,8 @@ _LONGEST = 100_000  # printed; a longer schema is fitted anew each time
 
 def fit(parameters: Wire | None, target: Target, where: str, losses: Losses, *, strict: bool = False) -> Wire:
     """`parameters` as `target` takes them: the same object where nothing needs to change, else a new one."""
-    if not parameters and (parameters is None or is_object(parameters)):
-        return {"type": "object", "properties": {}}
+    if parameters is None or parameters == {}:
+        parameters = {"type": "object", "properties": {}}
     try:
         printed = jsontext.encode(parameters)
     except (ValueError, TypeError, RecursionError):  # a lone surrogate, endless nesting
@@ -70,7 +71,7 @@ def _fit(given: Any, target: Target, strict: bool) -> tuple[Wire, Told]:
             fitted = to_gemini(
                 _rooted(settle(schema, report, "optional", beside=False), target, report), "", report
             )
-        case "openai" if strict and is_strict(schema):
+        case "openai" if strict and is_object_schema(schema) and is_strict(schema):
             fitted = _rooted(schema, target, report)  # as its client declared it
         case "openai" if strict:
             schema = _rooted(settle(schema, report, "any", beside=True), target, report)
