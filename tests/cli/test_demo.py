@@ -1,5 +1,6 @@
 """`dragoman demo`: every pair carries the call, and what is shown is what happened."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,17 @@ def test_lines_keep_within_the_terminal(width: int, capsys: pytest.CaptureFixtur
     assert wires
     assert max(map(len, wires)) <= width
     assert any("│" in line for line in wires) == (width >= show.SIDE_BY_SIDE)
+
+
+def test_a_terminal_without_rich_is_shown_plainly(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setitem(sys.modules, "rich", None)
+    monkeypatch.delitem(sys.modules, "dragoman.cli.demo.colour", raising=False)
+    show.show(cycle.walk("anthropic", "gemini", False))
+    assert "─┼─" in capsys.readouterr().out
 
 
 def test_rich_shows_the_same_words(capsys: pytest.CaptureFixture[str]):

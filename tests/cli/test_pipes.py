@@ -1,6 +1,7 @@
 """The program as a process: pipes, chunks as they arrive, readers that leave, exit codes."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -107,3 +108,27 @@ def test_a_narrow_encoding_does_not_end_the_demo():
     command = [*PROGRAM, "demo", "--from", "anthropic", "--to", "anthropic"]
     result = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
     assert (result.returncode, result.stderr) == (0, b"")
+
+
+def test_streams_that_are_closed_are_empty():
+    translate = "translate request --from gemini --to anthropic"
+    for line, code, said in (
+        (f"{translate} <&-", 1, b"dragoman: gemini: body: "),
+        ("demo --from anthropic --to anthropic >&-", 0, b""),
+        (f"{translate} </dev/null 2>&-", 1, b""),
+    ):
+        command = ["sh", "-c", f'"{sys.executable}" -m dragoman {line}']
+        result = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        assert (result.returncode, result.stdout) == (code, b""), line
+        assert result.stderr.startswith(said) if said else result.stderr == b"", (line, result.stderr)
+
+
+def test_an_interrupt_is_quiet():
+    process = start(STREAM)
+    assert process.stdin
+    assert process.stderr
+    process.stdin.write(START + HELLO)
+    read_until(process, b"hello")
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.read().strip() == b""
+    assert process.wait(60) == 130

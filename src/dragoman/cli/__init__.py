@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 refused, broken wire or a failed upstream; 2 used wrongly.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -45,8 +46,7 @@ class Program(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """What a command returns is the exit code; nothing means 0."""
-        if reconfigure := getattr(sys.stdout, "reconfigure", None):
-            reconfigure(errors="replace")  # an arrow must not end the program in a latin-1 terminal
+        _settle_streams()
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.ClickException as error:
@@ -58,6 +58,15 @@ class Program(click.Group):
         except OSError as error:
             code = _complain(str(error))
         sys.exit(code or 0)
+
+
+def _settle_streams() -> None:
+    """A stream that was closed before we began is an empty one; an arrow in a latin-1 terminal is a `?`."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open for as long as the program runs
+    if reconfigure := getattr(sys.stdout, "reconfigure", None):
+        reconfigure(errors="replace")
 
 
 def _complain(problem: str, context: click.Context | None = None, code: int = 1) -> int:
