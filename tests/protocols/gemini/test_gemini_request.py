@@ -258,13 +258,14 @@ def test_within_gemini_a_body_returns_unchanged(body: Wire):
 
 
 def test_numbers_keep_their_lexemes():
-    text = '{"contents":[{"role":"model","parts":[{"functionCall":{"name":"f","args":{"a":1.10,"b":1e5,"c":12345678901234567890}}}]}]}'
-    request, _ = decode(jsontext.decode(text))
+    arguments = '{"a":1.10,"b":1e5,"c":12345678901234567890}'
+    part = f'{{"functionCall":{{"name":"f","args":{arguments}}}}}'
+    request, _ = decode(jsontext.decode(f'{{"contents":[{{"role":"model","parts":[{part}]}}]}}'))
     (call,) = request.messages[0].parts
     assert isinstance(call, ToolCall)
-    assert call.arguments == '{"a":1.10,"b":1e5,"c":12345678901234567890}'
+    assert call.arguments == arguments
     body = encode(asked(user(Text("x")), assistant(call)))[0]
-    assert '"args":{"a":1.10,"b":1e5,"c":12345678901234567890}' in jsontext.dumps(body)
+    assert f'"args":{arguments}' in jsontext.dumps(body)
 
 
 # Other spellings of the same request

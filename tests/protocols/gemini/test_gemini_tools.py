@@ -305,6 +305,10 @@ def test_functions_beside_hosted_tools():
 
 # Tool choice
 
+VALIDATED = (
+    "changed toolConfig.functionCallingConfig.mode: "
+    "VALIDATED is AUTO elsewhere: calls are not held to their schemas"
+)
 CHOICES = {
     "auto": ({"mode": "AUTO"}, ToolChoice("auto"), []),
     "none": ({"mode": "NONE"}, ToolChoice("none"), []),
@@ -317,9 +321,7 @@ CHOICES = {
     "checked": (
         {"mode": "VALIDATED", "allowedFunctionNames": ["f"]},
         ToolChoice("auto", ("f",)),
-        [
-            "changed toolConfig.functionCallingConfig.mode: VALIDATED is AUTO elsewhere: calls are not held to their schemas"
-        ],
+        [VALIDATED],
     ),
     "in pieces": (
         {"mode": "AUTO", "streamFunctionCallArguments": True},

@@ -31,6 +31,7 @@ from dragoman.protocols.gemini.grounding import decode_grounding, encode_groundi
 from dragoman.protocols.gemini.objects import inner, is_native, opened
 from dragoman.protocols.gemini.parts import decode_parts, encode_part
 from dragoman.protocols.gemini.wire import (
+    CUT_CALL,
     PROTOCOL,
     QUIET_CANDIDATE,
     QUIET_CONTENT,
@@ -62,7 +63,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
     complete = [part for part in response.parts if not (isinstance(part, ToolCall) and not part.complete)]
     if len(complete) < len(response.parts):
-        losses.dropped("tool call", "the reply was cut inside it, and an incomplete call must not run")
+        losses.dropped("tool call", CUT_CALL)
     parts = [wire for part in complete for wire in encode_part(part, losses)]
     if is_native(response):
         return _encode_native(response, parts)
@@ -109,8 +110,8 @@ def _encode_native(response: Response, parts: list[Wire]) -> Wire:
         return body
     first: Wire = candidates[0] if candidates else {}
     candidate = {**first}
-    if "content" in first or parts:
-        candidate["content"] = {**first.get("content", {}), **({"parts": parts} if parts else {})}
+    if parts:
+        candidate["content"] = {**(first.get("content") or {}), "parts": parts}
     if response.stop.raw:
         candidate["finishReason"] = response.stop.raw
     return {**body, "candidates": [candidate, *candidates[1:]]}

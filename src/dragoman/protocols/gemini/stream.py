@@ -54,7 +54,7 @@ from dragoman.protocols.gemini.response import (
     encode_usage,
     read_usage,
 )
-from dragoman.protocols.gemini.wire import PROTOCOL, QUIET_CANDIDATE
+from dragoman.protocols.gemini.wire import CUT_CALL, PROTOCOL, QUIET_CANDIDATE
 
 _CANDIDATE_KEYS = QUIET_CANDIDATE | {"content", "finishReason"}
 _THOUGHT_KEYS = frozenset({"text", "thought"})
@@ -229,9 +229,7 @@ class StreamEncoder:
                     (self._chunk(signed({"text": "", **self._thought}, self._state)),) if self._state else ()
                 )
             case ToolCall() if not complete:
-                self._losses.dropped(
-                    "tool call", "the reply was cut inside it: an incomplete call must not run"
-                )
+                self._losses.dropped("tool call", CUT_CALL)
                 return ()
             case ToolCall():
                 part = replace(part, arguments=said, state=self._state)

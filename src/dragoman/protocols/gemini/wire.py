@@ -81,6 +81,8 @@ HOSTED: dict[str, HostedKind] = {
 # The documented way to replay a call that Gemini did not make; letters and _ are base64 too
 SENTINEL = "skip_thought_signature_validator"
 
+CUT_CALL = "the reply was cut inside it, and an incomplete call must not run"
+
 # What a response says about itself that no other protocol could repeat
 QUIET_RESPONSE = frozenset({"usageMetadata", "promptFeedback", "createTime", "modelStatus"})
 QUIET_CANDIDATE = frozenset(

@@ -1,0 +1,654 @@
+"""Gemini streams, both ways: chunks to events and events to chunks."""
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.core.codec import Frame
+from dragoman.core.errors import UpstreamError, WireError
+from dragoman.core.events import (
+    Event,
+    KeepAlive,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    ResponseEnd,
+    ResponseFailed,
+    ResponseStart,
+    fold,
+    unfold,
+)
+from dragoman.core.losses import Losses
+from dragoman.core.model import (
+    Base64,
+    Citation,
+    Failure,
+    Foreign,
+    Media,
+    Reasoning,
+    Refusal,
+    Response,
+    State,
+    Stop,
+    Text,
+    ToolCall,
+    Usage,
+    Wire,
+)
+from dragoman.protocols.gemini import CODEC
+
+SIG = State("gemini", "c2ln")
+START = ResponseStart("", "")
+
+
+def chunk(*parts: Wire, finish: str = "", **more: Any) -> Wire:
+    candidate: Wire = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
+    return {"candidates": [candidate | ({"finishReason": finish} if finish else {})], **more}
+
+
+def events(*chunks: Any, losses: Losses | None = None) -> list[Event]:
+    decoder = CODEC.stream_decoder(Losses() if losses is None else losses)
+    out = [
+        e for c in chunks for e in decoder.feed(Frame("", c if isinstance(c, bytes) else jsontext.encode(c)))
+    ]
+    return [*out, *decoder.close()]
+
+
+def frames(*events: Event, losses: Losses | None = None) -> list[Wire]:
+    encoder = CODEC.stream_encoder(Losses() if losses is None else losses)
+    out = [frame for event in events for frame in encoder.feed(event)] + list(encoder.close())
+    assert all(frame.event == "" for frame in out)
+    return [jsontext.decode(jsontext.encode(frame.data)) for frame in out]
+
+
+TEXT, THOUGHT, STOP = {"text": "a"}, {"text": "hm", "thought": True}, chunk(finish="STOP")
+CALL = {"functionCall": {"id": "1", "name": "f", "args": {"n": 1.0}}}
+END = ResponseEnd(Stop("end", "STOP"))
+CALLS = ResponseEnd(Stop("tool_calls", "STOP"))
+
+PARTS = {
+    "text continues": (
+        [chunk(TEXT), chunk({"text": "b"}), chunk({"text": ""}, finish="STOP")],
+        [PartStart(0, Text()), PartDelta(0, "a"), PartDelta(0, "b"), PartEnd(0), END],
+    ),
+    "thoughts, then text": (
+        [chunk(THOUGHT), chunk(THOUGHT), chunk(TEXT), STOP],
+        [
+            PartStart(0, Reasoning()),
+            PartDelta(0, "hm"),
+            PartDelta(0, "hm"),
+            PartEnd(0),
+            PartStart(1, Text()),
+            PartDelta(1, "a"),
+            PartEnd(1),
+            END,
+        ],
+    ),
+    "G11 thought, text and call in one chunk": (
+        [chunk(THOUGHT, TEXT, CALL, finish="STOP")],
+        [
+            PartStart(0, Reasoning()),
+            PartDelta(0, "hm"),
+            PartEnd(0),
+            PartStart(1, Text()),
+            PartDelta(1, "a"),
+            PartEnd(1),
+            PartStart(2, ToolCall("1", "f")),
+            PartDelta(2, '{"n":1.0}'),
+            PartEnd(2),
+            CALLS,
+        ],
+    ),
+    "G01 two calls in one chunk": (
+        [chunk(CALL, {"functionCall": {"name": "f"}, "thoughtSignature": "c2ln"}), STOP],
+        [
+            PartStart(0, ToolCall("1", "f")),
+            PartDelta(0, '{"n":1.0}'),
+            PartEnd(0),
+            PartStart(1, ToolCall("", "f")),
+            PartDelta(1, state=SIG),
+            PartEnd(1),
+            CALLS,
+        ],
+    ),
+    "a signed text stands alone": (
+        [chunk(TEXT), chunk({"text": "b", "thoughtSignature": "c2ln"}), chunk({"text": "c"}), STOP],
+        [
+            PartStart(0, Text()),
+            PartDelta(0, "a"),
+            PartEnd(0),
+            PartStart(1, Text()),
+            PartDelta(1, "b"),
+            PartDelta(1, state=SIG),
+            PartEnd(1),
+            PartStart(2, Text()),
+            PartDelta(2, "c"),
+            PartEnd(2),
+            END,
+        ],
+    ),
+    "the signature of an empty text at the end": (
+        [chunk(TEXT), chunk({"text": "", "thoughtSignature": "c2ln"}, finish="STOP")],
+        [
+            PartStart(0, Text()),
+            PartDelta(0, "a"),
+            PartEnd(0),
+            PartStart(1, Text()),
+            PartDelta(1, state=SIG),
+            PartEnd(1),
+            END,
+        ],
+    ),
+    "media and foreign parts come whole": (
+        [chunk({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}, {"toolCall": {"id": "1"}}), STOP],
+        [
+            PartStart(0, Media("image", "image/png", Base64("AAAA"))),
+            PartEnd(0),
+            PartStart(1, Foreign("gemini", {"toolCall": {"id": "1"}})),
+            PartEnd(1),
+            END,
+        ],
+    ),
+    "the finish reason in every chunk": (
+        [chunk(TEXT, finish="STOP"), chunk({"text": "b"}, finish="STOP")],
+        [PartStart(0, Text()), PartDelta(0, "a"), PartDelta(0, "b"), PartEnd(0), END],
+    ),
+    "G12 text with the finish reason": (
+        [chunk(TEXT, finish="MAX_TOKENS")],
+        [PartStart(0, Text()), PartDelta(0, "a"), PartEnd(0), ResponseEnd(Stop("length", "MAX_TOKENS"))],
+    ),
+    "nothing but an end": ([STOP], [END]),
+    "no content": ([{"candidates": [{"finishReason": "STOP"}]}], [END]),
+    "content without parts": (
+        [{"candidates": [{"content": {"role": "model"}, "finishReason": "STOP"}]}],
+        [END],
+    ),
+    "blocked": (
+        [{"promptFeedback": {"blockReason": "SAFETY"}}],
+        [KeepAlive(), ResponseEnd(Stop("content_filter", "SAFETY"))],
+    ),
+    "G29 a call that the model could not form": (
+        [chunk(finish="MALFORMED_FUNCTION_CALL")],
+        [ResponseEnd(Stop("malformed_call", "MALFORMED_FUNCTION_CALL"))],
+    ),
+    "G13 usage alone": (
+        [chunk(TEXT), STOP, {"usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 1}}],
+        [
+            PartStart(0, Text()),
+            PartDelta(0, "a"),
+            KeepAlive(),
+            PartEnd(0),
+            ResponseEnd(Stop("end", "STOP"), Usage(3, 1)),
+        ],
+    ),
+    "an empty chunk keeps alive": ([{}, STOP], [KeepAlive(), END]),
+    "[DONE] says nothing": ([STOP, b"[DONE]"], [END]),
+    "chunks in an array": ([[chunk(TEXT), STOP]], [PartStart(0, Text()), PartDelta(0, "a"), PartEnd(0), END]),
+    "other candidates are passed over": (
+        [
+            chunk(TEXT),
+            {"candidates": [{"index": 1, "content": {"parts": [{"text": "x"}]}, "finishReason": "STOP"}]},
+            STOP,
+        ],
+        [PartStart(0, Text()), PartDelta(0, "a"), PartEnd(0), END],
+    ),
+}
+
+
+@pytest.mark.parametrize("chunks, expected", PARTS.values(), ids=PARTS)
+def test_chunks(chunks: list[Any], expected: list[Event]):
+    assert events(*chunks) == [START, *expected]
+
+
+def test_the_start_and_cumulative_usage():
+    named = {"responseId": "r1", "modelVersion": "gemini-3-pro", "createTime": "1970-01-01T00:01:00Z"}
+    first = {"promptTokenCount": 100, "cachedContentTokenCount": 64, "thoughtsTokenCount": 20}
+    out = events(
+        chunk(TEXT, **named, usageMetadata=first),
+        chunk(TEXT, usageMetadata={**first, "candidatesTokenCount": 4}),
+        chunk(finish="STOP", usageMetadata={**first, "candidatesTokenCount": 9, "totalTokenCount": 129}),
+        {"usageMetadata": {"trafficType": "X"}},
+    )
+    assert out[0] == ResponseStart("r1", "gemini-3-pro", Usage(100, 20, 64, 0, 20), 60)
+    assert out[-1] == ResponseEnd(Stop("end", "STOP"), Usage(100, 29, 64, 0, 20))
+
+
+ENDS_BADLY = {
+    "G14 without a finish reason": ([chunk(TEXT)], "truncated", "finishReason"),
+    "unspecified": ([chunk(TEXT, finish="FINISH_REASON_UNSPECIFIED")], "truncated", "finishReason"),
+    "nothing at all": ([], "truncated", "finishReason"),
+    "G15 an error": (
+        [chunk(TEXT), {"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}}],
+        "overloaded",
+        "busy",
+    ),
+    "an error in an array": (
+        [[{"error": {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED"}}]],
+        "rate_limit",
+        "slow",
+    ),
+}
+
+
+@pytest.mark.parametrize("chunks, kind, message", ENDS_BADLY.values(), ids=ENDS_BADLY)
+def test_failures(chunks: list[Any], kind: str, message: str):
+    out = events(*chunks)
+    assert isinstance(out[-1], ResponseFailed)
+    assert out[-1].failure.kind == kind
+    assert message in out[-1].failure.message
+    assert sum(isinstance(event, ResponseFailed | ResponseEnd) for event in out) == 1
+
+
+def test_after_an_error_nothing_is_said():
+    out = events({"error": {"code": 500, "message": "x"}}, chunk(TEXT), STOP)
+    assert [type(event) for event in out] == [ResponseFailed]
+
+
+# Vertex: arguments in pieces
+
+
+def piece(**call: Any) -> Wire:
+    return chunk({"functionCall": call})
+
+
+def arg(path: str, more: bool = False, **value: Any) -> Wire:
+    return {"jsonPath": path, **value, **({"willContinue": True} if more else {})}
+
+
+GROWN = {
+    "a string in pieces": (
+        [
+            piece(name="f", willContinue=True),
+            piece(partialArgs=[arg("$.city", True, stringValue="Bos")], willContinue=True),
+            piece(partialArgs=[arg("$.city", stringValue="ton")], willContinue=True),
+            piece(),
+        ],
+        [("f", '{"city":"Boston"}', True)],
+    ),
+    "ended by its last piece": (
+        [piece(name="f", id="9", willContinue=True), piece(partialArgs=[arg("$.n", numberValue=1.0)])],
+        [("f", '{"n":1.0}', True)],
+    ),
+    "every kind of value, nested": (
+        [
+            piece(name="f", willContinue=True),
+            piece(
+                partialArgs=[
+                    arg("$.a.b[0].c", stringValue="x"),
+                    arg("$.a.b[1]", boolValue=False),
+                    arg("$['d e']", nullValue="NULL_VALUE"),
+                    arg('$["f"].g', numberValue=3),
+                ],
+                willContinue=True,
+            ),
+            piece(),
+        ],
+        [("f", '{"a":{"b":[{"c":"x"},false]},"d e":null,"f":{"g":3}}', True)],
+    ),
+    "no arguments": ([piece(name="f", willContinue=True), piece()], [("f", "", True)]),
+    "a name alone is a whole call": ([piece(name="f")], [("f", "", True)]),
+    "all at once after all": (
+        [piece(name="f", args={"a": 1}, willContinue=True), piece()],
+        [("f", '{"a":1}', True)],
+    ),
+    "the next call ends it": (
+        [
+            piece(name="f", willContinue=True),
+            piece(partialArgs=[arg("$.a", numberValue=1)], willContinue=True),
+            piece(name="g", args={}),
+        ],
+        [("f", '{"a":1}', True), ("g", "{}", True)],
+    ),
+    "an end without a beginning": ([piece()], []),
+    "G28 cut inside a string": (
+        [
+            piece(name="f", willContinue=True),
+            piece(partialArgs=[arg("$.a", True, stringValue="x")], willContinue=True),
+        ],
+        [("f", '{"a":"x"}', False)],
+    ),
+}
+
+
+@pytest.mark.parametrize("chunks, calls", GROWN.values(), ids=GROWN)
+def test_arguments_in_pieces(chunks: list[Wire], calls: list[tuple[str, str, bool]]):
+    whole = fold(events(*chunks, STOP))
+    assert [(c.name, c.arguments, c.complete) for c in whole.parts if isinstance(c, ToolCall)] == calls
+
+
+def test_a_growing_call_that_the_limit_cut_is_not_complete():
+    out = events(
+        piece(name="f", willContinue=True),
+        piece(partialArgs=[arg("$.a", numberValue=1)], willContinue=True),
+        chunk(finish="MAX_TOKENS"),
+    )
+    assert PartEnd(0, complete=False) in out
+    assert out[-1] == ResponseEnd(Stop("length", "MAX_TOKENS"))
+
+
+def test_the_signature_of_a_growing_call():
+    signed = chunk({"functionCall": {"name": "f", "willContinue": True}, "thoughtSignature": "c2ln"})
+    (call,) = fold(events(signed, piece(), STOP)).parts
+    assert call == ToolCall("", "f", state=SIG)
+
+
+# Sources
+
+SOURCES = {
+    "groundingChunks": [{"web": {"uri": "https://a.test", "title": "A"}}],
+    "groundingSupports": [{"segment": {"startIndex": 2, "endIndex": 4}, "groundingChunkIndices": [0]}],
+}
+
+
+def grounded(*parts: Wire, finish: str = "STOP") -> Wire:
+    body = chunk(*parts, finish=finish)
+    body["candidates"][0]["groundingMetadata"] = SOURCES
+    return body
+
+
+CITED = {
+    "with the last chunk": [chunk({"text": "é"}), grounded({"text": "ab"})],
+    "with the signature that ends the text": [
+        chunk({"text": "éab"}),
+        grounded({"text": "", "thoughtSignature": "c2ln"}),
+    ],
+    "before more text": [chunk({"text": "é"}), grounded({"text": "a"}), chunk({"text": "b"})],
+}
+
+
+@pytest.mark.parametrize("chunks", CITED.values(), ids=CITED)
+def test_sources_come_to_their_text(chunks: list[Wire]):
+    text = fold(events(*chunks)).parts[0]
+    assert isinstance(text, Text)
+    assert (text.text, text.citations) == ("éab", (Citation("https://a.test", "A", start=1, end=3),))
+
+
+def test_sources_that_come_too_late_are_reported():
+    losses = Losses()
+    whole = fold(events(chunk({"text": "éab"}), chunk(CALL), grounded(), losses=losses))
+    assert isinstance(whole.parts[0], Text)
+    assert whole.parts[0].citations == ()
+    assert [str(loss) for loss in losses] == [
+        "dropped candidates[0].groundingMetadata: sources came after their text had ended"
+    ]
+
+
+LOST = {
+    "unknown beside a candidate": (
+        {
+            "candidates": [
+                {"content": {"parts": []}, "logprobsResult": {}, "finishReason": "STOP", "avgLogprobs": 1}
+            ]
+        },
+        "dropped candidates[0].logprobsResult: only gemini understands it",
+    ),
+    "another candidate": (
+        {"candidates": [{"finishReason": "STOP"}, {"index": 1}]},
+        "dropped candidates[1]: only the first candidate is the answer",
+    ),
+    "unknown in a part": (
+        chunk({"text": "a", "new": 1}, finish="STOP"),
+        "dropped candidates[0].content.parts[0].new: only gemini understands it",
+    ),
+}
+
+
+@pytest.mark.parametrize("body, loss", LOST.values(), ids=LOST)
+def test_what_is_lost_is_said(body: Wire, loss: str):
+    losses = Losses()
+    events(body, losses=losses)
+    assert [str(item) for item in losses] == [loss]
+
+
+# Malformed chunks
+
+MALFORMED = {
+    "not JSON": (b"{", "chunk"),
+    "a number": (b"1", "chunk"),
+    "an array of numbers": ([1], "chunk"),
+    "candidates": ({"candidates": 1}, "candidates"),
+    "candidate": ({"candidates": [1]}, "candidates[0]"),
+    "content": ({"candidates": [{"content": 1}]}, "candidates[0].content"),
+    "parts": ({"candidates": [{"content": {"parts": {}}}]}, "candidates[0].content.parts"),
+    "part": (chunk(1), "candidates[0].content.parts[0]"),  # pyright: ignore[reportArgumentType] - that is the point
+    "text": (chunk({"text": 1}), "candidates[0].content.parts[0].text"),
+    "thought": (chunk({"text": "a", "thought": 1}), "candidates[0].content.parts[0].thought"),
+    "call": (chunk({"functionCall": 1}), "candidates[0].content.parts[0].functionCall"),
+    "name": (chunk({"functionCall": {"args": {}}}), "candidates[0].content.parts[0].functionCall.name"),
+    "arguments": (
+        chunk({"functionCall": {"name": "f", "args": []}}),
+        "candidates[0].content.parts[0].functionCall.args",
+    ),
+    "pieces without a call": (
+        chunk({"functionCall": {"partialArgs": [arg("$.a", numberValue=1)]}}),
+        "candidates[0].content.parts[0].functionCall.partialArgs",
+    ),
+    "pieces": (
+        chunk({"functionCall": {"name": "f", "partialArgs": 1}}),
+        "candidates[0].content.parts[0].functionCall.partialArgs",
+    ),
+    "a piece without a value": (
+        chunk({"functionCall": {"name": "f", "partialArgs": [arg("$.a")]}}),
+        "candidates[0].content.parts[0].functionCall.partialArgs[0]",
+    ),
+    "a piece without a place": (
+        chunk({"functionCall": {"name": "f", "partialArgs": [arg("a", numberValue=1)]}}),
+        "candidates[0].content.parts[0].functionCall.partialArgs[0].jsonPath",
+    ),
+    "a piece far beyond the end of an array": (
+        chunk({"functionCall": {"name": "f", "partialArgs": [arg("$.a[5]", numberValue=1)]}}),
+        "candidates[0].content.parts[0].functionCall.partialArgs[0].jsonPath",
+    ),
+    "a piece inside a number": (
+        chunk(
+            {
+                "functionCall": {
+                    "name": "f",
+                    "partialArgs": [arg("$.a", numberValue=1), arg("$.a.b", numberValue=1)],
+                }
+            }
+        ),
+        "candidates[0].content.parts[0].functionCall.partialArgs[1].jsonPath",
+    ),
+    "finish reason": ({"candidates": [{"finishReason": 1}]}, "candidates[0].finishReason"),
+    "usage": ({"usageMetadata": 1}, "usageMetadata"),
+    "count": ({"usageMetadata": {"promptTokenCount": "x"}}, "usageMetadata.promptTokenCount"),
+    "id": ({"responseId": 1}, "responseId"),
+}
+
+
+@pytest.mark.parametrize("body, path", MALFORMED.values(), ids=MALFORMED)
+def test_malformed(body: Any, path: str):
+    with pytest.raises(WireError) as error:
+        events(body, STOP)
+    assert (error.value.protocol, error.value.path) == ("gemini", path)
+
+
+# To clients
+
+NAMES = {"modelVersion": "m", "responseId": "r1"}
+
+
+def sent(*parts: Wire) -> list[Wire]:
+    return [
+        {"candidates": [{"content": {"parts": [part], "role": "model"}, "index": 0}], **NAMES}
+        for part in parts
+    ]
+
+
+def last(finish: str = "STOP", usage: Wire | None = None, **candidate: Any) -> Wire:
+    usage = usage or {"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0}
+    content = {"parts": [{"text": ""}], "role": "model"}
+    return {
+        "candidates": [{"content": content, "finishReason": finish, "index": 0, **candidate}],
+        "usageMetadata": usage,
+        **NAMES,
+    }
+
+
+ENDED = Stop("end")
+
+
+def response(*parts: Any, stop: Stop = ENDED, usage: Usage | None = None) -> Response:
+    return Response("r1", "m", parts, stop, usage)
+
+
+ENCODED = {
+    "nothing": (response(), [last()]),
+    "text": (response(Text("a")), [*sent({"text": "a"}), last()]),
+    "thought": (response(Reasoning("a")), [*sent({"text": "a", "thought": True}), last()]),
+    "a signed thought is followed by its state": (
+        response(Reasoning("a", state=SIG)),
+        [
+            *sent({"text": "a", "thought": True}, {"text": "", "thought": True, "thoughtSignature": "c2ln"}),
+            last(),
+        ],
+    ),
+    "hidden reasoning": (
+        response(Reasoning(hidden=True, state=SIG)),
+        [*sent({"text": "", "thought": True, "thoughtSignature": "c2ln"}), last()],
+    ),
+    "the state of a text": (
+        response(Text("a", state=SIG)),
+        [*sent({"text": "a"}, {"text": "", "thoughtSignature": "c2ln"}), last()],
+    ),
+    "calls": (
+        response(
+            ToolCall("1", "f", '{"a":1}', state=SIG), ToolCall("2", "g"), stop=Stop("tool_calls", "tool_use")
+        ),
+        [
+            *sent(
+                {"functionCall": {"id": "1", "name": "f", "args": {"a": 1}}, "thoughtSignature": "c2ln"},
+                {"functionCall": {"id": "2", "name": "g", "args": {}}},
+            ),
+            last(),
+        ],
+    ),
+    "a refusal": (response(Refusal("no")), [*sent({"text": "no"}), last("SAFETY")]),
+    "media": (
+        response(Media("image", "image/png", Base64("AAAA"))),
+        [*sent({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}), last()],
+    ),
+    "foreign parts": (
+        response(Foreign("gemini", {"toolCall": {}}), Foreign("anthropic", {})),
+        [*sent({"toolCall": {}}), last()],
+    ),
+    "usage": (
+        response(usage=Usage(10, 5, 4, 0, 2)),
+        [
+            last(
+                usage={
+                    "promptTokenCount": 10,
+                    "candidatesTokenCount": 3,
+                    "totalTokenCount": 15,
+                    "cachedContentTokenCount": 4,
+                    "thoughtsTokenCount": 2,
+                }
+            )
+        ],
+    ),
+    "G28 a call that was cut": (
+        response(ToolCall("1", "f", '{"a', complete=False), stop=Stop("length")),
+        [last("MAX_TOKENS")],
+    ),
+    "citations": (
+        response(Text("é"), Text("ab", (Citation("https://a.test", "A", start=1, end=2),))),
+        [
+            *sent({"text": "é"}, {"text": "ab"}),
+            last(
+                groundingMetadata={
+                    "groundingChunks": [{"web": {"uri": "https://a.test", "title": "A"}}],
+                    "groundingSupports": [
+                        {
+                            "segment": {"startIndex": 3, "endIndex": 4, "text": "b"},
+                            "groundingChunkIndices": [0],
+                        }
+                    ],
+                }
+            ),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("whole, chunks", ENCODED.values(), ids=ENCODED)
+def test_events(whole: Response, chunks: list[Wire]):
+    assert frames(*unfold(whole)) == chunks
+
+
+def test_a_call_goes_out_once_and_whole():
+    """G10: `{}` already parses, and is not all."""
+    pieces = ["{", "}", ' \n{"a":', "1", "2}"]
+    start = [ResponseStart("r1", "m"), PartStart(0, ToolCall("1", "f"))]
+    before = frames(*start, *(PartDelta(0, piece) for piece in pieces[2:]))
+    assert before == []
+    out = frames(*start, *(PartDelta(0, piece) for piece in pieces[2:]), PartEnd(0))
+    assert out == sent({"functionCall": {"id": "1", "name": "f", "args": {"a": 12}}})
+
+
+def test_a_cut_call_is_reported():
+    losses = Losses()
+    frames(*unfold(response(ToolCall("1", "f", "{", complete=False))), losses=losses)
+    assert [str(loss) for loss in losses] == [
+        "dropped tool call: the reply was cut inside it, and an incomplete call must not run"
+    ]
+
+
+def test_failures_have_the_error_first():
+    (body,) = frames(ResponseFailed(Failure("overloaded", "busy", 529, retry_after=3)))
+    assert list(body) == ["error"]
+    assert body["error"]["code"] == 503
+    assert body["error"]["status"] == "UNAVAILABLE"
+
+
+def test_keep_alives_say_nothing():
+    assert frames(ResponseStart("r1", "m"), KeepAlive()) == []
+    assert CODEC.keep_alive == b"\n"
+
+
+def test_usage_of_the_start_stands_where_the_end_says_none():
+    out = frames(ResponseStart("r1", "m", Usage(7)), ResponseEnd(Stop("end")))
+    assert out[-1]["usageMetadata"]["promptTokenCount"] == 7
+
+
+# There and back, and beside the whole
+
+WHOLES = {
+    "text": response(Text("a"), usage=Usage(1, 1)),
+    "thought, text, calls": response(
+        Reasoning("hm"),
+        Text("é"),
+        ToolCall("1", "f", '{"a":1.10}', state=SIG),
+        ToolCall("2", "f", "{}"),
+        stop=Stop("tool_calls", "STOP"),
+        usage=Usage(9, 5, 1, 0, 2),
+    ),
+    "image": response(Media("image", "image/png", Base64("AAAA")), usage=Usage()),
+}
+
+
+def neutral(whole: Response) -> Response:
+    return replace(
+        whole,
+        extras=None,
+        stop=replace(whole.stop, raw=""),
+        parts=tuple(replace(part, extras=None) for part in whole.parts),
+    )
+
+
+@pytest.mark.parametrize("whole", WHOLES.values(), ids=WHOLES)
+def test_streamed_equals_whole(whole: Response):
+    streamed = fold(events(*frames(*unfold(whole))))
+    decoded = CODEC.decode_response(CODEC.encode_response(whole, Losses()), Losses())
+    assert neutral(streamed) == neutral(decoded) == neutral(whole)
+
+
+def test_a_truncated_stream_never_ends_well():
+    chunks = frames(*unfold(WHOLES["thought, text, calls"]))
+    for cut in range(len(chunks)):
+        with pytest.raises(UpstreamError):
+            fold(events(*chunks[:cut]))
+    assert json.dumps(chunks[-1])
