@@ -45,6 +45,7 @@ class Exchange:
         self.strict, self.recover = strict, recover
         self.path, self.headers = "", dict[str, str]()
         self.status = 200
+        self.failure: Failure | None = None
         self._summarise = images == "summary"
         self._origin = origin or upstream
         self._losses = Losses()
@@ -109,6 +110,7 @@ class Exchange:
 
     def error(self, failure: Failure) -> Wire:
         """A failure as the client's protocol says it; `status` is then the HTTP status to answer with."""
+        self.failure = failure
         self.status, body = self.client.encode_error(failure)
         return body
 

@@ -37,11 +37,13 @@ class Forwarded:
 
     def close(self) -> bytes:
         """A stream that was cut ends in a failure, never in silence that looks like success."""
-        if self._ended:
-            return b""
-        self.failure = _cut()
+        return b"" if self._ended else self.fail(_cut())
+
+    def fail(self, failure: Failure) -> bytes:
+        """End the stream with `failure`, as its protocol says it."""
+        self.failure, self._ended = failure, True
         encoder = self._codec.stream_encoder(Losses())
-        frames = encoder.feed(ResponseFailed(self.failure))
+        frames = encoder.feed(ResponseFailed(failure))
         return b"\n\n" + b"".join(piece for frame in frames for piece in sse.Encoder().feed(frame))
 
 
@@ -75,7 +77,7 @@ class Translated:
         try:
             out = [piece for frame in self._framing.feed(data) for piece in self._events(self._decode(frame))]
         except WireError as error:
-            out = self._fail(error)
+            out = self._broken(error)
         return self._checked(out)
 
     def close(self) -> bytes:
@@ -84,8 +86,12 @@ class Translated:
             out = [piece for frame in frames for piece in self._events(self._decode(frame))]
             out += self._events(self._decoder.close())
         except WireError as error:
-            out = self._fail(error)
+            out = self._broken(error)
         return self._checked([*out, *self._printer.close()])
+
+    def fail(self, failure: Failure) -> bytes:
+        """End the stream with `failure`, as the client's protocol says it."""
+        return b"".join([*self._events((ResponseFailed(failure),)), *self._printer.close()])
 
     def _decode(self, frame: Frame) -> Iterable[Event]:
         """A server that does not stream answers with a whole body; it is told as the stream it stands for."""
@@ -113,7 +119,7 @@ class Translated:
                     out += self._printer.feed(frame)
         return out
 
-    def _fail(self, error: WireError) -> list[bytes]:
+    def _broken(self, error: WireError) -> list[bytes]:
         return self._events((ResponseFailed(Failure("server", f"malformed upstream stream: {error}", 502)),))
 
     def _checked(self, out: list[bytes]) -> bytes:

@@ -6,6 +6,7 @@ from importlib import import_module
 
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError
+from dragoman.core.server import Server
 
 _FOLDERS = {
     "openai-chat": "openai_chat",
@@ -20,6 +21,16 @@ def names() -> tuple[str, ...]:
 
 
 def codec(name: str) -> Codec:
+    """How the protocol is spoken."""
+    return import_module(f"dragoman.protocols.{_folder(name)}").CODEC
+
+
+def server(name: str) -> Server:
+    """How the protocol's own server looks from outside."""
+    return import_module(f"dragoman.protocols.{_folder(name)}.server").SERVER
+
+
+def _folder(name: str) -> str:
     if name not in _FOLDERS:
         raise ConfigError(f"unknown protocol {name!r}; known: {', '.join(_FOLDERS)}")
-    return import_module(f"dragoman.protocols.{_FOLDERS[name]}").CODEC
+    return _FOLDERS[name]

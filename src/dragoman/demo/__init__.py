@@ -1,0 +1,6 @@
+"""The embedded model: scripted, deterministic, and real on the wire of every protocol."""
+
+from dragoman.demo.faults import Fault, fault_of
+from dragoman.demo.script import reply
+
+__all__ = ["Fault", "fault_of", "reply"]

@@ -1,0 +1,1 @@
+"""The gateway: every protocol toward clients, every protocol and dialect toward upstreams."""

@@ -1,0 +1,58 @@
+"""The paths of the Gemini API: the model and the method are in the URL, in any of its versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+from dragoman.core.model import Wire
+from dragoman.core.server import Served, Server
+
+_PATH = re.compile(
+    r"/(?:v1|v1beta|v1alpha)/(?:models/)?(?P<model>[^:]+?)(?::|%3A)(?P<method>\w+)/?$", re.IGNORECASE
+)
+_MODELS = re.compile(r"/(?P<version>v1|v1beta|v1alpha)/models(?:/(?P<model>[^:]+))?/?$")
+
+
+def recognise(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Served | None:
+    if method == "POST" and (found := _PATH.match(path)):
+        return _method(unquote(found["model"]), found["method"], query)
+    if method != "GET" or not (found := _MODELS.match(path)):
+        return None
+    if found["version"] == "v1" and not _is_google(query, headers):
+        return None  # the other protocols have a list there too
+    return Served("model", unquote(found["model"])) if found["model"] else Served("models")
+
+
+def _method(model: str, method: str, query: Mapping[str, str]) -> Served | None:
+    match method:
+        case "generateContent":
+            return Served("generate", model, stream=False)
+        case "streamGenerateContent":
+            return Served("generate", model, stream=True, array=query.get("alt") != "sse")
+        case "countTokens":
+            return Served("count", model)
+        case _:
+            return None
+
+
+def _is_google(query: Mapping[str, str], headers: Mapping[str, str]) -> bool:
+    return "x-goog-api-key" in headers or "x-goog-api-client" in headers or "key" in query
+
+
+def encode_models(names: tuple[str, ...]) -> Wire:
+    return {"models": [encode_model(name) for name in names]}
+
+
+def encode_model(name: str) -> Wire:
+    methods = ["generateContent", "streamGenerateContent", "countTokens"]
+    return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
+
+
+SERVER = Server(
+    recognise=recognise,
+    encode_models=encode_models,
+    encode_model=encode_model,
+    encode_count=lambda tokens: {"totalTokens": tokens},
+)

@@ -1,0 +1,37 @@
+"""Where a URL leads: the pool's key, and the path to ask for."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from dragoman.core.errors import ConfigError
+
+
+class Address(Struct, frozen=True):
+    host: str
+    port: int
+    tls: bool
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{'https' if self.tls else 'http'}://{self.authority}"
+
+
+@lru_cache(maxsize=1024)
+def address_of(url: str) -> tuple[Address, str]:
+    """The address and the path with its query."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"not an http or https URL: {url!r}")
+    if any(ord(letter) <= 32 or ord(letter) == 127 for letter in url):
+        raise ConfigError(f"a URL has no spaces or control characters: {url!r}")
+    tls = parts.scheme == "https"
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Address(parts.hostname, parts.port or (443 if tls else 80), tls), path
