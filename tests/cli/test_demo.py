@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from dragoman import protocols
 from dragoman.cli import main
 from dragoman.cli.demo import actors, cycle, show
+from dragoman.stream import Translated
 
 GOLDENS = Path(__file__).parent / "goldens"
 GOLDEN = {
@@ -53,6 +54,17 @@ def test_a_tool_that_lies_is_noticed(monkeypatch: pytest.MonkeyPatch):
     result = run()
     assert result.exit_code == 1
     assert "✗ the results are what the tools gave" in result.stdout
+
+
+def test_a_stream_out_of_order_is_noticed(monkeypatch: pytest.MonkeyPatch):
+    """The last frame of what the agent hears is lost: a reader would not miss it, the grammar does."""
+    feed = Translated.feed
+    monkeypatch.setattr(
+        Translated, "feed", lambda self, data: feed(self, data).replace(b"data: [DONE]\n\n", b"")
+    )
+    result = run("--from", "openai-chat", "--to", "anthropic", "--stream")
+    assert result.exit_code == 1
+    assert "✗ every stream keeps to its protocol's order of events" in result.stdout
 
 
 def test_the_tool_really_runs(monkeypatch: pytest.MonkeyPatch):

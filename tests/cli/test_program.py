@@ -30,7 +30,7 @@ def test_alone_it_shows_help():
 def test_every_command_has_help(name: str):
     result = run(name, "--help")
     assert result.exit_code == 0
-    assert result.stdout.startswith(f"Usage: main {name}") or f" {name} " in result.stdout
+    assert result.stdout.startswith(f"Usage: main {name} [OPTIONS]")
 
 
 def test_every_protocol_and_dialect_is_listed():

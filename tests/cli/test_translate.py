@@ -97,6 +97,13 @@ def test_a_request_goes_to_stdout_and_its_losses_to_stderr():
     assert [line.split(":")[0].split() for line in result.stderr.splitlines()] == [["dropped", "top_k"]]
 
 
+def test_a_file_a_dash_and_stdin_are_the_same(asked: str):
+    outputs = [translate("request", "anthropic", "gemini", ASKED, *file).stdout for file in ((), ("-",))]
+    outputs.append(translate("request", "anthropic", "gemini", b"", asked).stdout)
+    assert len(set(outputs)) == 1
+    assert json.loads(outputs[0])["contents"]
+
+
 def test_nothing_lost_is_nothing_said():
     result = translate("request", "anthropic", "openai-chat", ASKED)
     assert (result.exit_code, result.stderr) == (0, "")

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dragoman import Exchange, Loss, ToolCall
+from dragoman import Exchange, GrammarError, Loss, ToolCall
 from dragoman.cli.demo.actors import MODEL, Agent, Model, lay_out, results_of, text_of
-from dragoman.core.codec import Codec
+from dragoman.core.codec import Codec, Frame
 from dragoman.core.events import Event, PartDelta, fold, unfold
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Request, Response, Text, Wire
@@ -88,6 +88,8 @@ class _Walk:
         answered = self._model.reply(self._heard(sent))
         answer, told = self._reply(exchange, answered, "The model answers.", result.losses)
         checks = self._checks(called, self._read(reply), self._heard(sent), answered, self._read(told))
+        if self._stream:
+            checks += (self._ordered(call, answer),)
         return Cycle(*self._names, (asked, *_shortened(call, result, answer)), checks)
 
     def _ask(self, exchange: Exchange, title: str, turns: tuple[int, int] = (0, 0)) -> tuple[Step, Wire]:
@@ -119,9 +121,8 @@ class _Walk:
         return b"".join(piece for frame in (*frames, *encoder.close()) for piece in printer.feed(frame))
 
     def _gathered(self, out: bytes) -> Wire:
-        framing, decoder = sse.Decoder(), self._client.stream_decoder(Losses())
-        frames = [*framing.feed(out), *framing.close()]
-        events = [*(event for frame in frames for event in decoder.feed(frame)), *decoder.close()]
+        decoder = self._client.stream_decoder(Losses())
+        events = [*(event for frame in _frames(out) for event in decoder.feed(frame)), *decoder.close()]
         return self._client.encode_response(fold(events), Losses())
 
     def _heard(self, wire: Wire) -> Request:
@@ -153,6 +154,28 @@ class _Walk:
             Check("the model's opaque state came back byte for byte", _states(called.parts) <= states),
             Check("the agent read the answer that the model gave", _text(answered) == _text(told)),
         )
+
+    def _ordered(self, *steps: Step) -> Check:
+        streams = [(self._client, step.client.body) for step in steps]
+        streams += [(self._upstream, step.upstream.body) for step in steps]
+        good = all(isinstance(body, bytes) and _keeps_grammar(body, codec) for codec, body in streams)
+        return Check("every stream keeps to its protocol's order of events", good)
+
+
+def _keeps_grammar(stream: bytes, codec: Codec) -> bool:
+    grammar = codec.grammar()
+    try:
+        for frame in _frames(stream):
+            grammar.feed(frame)
+        grammar.close()
+    except GrammarError:
+        return False
+    return True
+
+
+def _frames(stream: bytes) -> list[Frame]:
+    framing = sse.Decoder()
+    return [*framing.feed(stream), *framing.close()]
 
 
 def _sheet(wire: Wire, codec: Codec, skipped: int, path: str) -> Sheet:
