@@ -13,10 +13,12 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import CallKind, Foreign, Media, Text, ToolCall, ToolResult, Wire
 from dragoman.protocols.openai_responses.parts import decode_content, encode_content
-from dragoman.protocols.openai_responses.wire import PROTOCOL, QUIET_ITEM, native, said
+from dragoman.protocols.openai_responses.search import encode_found, encode_search
+from dragoman.protocols.openai_responses.wire import PROTOCOL, QUIET_ITEM, native, printed
 
 CALLS: dict[str, CallKind] = {
     "function_call": "function",
@@ -41,7 +43,7 @@ def decode_call(fields: Fields, kind: CallKind, losses: Losses) -> ToolCall:
         name,
         arguments,
         kind,
-        said(fields, "namespace"),
+        fields.nonempty("namespace"),
         complete,
         where=fields.where,
         extras=fields.extras(losses, quiet=_QUIET_CALL),
@@ -49,6 +51,9 @@ def decode_call(fields: Fields, kind: CallKind, losses: Losses) -> ToolCall:
 
 
 def encode_call(call: ToolCall, losses: Losses) -> Wire:
+    rest = own(call.extras, PROTOCOL)
+    if rest.get("type") == "tool_search_call":
+        return encode_search(call)
     wire: Wire = {"type": ITEM_OF_CALL[call.kind], "call_id": call.id}
     match call.kind:
         case "local_shell":
@@ -59,7 +64,6 @@ def encode_call(call: ToolCall, losses: Losses) -> Wire:
             wire |= {"name": call.name, **_encode_arguments(call)}
     if call.namespace:
         wire["namespace"] = call.namespace
-    rest = own(call.extras, PROTOCOL)
     if rest and rest.get("type", wire["type"]) != wire["type"]:  # a call that became another kind on the way
         rest = {}
     if not call.complete and ("status" in rest or not rest):
@@ -81,14 +85,15 @@ def _decode_arguments(fields: Fields, kind: CallKind) -> str:
             return fields.need("input", str)
         case "local_shell":
             action = fields.rest.get("action")
-            if type(action) is not dict:
+            if not is_object(action):
                 raise fields.wrong("action", "dict", action)
-            return jsontext.dumps({key: value for key, value in action.items() if key != "type"})  # pyright: ignore[reportUnknownVariableType] - JSON
+            named = {key: value for key, value in action.items() if key != "type"}
+            return printed(named, fields.path("action"))
         case "function":
             arguments = fields.rest.get("arguments")
-            if type(arguments) is dict or type(arguments) is list:
-                return jsontext.dumps(arguments)
-            return said(fields, "arguments")
+            if is_object(arguments) or is_array(arguments):
+                return printed(arguments, fields.path("arguments"))
+            return fields.nonempty("arguments")
 
 
 def _encode_action(call: ToolCall, losses: Losses) -> Wire:
@@ -117,12 +122,14 @@ def decode_result(fields: Fields, kind: CallKind, losses: Losses) -> ToolResult:
 
 
 def encode_result(result: ToolResult, losses: Losses) -> Wire:
+    rest = own(result.extras, PROTOCOL)
+    if rest.get("type") == "tool_search_output":
+        return encode_found(result)
     key = "id" if result.kind == "local_shell" else "call_id"
     wire: Wire = {"type": _ITEM_OF_RESULT[result.kind]}
     if result.call_id:
         wire[key] = result.call_id
     wire["output"] = _encode_output(result, losses)
-    rest = own(result.extras, PROTOCOL)
     if rest and rest.get("type", wire["type"]) != wire["type"]:
         rest = {}
     return {**wire, **rest}

@@ -30,7 +30,7 @@ from dragoman.protocols.openai_responses.http import decode_error, truncated
 from dragoman.protocols.openai_responses.items import decode_item, item_type
 from dragoman.protocols.openai_responses.parts import decode_citation, decode_part
 from dragoman.protocols.openai_responses.response import decode_stop, decode_usage
-from dragoman.protocols.openai_responses.wire import PROTOCOL, QUIET_RESPONSE, said
+from dragoman.protocols.openai_responses.wire import PROTOCOL, QUIET_RESPONSE
 
 Handler = Callable[[Wire], Iterable[Event]]
 
@@ -117,7 +117,7 @@ class StreamDecoder:
         self._ended = True
         fields = Fields(body.get("response") or {}, "", PROTOCOL)
         for key in ("id", "model"):
-            said(fields, key)
+            fields.nonempty(key)
         items = [] if fields.rest.get("output") == [] else fields.list("output") or []
         events = list(self._missing(items))
         stop = decode_stop(fields, called=False)

@@ -23,6 +23,7 @@ from dragoman.core.events import (
     ResponseFailed,
     ResponseStart,
 )
+from dragoman.core.fields import own
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -40,6 +41,8 @@ from dragoman.protocols.openai_responses.http import encode_failure
 from dragoman.protocols.openai_responses.output import encode_item, item_id, opened_item
 from dragoman.protocols.openai_responses.parts import encode_citations
 from dragoman.protocols.openai_responses.response import encode_id, encode_stop, encode_usage, frame_response
+from dragoman.protocols.openai_responses.search import claimed
+from dragoman.protocols.openai_responses.wire import PROTOCOL
 
 
 class _Form(Struct, frozen=True):
@@ -91,6 +94,13 @@ _FORMS: dict[Any, _Form] = {  # by the kind of a call, or the type of a part
         {"type": "summary_text", "text": ""},
     ),
 }
+
+
+def _form(part: AnyPart) -> _Form | None:
+    """How the item of `part` is filled; None for one that comes whole."""
+    if own(part.extras, PROTOCOL).get("type") == "tool_search_call":
+        return None
+    return _FORMS.get(part.kind if isinstance(part, ToolCall) else type(part))
 
 
 class StreamEncoder:
@@ -154,6 +164,7 @@ class StreamEncoder:
     # Parts
 
     def _begin(self, part: AnyPart) -> Iterable[Frame]:
+        part = claimed(part, self._request, item_id(part, self._response.get("id", ""), len(self._output)))
         self._part, self._form, self._state = part, None, part.state
         self._texts, self._citations = [], []
         return self._open(part) if isinstance(part, ToolCall) else ()
@@ -180,7 +191,7 @@ class StreamEncoder:
 
     def _open(self, part: AnyPart) -> tuple[Frame, ...]:
         """Announce the item, and the inner part that deltas will fill; some items only come whole."""
-        form = self._form = _FORMS.get(part.kind if isinstance(part, ToolCall) else type(part))
+        form = self._form = _form(part)
         if form is None:
             return ()
         index = len(self._output)

@@ -25,7 +25,7 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
-from dragoman.protocols.openai_responses.calls import CALLS, OUTPUTS, encode_call, encode_result
+from dragoman.protocols.openai_responses.calls import encode_call, encode_result
 from dragoman.protocols.openai_responses.items import (
     decode_item,
     encode_reasoning,
@@ -55,11 +55,12 @@ def decode_input(items: str | list[Any], losses: Losses) -> tuple[Message, ...]:
             role = None
             messages.append(_decode_message(Fields(item, where, PROTOCOL), losses))
             continue
-        if (side := _side(kind, role)) != role:
+        parts = decode_item(item, where, i, losses, history=True)
+        if (side := _side(parts, kind, role)) != role:
             _close(row, messages)
             role = side
             messages.append(Message(side, (), where=where))
-        row += [_noted(part) for part in decode_item(item, where, i, losses)]
+        row += [_noted(part) for part in parts]
     _close(row, messages)
     return tuple(messages)
 
@@ -78,13 +79,15 @@ def _close(row: list[AnyPart], messages: list[Message]) -> None:
         row.clear()
 
 
-def _side(kind: str, role: Role | None) -> Role:
+def _side(parts: tuple[AnyPart, ...], kind: str, role: Role | None) -> Role:
     """Whose row an item stands in; what nobody else understands breaks no row."""
-    if kind in OUTPUTS:
-        return "user"
-    if kind in CALLS or kind in ("message", "reasoning"):
-        return "assistant"
-    return role or ("assistant" if kind.endswith("_call") else "user")
+    match parts:
+        case (ToolResult(),):
+            return "user"
+        case (Foreign(),) if kind != "message":
+            return role or ("assistant" if kind.endswith("_call") else "user")
+        case _:
+            return "assistant"
 
 
 def _noted(part: AnyPart) -> AnyPart:

@@ -17,14 +17,10 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Foreign, Reasoning, Wire
 from dragoman.core.seal import unseal_state
 from dragoman.protocols.openai_responses.calls import CALLS, OUTPUTS, decode_call, decode_result
+from dragoman.protocols.openai_responses.foreign import decode_foreign
 from dragoman.protocols.openai_responses.parts import decode_content, encode_content
-from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL, QUIET_ITEM, said
-
-_WHY = {
-    "item_reference": "it names an item that only the server holds, which is not in this request",
-    "compaction": "it stands for earlier turns, which only their server can read",
-}
-HOISTED = frozenset({"additional_tools", "tool_search_output"})  # their tools are declared with the others
+from dragoman.protocols.openai_responses.search import decode_found, decode_search, is_clients_search
+from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL, QUIET_ITEM
 
 
 def item_type(item: Any, where: str) -> str:
@@ -42,7 +38,7 @@ def item_type(item: Any, where: str) -> str:
             raise WireError(PROTOCOL, where, f"expected an object, got {describe(item)}")
 
 
-def decode_item(item: Any, where: str, at: int, losses: Losses) -> tuple[AnyPart, ...]:
+def decode_item(item: Any, where: str, at: int, losses: Losses, history: bool = False) -> tuple[AnyPart, ...]:
     """The parts of an item that is not a user's message. `at` is its place among the items."""
     kind = item_type(item, where)
     fields = Fields(item, where, PROTOCOL)
@@ -55,12 +51,12 @@ def decode_item(item: Any, where: str, at: int, losses: Losses) -> tuple[AnyPart
             return (decode_call(fields, CALLS[kind], losses),)
         case _ if kind in OUTPUTS:
             return (decode_result(fields, OUTPUTS[kind], losses),)
+        case "tool_search_call" if is_clients_search(item):
+            return (decode_search(fields, losses),)
+        case "tool_search_output" if is_clients_search(item):
+            return (decode_found(fields, losses),)
         case _:
-            if kind not in HOISTED:
-                losses.dropped(
-                    where, _WHY.get(kind, f"an item of type {kind} is only understood by {PROTOCOL}")
-                )
-            return (Foreign(PROTOCOL, item, where=where),)
+            return (decode_foreign(item, kind, where, losses, history),)
 
 
 def together(parts: Iterable[AnyPart]) -> list[list[AnyPart]]:
@@ -97,10 +93,10 @@ def encode_reply(parts: list[AnyPart], losses: Losses) -> Wire:
 def _decode_reasoning(fields: Fields, losses: Losses) -> Reasoning:
     """A summary of one plain text is taken; any other stays in the extras too, to go back as it came."""
     text = "\n\n".join([*_texts(fields, "summary"), *_texts(fields, "content")])
-    if text and fields.rest.get("summary") == encode_summary(text):
+    if text and "content" not in fields.rest and fields.rest.get("summary") == encode_summary(text):
         del fields.rest["summary"]
     id = fields.rest.get("id")
-    encrypted = said(fields, "encrypted_content")
+    encrypted = fields.nonempty("encrypted_content")
     state = unseal_state(encrypted, PROTOCOL, id if isinstance(id, str) else "") if encrypted else None
     return Reasoning(
         text,

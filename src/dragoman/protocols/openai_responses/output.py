@@ -19,6 +19,7 @@ from dragoman.core.model import (
     Media,
     Reasoning,
     Refusal,
+    Request,
     Text,
     ToolCall,
     ToolResult,
@@ -28,6 +29,7 @@ from dragoman.core.seal import seal_state
 from dragoman.protocols.openai_responses.calls import encode_call, encode_result
 from dragoman.protocols.openai_responses.items import decode_item, encode_reasoning, encode_reply, together
 from dragoman.protocols.openai_responses.parts import encode_part
+from dragoman.protocols.openai_responses.search import NAME, claimed
 from dragoman.protocols.openai_responses.wire import IMAGE_TYPES, ITEM, PROTOCOL, native
 
 _PREFIX = {"function": "fc_", "custom": "ctc_", "local_shell": "lsh_"}
@@ -40,12 +42,15 @@ def decode_output(items: list[Any], losses: Losses) -> tuple[AnyPart, ...]:
     )
 
 
-def encode_output(parts: tuple[AnyPart, ...], response: str, losses: Losses) -> list[Wire]:
+def encode_output(
+    parts: tuple[AnyPart, ...], response: str, losses: Losses, request: Request | None = None
+) -> list[Wire]:
     items: list[Wire] = []
     for group in together(parts):
+        id = item_id(group[0], response, len(items))
         if ITEM in (group[0].extras or ()):
             items.append(encode_reply(group, losses))
-        elif item := encode_item(group[0], item_id(group[0], response, len(items)), losses):
+        elif item := encode_item(claimed(group[0], request, id), id, losses):
             items.append(item)
     return items
 
@@ -54,7 +59,7 @@ def item_id(part: AnyPart, response: str, place: int) -> str:
     """Its own id where it came from here; otherwise one made for it, at most 64 characters long."""
     match part:
         case ToolCall():
-            prefix = _PREFIX[part.kind]
+            prefix = "tsc_" if part.name == NAME else _PREFIX[part.kind]
         case Reasoning():
             prefix = "rs_"
         case Media():

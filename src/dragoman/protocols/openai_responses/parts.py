@@ -26,7 +26,7 @@ from dragoman.core.model import (
     Url,
     Wire,
 )
-from dragoman.protocols.openai_responses.wire import IMAGE_TYPES, PROTOCOL, QUIET_PART, native, said
+from dragoman.protocols.openai_responses.wire import IMAGE_TYPES, PROTOCOL, QUIET_PART, native
 
 ContentPart = Text | Refusal | Media | Foreign
 TextType = Literal["input_text", "output_text"]
@@ -55,7 +55,7 @@ def decode_part(part: Any, where: str, losses: Losses) -> ContentPart:
             return _decode_text(fields, losses)
         case "refusal":
             return Refusal(
-                said(fields, "refusal"), where=where, extras=fields.extras(losses, quiet=QUIET_PART)
+                fields.nonempty("refusal"), where=where, extras=fields.extras(losses, quiet=QUIET_PART)
             )
         case "input_image":
             return _decode_image(fields, losses)
@@ -149,10 +149,10 @@ def encode_citation(citation: Citation, length: int) -> Wire:
 
 
 def _decode_image(fields: Fields, losses: Losses) -> Media:
-    detail = said(fields, "detail")
-    if url := said(fields, "image_url"):
+    detail = fields.nonempty("detail")
+    if url := fields.nonempty("image_url"):
         media_type, source = decode_url(url, fields.rest, "image_url")
-    elif file_id := said(fields, "file_id"):
+    elif file_id := fields.nonempty("file_id"):
         media_type, source = "", FileId(file_id, PROTOCOL)
     else:
         raise WireError(PROTOCOL, fields.where, "expected image_url or file_id, got neither")
@@ -161,14 +161,14 @@ def _decode_image(fields: Fields, losses: Losses) -> Media:
 
 
 def _decode_file(fields: Fields, losses: Losses) -> Media:
-    name = said(fields, "filename")
-    if data := said(fields, "file_data"):
+    name = fields.nonempty("filename")
+    if data := fields.nonempty("file_data"):
         media_type, source = decode_url(data, fields.rest, "file_data")
         if not data.startswith("data:"):  # bare base64, as some clients send it
             media_type, source, fields.rest["file_data"] = _type_by_name(name), Base64(data), data
-    elif url := said(fields, "file_url"):
+    elif url := fields.nonempty("file_url"):
         media_type, source = "", Url(url)
-    elif file_id := said(fields, "file_id"):
+    elif file_id := fields.nonempty("file_id"):
         media_type, source = "", FileId(file_id, PROTOCOL)
     else:
         raise WireError(PROTOCOL, fields.where, "expected file_data, file_url or file_id, got none")

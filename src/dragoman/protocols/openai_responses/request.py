@@ -21,7 +21,7 @@ from dragoman.protocols.openai_responses.tools import (
     encode_choice,
     encode_tools,
 )
-from dragoman.protocols.openai_responses.wire import PROTOCOL, QUIET_REQUEST, native, said
+from dragoman.protocols.openai_responses.wire import PROTOCOL, QUIET_REQUEST, native
 
 _USUAL = {"truncation": "disabled", "background": False}  # what a server does anyway
 _EARLIER = "the earlier turns it stands for are not in this request"
@@ -29,8 +29,8 @@ _EARLIER = "the earlier turns it stands for are not in this request"
 
 def decode_request(body: Wire, losses: Losses) -> Request:
     fields = Fields(body, "", PROTOCOL)
-    model, choice, items = said(fields, "model"), decode_choice(fields, losses), _input(fields)
-    instructions = said(fields, "instructions")
+    model, choice, items = fields.nonempty("model"), decode_choice(fields, losses), _input(fields)
+    instructions = fields.nonempty("instructions")
     tools = (
         [] if fields.rest.get("tools") == [] else decode_tools(fields.list("tools") or [], "tools", losses)
     )
@@ -42,7 +42,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
         (Text(instructions, where="instructions"),) if instructions else (),
         tuple(tools),
         choice,
-        stream=fields.rest.get("stream") is not False and (fields.take("stream", bool) or False),
+        stream=fields.flag("stream"),
         extras={PROTOCOL: fields.rest.copy()},
         parallel=fields.take("parallel_tool_calls", bool),
         settings=_settings(fields, losses),

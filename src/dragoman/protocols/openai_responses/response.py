@@ -16,13 +16,13 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolCall, Usage, Wire
 from dragoman.protocols.openai_responses.output import decode_output, encode_output
 from dragoman.protocols.openai_responses.tools import encode_tools
-from dragoman.protocols.openai_responses.wire import INCOMPLETE, PROTOCOL, QUIET_RESPONSE, native, said
+from dragoman.protocols.openai_responses.wire import INCOMPLETE, PROTOCOL, QUIET_RESPONSE, native
 
 
 def decode_response(body: Wire, losses: Losses) -> Response:
     """Status, usage and the repeated settings are read, and also kept as they stand."""
     fields = Fields(body, "", PROTOCOL)
-    id, model, created = said(fields, "id"), said(fields, "model"), decode_created(fields)
+    id, model, created = fields.nonempty("id"), fields.nonempty("model"), decode_created(fields)
     items = [] if fields.rest.get("output") == [] else fields.list("output") or []
     parts = decode_output(items, losses)
     stop = decode_stop(fields, any(isinstance(part, ToolCall) and part.complete for part in parts))
@@ -45,7 +45,7 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
         return {**own(response.extras, PROTOCOL), **{key: value for key, value in known.items() if value}}
     id = encode_id(response.id)
     body = frame_response(id, response.model, response.created, request)
-    body["output"] = encode_output(response.parts, id, losses)
+    body["output"] = encode_output(response.parts, id, losses, request)
     refused = any(isinstance(part, Refusal) for part in response.parts)
     return {**body, **encode_stop(response.stop, refused), "usage": encode_usage(response.usage or Usage())}
 

@@ -16,9 +16,11 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Request, Tool, ToolChoice, Wire
+from dragoman.protocols.openai_responses.foreign import HOISTED
 from dragoman.protocols.openai_responses.hosted import decode_hosted, encode_hosted
-from dragoman.protocols.openai_responses.items import HOISTED, item_type
-from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL, native, said
+from dragoman.protocols.openai_responses.items import item_type
+from dragoman.protocols.openai_responses.search import decode_search_tool, encode_search_tool
+from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL, native
 
 AnyTool = Tool | HostedTool
 _EMPTY: Wire = {"type": "object", "properties": {}}
@@ -86,6 +88,8 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> list[AnyTool]:
             return [_decode_function(fields, losses)]
         case "custom":
             return [_decode_custom(fields, losses)]
+        case "tool_search" if fields.rest.get("execution") == "client":
+            return [decode_search_tool(fields, losses)]
         case "namespace" if fields.rest.get("tools"):
             return _decode_namespace(fields, losses)
         case str():
@@ -97,6 +101,8 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> list[AnyTool]:
 def _encode_tool(tool: Tool) -> Wire:
     """`strict` is always said: servers differ in what they take its absence for."""
     ours = native(tool)
+    if ours and own(tool.extras, PROTOCOL).get("type") == "tool_search":
+        return encode_search_tool(tool)
     wire: Wire = {"type": tool.kind, "name": tool.name}
     if tool.description:
         wire["description"] = tool.description
@@ -115,7 +121,7 @@ def _encode_tool(tool: Tool) -> Wire:
 def _decode_function(fields: Fields, losses: Losses) -> Tool:
     return Tool(
         fields.need("name", str),
-        said(fields, "description"),
+        fields.nonempty("description"),
         fields.object("parameters"),
         fields.take("strict", bool),
         deferred=fields.rest.get("defer_loading") is True,
@@ -136,7 +142,7 @@ def _decode_custom(fields: Fields, losses: Losses) -> Tool:
             )
     return Tool(
         fields.need("name", str),
-        said(fields, "description"),
+        fields.nonempty("description"),
         kind="custom",
         grammar=grammar,
         deferred=fields.rest.get("defer_loading") is True,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from dragoman.core.fields import Fields
+from dragoman.core import jsontext
+from dragoman.core.errors import WireError
 from dragoman.core.model import FailureKind, StopReason, Value
 from dragoman.core.table import Table
 
@@ -123,9 +124,12 @@ QUIET_RESPONSE = frozenset(
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 
-def said(fields: Fields, key: str) -> str:
-    """A string; an empty one is left where it is, so that it goes back as it came."""
-    return "" if fields.rest.get(key) == "" else fields.text(key)
+def printed(value: Any, where: str) -> str:
+    """JSON text; a caller's dict may hold what JSON cannot say."""
+    try:
+        return jsontext.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise WireError(PROTOCOL, where, f"expected JSON, got {error}") from None
 
 
 def native(value: Value) -> bool:
