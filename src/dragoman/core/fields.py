@@ -25,9 +25,9 @@ class Fields:
 
     def __init__(self, value: Any, where: str, protocol: str) -> None:
         self.protocol, self.where = protocol, where
-        if not is_object(value):
+        if type(value) is not dict:
             raise WireError(protocol, where, f"expected an object, got {describe(value)}")
-        self.rest: Wire = value.copy()
+        self.rest: Wire = value.copy()  # pyright: ignore[reportUnknownMemberType] - of a JSON object
 
     def take(self, key: str, kind: type[T]) -> T | None:
         """Take a scalar of exactly this kind, or None where there is none."""

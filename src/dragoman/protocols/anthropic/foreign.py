@@ -22,6 +22,8 @@ def decode_foreign(block: Wire, where: str, losses: Losses, history: bool) -> Fo
     words = told(block, where) if history else ""
     if words:
         losses.changed(where, f"a block of type {kind} is only understood by {PROTOCOL}: it is told in words")
+    elif _is_search(block) and history:
+        losses.changed(where, "a search for tools is known by the tools that it found: they are declared")
     else:
         losses.dropped(where, f"a block of type {kind} is only understood by {PROTOCOL}")
     return Foreign(PROTOCOL, block, words, where=where)
@@ -31,23 +33,32 @@ def told(block: Wire, where: str) -> str:
     """What `block` says, in words; nothing where nobody else could use it."""
     content = block.get("content")
     match block.get("type"):
-        case "tool_reference" | "tool_search_tool_result" | "tool_addition":
-            return _available(_referenced(block))
-        case "tool_removal":
-            return "".join(f"Tool {name} is no longer available." for name in _referenced(block))
+        case "tool_reference":
+            return "".join(f"Tool {name} is now available." for name in _referenced(block))
         case "search_result":
             return "\n".join([_source(block), *_texts(content)])
         case "document":
             return "\n".join([_text(block.get("title")), *_texts(_dig(block, "source", "content"))]).strip()
-        case "server_tool_use" | "mcp_tool_use":
+        case "server_tool_use" | "mcp_tool_use" if not _is_search(block):
             return f"[{_text(block.get('name'))}: {printed(block.get('input'), f'{where}.input')}]"
         case "compaction":
             return _text(content)
-        case str(kind) if kind.endswith("_tool_result"):
+        case str(kind) if kind.endswith("_tool_result") and not _is_search(block):
             found = "\n".join(_findings(content)) or "nothing"
             return f"[{kind.removesuffix('_tool_result')} result: {found}]"
         case _:
             return ""
+
+
+def _is_search(block: Wire) -> bool:
+    """Whether it only made tools known, which their declaration does for others."""
+    match block:
+        case {"type": "server_tool_use", "name": str(name)}:
+            return name.startswith("tool_search_tool")
+        case {"type": "tool_search_tool_result" | "tool_addition"}:
+            return True
+        case _:
+            return False
 
 
 def printed(value: Any, where: str) -> str:
@@ -87,10 +98,6 @@ def _referenced(block: Wire) -> list[str]:
             return [name for item in found if is_object(item) for name in _referenced(item)]
         case _:
             return []
-
-
-def _available(names: list[str]) -> str:
-    return " ".join(f"Tool {name} is now available." for name in names)
 
 
 def _findings(content: Any) -> list[str]:

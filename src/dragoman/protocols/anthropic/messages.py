@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
+from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -23,6 +24,7 @@ from dragoman.core.model import (
     Request,
     Role,
     Text,
+    ToolCall,
     ToolResult,
     Wire,
 )
@@ -37,13 +39,15 @@ _CONTINUED = "(conversation continues)"
 
 
 def decode_message(message: Any, where: str, losses: Losses) -> Message:
+    if is_object(message) and len(message) == 2 and (role := message.get("role")) in ("user", "assistant"):
+        parts = decode_content(message.get("content"), f"{where}.content", losses, history=True)
+        return Message(role, parts, where=where, extras=NO_EXTRAS)
     fields = Fields(message, where, PROTOCOL)
     role = _ROLES.get(name := fields.need("role", str))
     if role is None:
         raise WireError(PROTOCOL, f"{where}.role", f"expected user, assistant or system, got {name!r}")
-    content = fields.any("content")
-    parts = decode_content(content, f"{where}.content", losses, history=True)
-    return Message(role, parts, where=where, extras=fields.extras(losses) if fields.rest else NO_EXTRAS)
+    parts = decode_content(fields.any("content"), f"{where}.content", losses, history=True)
+    return Message(role, parts, where=where, extras=fields.extras(losses))
 
 
 def decode_system(fields: Fields, losses: Losses) -> tuple[tuple[Text, ...], list[tuple[int, Wire]]]:
@@ -83,11 +87,15 @@ def encode_foreign(request: Request, losses: Losses) -> tuple[list[Text], list[W
     moved, turns = _placed(turns, models.takes_system_messages(request.model), losses)
     turns = _bounded(turns, models.refuses_prefill(request.model), losses)
     messages = [{"role": turn.role, "content": encode_content(turn.parts, losses)} for turn in turns]
-    return [text for text in (*system, *moved) if text.text.strip()], messages
+    return [text for text in (*system, *moved) if not _is_blank(text.text)], messages
 
 
 def _is_system(message: Message) -> bool:
     return message.role in ("system", "developer")
+
+
+def _is_blank(text: str) -> bool:
+    return not text or text.isspace()
 
 
 def _texts(message: Message, losses: Losses) -> list[Text]:
@@ -114,21 +122,23 @@ def _fitted(message: Message, losses: Losses) -> Message:
 
 
 def _fitted_part(part: AnyPart, losses: Losses) -> AnyPart | None:
+    if type(part) is ToolCall:
+        return part
     match part:
         case Text():
             return _fitted_text(part, losses)
         case ToolResult() if len(part.content) > 1:
-            content = [item for item in part.content if not isinstance(item, Text) or item.text.strip()]
+            content = [item for item in part.content if not (isinstance(item, Text) and _is_blank(item.text))]
             return part if len(content) == len(part.content) else replace(part, content=tuple(content))
         case Refusal():
             losses.changed(part.where, "Anthropic knows no refusals but in replies: sent as text")
-            return Text(part.text) if part.text.strip() else None
+            return None if _is_blank(part.text) else Text(part.text)
         case _:
             return part if _is_sendable(part, losses) else None
 
 
 def _fitted_text(part: Text, losses: Losses) -> Text | None:
-    if not part.text.strip():
+    if _is_blank(part.text):
         if part.text:
             losses.dropped(part.where, "Anthropic takes no blank text")
         return None

@@ -121,6 +121,9 @@ _QUIET_TEXT = frozenset({"citations"})
 
 
 def _decode_tool_use(block: Wire, where: str, losses: Losses) -> ToolCall:
+    id, name, given = block.get("id"), block.get("name"), block.get("input")
+    if len(block) == 4 and type(id) is str and type(name) is str and given is not None:
+        return ToolCall(id, name, decode_input(given, where), where=where, extras=NO_EXTRAS)
     fields = _fields(block, where)
     id, name = fields.need("id", str), fields.need("name", str)
     arguments = decode_input(fields.any("input"), where)
@@ -134,6 +137,8 @@ def _encode_tool_use(call: ToolCall, losses: Losses) -> Wire:
 
 def decode_input(value: Any, where: str) -> str:
     """Arguments as JSON text; some clients send them as a string already."""
+    if is_object(value) and "_raw_arguments" not in value:
+        return printed(value, f"{where}.input")
     match value:
         case None:
             return ""
@@ -159,6 +164,10 @@ def encode_input(call: ToolCall, losses: Losses) -> Any:
 
 
 def _decode_tool_result(block: Wire, where: str, losses: Losses) -> ToolResult:
+    call_id, content = block.get("tool_use_id"), block.get("content")
+    if len(block) == 3 and type(call_id) is str and type(content) is str:
+        text = Text(content, where=f"{where}.content")
+        return ToolResult(call_id, content=(text,), where=where, extras=NO_EXTRAS)
     fields = _fields(block, where)
     call_id = fields.need("tool_use_id", str)
     content = fields.any("content") if fields.rest.get("content") != [] else None

@@ -11,11 +11,12 @@ from typing import Any
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
+from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Tool, ToolChoice, Wire
 from dragoman.protocols.anthropic import models
 from dragoman.protocols.anthropic.hosted import HostedTool, decode_hosted, encode_hosted
-from dragoman.protocols.anthropic.parts import is_native
+from dragoman.protocols.anthropic.parts import NO_EXTRAS, is_native
 from dragoman.protocols.anthropic.wire import PROTOCOL, QUIET_TOOL
 
 _EMPTY: Wire = {"type": "object", "properties": {}}
@@ -24,6 +25,10 @@ _KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 def decode_tool(tool: Any, where: str, losses: Losses, loaded: Collection[str] = ()) -> Tool | HostedTool:
     """`loaded`: names of deferred tools that the conversation has loaded since."""
+    if is_object(tool) and len(tool) == 3 and type(name := tool.get("name")) is str:
+        words, schema = tool.get("description"), tool.get("input_schema")
+        if type(words) is str and words and is_object(schema):  # most are no more than this
+            return Tool(name, words, schema, where=where, extras=NO_EXTRAS)
     fields = Fields(tool, where, PROTOCOL)
     kind = fields.rest.get("type")
     if kind not in (None, "custom"):
