@@ -435,7 +435,9 @@ CASES = {
         "changed w.properties.a.anyOf",
     ),
     "booleans as schemas": case("gemini", tool(a=True, b=False), tool(a={}, b={}), "changed w.properties.b"),
-    "booleans as schemas, OpenAI": case("openai", tool(a=True, b=False), tool(a=True, b=False)),
+    "booleans as schemas, OpenAI": case(
+        "openai", tool(a=True, b=False, c={"items": True}), tool(a={}, b=False, c={"items": {}})
+    ),
     "structure says its type": case(
         "gemini",
         tool(a={"properties": {"x": {}}}, b={"items": {}}, c={"enum": ["x"]}),

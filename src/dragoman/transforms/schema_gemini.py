@@ -31,6 +31,7 @@ HONOURED = names(
 )
 _STRUCTURE = names("type properties items prefixItems enum const required additionalProperties")
 _MOST_ITEMS = 960  # beyond this Gemini refuses the request and does not say why
+_ENUM = "Gemini lists strings and numbers only: it went to the description"
 _WHY = "Gemini has no such keyword: it went to the description"
 
 
@@ -54,11 +55,9 @@ def to_gemini(schema: Any, path: str, report: Report) -> Wire:
 
 def _child(child: Any, path: str, keyword: str, report: Report) -> Any:
     """`additionalProperties` alone may stay true or false."""
-    return (
-        child
-        if keyword == "additionalProperties" and isinstance(child, bool)
-        else to_gemini(child, path, report)
-    )
+    if keyword == "additionalProperties" and isinstance(child, bool):
+        return child
+    return to_gemini(child, path, report)
 
 
 def _merge(schema: Wire, path: str, report: Report, notes: list[str]) -> Wire:
@@ -81,9 +80,7 @@ def _merge(schema: Wire, path: str, report: Report, notes: list[str]) -> Wire:
             if is_object_schema(out) and objects:
                 out = unite(out, objects)
             notes.append(words(keyword, branches))
-            report.changed(
-                f"{path}.{keyword}", "merged into one schema, the alternatives went to the description"
-            )
+            report.changed(f"{path}.{keyword}", "merged into one schema")
         elif keyword == "oneOf":
             out["anyOf"] = out.pop("oneOf")
             report.changed(f"{path}.oneOf", "Gemini reads oneOf as anyOf")
@@ -115,14 +112,12 @@ def _values(schema: Wire, path: str, report: Report, notes: list[str]) -> Wire:
     listed = [value for value in values if value is not None]
     if any(is_array(value) or is_object(value) for value in listed) or not listed:
         notes.append(words("enum", values))
-        report.changed(f"{path}.enum", "Gemini lists strings and numbers only: it went to the description")
+        report.changed(f"{path}.enum", _ENUM)
         return schema
     if all(isinstance(value, bool) for value in listed) and types <= {"boolean", "null"}:
         if len(set(listed)) == 1:
             notes.append(words("const", listed[0]))
-            report.changed(
-                f"{path}.enum", "Gemini lists strings and numbers only: it went to the description"
-            )
+            report.changed(f"{path}.enum", _ENUM)
         kind = "boolean"
     else:
         kind, schema["enum"] = _alike(listed, types - {"null"})

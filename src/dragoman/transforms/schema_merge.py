@@ -21,7 +21,7 @@ from dragoman.transforms.schema_walk import (
 )
 
 DEEPEST_REF = 12
-_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _LOWER = names("minimum exclusiveMinimum minLength minItems minProperties minContains")
 _UPPER = names("maximum exclusiveMaximum maxLength maxItems maxProperties maxContains")
 
@@ -39,6 +39,8 @@ def intersect(one: Wire, two: Wire) -> Wire:
 def _both(key: str, one: Any, two: Any) -> Any:
     if one == two:
         return one
+    if key in ("$defs", "definitions") and is_object(one) and is_object(two):
+        return two | one
     if key in _MAPS and is_object(one) and is_object(two):
         return one | {
             name: _narrowed(one[name], child) if name in one else child for name, child in two.items()

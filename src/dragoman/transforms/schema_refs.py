@@ -44,7 +44,8 @@ def mend(schema: Any, root: Wire, path: str, report: Report, under: str = "") ->
         schema = {key: value for key, value in schema.items() if key != "$ref"}
         report.changed(f"{path}.$ref", "points nowhere: its name went to the description")
         schema = noted(schema, [f"see {ref}"])
-        schema = schema if under in BRANCHES else prune_required(schema, path, report)
+    if under not in BRANCHES:
+        schema = prune_required(schema, path, report)
     return map_children(schema, path, lambda child, at, key: mend(child, root, at, report, key))
 
 

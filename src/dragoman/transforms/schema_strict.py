@@ -35,14 +35,17 @@ _NAMES = {"openai": "OpenAI", "json": "Anthropic"}
 
 
 def loosen(schema: Any) -> Any:
-    """What OpenAI demands of every schema: arrays say what their items are, and null is a type."""
+    """What OpenAI and its likes demand: arrays say what their items are, null is a type, true is spelled {}.
+
+    llama.cpp refuses the whole request for one `true`: https://github.com/mezmo/aura/issues/358
+    """
     if not is_object(schema):
-        return schema
+        return {} if schema is True else schema
     out = map_children(schema, "", lambda child, _at, _key: loosen(child))
     if "nullable" in out:
         nullable = out.pop("nullable")
         out = allow_null(out) if nullable else out
-    if "array" in types_of(out) and "items" not in out:
+    if out.get("items") is True or ("array" in types_of(out) and "items" not in out):
         out["items"] = {}
     return out
 

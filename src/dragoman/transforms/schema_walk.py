@@ -27,7 +27,7 @@ ONE = names(
 MANY = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 BRANCHES = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentSchemas"})
-LONGEST_NOTE = 1000
+LONGEST_NOTE = 2000
 MOST_EXPANSIONS = 500
 
 Visit = Callable[[Any, str, str], Any]  # (subschema, its path, the keyword it stands under) -> subschema
@@ -74,7 +74,7 @@ def map_children(schema: Wire, path: str, visit: Visit) -> Wire:
             out[key] = {name: visit(child, f"{at}.{name}", key) for name, child in value.items()}
         elif key in MANY and is_array(value):
             out[key] = [visit(child, f"{at}[{index}]", key) for index, child in enumerate(value)]
-        elif key in ONE and not (isinstance(value, bool)):
+        elif key in ONE and not isinstance(value, bool):
             out[key] = visit(value, at, key)
         else:
             out[key] = value
@@ -83,7 +83,10 @@ def map_children(schema: Wire, path: str, visit: Visit) -> Wire:
 
 def distinct(values: list[Any]) -> list[Any]:
     """`values`, each once; true and 1 are not the same."""
-    return list({jsontext.encode(value): value for value in reversed(values)}.values())[::-1]
+    once: dict[bytes, Any] = {}
+    for value in values:
+        once.setdefault(jsontext.encode(value), value)
+    return list(once.values())
 
 
 def types_of(schema: Wire) -> list[str]:
@@ -154,8 +157,6 @@ _WORDS = {
     "enumDescriptions": "meaning of the values: {}",
     "deprecated": "deprecated",
 }
-
-
 TOLD = _WORDS.keys()
 
 

@@ -49,7 +49,12 @@ def fit(parameters: Wire | None, target: Target, where: str, losses: Losses, *, 
 
 def can_be_strict(parameters: Wire | None) -> bool:
     """Whether a strict mode can say all that `parameters` allow. If not, strict is better left off."""
-    return not parameters or is_expressible(tidy(parameters, "", Report()))
+    return not parameters or _strictable(jsontext.encode(parameters))
+
+
+@lru_cache(_REMEMBERED)
+def _strictable(printed: bytes) -> bool:
+    return is_expressible(tidy(jsontext.decode(printed), "", Report()))
 
 
 @lru_cache(_REMEMBERED)
@@ -68,9 +73,8 @@ def _fit(given: Any, target: Target, strict: bool) -> tuple[Wire, Told]:
         schema = {}
     match target:
         case "gemini":
-            fitted = to_gemini(
-                _rooted(settle(schema, report, "optional", beside=False), target, report), "", report
-            )
+            schema = _rooted(settle(schema, report, "optional", beside=False), target, report)
+            fitted = to_gemini(schema, "", report)
         case "openai" if strict and is_object_schema(schema) and is_strict(schema):
             fitted = _rooted(schema, target, report)  # as its client declared it
         case "openai" if strict:
@@ -79,12 +83,12 @@ def _fit(given: Any, target: Target, strict: bool) -> tuple[Wire, Told]:
         case "openai":
             schema = _rooted(schema, target, report)
             fitted = loosen(mend(schema, schema, "", report))
+        case "json" if strict:
+            schema = _rooted(settle(schema, report, "none", beside=True), target, report)
+            fitted = tighten(schema, "", report, "json")
         case "json":
-            schema = _rooted(
-                settle(schema, report, "none", beside=True) if strict else schema, target, report
-            )
-            schema = mend(schema, schema, "", report)
-            fitted = tighten(schema, "", report, "json") if strict else schema
+            schema = _rooted(schema, target, report)
+            fitted = mend(schema, schema, "", report)
     return fitted, report.items()
 
 
