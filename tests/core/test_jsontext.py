@@ -1,0 +1,87 @@
+"""JSON in and out: what keeps its spelling, what is refused and with which words."""
+
+import pytest
+
+from dragoman.core import jsontext
+
+# Text that must come back as it was written, byte for byte
+SAME = {
+    "an object in its order": '{"b":1,"a":2}',
+    "G68 a float keeps its zeros": '{"price":1.10}',
+    "G68 a whole float stays one": "[10.0]",
+    "G68 an exponent": "[1e5,1E5,1e-7]",
+    "G68 too big for a float": "[1e400,-1e400]",
+    "G68 a big integer": "[123456789012345678901234567890]",
+    "G68 more digits than a float has": "[0.1000000000000000055511151231257827]",
+    "minus zero": "[-0.0]",
+    "G67 letters that are not ASCII": '["état","→","😀"]',
+    "line separators are no line ends": '["a\u2028b\u2029c"]',
+    "control characters": '["\\u0000\\n\\t"]',
+    "scalars": '[null,true,false,"",0]',
+    "empty": '{"a":{},"b":[]}',
+}
+
+
+@pytest.mark.parametrize("text", SAME.values(), ids=SAME)
+def test_a_text_comes_back_as_it_was_written(text: str) -> None:
+    assert jsontext.dumps(jsontext.decode(text)) == text
+    assert jsontext.encode(jsontext.decode(text.encode())) == text.encode()
+
+
+def test_a_number_that_remembers_its_spelling_counts_as_a_number() -> None:
+    assert jsontext.decode("[1.10]") == [1.1]
+    assert type(jsontext.decode("[1.5]")[0]) is float
+
+
+# Text that is mended or refused: (text, value) or (text, part of the reason)
+MENDED = {
+    "half a surrogate pair": (b'{"a":"x\\ud83d"}', {"a": "x\ufffd"}),
+    "halves in the wrong order": (b'["\\ude00\\ud83d"]', ["\ufffd\ufffd"]),
+    "a whole pair beside a half": (b'["\\ud83d\\ude00\\ud83d"]', ["😀\ufffd"]),
+    "numbers beside a half keep their spelling": (b'["\\ud83d",1.5]', ["\ufffd", 1.5]),
+}
+REFUSED = {
+    "nothing": (b"", "invalid JSON"),
+    "cut": (b'{"a":', "invalid JSON"),
+    "two values": (b"{} {}", "invalid JSON"),
+    "a trailing comma": (b"[1,]", "invalid JSON"),
+    "not a number": (b"[NaN]", "invalid JSON"),
+    "not a number, beside half a pair": (b'[NaN,"\\ud83d"]', "invalid JSON"),
+    "invalid UTF-8": (b'["\xff"]', "invalid JSON"),
+    "absurd nesting": (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+    "absurd nesting, beside half a pair": (b'["\\ud83d",' + b"[" * 100_000 + b"]" * 100_001, "invalid JSON"),
+}
+
+
+@pytest.mark.parametrize(("text", "value"), MENDED.values(), ids=MENDED)
+def test_half_a_character_is_replaced(text: bytes, value: object) -> None:
+    assert jsontext.decode(text) == value
+
+
+@pytest.mark.parametrize(("text", "reason"), REFUSED.values(), ids=REFUSED)
+def test_broken_text_is_a_value_error_with_a_reason(text: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        jsontext.decode(text)
+
+
+# text: (the object that it spells or None, whether it is one whole value)
+WHOLE = {
+    "an object": ('{"a": 1}', {"a": 1}, True),
+    "an array": ("[1]", None, True),
+    "a string": ('"a"', None, True),
+    "a cut object": ('{"a": 1', None, False),
+    "nothing": ("", None, False),
+    "space around": (' {"a":1}\n', {"a": 1}, True),
+    "something behind": ('{"a":1}}', None, False),
+}
+
+
+@pytest.mark.parametrize(("text", "value", "whole"), WHOLE.values(), ids=WHOLE)
+def test_what_a_text_spells(text: str, value: object, whole: bool) -> None:
+    assert jsontext.decode_object(text) == value
+    assert jsontext.is_complete(text) is whole
+
+
+def test_what_is_not_json_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="object is not JSON"):
+        jsontext.encode([object()])

@@ -1,0 +1,50 @@
+"""Losses: in order, each once, under the source's names; strict mode refuses."""
+
+import pytest
+
+from dragoman.core.errors import LossError
+from dragoman.core.losses import Loss, Losses
+
+
+def some() -> Losses:
+    losses = Losses()
+    losses.dropped("top_k", "no such setting")
+    losses.changed("messages[1]", "moved")
+    losses.invented("max_tokens", "required")
+    losses.dropped("top_k", "no such setting")
+    return losses
+
+
+def test_the_same_loss_twice_is_one() -> None:
+    assert len(some()) == 3
+    assert [str(loss) for loss in some()] == [
+        "dropped top_k: no such setting",
+        "changed messages[1]: moved",
+        "invented max_tokens: required",
+    ]
+
+
+def test_another_reason_is_another_loss() -> None:
+    losses = some()
+    losses.extend([Loss("dropped", "top_k", "other reason"), Loss("changed", "messages[1]", "moved")])
+    assert len(losses) == 4
+
+
+def test_settings_are_named_as_the_source_spells_them() -> None:
+    losses = some()
+    losses.respell({"top_k": "generationConfig.topK"}, [Loss("dropped", "x", "heard first")])
+    assert [loss.where for loss in losses] == ["x", "generationConfig.topK", "messages[1]", "max_tokens"]
+
+
+def test_strict_mode_refuses_what_is_lost() -> None:
+    with pytest.raises(
+        LossError, match=r"top_k dropped: no such setting; messages\[1\] changed: moved$"
+    ) as caught:
+        some().refuse()
+    assert [loss.kind for loss in caught.value.losses] == ["dropped", "changed"]
+
+
+def test_an_invention_loses_nothing() -> None:
+    losses = Losses()
+    losses.invented("max_tokens", "required")
+    losses.refuse()
