@@ -87,9 +87,8 @@ def encode_reply_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
             losses.dropped(part.where, "no result of a tool stands in a reply")
             return ()
         case Media() if not is_native(part):
-            kind = part.media_type or "unknown type"
-            losses.dropped(part.where, f"an Anthropic client expects no {part.kind} in a reply")
-            return ({"type": "text", "text": f"[{part.kind} of type {kind} left out]"},)
+            losses.dropped(part.where or part.kind, f"an Anthropic client expects no {part.kind} in a reply")
+            return ()
         case _:
             return encode_part(part, losses)
 
