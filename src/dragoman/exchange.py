@@ -18,6 +18,7 @@ from dragoman.dialects import recovery
 from dragoman.protocols import codec
 from dragoman.stream import Forwarded, Translated
 from dragoman.transforms.ledger import Ledger
+from dragoman.transforms.restorer import Restorer
 from dragoman.transforms.sequence import Sequencer
 
 
@@ -129,7 +130,7 @@ class Exchange:
             stages.append(self.dialect.parser(tools, self._losses))
         elif self.recover:
             stages.append(recovery(tools, self._losses))
-        stages.append(self._ledger.restorer())
+        stages.append(Restorer(self._ledger))
         return stages
 
     def _new_ledger(self, model: str) -> Ledger:

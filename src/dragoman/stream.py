@@ -74,24 +74,29 @@ class Translated:
             if not data.strip():
                 return b""
             self._framing = _framing(data.lstrip()[:1], self._upstream.name)
+        out: list[bytes] = []
         try:
-            out = [piece for frame in self._framing.feed(data) for piece in self._events(self._decode(frame))]
+            for frame in self._framing.feed(data):
+                self._events(self._decode(frame), out)
         except WireError as error:
-            out = self._broken(error)
+            self._events((ResponseFailed(_malformed(error)),), out)
         return self._checked(out)
 
     def close(self) -> bytes:
+        out: list[bytes] = []
         try:
-            frames = self._framing.close() if self._framing else ()
-            out = [piece for frame in frames for piece in self._events(self._decode(frame))]
-            out += self._events(self._decoder.close())
-        except WireError as error:
-            out = self._broken(error)
+            for frame in self._framing.close() if self._framing else ():
+                self._events(self._decode(frame), out)
+            self._events(self._decoder.close(), out)
+        except WireError:  # what was broken is the frame in which the stream was cut
+            self._events((ResponseFailed(_cut()),), out)
         return self._checked([*out, *self._printer.close()])
 
     def fail(self, failure: Failure) -> bytes:
         """End the stream with `failure`, as the client's protocol says it."""
-        return b"".join([*self._events((ResponseFailed(failure),)), *self._printer.close()])
+        out: list[bytes] = []
+        self._events((ResponseFailed(failure),), out)
+        return b"".join([*out, *self._printer.close()])
 
     def _decode(self, frame: Frame) -> Iterable[Event]:
         """A server that does not stream answers with a whole body; it is told as the stream it stands for."""
@@ -106,28 +111,25 @@ class Translated:
             else unfold(self._upstream.decode_response(body, self._losses))
         )
 
-    def _events(self, events: Iterable[Event]) -> list[bytes]:
-        out: list[bytes] = []
+    def _events(self, events: Iterable[Event], out: list[bytes]) -> None:
+        through, encode, printed = self._stages.feed, self._encoder.feed, self._printer.feed
         for event in events:
-            for passed in self._stages.feed(event):
+            for passed in through(event):
                 if self._ended:
-                    return out
-                if isinstance(passed, ResponseFailed):
-                    self.failure = passed.failure
-                self._ended = isinstance(passed, ResponseEnd | ResponseFailed)
-                for frame in self._encoder.feed(passed):
-                    out += self._printer.feed(frame)
-        return out
-
-    def _broken(self, error: WireError) -> list[bytes]:
-        return self._events((ResponseFailed(Failure("server", f"malformed upstream stream: {error}", 502)),))
+                    return
+                if type(passed) in _LAST:
+                    self._ended = True
+                    self.failure = passed.failure if isinstance(passed, ResponseFailed) else None
+                for frame in encode(passed):
+                    out += printed(frame)
 
     def _checked(self, out: list[bytes]) -> bytes:
         if self._strict:
             self._losses.refuse()
-        return b"".join(out)
+        return out[0] if len(out) == 1 else b"".join(out)
 
 
+_LAST = frozenset({ResponseEnd, ResponseFailed})
 WHOLE = "(whole body)"
 
 
@@ -161,6 +163,10 @@ def _framing(first: bytes, protocol: str) -> Stage[bytes, Frame]:
             return _WholeBody(protocol)
         case _:
             return sse.Decoder()
+
+
+def _malformed(error: WireError) -> Failure:
+    return Failure("server", f"malformed upstream stream: {error}", 502)
 
 
 def _cut() -> Failure:

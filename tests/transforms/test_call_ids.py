@@ -54,7 +54,7 @@ WRAPPED = {
 @pytest.mark.parametrize("call, limits, expected", WRAPPED.values(), ids=WRAPPED)
 def test_wrap(call: CallId, limits: Limits, expected: str) -> None:
     assert wrap(call, limits) == expected
-    assert unwrap(expected, limits) == call
+    assert (unwrap(expected, limits) or CallId(expected)) == call
 
 
 texts = st.text(max_size=40)
@@ -66,15 +66,15 @@ reasonings = st.lists(st.builds(Reasoning, texts, st.booleans(), state=states), 
 def test_G97_what_an_id_carries_comes_back(call: CallId) -> None:
     for limits in EVERY:
         wrapped = wrap(call, limits)
-        assert unwrap(wrapped, limits) == call
+        assert (unwrap(wrapped, limits) or CallId(wrapped)) == call
         if limits is not MISTRAL:
             assert re.fullmatch(limits.call_id, wrapped)
 
 
 @given(id=st.text(max_size=60))
 def test_a_strange_id_never_raises(id: str) -> None:
-    assert isinstance(unwrap(id, ANTHROPIC), CallId)
-    assert isinstance(unwrap("toolu_ZHJhZ29t" + id, ANTHROPIC), CallId)
+    for strange in (id, "toolu_ZHJhZ29t" + id):
+        assert unwrap(strange, ANTHROPIC) is None or strange.startswith("toolu__")
 
 
 def test_invented_ids_are_recognised() -> None:

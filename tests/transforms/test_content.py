@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import Base64, Foreign, Media, Message, Text, ToolResult, Url
-from dragoman.transforms.content import settle
+from dragoman.core.model import Base64, Foreign, Media, Text, ToolResult, Url
+from dragoman.transforms.content import settle_part
 
 PNG, JPEG, PDF = "iVBORw0KGgoAAAA", "/9j/4AAQ", "JVBERi0xLjQ"
 
@@ -40,17 +40,18 @@ CASES = {
 @pytest.mark.parametrize("inside", [False, True], ids=["message", "result"])
 def test_settle(part, expected, kinds: list[str], inside: bool) -> None:
     losses = Losses()
-    parts = (ToolResult("1", content=(part,)),) if inside else (part,)
-    (message,) = [settle(Message("user", parts), "here", False, losses)]
-    settled = message.parts[0].content if inside else message.parts  # type: ignore[union-attr]
-    assert list(settled) == ([] if expected is None else [expected])
+    settled = settle_part(ToolResult("1", content=(part,)) if inside else part, "here", False, losses)
+    if inside:
+        assert settled == ToolResult("1", content=() if expected is None else (expected,))
+    else:
+        assert settled == expected
     assert [loss.kind for loss in losses] == kinds
 
 
 def test_seed_001_a_binary_result_is_summarised_where_that_is_asked() -> None:
     losses = Losses()
-    message = Message("user", (ToolResult("1", content=(Text("shot"), image("image/png", PNG))),))
-    (result,) = settle(message, "here", True, losses).parts
+    shown = ToolResult("1", content=(Text("shot"), image("image/png", PNG)))
+    result = settle_part(shown, "here", True, losses)
     assert result == ToolResult(
         "1", content=(Text("shot"), Text("Binary content of type image/png was processed."))
     )

@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.core.codec import Limits
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Message, Tool, ToolCall, ToolResult
+from dragoman.core.model import HostedTool, Tool, ToolCall, ToolResult
 from dragoman.transforms.flatten import Flattened, freeform, functional, unflatten
 
 PLAIN = Limits()
@@ -55,20 +55,16 @@ def test_G93_a_local_shell_becomes_a_function_and_is_restored() -> None:
 
 
 def test_G90_history_is_flattened_too() -> None:
-    calls = Message(
-        "assistant",
-        (
-            ToolCall("1", "apply_patch", "*** Begin", "custom"),
-            ToolCall("2", "search", "{}", namespace="docs"),
-        ),
-    )
-    results = Message("user", (ToolResult("1", kind="custom"),))
+    calls = [
+        ToolCall("1", "apply_patch", "*** Begin", "custom"),
+        ToolCall("2", "search", "{}", namespace="docs"),
+    ]
     flattened = Flattened([PATCH, NESTED], PLAIN, Losses())
-    assert flattened.message(calls).parts == (
+    assert [flattened.call(call) for call in calls] == [
         ToolCall("1", "apply_patch", '{"input":"*** Begin"}'),
         ToolCall("2", "docs__search", "{}"),
-    )
-    assert flattened.message(results).parts == (ToolResult("1"),)
+    ]
+    assert flattened.result(ToolResult("1", kind="custom")) == ToolResult("1")
 
 
 def test_G87_a_second_tool_of_the_same_name_is_left_out() -> None:
@@ -109,5 +105,5 @@ def test_a_client_without_freeform_calls_gets_a_function() -> None:
 
 def test_a_loaded_tool_that_is_its_own_namespace_keeps_its_name() -> None:
     flattened = Flattened([Tool("get_rate")], PLAIN, Losses())
-    history = Message("assistant", (ToolCall("1", "get_rate", "{}", namespace="get_rate"),))
-    assert flattened.message(history).parts == (ToolCall("1", "get_rate", "{}"),)
+    call = ToolCall("1", "get_rate", "{}", namespace="get_rate")
+    assert flattened.call(call) == ToolCall("1", "get_rate", "{}")

@@ -103,7 +103,10 @@ CASES = {
     ),
     "G46 same-named calls without ids pair in order": (
         [model(call(""), call("")), user(result("", "1", "f"), result("", "2", "f"))],
-        [model(call("call_dgm_1"), call("call_dgm_2")), user(answered("call_dgm_1", "1"), answered("call_dgm_2", "2"))],
+        [
+            model(call("call_dgm_1"), call("call_dgm_2")),
+            user(answered("call_dgm_1", "1"), answered("call_dgm_2", "2")),
+        ],
         [],
     ),
     "G46 calls without ids pair by name": (

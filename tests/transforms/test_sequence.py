@@ -19,7 +19,10 @@ def delta(index: int, text: str) -> PartDelta:
 
 
 CASES = {
-    "in order": ([A, delta(0, "x"), PartEnd(0), B, PartEnd(1), END], [A, delta(0, "x"), PartEnd(0), B, PartEnd(1), END]),
+    "in order": (
+        [A, delta(0, "x"), PartEnd(0), B, PartEnd(1), END],
+        [A, delta(0, "x"), PartEnd(0), B, PartEnd(1), END],
+    ),
     "G02 interleaved deltas": (
         [A, B, delta(1, "2"), delta(0, "1"), PartEnd(0), delta(1, "3"), PartEnd(1), END],
         [A, delta(0, "1"), PartEnd(0), B, delta(1, "2"), delta(1, "3"), PartEnd(1), END],
@@ -46,7 +49,11 @@ def test_sequence(events: list[Event], expected: list[Event]) -> None:
 def test_any_interleaving_gives_the_same_parts(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 4))
     tracks: list[list[Event]] = [
-        [PartStart(i, Text()), *[PartDelta(i, f"{i}{n}") for n in range(data.draw(st.integers(0, 3)))], PartEnd(i)]
+        [
+            PartStart(i, Text()),
+            *[PartDelta(i, f"{i}{n}") for n in range(data.draw(st.integers(0, 3)))],
+            PartEnd(i),
+        ]
         for i in range(count)
     ]
     mixed: list[Event] = [ResponseStart("", "")]

@@ -36,7 +36,9 @@ def test_G85_names_that_would_look_alike_are_told_apart() -> None:
     assert len(set(spelled)) == 3
 
 
-@given(st.lists(st.text(min_size=1, max_size=100), max_size=6, unique=True), st.sampled_from([OPENAI, GEMINI]))
+@given(
+    st.lists(st.text(min_size=1, max_size=100), max_size=6, unique=True), st.sampled_from([OPENAI, GEMINI])
+)
 def test_names_are_legal_injective_and_restored(wanted: list[str], limits: Limits) -> None:
     names = Names(wanted, limits)
     spelled = [names.encode(name) for name in wanted]

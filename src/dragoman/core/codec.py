@@ -36,6 +36,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     text_state: bool = False  # a text has one
     reasoning_state: bool = True  # every client echoes the slot of a reasoning part
     schemas: Literal["json", "openai", "gemini"] = "json"
+    schema_field: str = "parameters"  # where a declaration holds its schema
 
 
 class Http(Struct, frozen=True, kw_only=True):

@@ -20,30 +20,36 @@ class Stage(Protocol[In, Out]):
 class Pipe:
     """Stages in a row, as one stage."""
 
-    __slots__ = ("_stages",)
+    __slots__ = ("_feeds", "_stages")
 
     def __init__(self, stages: Sequence[Stage[Any, Any]]) -> None:
         self._stages = tuple(stages)
+        self._feeds = tuple(stage.feed for stage in stages)
 
-    def feed(self, item: Any, /) -> list[Any]:
-        return self._through([item], 0)
+    def feed(self, item: Any, /) -> Sequence[Any]:
+        return self._through((item,), 0)
 
     def close(self) -> list[Any]:
         """Close the stages from first to last; what one releases passes through those after it."""
         out: list[Any] = []
         for position, stage in enumerate(self._stages):
-            out += self._through(list(stage.close()), position + 1)
+            out += self._through(stage.close(), position + 1)
         return out
 
-    def _through(self, items: list[Any], start: int) -> list[Any]:
-        for stage in self._stages[start:]:
-            if not items:
-                break
-            if len(items) == 1:
-                items = list(stage.feed(items[0]))
+    def _through(self, items: Iterable[Any], start: int) -> Sequence[Any]:
+        for feed in self._feeds[start:] if start else self._feeds:
+            items = _sized(items)
+            if len(items) == 1:  # nearly always: one event in, one event out
+                items = feed(items[0])
+            elif items:
+                items = [out for item in items for out in feed(item)]
             else:
-                items = [out for item in items for out in stage.feed(item)]
-        return items
+                break
+        return _sized(items)
+
+
+def _sized(items: Iterable[Any]) -> Sequence[Any]:
+    return items if type(items) is tuple or type(items) is list else tuple(items)
 
 
 def pipe(*stages: Stage[Any, Any]) -> Pipe:

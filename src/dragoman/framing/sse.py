@@ -6,7 +6,7 @@ until an event is complete, and a character cut in two by the network is never s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
@@ -20,8 +20,16 @@ class Decoder:
         self._event = b""
         self._data: list[bytes] = []
         self._begun = False
+        self._idle = False  # between two events, with nothing held
 
-    def feed(self, item: bytes, /) -> list[Frame]:
+    def feed(self, item: bytes, /) -> Sequence[Frame]:
+        if self._idle and item[-2:] == b"\n\n" and item[:6] == b"data: " and _is_one_line(item):
+            return (Frame("", item[6:-2]),)  # what servers mostly send: one whole event at a time
+        frames = self._cut(item)
+        self._idle = not (self._pieces or self._data or self._event) and self._begun
+        return frames
+
+    def _cut(self, item: bytes) -> list[Frame]:
         if b"\n" not in item and b"\r" not in item:
             if item:
                 self._pieces.append(item)
@@ -65,6 +73,10 @@ class Decoder:
             elif line == b"data":
                 self._data.append(b"")
         return frames
+
+
+def _is_one_line(item: bytes) -> bool:
+    return item.find(b"\n") == len(item) - 2 and b"\r" not in item
 
 
 class Encoder:

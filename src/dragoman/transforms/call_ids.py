@@ -54,6 +54,8 @@ def invent(number: int) -> str:
 
 def invented(id: str) -> int | None:
     """The number inside an id that `invent` made, else None."""
+    if not id.startswith("call_dgm_"):
+        return None
     found = _INVENTED.match(id)
     return int(found[1]) if found else None
 
@@ -70,13 +72,14 @@ def wrap(call: CallId, limits: Limits) -> str:
     ).rstrip("=")
 
 
-def unwrap(id: str, limits: Limits) -> CallId:
-    """The inverse of `wrap`; an id that is not ours stands for itself."""
+def unwrap(id: str, limits: Limits) -> CallId | None:
+    """The inverse of `wrap`; None for an id that is not ours and stands for itself."""
     prefix = limits.call_id_prefix
-    bare = id[len(prefix) :] if prefix and id.startswith(prefix) else id
     if MAGIC in id:
-        return _opened(unseal(bare[bare.index(MAGIC) :] if MAGIC in bare else bare)) or CallId(id)
-    return CallId(bare[1:]) if prefix and bare != id and bare.startswith("_") else CallId(id)
+        return _opened(unseal(id[id.index(MAGIC) :]))
+    if prefix and id.startswith(prefix) and id.startswith("_", len(prefix)):
+        return CallId(id[len(prefix) + 1 :])
+    return None
 
 
 def _legal_for_client(id: str, limits: Limits) -> bool:

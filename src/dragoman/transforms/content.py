@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Base64, Foreign, Media, Message, Text, ToolResult
+from dragoman.core.model import AnyPart, Base64, Foreign, Media, Text, ToolResult
 
 Content = Text | Media | Foreign
 
@@ -24,27 +24,19 @@ def sniff(data: str) -> str:
     return next((kind for begin, kind in _MAGIC if data.startswith(begin)), "")
 
 
-def settle(message: Message, own: str, summarise: bool, losses: Losses) -> Message:
-    """`message` as protocol `own` can read it: its own foreign parts only, and media of true types.
+def settle_part(part: AnyPart, own: str, summarise: bool, losses: Losses) -> AnyPart | None:
+    """`part` as protocol `own` can read it; None where there are no words for it.
 
     With `summarise` tool results say in words that there was a binary.
     """
-    if not any(type(part) in _SETTLED for part in message.parts):
-        return message
-    settled = [_settle_part(part, own, summarise, losses) for part in message.parts]
-    return replace(message, parts=tuple([part for part in settled if part is not None]))
-
-
-_SETTLED = frozenset({Media, Foreign, ToolResult})
-
-
-def _settle_part(part: AnyPart, own: str, summarise: bool, losses: Losses) -> AnyPart | None:
     match part:
         case Media():
             return true_type(part, losses)
         case Foreign():
             return _native(part, own)
-        case ToolResult() if any(type(item) is not Text for item in part.content):
+        case ToolResult():
+            if all([type(item) is Text for item in part.content]):
+                return part
             items = [_settle_item(item, own, summarise, losses) for item in part.content]
             return replace(part, content=tuple([item for item in items if item is not None]))
         case _:
@@ -57,7 +49,9 @@ def _settle_item(item: Content, own: str, summarise: bool, losses: Losses) -> Co
             return _native(item, own)
         case Media() if summarise:
             losses.changed(item.where, "a binary result is summarised as text")
-            return Text(f"Binary content of type {item.media_type or 'application/octet-stream'} was processed.")
+            return Text(
+                f"Binary content of type {item.media_type or 'application/octet-stream'} was processed."
+            )
         case Media():
             return true_type(item, losses)
         case Text():

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.codec import Limits
 from dragoman.core.losses import Losses
-from dragoman.core.model import CallKind, HostedTool, Message, Tool, ToolCall, ToolResult, Wire
+from dragoman.core.model import CallKind, HostedTool, Tool, ToolCall, ToolResult, Wire
 
 _INPUT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 # Models that meet such a function for the first time call its one parameter by these names too
@@ -109,22 +109,14 @@ class Flattened:
             )
         return tool
 
-    def message(self, message: Message) -> Message:
-        """Calls and results of the history in the same flat form."""
-        if all(type(part) is not ToolCall and type(part) is not ToolResult for part in message.parts):
-            return message
-        return replace(message, parts=tuple([self._part(part) for part in message.parts]))
+    def result(self, result: ToolResult) -> ToolResult:
+        """A result of the history in the same flat form as its call."""
+        if result.kind == "function" or self._keeps(result.kind):
+            return result
+        return replace(result, kind="function")
 
-    def _part(self, part: Any) -> Any:
-        match part:
-            case ToolCall():
-                return self._call(part)
-            case ToolResult(kind=kind) if kind != "function" and not self._keeps(kind):
-                return replace(part, kind="function")
-            case _:
-                return part
-
-    def _call(self, call: ToolCall) -> ToolCall:
+    def call(self, call: ToolCall) -> ToolCall:
+        """A call of the history in the flat form."""
         if call.namespace and not self._limits.namespaces:
             flat = flat_name(call.namespace, call.name)
             # OpenAI names a loaded tool's own name as its namespace: then there is none to flatten

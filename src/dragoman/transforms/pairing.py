@@ -8,6 +8,7 @@ paired is mended and reported.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import is_
 
 from msgspec.structs import replace
 
@@ -57,7 +58,7 @@ class _Pairing:
     def add(self, message: Message) -> None:
         if message.role == "assistant":
             self._add_assistant(message)
-        elif any(type(part) is ToolResult for part in message.parts):
+        elif ToolResult in map(type, message.parts):
             self._add_results(message)
         else:
             self._turns.append(_Turn(message, list(message.parts)))
@@ -119,48 +120,46 @@ class _Pairing:
 
     def settled(self, legal: Callable[[str], str]) -> tuple[Message, ...]:
         used: set[str] = set()
-        number = 0
         messages: list[Message] = []
-        after: Message | None = None
+        after: Message | None = None  # the message that held the results just written
+        number = 0
         for turn in self._turns:
-            if not turn.slots:
-                if after is turn.message and messages and messages[-1].role == turn.message.role:
-                    messages[-1] = replace(messages[-1], parts=messages[-1].parts + tuple(turn.parts))
-                else:
-                    messages.append(_with(turn.message, turn.parts))
-                after = None
+            if turn.slots:
+                ids = [legal(slot.call.id or invent(number + i)) for i, slot in enumerate(turn.slots, 1)]
+                number += len(ids)
+                ids = [_unused(id, used) for id in ids]
+                messages += self._answered(turn, ids)
+                after = turn.answered_by
                 continue
-            ids: dict[int, str] = {}
-            for slot in turn.slots:
-                number += 1
-                ids[id(slot.call)] = _unused(legal(slot.call.id or invent(number)), used)
-            calls = [
-                replace(part, id=ids[id(part)]) if type(part) is ToolCall else part for part in turn.parts
-            ]
-            results = [self._result(slot, ids[id(slot.call)]) for slot in turn.slots]
-            messages.append(_with(turn.message, calls))
-            messages.append(Message("user", tuple(results), where=turn.message.where))
-            after = turn.answered_by
+            if after is turn.message and messages[-1].role == turn.message.role:
+                messages[-1] = replace(messages[-1], parts=(*messages[-1].parts, *turn.parts))
+            else:
+                messages.append(_with(turn.message, turn.parts))
+            after = None
         return tuple(messages)
+
+    def _answered(self, turn: _Turn, ids: list[str]) -> tuple[Message, Message]:
+        """The turn with its calls, and the message that answers them."""
+        parts = turn.parts
+        if any([slot.call.id != id for slot, id in zip(turn.slots, ids, strict=True)]):
+            names = iter(ids)
+            parts = [replace(part, id=next(names)) if type(part) is ToolCall else part for part in parts]
+        results = [self._result(slot, id) for slot, id in zip(turn.slots, ids, strict=True)]
+        return _with(turn.message, parts), Message("user", tuple(results), where=turn.message.where)
 
     def _result(self, slot: _Slot, call_id: str) -> ToolResult:
         call, result = slot.call, slot.result
         if result is None:
             self._losses.invented(call.where or "tool result", "the call has no result in the conversation")
             return ToolResult(call_id, call.name, (Text(NO_RESULT),), kind=call.kind)
+        if result.call_id == call_id and result.name == call.name and result.kind == call.kind:
+            return result
         return replace(result, call_id=call_id, name=call.name, kind=call.kind)
 
 
 def _with(message: Message, parts: list[AnyPart]) -> Message:
-    return (
-        message
-        if len(parts) == len(message.parts) and all(map(_same, parts, message.parts))
-        else replace(message, parts=tuple(parts))
-    )
-
-
-def _same(first: object, second: object) -> bool:
-    return first is second
+    same = len(parts) == len(message.parts) and all(map(is_, parts, message.parts))
+    return message if same else replace(message, parts=tuple(parts))
 
 
 def _unused(id: str, used: set[str]) -> str:

@@ -11,6 +11,7 @@ from dragoman.protocols.anthropic.stream_encoder import StreamEncoder
 from dragoman.protocols.anthropic.wire import PROTOCOL, SPELLING
 
 LIMITS = Limits(
+    schema_field="input_schema",
     tool_name_length=128,
     call_id=r"[a-zA-Z0-9_-]+",
     call_id_length=128,

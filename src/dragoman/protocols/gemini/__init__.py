@@ -10,6 +10,7 @@ from dragoman.protocols.gemini.stream import StreamDecoder, StreamEncoder
 from dragoman.protocols.gemini.wire import PROTOCOL
 
 LIMITS = Limits(
+    schema_field="parametersJsonSchema",
     tool_name=r"[a-zA-Z_][a-zA-Z0-9_.:-]*",
     call_id_length=128,
     hosted_tools=frozenset({"web_search", "web_fetch", "code_execution", "maps", "computer", "mcp"}),

@@ -24,6 +24,7 @@ _STRINGS_ONLY = re.compile(r"deepseek", re.IGNORECASE)
 _EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 _STANDARD = Limits(
+    schema_field="function.parameters",
     call_id_length=40,
     custom_tools=True,
     hosted_tools=frozenset({"web_search"}),

@@ -1,0 +1,212 @@
+"""The stage that gives a response back in the client's own terms: names, kinds, ids, state, stop.
+
+A call is held back until it is whole where its id must carry state, where it is not a plain function,
+or where its declared types could need a repair; all others stream on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from dragoman.core.events import (
+    Event,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    ResponseEnd,
+    ResponseFailed,
+    ResponseStart,
+)
+from dragoman.core.model import (
+    AnyPart,
+    Failure,
+    HostedTool,
+    Reasoning,
+    State,
+    Text,
+    Tool,
+    ToolCall,
+    Usage,
+)
+from dragoman.transforms import arguments, call_ids
+from dragoman.transforms.flatten import functional, unflatten
+from dragoman.transforms.ledger import Ledger
+from dragoman.transforms.states import carrier
+
+
+class Restorer:
+    """Upstream's events, part after part -> the client's events."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._index = -1
+        self._part: AnyPart | None = None
+        self._held: list[str] | None = None
+        self._announced = False  # the start of the call is already with the client
+        self._text: list[str] = []
+        self._state: State | None = None
+        self._declared: Tool | HostedTool | None = None
+        self._reasoning: list[Reasoning] = []
+        self._complete_calls = 0
+        self._response = ""
+
+    def feed(self, event: Event, /) -> Iterable[Event]:
+        match event:
+            case PartDelta():
+                return self._delta(event)
+            case PartStart():
+                return self._start(event.part)
+            case PartEnd():
+                return self._end(event.complete)
+            case ResponseStart():
+                self._response = event.id
+                known = event.usage or not self._ledger.prepared
+                return (event if known else replace(event, usage=Usage(self._ledger.estimate())),)
+            case ResponseEnd():
+                return (self._settled(event),)
+            case _:
+                return (event,)
+
+    def close(self) -> Iterable[Event]:
+        return ()
+
+    def _start(self, part: AnyPart) -> Iterable[Event]:
+        self._index += 1
+        self._part, self._held, self._state, self._announced = part, None, part.state, False
+        self._text.clear()
+        if not isinstance(part, ToolCall):
+            return (PartStart(self._index, part),)
+        call, self._declared = self._ledger.restored_name(part)
+        if self._must_hold(call):
+            self._part, self._held = call, []
+            return ()
+        call = unflatten(call, self._declared)
+        self._part, self._announced = (call if self._native(call) else functional(call)), True
+        return (PartStart(self._index, replace(self._part, id=self._client_id(call.id, None))),)
+
+    def _delta(self, delta: PartDelta) -> Iterable[Event]:
+        if delta.state:
+            self._state = self._stamped(delta.state)
+            if self._held is not None or (type(self._part) is Text and not self._ledger.client.text_state):
+                return ()
+            delta = replace(delta, state=self._state)
+        if self._held is not None:
+            self._held.append(delta.text)
+            return ()
+        if delta.text.startswith('"') and not self._text and type(self._part) is ToolCall:
+            self._held = [delta.text]  # an object encoded twice: mended when it is complete
+            return ()
+        if delta.text and self._remembers():
+            self._text.append(delta.text)
+        return (delta,) if delta.index == self._index else (replace(delta, index=self._index),)
+
+    def _remembers(self) -> bool:
+        """Reasoning that must travel in an id; of everything else only whether it said anything."""
+        kind = type(self._part)
+        return (kind is Reasoning and not self._ledger.client.reasoning_state) or (
+            kind is Text and not self._text
+        )
+
+    def _end(self, complete: bool) -> Iterable[Event]:
+        part, index = self._part, self._index
+        match part:
+            case ToolCall() if self._held is not None:
+                return self._whole_call(part, "".join(self._held), complete)
+            case ToolCall():
+                self._complete_calls += complete
+            case Text() if self._state and not self._ledger.client.text_state:
+                self._index += 1
+                hidden = carrier(self._state, alone=not self._text)
+                carried = hidden.state
+                return (
+                    PartEnd(index),
+                    PartStart(self._index, replace(hidden, state=None)),
+                    PartDelta(self._index, state=carried),
+                    PartEnd(self._index),
+                )
+            case Reasoning() if self._state and not self._ledger.client.reasoning_state:
+                self._reasoning.append(
+                    replace(part, text="".join(self._text), state=self._state, extras=None)
+                )
+            case _:
+                pass
+        return (PartEnd(index, complete),)
+
+    def _must_hold(self, call: ToolCall) -> bool:
+        """Gemini tells the signature of a call after its name; schemas with numbers may need a repair."""
+        declared = self._declared
+        if self._ledger.upstream.call_state and not self._ledger.client.call_state:
+            return True
+        if call.kind != "function" or not isinstance(declared, Tool):
+            return call.kind != "function" or isinstance(declared, HostedTool)
+        return declared.kind != "function" or arguments.watch(
+            declared.parameters, strict=bool(declared.strict)
+        )
+
+    def _whole_call(self, call: ToolCall, text: str, complete: bool) -> Iterable[Event]:
+        call = unflatten(replace(call, arguments=text), self._declared)
+        if complete and call.kind == "function" and isinstance(self._declared, Tool):
+            repaired, reason = arguments.repair(call.arguments, self._declared.parameters)
+            if reason:
+                self._ledger.losses.changed(f"{call.where or call.name}.arguments", reason)
+                call = replace(call, arguments=repaired)
+        if not self._native(call):
+            call = functional(call)
+        self._complete_calls += complete
+        kept = self._ledger.client.call_state
+        events: list[Event] = []
+        if not self._announced:
+            id = self._client_id(call.id, None if kept else self._state)
+            events.append(PartStart(self._index, replace(call, id=id, arguments="", state=None)))
+        if call.arguments:
+            events.append(PartDelta(self._index, call.arguments))
+        if kept and self._state:
+            events.append(PartDelta(self._index, state=self._state))
+        return (*events, PartEnd(self._index, complete))
+
+    def _native(self, call: ToolCall) -> bool:
+        """Whether the client's protocol has calls of this kind."""
+        client = self._ledger.client
+        if call.namespace and not client.namespaces:
+            return False
+        return call.kind == "function" or (
+            client.custom_tools if call.kind == "custom" else call.kind in client.hosted_tools
+        )
+
+    def _client_id(self, id: str, state: State | None) -> str:
+        """The id the client will echo; it carries what the client has no other slot for."""
+        ledger = self._ledger
+        if not id:
+            ledger.calls += 1
+            id = call_ids.invent(ledger.calls)
+            ledger.losses.invented("tool call id", f"{ledger.own} sent none")
+        reasoning, self._reasoning = tuple(self._reasoning), []
+        for carried in (reasoning, ()):
+            wrapped = call_ids.wrap(call_ids.CallId(id, state, carried), ledger.client)
+            if len(wrapped) <= call_ids.LONGEST:
+                return wrapped
+            ledger.losses.dropped("reasoning.state", "too long to travel in a call id")
+        return call_ids.wrap(call_ids.CallId(id), ledger.client)
+
+    def _stamped(self, state: State) -> State:
+        ledger = self._ledger
+        return state if state.origin != ledger.own else State(ledger.origin, state.data, state.id)
+
+    def _settled(self, event: ResponseEnd) -> Event:
+        """The stop reason from the content: a complete call present means tool calls."""
+        reason = event.stop.reason
+        if self._complete_calls and reason in _MAY_BE_CALLS:
+            return replace(event, stop=replace(event.stop, reason="tool_calls"))
+        if self._complete_calls == 0 and reason == "tool_calls":
+            return replace(event, stop=replace(event.stop, reason="end"))
+        if self._complete_calls == 0 and reason == "malformed_call":
+            raw = event.stop.raw
+            return ResponseFailed(
+                Failure("server", f"the model could not form a tool call ({raw})", 502, raw)
+            )
+        return event
+
+
+_MAY_BE_CALLS = frozenset({"end", "stop_sequence", "other", "malformed_call"})
