@@ -152,6 +152,18 @@ SAME = {
             }
         ]
     },
+    "results by name alone": {
+        "contents": [
+            {"role": "model", "parts": [{"functionCall": {"name": "f"}}, {"functionCall": {"name": "g"}}]},
+            {
+                "role": "user",
+                "parts": [
+                    {"functionResponse": {"name": "f", "response": {"output": "x"}}},
+                    {"functionResponse": {"name": "g", "response": {"output": "x"}}},
+                ],
+            },
+        ]
+    },
     "results with media": {
         "contents": [
             {
@@ -785,11 +797,11 @@ def test_media_in_results_stand_inside_for_gemini_3():
                 "id": "1",
                 "name": "f",
                 "response": {"output": "see"},
-                "parts": [{"inlineData": {"mimeType": "image/png", "data": PNG, "displayName": "a.png"}}],
+                "parts": [{"inlineData": {"mimeType": "image/png", "data": PNG}}],
             }
         }
     ]
-    assert losses == []
+    assert losses == ["dropped m.name: Gemini's media have no names"]
 
 
 def test_media_in_results_stand_beside_for_older_models():
@@ -804,9 +816,37 @@ def test_media_in_results_stand_beside_for_older_models():
     ]
     assert losses == [
         f"invented r: a result needs a text: {note}",
-        "changed m: the model takes no media inside a result: it stands beside it",
+        "changed m: it cannot stand inside a result of this model: it stands beside it",
         "dropped m.name: Gemini's media have no names",
     ]
+
+
+BESIDE = {
+    "a URL": Media("image", "image/png", Url("https://x.test/a.png")),
+    "sound": Media("audio", "audio/mpeg", Base64("AAAA")),
+    "an animation": Media("image", "image/gif", Base64("AAAA")),
+}
+
+
+@pytest.mark.parametrize("media", BESIDE.values(), ids=BESIDE)
+def test_media_that_no_result_holds(media: Media):
+    body = contents(user(ToolResult("1", "f", (Text("see"), IMAGE, media)), Text("so?")))
+    result, beside, text = body[0]["parts"]
+    assert [list(part) for part in result["functionResponse"]["parts"]] == [["inlineData"]]
+    assert beside == contents(user(media))[0]["parts"][0]
+    assert text == {"text": "so?"}
+
+
+def test_detail_inside_a_result():
+    body, losses = encode(
+        asked(
+            user(ToolResult("1", "f", (Media("image", "image/png", Base64(PNG), detail="low", where="m"),)))
+        )
+    )
+    assert body["contents"][0]["parts"][0]["functionResponse"]["parts"] == [
+        {"inlineData": {"mimeType": "image/png", "data": PNG}}
+    ]
+    assert losses == ["dropped m.detail: Gemini sees media of results as it likes"]
 
 
 SYSTEM = {
@@ -918,9 +958,9 @@ def test_the_url_of_an_image_tells_its_type():
 
 def test_a_conversation_that_ends_with_the_assistant():
     """G53."""
-    _, losses = encode(asked(user(Text("a")), assistant(Text("b"))))
+    _, losses = encode(asked(user(Text("a")), Message("assistant", (Text("b"),), where="messages[1]")))
     assert losses == [
-        "changed messages: Gemini does not continue the assistant's last message, but answers it"
+        "changed messages[1]: Gemini does not continue the assistant's last message, but answers it"
     ]
 
 

@@ -23,7 +23,6 @@ _DATA = (
     "toolCall",
     "toolResponse",
 )
-_PIECES = frozenset({"partialArgs", "willContinue"})
 _URL_SAFE = str.maketrans("-_", "+/")
 
 
@@ -85,9 +84,6 @@ class Grammar:
         _expect(self._growing or isinstance(call.get("name"), str), "a functionCall without a name")
         _expect(is_object(call.get("args", {})), "a functionCall whose args are no object")
         self._growing = call.get("willContinue") is True
-        _expect(
-            self._growing or not call or _PIECES.isdisjoint(call) or "partialArgs" in call, "a call in pieces"
-        )
 
 
 def _is_base64(text: Any) -> bool:

@@ -44,8 +44,8 @@ def decode_file(fields: Fields, losses: Losses) -> Media:
     return _media(fields, "fileData", kept, media_type, source, name, losses)
 
 
-def encode_media(media: Media, losses: Losses, labelled: bool = False) -> Wire:
-    """The part that says `media`. `labelled`: inside a result, where a name may stand beside the bytes."""
+def encode_media(media: Media, losses: Losses, inside: bool = False) -> Wire:
+    """The part that says `media`. `inside`: of a result, where there is room for the bytes and no more."""
     native = is_native(media)
     extras = own(media.extras, PROTOCOL)
     match media.source:
@@ -58,12 +58,14 @@ def encode_media(media: Media, losses: Losses, labelled: bool = False) -> Wire:
         case FileId(origin=origin):
             losses.dropped(media.where, f"only {origin} can open this {media.kind}")
             return {"text": f"[{media.kind} left out: only {origin} can open it]"}
-    if media.name and (native or labelled):
-        body["displayName"] = media.name
-    elif media.name:
-        losses.dropped(f"{media.where}.name", "Gemini's media have no names")
     wire: Wire = {**extras, key: body | extras.get(key, {})}
-    if media.detail in _RESOLUTION and not native:
+    if native:
+        return wire if not media.name else {**wire, key: wire[key] | {"displayName": media.name}}
+    if media.name:
+        losses.dropped(f"{media.where}.name", "Gemini's media have no names")
+    if media.detail in _RESOLUTION and inside:
+        losses.dropped(f"{media.where}.detail", "Gemini sees media of results as it likes")
+    elif media.detail in _RESOLUTION:
         wire["mediaResolution"] = {"level": _RESOLUTION[media.detail]}
     return wire
 

@@ -12,7 +12,7 @@ from typing import Any
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields
-from dragoman.core.model import Value, Wire
+from dragoman.core.model import Extras, Value, Wire
 from dragoman.protocols.gemini.wire import PROTOCOL
 
 _KEYS = (
@@ -37,6 +37,8 @@ _KEYS = (
     "anyOf", "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties",
     "propertyOrdering", "additionalProperties",
 )  # fmt: skip
+
+NO_EXTRAS: Extras = {PROTOCOL: {}}  # of the many values that have none; never written to
 
 CAMEL = {re.sub("([A-Z])", lambda letter: f"_{letter[1].lower()}", key): key for key in _KEYS}
 _SNAKE = frozenset(CAMEL)

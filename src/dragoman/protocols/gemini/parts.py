@@ -29,7 +29,7 @@ from dragoman.core.model import (
 )
 from dragoman.core.seal import seal_state, unseal_state
 from dragoman.protocols.gemini.media import decode_file, decode_inline, encode_media
-from dragoman.protocols.gemini.objects import inner, is_native, opened, printed
+from dragoman.protocols.gemini.objects import NO_EXTRAS, inner, is_native, opened, printed
 from dragoman.protocols.gemini.results import decode_result, encode_result
 from dragoman.protocols.gemini.wire import PROTOCOL, QUIET_PART
 
@@ -46,6 +46,8 @@ def decode_parts(parts: Any, where: str, losses: Losses, history: bool = False) 
 def decode_part(part: Any, where: str, losses: Losses, history: bool = False) -> AnyPart:
     if isinstance(part, str):
         return Text(part, where=where)
+    if is_object(part) and len(part) == 1 and type(text := part.get("text")) is str:
+        return Text(text, where=where, extras=NO_EXTRAS)  # most are no more than this
     fields = opened(part, where)
     state = _decode_state(fields)
     match fields.rest:
@@ -65,6 +67,8 @@ def decode_part(part: Any, where: str, losses: Losses, history: bool = False) ->
 
 def encode_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
     """The part that says `part`; none where there is nothing to say, or Gemini cannot say it."""
+    if type(part) is Text and part.text and not part.state and not own(part.extras, PROTOCOL):
+        return ({"text": part.text},)
     extras = own(part.extras, PROTOCOL)
     if not is_native(part) and not part.state and isinstance(part, Text | Reasoning) and not part.text:
         return ()

@@ -7,7 +7,6 @@ messages of one role is one content here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,7 +17,7 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Message, Reasoning, Request, Role, Text, ToolCall, ToolResult, Wire
 from dragoman.protocols.gemini import models
-from dragoman.protocols.gemini.objects import camel, inner, is_native, opened
+from dragoman.protocols.gemini.objects import NO_EXTRAS, camel, inner, is_native, opened
 from dragoman.protocols.gemini.parts import decode_parts, encode_part, signed
 from dragoman.protocols.gemini.results import encode_result
 from dragoman.protocols.gemini.settings import config_as_body, decode_settings, encode_settings
@@ -33,6 +32,7 @@ _ROLES: dict[str, Role] = {
     "tool": "user",
     "": "user",
 }
+_USUAL: dict[str, Role] = {"user": "user", "model": "assistant"}
 _SYSTEM = frozenset({"system", "developer"})
 _BUILT = frozenset({"toolConfig", "systemInstruction"})  # of these only a remainder is kept
 
@@ -95,6 +95,12 @@ def _decode_contents(fields: Fields, losses: Losses) -> tuple[Message, ...]:
 def _decode_content(content: Any, where: str, losses: Losses) -> Message:
     if isinstance(content, str):
         return Message("user", (Text(content, where=where),), where=where)
+    if is_object(content) and len(content) == 2:
+        role, parts = _USUAL.get(str(content.get("role"))), content.get("parts")
+        if role and is_array(parts) and parts:
+            return Message(
+                role, decode_parts(parts, f"{where}.parts", losses, True), where=where, extras=NO_EXTRAS
+            )
     fields = opened(content, where)
     said = fields.text("role")
     if said not in _ROLES:
@@ -150,47 +156,50 @@ def _parted(request: Request, losses: Losses) -> tuple[list[Text], list[Message]
     return system, messages
 
 
-def _encode_contents(
-    messages: Iterable[Message], request: Request, native: bool, losses: Losses
-) -> list[Wire]:
+def _encode_contents(messages: list[Message], request: Request, native: bool, losses: Losses) -> list[Wire]:
     """A native conversation keeps its contents; in others neighbours of one role become one."""
-    names = {
-        part.id: part.name for message in request.messages for part in message.parts if type(part) is ToolCall
+    calls = {
+        part.id: part for message in request.messages for part in message.parts if type(part) is ToolCall
     }
     nested = native or models.is_current(request.model)
     contents: list[Wire] = []
     for message in messages:
-        parts = _encode_parts(message, names, nested, native, losses)
+        parts = _encode_parts(message, calls, nested, native, losses)
         content = _encode_content(message, parts)
         if not native and contents and contents[-1]["role"] == content.get("role"):
             contents[-1]["parts"] += parts
         elif parts or native:
             contents.append(content)
     if not native and contents and contents[-1]["role"] == "model":
-        losses.changed("messages", "Gemini does not continue the assistant's last message, but answers it")
+        losses.changed(
+            messages[-1].where, "Gemini does not continue the assistant's last message, but answers it"
+        )
     if not native and models.is_current(request.model):
-        _sign_calls(contents, losses)
+        _sign_calls(contents, calls, losses)
     return contents
 
 
 def _encode_content(message: Message, parts: list[Wire]) -> Wire:
     extras = own(message.extras, PROTOCOL)
     content: Wire = {"parts": parts} if parts else {}
-    content |= {"role": "model" if message.role == "assistant" else "user"} | extras
-    if content["role"] == "":
-        del content["role"]
+    content["role"] = "model" if message.role == "assistant" else "user"
+    if extras:
+        content |= extras
+        if content["role"] == "":
+            del content["role"]
     return content
 
 
 def _encode_parts(
-    message: Message, names: dict[str, str], nested: bool, native: bool, losses: Losses
+    message: Message, calls: dict[str, ToolCall], nested: bool, native: bool, losses: Losses
 ) -> list[Wire]:
     """Results first, the media that older models take beside them after all of them, then everything else."""
-    results, rest = list[Wire](), list[Wire]()
+    results: list[Wire] = []
+    rest: list[Wire] = []
     for part in message.parts:
         part = _sendable(part, losses)
         if isinstance(part, ToolResult):
-            result, *media = encode_result(part, _name(part, names, losses), nested, losses)
+            result, *media = encode_result(part, _name(part, calls, losses), nested, losses)
             (rest if native else results).append(signed(result, part.state))
             rest += media
         elif part is not None:
@@ -198,9 +207,10 @@ def _encode_parts(
     return results + rest
 
 
-def _name(result: ToolResult, names: dict[str, str], losses: Losses) -> str:
+def _name(result: ToolResult, calls: dict[str, ToolCall], losses: Losses) -> str:
     """Gemini wants the name of the function with its result (G45)."""
-    name = names.get(result.call_id, "") or result.name
+    call = calls.get(result.call_id) if result.call_id and not is_native(result) else None
+    name = call.name if call else result.name
     if not name and result.call_id:
         losses.invented(f"{result.where}.name", "no call in the conversation has this id")
         return result.call_id
@@ -212,15 +222,18 @@ def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
     if part.state is not None and part.state.origin != PROTOCOL:
         losses.dropped(f"{part.where}.state", f"made by {part.state.origin}, which alone may see it")
         part = replace(part, state=None)
-    if isinstance(part, Reasoning) and part.hidden and part.state is None:
-        losses.dropped(part.where, "hidden reasoning that Gemini did not make")
-        return None
-    if isinstance(part, Text) and part.citations:
-        losses.dropped(f"{part.where}.citations", "Gemini takes no citations back")
+    match part:
+        case Text() if part.citations:
+            losses.dropped(f"{part.where}.citations", "Gemini takes no citations back")
+        case Reasoning(hidden=True) if part.state is None:
+            losses.dropped(part.where, "hidden reasoning that Gemini did not make")
+            return None
+        case _:
+            pass
     return part
 
 
-def _sign_calls(contents: list[Wire], losses: Losses) -> None:
+def _sign_calls(contents: list[Wire], calls: dict[str, ToolCall], losses: Losses) -> None:
     """Gemini 3 wants its signature on the first call of each step since the user last spoke (G97)."""
     for content in reversed(contents):
         parts: list[Wire] = content["parts"]
@@ -229,6 +242,5 @@ def _sign_calls(contents: list[Wire], losses: Losses) -> None:
         first = next((part for part in parts if "functionCall" in part), None)
         if first is not None and "thoughtSignature" not in first:
             first["thoughtSignature"] = SENTINEL
-            losses.invented(
-                f"{first['functionCall']['name']}.state", f"Gemini did not make the call: {SENTINEL}"
-            )
+            call = calls[first["functionCall"].get("id", "")]
+            losses.invented(f"{call.where or call.name}.state", f"Gemini did not make the call: {SENTINEL}")

@@ -6,19 +6,23 @@ A response is an object in which Gemini gives meaning to two keys: `output` alon
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import FileId, Foreign, Media, Text, ToolResult, Wire
+from dragoman.core.model import Base64, FileId, Foreign, Media, Plain, Text, ToolResult, Wire
 from dragoman.protocols.gemini.media import decode_file, decode_inline, encode_media
 from dragoman.protocols.gemini.objects import inner, is_native, opened, printed
 from dragoman.protocols.gemini.wire import PROTOCOL
 
 _SPECIAL = frozenset({"output", "error"})
+_INSIDE = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
 
 
 def decode_result(fields: Fields, losses: Losses) -> ToolResult:
@@ -39,20 +43,25 @@ def decode_result(fields: Fields, losses: Losses) -> ToolResult:
 
 
 def encode_result(result: ToolResult, name: str, nested: bool, losses: Losses) -> list[Wire]:
-    """The part that says `result`, and after it the media that an older model takes only beside it."""
+    """The part that says `result`, and after it the media that cannot stand inside it.
+
+    `nested`: whether the model takes media inside a result at all.
+    """
     extras = own(result.extras, PROTOCOL)
     kept: Wire = extras.get("functionResponse", {})
-    media = [item for item in result.content if not isinstance(item, Text) and _sayable(item, losses)]
+    result = replace(result, content=tuple(_sayable(result, losses)))
+    media = [item for item in result.content if not isinstance(item, Text)]
+    inside = [item for item in media if nested and _fits(item)]
+    beside = [item for item in media if not (nested and _fits(item))]
     answer: Wire = {"id": result.call_id} if result.call_id else {}
     if name:
         answer["name"] = name
     answer |= kept
     if not _still_says(kept.get("response"), result):
-        answer["response"] = _encode_content(result, nested, losses)
-    if nested and media:
-        answer["parts"] = [_encode_media(item, losses, labelled=True) for item in media]
-    part: Wire = {**extras, "functionResponse": answer}
-    return [part] if nested else [part, *(_beside(item, losses) for item in media)]
+        answer["response"] = _encode_content(result, bool(inside), losses)
+    if inside:
+        answer["parts"] = [_encode_media(item, losses, inside=True) for item in inside]
+    return [{**extras, "functionResponse": answer}, *(_beside(item, losses) for item in beside)]
 
 
 def decode_answer(response: Wire | None, where: str) -> tuple[tuple[Text, ...], bool]:
@@ -94,12 +103,12 @@ def _still_says(response: Any, result: ToolResult) -> bool:
     return decode_answer(response, result.where) == (texts, result.failed)
 
 
-def _encode_content(result: ToolResult, nested: bool, losses: Losses) -> Wire:
+def _encode_content(result: ToolResult, inside: bool, losses: Losses) -> Wire:
     texts = [item.text for item in result.content if isinstance(item, Text)]
     if len(texts) > 1:
         losses.changed(result.where, "the texts of a result are joined")
     types = [item.media_type or item.kind for item in result.content if isinstance(item, Media)]
-    if types and not texts and not nested:
+    if types and not texts and not inside:
         note = f"Binary content of type {', '.join(types)} was processed."
         losses.invented(result.where, f"a result needs a text: {note}")
         return encode_answer(note, result.failed)
@@ -116,22 +125,28 @@ def _decode_media(part: Any, where: str, losses: Losses) -> Media | Foreign:
     return Foreign(PROTOCOL, fields.rest, where=where)
 
 
-def _sayable(item: Media | Foreign, losses: Losses) -> bool:
-    """What only another provider can open or understand has no place in a result."""
-    if isinstance(item, Foreign):
-        return item.origin == PROTOCOL
-    if isinstance(item.source, FileId) and item.source.origin != PROTOCOL:
-        losses.dropped(item.where, f"only {item.source.origin} can open this {item.kind}")
-        return False
-    return True
+def _sayable(result: ToolResult, losses: Losses) -> Iterator[Text | Media | Foreign]:
+    """What is in `result`; a file that only another provider can open is told in words."""
+    for item in result.content:
+        if isinstance(item, Media) and isinstance(item.source, FileId) and item.source.origin != PROTOCOL:
+            yield Text(encode_media(item, losses)["text"])
+        elif not isinstance(item, Foreign) or item.origin == PROTOCOL:
+            yield item
 
 
-def _encode_media(item: Media | Foreign, losses: Losses, labelled: bool = False) -> Wire:
-    return item.body if isinstance(item, Foreign) else encode_media(item, losses, labelled)
+def _fits(item: Media | Foreign) -> bool:
+    """Bytes of a few types; URLs are documented nowhere but beside."""
+    if isinstance(item, Foreign) or is_native(item):
+        return True
+    return isinstance(item.source, Base64 | Plain) and (item.media_type or "text/plain") in _INSIDE
+
+
+def _encode_media(item: Media | Foreign, losses: Losses, inside: bool = False) -> Wire:
+    return item.body if isinstance(item, Foreign) else encode_media(item, losses, inside)
 
 
 def _beside(item: Media | Foreign, losses: Losses) -> Wire:
-    losses.changed(item.where, "the model takes no media inside a result: it stands beside it")
+    losses.changed(item.where, "it cannot stand inside a result of this model: it stands beside it")
     return _encode_media(item, losses)
 
 

@@ -54,7 +54,7 @@ from dragoman.protocols.gemini.response import (
     encode_usage,
     read_usage,
 )
-from dragoman.protocols.gemini.wire import CUT_CALL, PROTOCOL, QUIET_CANDIDATE
+from dragoman.protocols.gemini.wire import CUT_CALL, PROTOCOL, QUIET_CANDIDATE, STOP
 
 _CANDIDATE_KEYS = QUIET_CANDIDATE | {"content", "finishReason"}
 _THOUGHT_KEYS = frozenset({"text", "thought"})
@@ -89,7 +89,7 @@ class StreamDecoder:
         if not self._finish and self._blocked is None:
             return (ResponseFailed(truncated("finishReason")),)
         events: list[Event] = []
-        self._assembly.close(events, cut=self._finish == "MAX_TOKENS")
+        self._assembly.close(events, cut=STOP.decode(self._finish.upper()) == "length")
         stop = decode_stop(self._finish, self._assembly.called) if self._finish else self._blocked
         usage = read_usage(opened(self._usage, "usageMetadata"))
         return (*events, ResponseEnd(stop or Stop("other"), usage))
