@@ -29,10 +29,10 @@ CODEC = Codec(
     terminal=(b"data: [DONE]", b"data:[DONE]", b'data: {"error"'),
     keep_alive=b": keep-alive\n\n",
     spelling={
-        "max_tokens": "max_completion_tokens",
         "output": "response_format",
         "effort": "reasoning_effort",
-        "budget": "reasoning_effort",
+        "budget": "reasoning",
+        "parallel": "parallel_tool_calls",
         "cache_key": "prompt_cache_key",
     },
 )

@@ -24,6 +24,7 @@ from dragoman.core.model import (
     Refusal,
     Text,
     ToolCall,
+    ToolResult,
     Wire,
 )
 from dragoman.protocols.openai_chat import models
@@ -66,7 +67,7 @@ def encode_assistant(message: Message, model: str, thinks: bool, losses: Losses)
         if isinstance(part, Refusal) and not any(part is text for text in said):
             wire["refusal"] = part.text
     wire |= encode_history(message.parts, model, losses)
-    wire |= _beside(message.parts, native, losses)
+    wire |= _beside(message.parts, native, losses) | _sources(said, native, losses)
     wire |= encode_calls([part for part in message.parts if isinstance(part, ToolCall)])
     if native:
         return [wire]
@@ -204,6 +205,16 @@ def _said(parts: Sequence[AnyPart], refusals: bool) -> list[AnyPart]:
     return [part for part in parts if _is_content(part) or (isinstance(part, Refusal) and not refusals)]
 
 
+def _sources(said: Sequence[AnyPart], native: bool, losses: Losses) -> Wire:
+    """Annotations go back where they came from; other servers take none in a history."""
+    texts = [part for part in said if isinstance(part, Text) and part.citations]
+    if texts and native:
+        return {"annotations": encode_annotations(texts)}
+    for text in texts:
+        losses.dropped(f"{text.where}.citations", "Chat takes no sources in a history")
+    return {}
+
+
 def _report_order(parts: Sequence[AnyPart], losses: Losses) -> None:
     called = False
     for part in parts:
@@ -227,6 +238,8 @@ def _beside(parts: Sequence[AnyPart], pictures: bool, losses: Losses) -> Wire:
                 wire.setdefault("images", []).append(encode_part(part, losses))
             case Media():
                 losses.dropped(part.where or part.kind, f"Chat has no {part.kind} in an assistant message")
+            case ToolResult():
+                losses.dropped(part.where or "tool result", "Chat has no results in an assistant message")
             case Foreign() if part.origin == PROTOCOL and "type" not in part.body:
                 wire |= part.body
             case _:

@@ -71,7 +71,7 @@ def _decode_call(call: Any, where: str, losses: Losses) -> ToolCall:
 def encode_call(call: ToolCall) -> Wire:
     kind, key = ("custom", "input") if call.kind == "custom" else ("function", "arguments")
     extras = own(call.extras, PROTOCOL)
-    native = is_native(call) and (extras.get("type") == "custom") == (kind == "custom")
+    native = is_native(call) and _fits(extras, kind)
     inner: Wire = {"name": call.name}
     if call.arguments or not native:
         inner[key] = encode_arguments(call)
@@ -79,6 +79,11 @@ def encode_call(call: ToolCall) -> Wire:
         id = {"id": call.id} if call.id else {}
         return {**id, **extras, kind: inner | extras.get(kind, {})}
     return {"id": call.id, "type": kind, kind: inner, **encode_call_state(call.state)}
+
+
+def _fits(extras: Wire, kind: str) -> bool:
+    """Whether the shape that a call came in can still say it, now that it may have changed its kind."""
+    return "function_call" not in extras and (extras.get("type") == "custom") == (kind == "custom")
 
 
 def _decode_legacy(fields: Fields, losses: Losses) -> ToolCall:

@@ -28,8 +28,7 @@ def decode_error(body: Wire, status: int) -> Failure | None:
         error = {"message": error}
     code, kind_name = error.get("code"), error.get("type")
     message = _message(error)
-    if isinstance(code, int) and 400 <= code < 600:  # OpenRouter says the status here
-        status = status if status >= 400 else code
+    status = status if status >= 400 else _status(code)
     kind = _kind(code, kind_name, status)
     if kind == "bad_request" and says_context_too_long(message):
         kind = "context_too_long"
@@ -52,6 +51,12 @@ def truncated(missing: str) -> Failure:
 def _message(error: Wire) -> str:
     message: Any = error.get("message") or error.get("detail") or error
     return message if isinstance(message, str) else jsontext.dumps(message)
+
+
+def _status(code: Any) -> int:
+    """OpenRouter says the status as the code."""
+    text = str(code)
+    return int(text) if len(text) == 3 and text.isascii() and text.isdigit() else 0
 
 
 def _kind(code: Any, name: Any, status: int) -> FailureKind:

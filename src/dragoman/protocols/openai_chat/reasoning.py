@@ -108,13 +108,13 @@ class Details:
     """`reasoning_details` as they stream in: pieces of the same entry are joined."""
 
     def __init__(self) -> None:
-        self._entries: dict[Any, Wire] = {}
+        self._entries: dict[str, Wire] = {}
 
     def add(self, details: list[Any]) -> str:
         """Keeps the pieces, and gives what they say in the open."""
         for piece in details:
             if is_object(piece):
-                key = (piece.get("type"), piece.get("index", len(self._entries)))
+                key = f"{piece.get('type')} {piece.get('index', len(self._entries))}"
                 entry = self._entries.setdefault(key, {})
                 for name, value in piece.items():
                     _grow(entry, name, value)

@@ -56,9 +56,11 @@ def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
         wire[models.max_tokens_field(model)] = settings.max_tokens
     wire |= _encode_sampling(settings, models.reasons(model, effort), losses)
     wire |= _encode_output(settings.output, losses)
-    for name, key in _SAID.items():
+    for name in _SAID:
         if (value := getattr(settings, name)) is not None:
-            wire[key] = value
+            wire[name] = value
+    if (settings.n or 1) > 1:
+        wire["n"] = settings.n
     if settings.store:
         wire["store"] = True
     if settings.service_tier is not None:
@@ -71,7 +73,7 @@ def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
     return wire
 
 
-_SAID = {"n": "n", "seed": "seed", "user": "user", "metadata": "metadata"}
+_SAID = ("seed", "user", "metadata")
 
 
 def _encode_openai(settings: Settings, model: str, losses: Losses) -> Wire:
@@ -150,7 +152,7 @@ def _encode_effort(request: Request, tools: bool, losses: Losses) -> Effort | No
         return "none"
     if wanted and effort is None and wanted != "none":
         losses.dropped("effort", "this model has no such setting")
-    elif wanted and effort != wanted:
+    elif effort and effort != wanted:
         losses.changed("effort", f"this model knows no effort {wanted}: {effort}")
     return effort
 
@@ -190,10 +192,8 @@ def _decode_schema(format: Fields, losses: Losses) -> OutputFormat:
 
 def _encode_output(output: OutputFormat | None, losses: Losses) -> Wire:
     match output:
-        case None:
+        case None | OutputFormat(kind="text"):
             return {}
-        case OutputFormat(kind="text"):
-            return {"response_format": {"type": "text"}}
         case OutputFormat(kind="json"):
             return {"response_format": {"type": "json_object"}}
         case _:

@@ -26,7 +26,8 @@ from dragoman.protocols.openai_chat.wire import PROTOCOL, QUIET_CHOICE, QUIET_RE
 
 _KNOWN_CHUNK = QUIET_RESPONSE | {"choices"}
 _KNOWN_CHOICE = QUIET_CHOICE | {"delta", "logprobs"}
-_KNOWN_DELTA = frozenset(
+_EXTENSIONS = frozenset({"annotations", "images", "audio"})
+_KNOWN_DELTA = _EXTENSIONS | frozenset(
     {
         "role",
         "content",
@@ -36,9 +37,6 @@ _KNOWN_DELTA = frozenset(
         "reasoning_details",
         "tool_calls",
         "function_call",
-        "annotations",
-        "images",
-        "audio",
         "index",
         "token_id",
         "channel",
@@ -140,20 +138,20 @@ class StreamDecoder:
         if content := delta.get("content"):
             self._content(content)
         if refusal := delta.get("refusal"):
-            parts.say(REFUSAL, _text(refusal, "refusal"))
+            parts.say(REFUSAL, _text(refusal, "delta.refusal"))
         if calls := delta.get("tool_calls"):
             for entry in _list(calls, "tool_calls"):
                 parts.call(parts.calls.piece(entry))
         if is_object(legacy := delta.get("function_call")) and any(legacy.values()):
             parts.call(parts.calls.legacy(legacy))
-        if len(delta) > 1:
+        if not _EXTENSIONS.isdisjoint(delta):
             self._extensions(delta)
 
     def _reasoning(self, delta: Wire) -> None:
         text = delta.get("reasoning_content") or delta.get("reasoning")
         if text:
             self._plain = True
-            text = _text(text, "reasoning_content")
+            text = _text(text, "delta.reasoning_content")
         if details := delta.get("reasoning_details"):
             spoken = self._parts.details.add(_list(details, "reasoning_details"))
             text = text if self._plain else spoken
@@ -239,9 +237,9 @@ def _says_no_more(choice: Wire) -> bool:
     return not (choice.get("finish_reason") or choice.get("index") or choice.get("logprobs"))
 
 
-def _text(value: Any, key: str) -> str:
+def _text(value: Any, path: str) -> str:
     if type(value) is not str:
-        raise WireError(PROTOCOL, f"choices[0].delta.{key}", f"expected a string, got {describe(value)}")
+        raise WireError(PROTOCOL, f"choices[0].{path}", f"expected a string, got {describe(value)}")
     return value
 
 

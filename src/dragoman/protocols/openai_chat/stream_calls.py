@@ -71,7 +71,7 @@ class Calls:
             raise WireError(PROTOCOL, _WHERE, f"expected an object, got {describe(entry)}")
         index = entry.get("index")
         inner = entry.get("function")
-        if len(entry) == 2 and is_object(inner) and len(inner) == 1:  # the hot path
+        if type(index) is int and is_object(inner) and len(entry) == 2 and len(inner) == 1:  # the hot path
             call, text = self._by_index.get(index), inner.get("arguments")
             if call is not None and call.part >= 0 and type(text) is str:
                 call.pieces.append(text)

@@ -23,7 +23,6 @@ STOP: Table[StopReason] = Table(
     ("model_length", "context_full"),  # Mistral
     ("content_filter", "content_filter"),
     ("content_filter", "refusal"),
-    ("error", "other"),  # Mistral
     ("", "end"),  # a server that never says why
     other=("stop", "other"),
 )

@@ -1,0 +1,888 @@
+"""Chat streams as servers send them, by the book and not, and the events they become."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.core.codec import Frame
+from dragoman.core.errors import UpstreamError
+from dragoman.core.events import (
+    Event,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    ResponseEnd,
+    ResponseFailed,
+    ResponseStart,
+    fold,
+)
+from dragoman.core.losses import Losses
+from dragoman.core.model import (
+    Base64,
+    Citation,
+    Foreign,
+    Media,
+    Reasoning,
+    Refusal,
+    State,
+    Stop,
+    Text,
+    ToolCall,
+    Usage,
+    Wire,
+)
+from dragoman.protocols.openai_chat import CODEC
+
+DONE = "[DONE]"
+OURS = "openai-chat"
+
+
+def chunk(delta: Wire | None = None, finish: Any = None, **more: Any) -> Wire:
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 17, "model": "m"}
+    choices = (
+        [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}]
+    )
+    return {**head, "choices": choices, **more}
+
+
+def piece(
+    index: int | None = 0, id: Any = None, name: Any = None, arguments: Any = None, **more: Any
+) -> Wire:
+    function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
+    entry: Wire = {} if index is None else {"index": index}
+    if id is not None:
+        entry |= {"id": id, "type": "function"}
+    return {**entry, "function": function, **more}
+
+
+def calls(*pieces: Wire) -> Wire:
+    return chunk({"tool_calls": list(pieces)})
+
+
+def frame(item: Any) -> Frame:
+    return (
+        item
+        if isinstance(item, Frame)
+        else Frame("", item.encode() if isinstance(item, str) else jsontext.encode(item))
+    )
+
+
+def decode(*items: Any) -> tuple[list[Event], list[str]]:
+    losses = Losses()
+    decoder = CODEC.stream_decoder(losses)
+    events = [event for item in items for event in decoder.feed(frame(item))]
+    return [*events, *decoder.close()], [str(loss) for loss in losses]
+
+
+def bare(part: Any) -> Any:
+    if isinstance(part, Text):
+        part = replace(part, citations=tuple(replace(c, extras=None) for c in part.citations))
+    return replace(part, extras=None)
+
+
+ROLE = chunk({"role": "assistant", "content": ""})
+END = chunk({}, "stop")
+CALLED = chunk({}, "tool_calls")
+WEATHER = ToolCall("c1", "weather", '{"city":"Rome"}')
+TIME = ToolCall("c2", "time", '{"tz":"UTC"}')
+
+STREAMS: dict[str, tuple[list[Any], list[Any], Stop]] = {
+    "text": (
+        [ROLE, chunk({"content": "Hel"}), chunk({"content": "lo"}), END, DONE],
+        [Text("Hello")],
+        Stop("end", "stop"),
+    ),
+    "role with the first text": (
+        [chunk({"role": "assistant", "content": "Hi"}), END, DONE],
+        [Text("Hi")],
+        Stop("end", "stop"),
+    ),
+    "role in every chunk": (
+        [
+            chunk({"role": "assistant", "content": "a"}),
+            chunk({"role": "assistant", "content": "b"}),
+            END,
+            DONE,
+        ],
+        [Text("ab")],
+        Stop("end", "stop"),
+    ),
+    "one call by the book": (
+        [
+            chunk({"role": "assistant", "content": None}),
+            calls(piece(0, "c1", "weather", "")),
+            calls(piece(0, arguments='{"city"')),
+            calls(piece(0, arguments=':"Rome"}')),
+            CALLED,
+            DONE,
+        ],
+        [WEATHER],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "two calls by the book": (
+        [
+            ROLE,
+            chunk({"content": "Let me see."}),
+            calls(piece(0, "c1", "weather", "")),
+            calls(piece(0, arguments='{"city":"Rome"}')),
+            calls(piece(1, "c2", "time", "")),
+            calls(piece(1, arguments='{"tz":"UTC"}')),
+            CALLED,
+            DONE,
+        ],
+        [Text("Let me see."), WEATHER, TIME],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G01 two calls in one chunk": (
+        [
+            ROLE,
+            calls(piece(0, "c1", "weather", '{"city":"Rome"}'), piece(1, "c2", "time", '{"tz":"UTC"}')),
+            CALLED,
+            DONE,
+        ],
+        [WEATHER, TIME],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G01 pieces of two calls in one chunk": (
+        [
+            calls(piece(0, "c1", "weather", ""), piece(1, "c2", "time", "")),
+            calls(piece(0, arguments='{"city"'), piece(1, arguments='{"tz"')),
+            calls(piece(1, arguments=':"UTC"}'), piece(0, arguments=':"Rome"}')),
+            CALLED,
+            DONE,
+        ],
+        [WEATHER, TIME],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G02 interleaved calls": (
+        [
+            calls(piece(0, "c1", "weather", '{"city"')),
+            calls(piece(1, "c2", "time", '{"tz"')),
+            calls(piece(0, arguments=':"Rome"}')),
+            calls(piece(1, arguments=':"UTC"}')),
+            CALLED,
+            DONE,
+        ],
+        [WEATHER, TIME],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G06 name and arguments in one chunk": (
+        [calls(piece(0, "c1", "weather", '{"city"')), calls(piece(0, arguments=':"Rome"}')), CALLED, DONE],
+        [WEATHER],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G07 name after arguments": (
+        [
+            calls(piece(0, "c1", None, '{"city"')),
+            calls(piece(0, arguments=':"Rome"}')),
+            calls(piece(0, None, "weather")),
+            CALLED,
+            DONE,
+        ],
+        [WEATHER],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G07 empty name first": (
+        [calls(piece(0, "c1", "", "")), calls(piece(0, None, "weather", '{"city":"Rome"}')), CALLED, DONE],
+        [WEATHER],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G08 id and name repeated": (
+        [
+            calls(piece(0, "c1", "weather", '{"city"')),
+            calls(piece(0, "c1", "weather", ':"Rome"')),
+            calls(piece(0, "c1", "weather", "}")),
+            CALLED,
+            DONE,
+        ],
+        [WEATHER],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G08 name in pieces": (
+        [
+            calls(piece(0, "c1", "wea", "")),
+            calls(piece(0, None, "ther", "")),
+            calls(piece(0, None, None, '{"city":"Rome"}')),
+            CALLED,
+            DONE,
+        ],
+        [WEATHER],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "id and name null later": (
+        [
+            calls(piece(0, "c1", "weather", "")),
+            chunk(
+                {
+                    "tool_calls": [
+                        {
+                            "index": 0,
+                            "id": None,
+                            "type": None,
+                            "function": {"name": None, "arguments": '{"city":"Rome"}'},
+                        }
+                    ]
+                }
+            ),
+            CALLED,
+            DONE,
+        ],
+        [WEATHER],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G09 no index": (
+        [
+            calls(piece(None, "c1", "weather", '{"city":"Rome"}')),
+            calls(piece(None, "c2", "time", '{"tz":"UTC"}')),
+            CALLED,
+            DONE,
+        ],
+        [WEATHER, TIME],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G09 no index, in pieces": (
+        [
+            calls(piece(None, "c1", "weather", "")),
+            calls(piece(None, arguments='{"city":"Rome"}')),
+            calls(piece(None, "c2", "time", "")),
+            calls(piece(None, arguments='{"tz":"UTC"}')),
+            CALLED,
+            DONE,
+        ],
+        [WEATHER, TIME],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G09 no index, told by ids": (
+        [
+            calls(piece(None, "c1", "weather", '{"city"'), piece(None, "c2", "time", '{"tz"')),
+            calls(piece(None, "c1", None, ':"Rome"}'), piece(None, "c2", None, ':"UTC"}')),
+            CALLED,
+            DONE,
+        ],
+        [WEATHER, TIME],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G09 neither index nor id": (
+        [
+            calls(piece(None, None, "weather", '{"city":"Rome"}'), piece(None, None, "time", '{"tz":"UTC"}')),
+            END,
+            DONE,
+        ],
+        [replace(WEATHER, id=""), replace(TIME, id="")],
+        Stop("end", "stop"),
+    ),
+    "G09 neither index nor id, the same tool twice": (
+        [calls(piece(None, None, "f", '{"a":1}'), piece(None, None, "f", '{"a":2}')), END, DONE],
+        [ToolCall("", "f", '{"a":1}'), ToolCall("", "f", '{"a":2}')],
+        Stop("end", "stop"),
+    ),
+    "G09 every index is 0, ids change": (
+        [
+            calls(piece(0, "c1", "weather", "")),
+            calls(piece(0, arguments='{"city":"Rome"}')),
+            calls(piece(0, "c2", "time", "")),
+            calls(piece(0, arguments='{"tz":"UTC"}')),
+            CALLED,
+            DONE,
+        ],
+        [WEATHER, TIME],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G09 every index is 0, no ids": (
+        [calls(piece(0, None, "f", '{"a":1}')), calls(piece(0, None, "f", '{"a":2}')), CALLED, DONE],
+        [ToolCall("", "f", '{"a":1}'), ToolCall("", "f", '{"a":2}')],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G09 index counts from 1": (
+        [
+            calls(piece(1, "c1", "weather", '{"city":"Rome"}')),
+            calls(piece(2, "c2", "time", '{"tz":"UTC"}')),
+            CALLED,
+            DONE,
+        ],
+        [WEATHER, TIME],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G10 arguments that parse before they are whole": (
+        [calls(piece(0, "c1", "f", "1")), calls(piece(0, arguments="2")), CALLED, DONE],
+        [ToolCall("c1", "f", "12")],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G11 reasoning, text and call in one chunk": (
+        [
+            chunk({"reasoning_content": "hm", "content": "ok", "tool_calls": [piece(0, "c1", "f", "{}")]}),
+            CALLED,
+            DONE,
+        ],
+        [Reasoning("hm"), Text("ok"), ToolCall("c1", "f", "{}")],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G12 finish with content": (
+        [ROLE, chunk({"content": "all of it"}, "stop"), DONE],
+        [Text("all of it")],
+        Stop("end", "stop"),
+    ),
+    "G12 finish with a call": (
+        [ROLE, chunk({"tool_calls": [piece(0, "c1", "f", "{}")]}, "tool_calls"), DONE],
+        [ToolCall("c1", "f", "{}")],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G14 finish without [DONE]": ([ROLE, chunk({"content": "a"}), END], [Text("a")], Stop("end", "stop")),
+    "[DONE] without finish": (
+        [chunk({"role": "assistant", "content": "a"}), DONE],
+        [Text("a")],
+        Stop("end", ""),
+    ),
+    "[DONE] without finish, after a call": (
+        [calls(piece(0, "c1", "weather", '{"city":"Rome"}')), DONE],
+        [WEATHER],
+        Stop("end", ""),
+    ),
+    "[DONE] without finish, inside a call": (
+        [calls(piece(0, "c1", "weather", '{"city')), DONE],
+        [ToolCall("c1", "weather", '{"city', complete=False)],
+        Stop("end", ""),
+    ),
+    "nothing but a finish": ([ROLE, END, DONE], [], Stop("end", "stop")),
+    "G26 stop although there is a call": (
+        [calls(piece(0, "c1", "f", "{}")), END, DONE],
+        [ToolCall("c1", "f", "{}")],
+        Stop("end", "stop"),
+    ),
+    "G28 a call cut by length": (
+        [calls(piece(0, "c1", "f", "{}")), calls(piece(1, "c2", "g", '{"a')), chunk({}, "length"), DONE],
+        [ToolCall("c1", "f", "{}"), ToolCall("c2", "g", '{"a', complete=False)],
+        Stop("length", "length"),
+    ),
+    "G28 a call cut before its arguments": (
+        [calls(piece(0, "c1", "f", "")), chunk({}, "length"), DONE],
+        [ToolCall("c1", "f", "", complete=False)],
+        Stop("length", "length"),
+    ),
+    "G64 a call without arguments": (
+        [calls(piece(0, "c1", "f", "")), calls(piece(1, "c2", "time", '{"tz":"UTC"}')), CALLED, DONE],
+        [ToolCall("c1", "f", ""), TIME],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G65 arguments as an object": (
+        [calls(piece(0, "c1", "weather", {"city": "Rome"})), CALLED, DONE],
+        [WEATHER],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "custom call": (
+        [
+            chunk(
+                {
+                    "tool_calls": [
+                        {"index": 0, "id": "c1", "type": "custom", "custom": {"name": "patch", "input": ""}}
+                    ]
+                }
+            ),
+            chunk({"tool_calls": [{"index": 0, "custom": {"input": "*** Begin"}}]}),
+            CALLED,
+            DONE,
+        ],
+        [ToolCall("c1", "patch", "*** Begin", "custom")],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "function_call of old": (
+        [
+            chunk({"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": ""}}),
+            chunk({"function_call": {"arguments": '{"a":'}}),
+            chunk({"function_call": {"arguments": "1}"}}),
+            chunk({}, "function_call"),
+            DONE,
+        ],
+        [ToolCall("", "f", '{"a":1}')],
+        Stop("tool_calls", "function_call"),
+    ),
+    "text around a call": (
+        [chunk({"content": "a"}), calls(piece(0, "c1", "f", "{}")), chunk({"content": "b"}), CALLED, DONE],
+        [Text("a"), ToolCall("c1", "f", "{}"), Text("b")],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "text after a call that was only announced": (
+        [calls(piece(0, "c1", "f", "")), chunk({"content": "b"}), CALLED, DONE],
+        [ToolCall("c1", "f", ""), Text("b")],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "G103 reasoning_content": (
+        [
+            chunk({"reasoning_content": "h"}),
+            chunk({"reasoning_content": "m", "content": None}),
+            chunk({"content": "a"}),
+            END,
+            DONE,
+        ],
+        [Reasoning("hm"), Text("a")],
+        Stop("end", "stop"),
+    ),
+    "G103 reasoning": (
+        [chunk({"reasoning": "hm"}), chunk({"content": "a", "reasoning": None}), END, DONE],
+        [Reasoning("hm"), Text("a")],
+        Stop("end", "stop"),
+    ),
+    "G103 both fields say the same": (
+        [chunk({"reasoning": "hm", "reasoning_content": "hm"}), chunk({"content": "a"}), END, DONE],
+        [Reasoning("hm"), Text("a")],
+        Stop("end", "stop"),
+    ),
+    "G103 details beside reasoning": (
+        [
+            chunk(
+                {"reasoning": "h", "reasoning_details": [{"type": "reasoning.text", "text": "h", "index": 0}]}
+            ),
+            chunk(
+                {"reasoning": "m", "reasoning_details": [{"type": "reasoning.text", "text": "m", "index": 0}]}
+            ),
+            chunk({"reasoning_details": [{"type": "reasoning.text", "signature": "s", "index": 0}]}),
+            chunk({"content": "a"}),
+            END,
+            DONE,
+        ],
+        [
+            Reasoning(
+                "hm", state=State(OURS, '[{"type":"reasoning.text","text":"hm","index":0,"signature":"s"}]')
+            ),
+            Text("a"),
+        ],
+        Stop("end", "stop"),
+    ),
+    "G103 details alone": (
+        [
+            chunk({"reasoning_details": [{"type": "reasoning.summary", "summary": "hm", "index": 0}]}),
+            chunk({"content": "a"}),
+            END,
+            DONE,
+        ],
+        [
+            Reasoning("hm", state=State(OURS, '[{"type":"reasoning.summary","summary":"hm","index":0}]')),
+            Text("a"),
+        ],
+        Stop("end", "stop"),
+    ),
+    "encrypted details before a call": (
+        [
+            chunk({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x", "index": 0}]}),
+            calls(piece(0, "c1", "f", "{}")),
+            CALLED,
+            DONE,
+        ],
+        [
+            Reasoning("", True, state=State(OURS, '[{"type":"reasoning.encrypted","data":"x","index":0}]')),
+            ToolCall("c1", "f", "{}"),
+        ],
+        Stop("tool_calls", "tool_calls"),
+    ),
+    "details that come after the text": (
+        [
+            chunk({"content": "a"}),
+            chunk({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x", "index": 0}]}),
+            END,
+            DONE,
+        ],
+        [
+            Text("a"),
+            Reasoning("", True, state=State(OURS, '[{"type":"reasoning.encrypted","data":"x","index":0}]')),
+        ],
+        Stop("end", "stop"),
+    ),
+    "thinking in the content (Mistral)": (
+        [
+            chunk({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "h"}]}]}),
+            chunk({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "m"}]}]}),
+            chunk({"content": [{"type": "text", "text": "a"}]}),
+            chunk({"content": "b"}),
+            END,
+            DONE,
+        ],
+        [Reasoning("hm"), Text("ab")],
+        Stop("end", "stop"),
+    ),
+    "refusal": (
+        [ROLE, chunk({"refusal": "I "}), chunk({"refusal": "can't"}), END, DONE],
+        [Refusal("I can't")],
+        Stop("refusal", "stop"),
+    ),
+    "null and empty fields": (
+        [
+            chunk(
+                {
+                    "content": None,
+                    "refusal": None,
+                    "tool_calls": None,
+                    "reasoning": "",
+                    "function_call": {"name": ""},
+                }
+            ),
+            chunk({"content": "a", "tool_calls": []}),
+            END,
+            DONE,
+        ],
+        [Text("a")],
+        Stop("end", "stop"),
+    ),
+    "G97 signature of a call": (
+        [
+            calls(piece(0, "c1", "f", "{}", extra_content={"google": {"thought_signature": "c2ln"}})),
+            END,
+            DONE,
+        ],
+        [ToolCall("c1", "f", "{}", state=State("gemini", "c2ln"))],
+        Stop("end", "stop"),
+    ),
+    "G97 signature that comes later": (
+        [
+            calls(piece(0, "c1", "f", "{}")),
+            calls(piece(0, arguments="", extra_content={"vertex": {"thought_signature": "c2ln"}})),
+            END,
+            DONE,
+        ],
+        [ToolCall("c1", "f", "{}", state=State("gemini", "c2ln"))],
+        Stop("end", "stop"),
+    ),
+    "sources": (
+        [
+            chunk({"content": "fact"}),
+            chunk(
+                {
+                    "annotations": [
+                        {"type": "url_citation", "url_citation": {"url": "https://a", "title": "A"}}
+                    ]
+                }
+            ),
+            END,
+            DONE,
+        ],
+        [Text("fact", (Citation("https://a", "A"),))],
+        Stop("end", "stop"),
+    ),
+    "sources before the text": (
+        [
+            chunk(
+                {
+                    "role": "assistant",
+                    "annotations": [{"type": "url_citation", "url_citation": {"url": "https://a"}}],
+                }
+            ),
+            chunk({"content": "fact"}),
+            END,
+            DONE,
+        ],
+        [Text("fact", (Citation("https://a"),))],
+        Stop("end", "stop"),
+    ),
+    "pictures": (
+        [
+            chunk({"content": "see"}),
+            chunk(
+                {
+                    "images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}],
+                    "role": "assistant",
+                }
+            ),
+            END,
+            DONE,
+        ],
+        [Text("see"), Media("image", "image/png", Base64("QQ=="))],
+        Stop("end", "stop"),
+    ),
+    "speech": (
+        [
+            chunk({"role": "assistant", "audio": {"id": "a", "transcript": "Hel"}}),
+            chunk({"audio": {"transcript": "lo"}, "content": None}),
+            chunk({"audio": {"data": "QQ=="}, "content": None}),
+            END,
+            chunk({"audio": {"expires_at": 9}, "content": None}),
+            DONE,
+        ],
+        [Foreign(OURS, {"audio": {"id": "a", "transcript": "Hello", "data": "QQ==", "expires_at": 9}})],
+        Stop("end", "stop"),
+    ),
+    "finish said twice (OpenRouter)": (
+        [
+            chunk({"content": "a"}),
+            END,
+            chunk({"role": "assistant", "content": ""}, "stop", usage={"prompt_tokens": 1}),
+            DONE,
+        ],
+        [Text("a")],
+        Stop("end", "stop"),
+    ),
+    "frames after [DONE]": (
+        [chunk({"content": "a"}), END, DONE, chunk({"content": "b"}), DONE],
+        [Text("a")],
+        Stop("end", "stop"),
+    ),
+    "blanks around [DONE], and empty frames": (
+        [" ", chunk({"content": "a"}), END, "", " [DONE] "],
+        [Text("a")],
+        Stop("end", "stop"),
+    ),
+    "the preface of Azure": (
+        [
+            {"id": "", "object": "", "model": "", "choices": [], "prompt_filter_results": [{}]},
+            chunk({"content": "a"}),
+            END,
+            DONE,
+        ],
+        [Text("a")],
+        Stop("end", "stop"),
+    ),
+    "a finish of Mistral": (
+        [chunk({"content": "a"}), chunk({}, "model_length"), DONE],
+        [Text("a")],
+        Stop("context_full", "model_length"),
+    ),
+}
+
+
+@pytest.mark.parametrize("row", STREAMS.values(), ids=STREAMS)
+def test_what_a_stream_says(row: tuple[list[Any], list[Any], Stop]) -> None:
+    items, parts, stop = row
+    response = fold(decode(*items)[0])
+    assert [bare(part) for part in response.parts] == parts
+    assert response.stop == stop
+    assert (response.id, response.model, response.created) == ("chatcmpl-1", "m", 17)
+
+
+@pytest.mark.parametrize("items", [row[0] for row in STREAMS.values()], ids=STREAMS)
+def test_the_events_of_a_stream_are_in_order(items: list[Any]) -> None:
+    events, _ = decode(*items)
+    assert isinstance(events[0], ResponseStart)
+    assert [event for event in events if isinstance(event, ResponseEnd | ResponseFailed)] == [events[-1]]
+    opened: set[int] = set()
+    closed: set[int] = set()
+    for event in events:
+        match event:
+            case PartStart(index):
+                assert index not in opened
+                opened.add(index)
+            case PartDelta(index):
+                assert index in opened - closed
+                assert event.text or event.state or event.citation
+            case PartEnd(index):
+                assert index in opened - closed
+                closed.add(index)
+            case _:
+                pass
+    assert opened == closed
+
+
+def test_events_come_as_early_as_they_can() -> None:
+    decoder = CODEC.stream_decoder(Losses())
+    assert list(decoder.feed(frame(ROLE))) == [ResponseStart("chatcmpl-1", "m", created=17)]
+    assert list(decoder.feed(frame(chunk({"content": "a"})))) == [PartStart(0, Text()), PartDelta(0, "a")]
+    assert list(decoder.feed(frame(chunk({"content": "b"})))) == [PartDelta(0, "b")]
+    assert list(decoder.feed(frame(calls(piece(0, "c1", "f", ""))))) == []
+    started = list(decoder.feed(frame(calls(piece(0, arguments="{")))))
+    assert [type(event) for event in started] == [PartEnd, PartStart, PartDelta]
+    assert list(decoder.feed(frame(calls(piece(0, arguments="}"))))) == [PartDelta(1, "}")]
+    assert list(decoder.feed(frame(CALLED))) == []
+
+
+USAGE = {"prompt_tokens": 9, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}
+USAGES: dict[str, list[Any]] = {
+    "G13 a chunk of its own": [chunk({"content": "a"}), END, chunk(usage=USAGE), DONE],
+    "G13 a chunk of its own, no [DONE]": [chunk({"content": "a"}), END, chunk(usage=USAGE)],
+    "with the finish": [chunk({"content": "a"}), chunk({}, "stop", usage=USAGE), DONE],
+    "growing with every chunk": [
+        chunk({"content": "a"}, usage={"prompt_tokens": 9}),
+        chunk({}, "stop", usage=USAGE),
+        DONE,
+    ],
+    "null before": [
+        chunk({"content": "a"}, usage=None),
+        chunk({}, "stop", usage=None),
+        chunk(usage=USAGE),
+        DONE,
+    ],
+    "hidden by Groq": [
+        chunk({"content": "a"}, x_groq={"id": "r"}),
+        chunk({}, "stop", x_groq={"usage": USAGE}),
+        DONE,
+    ],
+}
+
+
+@pytest.mark.parametrize("items", USAGES.values(), ids=USAGES)
+def test_where_usage_stands(items: list[Any]) -> None:
+    events, losses = decode(*items)
+    assert fold(events).usage == Usage(9, 5, 4)
+    assert losses == []
+
+
+FAILURES: dict[str, tuple[list[Any], str, str]] = {
+    "G15 an error chunk": (
+        [ROLE, chunk({"content": "a"}), {"error": {"message": "boom", "type": "server_error", "code": None}}],
+        "server",
+        "boom",
+    ),
+    "G15 an error ahead": (
+        [{"error": {"message": "slow down", "code": "rate_limit_exceeded"}}],
+        "rate_limit",
+        "slow down",
+    ),
+    "an error with a status as its code": (
+        [{"error": {"message": "busy", "code": 503}}],
+        "overloaded",
+        "busy",
+    ),
+    "an error as a word": ([ROLE, {"error": "boom"}], "server", "boom"),
+    "a named error": ([Frame("error", b'{"message":"boom"}')], "server", "boom"),
+    "an error beside choices (OpenRouter)": (
+        [chunk({"content": "a"}), chunk({"content": ""}, "error", error={"code": 502, "message": "gone"})],
+        "server",
+        "gone",
+    ),
+    "G14 cut inside text": (
+        [ROLE, chunk({"content": "a"})],
+        "truncated",
+        "the upstream's stream ended without a finish reason or [DONE]",
+    ),
+    "G14 cut inside a call": (
+        [calls(piece(0, "c1", "f", '{"a'))],
+        "truncated",
+        "the upstream's stream ended without a finish reason or [DONE]",
+    ),
+    "G14 nothing at all": ([], "truncated", "the upstream's stream ended without a finish reason or [DONE]"),
+    "[DONE] and nothing else": ([ROLE, DONE], "truncated", "the upstream's stream ended without any content"),
+}
+
+
+@pytest.mark.parametrize("row", FAILURES.values(), ids=FAILURES)
+def test_how_a_stream_fails(row: tuple[list[Any], str, str]) -> None:
+    items, kind, message = row
+    events, _ = decode(*items)
+    with pytest.raises(UpstreamError) as raised:
+        fold(events)
+    assert (raised.value.failure.kind, raised.value.failure.message) == (kind, message)
+    assert isinstance(events[-1], ResponseFailed)
+    assert len([e for e in events if isinstance(e, PartStart)]) == len(
+        [e for e in events if isinstance(e, PartEnd)]
+    )
+
+
+def test_g14_a_call_that_the_network_cut_is_incomplete() -> None:
+    events, _ = decode(chunk({"content": "a"}), calls(piece(0, "c1", "f", '{"a')))
+    assert [event.complete for event in events if isinstance(event, PartEnd)] == [True, False]
+
+
+LOSSES: dict[str, tuple[list[Any], list[str]]] = {
+    "G07 a name that never comes": (
+        [chunk({"content": "a"}), calls(piece(0, "c9", None, "{}")), END, DONE],
+        ["dropped c9: a call whose name never came cannot run"],
+    ),
+    "another choice": (
+        [
+            {**chunk({"content": "a"}), "choices": [{"index": 1, "delta": {"content": "b"}}]},
+            chunk({"content": "a"}),
+            END,
+            DONE,
+        ],
+        ["dropped choices[1]: only the first choice is the reply"],
+    ),
+    "probabilities": (
+        [
+            {**chunk(), "choices": [{"index": 0, "delta": {"content": "a"}, "logprobs": {"content": [1]}}]},
+            END,
+            DONE,
+        ],
+        ["dropped choices[0].logprobs: only openai-chat understands it"],
+    ),
+    "unknown fields": (
+        [chunk({"content": "a", "magic": 1}, x_new=1), {**END, "citations": ["https://a"]}, DONE],
+        [
+            "dropped x_new: only openai-chat understands it",
+            "dropped choices[0].delta.magic: only openai-chat understands it",
+            "dropped citations: only openai-chat understands it",
+        ],
+    ),
+    "sources without a text": (
+        [
+            chunk(
+                {
+                    "role": "assistant",
+                    "annotations": [{"type": "url_citation", "url_citation": {"url": "https://a"}}],
+                }
+            ),
+            END,
+            DONE,
+        ],
+        ["dropped choices[0].delta.annotations: no text came that they could support"],
+    ),
+    "bookkeeping": (
+        [chunk({"content": "a"}, obfuscation="xx", service_tier="d", system_fingerprint="f"), END, DONE],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("row", LOSSES.values(), ids=LOSSES)
+def test_what_a_stream_loses(row: tuple[list[Any], list[str]]) -> None:
+    items, lost = row
+    events, losses = decode(*items)
+    assert losses == lost
+    assert isinstance(events[-1], ResponseEnd)
+    assert not any(isinstance(event, PartStart) and isinstance(event.part, ToolCall) for event in events)
+
+
+def test_a_second_choice_leaves_the_first_alone() -> None:
+    other = {**chunk(), "choices": [{"index": 1, "delta": {"content": "x"}, "finish_reason": "stop"}]}
+    response = fold(decode(chunk({"content": "a"}), other, chunk({"content": "b"}), END, other, DONE)[0])
+    assert [bare(part) for part in response.parts] == [Text("ab")]
+
+
+TWINS: dict[str, tuple[Wire, list[Any], str]] = {
+    "text": (
+        {"role": "assistant", "content": "Hello"},
+        [chunk({"content": "Hel"}), chunk({"content": "lo"})],
+        "stop",
+    ),
+    "calls": (
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}},
+                {"id": "c2", "type": "custom", "custom": {"name": "p", "input": "x"}},
+            ],
+        },
+        [
+            calls(piece(0, "c1", "f", "")),
+            calls(piece(0, arguments='{"a":1}')),
+            chunk(
+                {
+                    "tool_calls": [
+                        {"index": 1, "id": "c2", "type": "custom", "custom": {"name": "p", "input": "x"}}
+                    ]
+                }
+            ),
+        ],
+        "tool_calls",
+    ),
+    "refusal": (
+        {"role": "assistant", "content": None, "refusal": "no"},
+        [chunk({"refusal": "n"}), chunk({"refusal": "o"})],
+        "stop",
+    ),
+    "a cut call": (
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a'}}],
+        },
+        [calls(piece(0, "c1", "f", '{"a'))],
+        "length",
+    ),
+}
+
+
+@pytest.mark.parametrize("row", TWINS.values(), ids=TWINS)
+def test_streamed_equals_whole(row: tuple[Wire, list[Any], str]) -> None:
+    message, items, finish = row
+    body = {**chunk(usage=USAGE), "choices": [{"index": 0, "message": message, "finish_reason": finish}]}
+    whole = CODEC.decode_response(body, Losses())
+    streamed = fold(decode(*items, chunk({}, finish), chunk(usage=USAGE), DONE)[0])
+    assert replace(streamed, extras=None) == replace(whole, extras=None)
