@@ -6,15 +6,15 @@ way back. Everything that must be remembered beyond one exchange travels in ids.
 
 from __future__ import annotations
 
+from operator import is_
+
 from msgspec.structs import replace
 
 from dragoman.core.codec import Limits
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
-    Foreign,
     HostedTool,
-    Media,
     Message,
     Reasoning,
     Request,
@@ -45,7 +45,8 @@ class Ledger:
         self.calls = 0  # of the conversation so far; an invented id counts on from here
         self.prepared: Request | None = None
         self._names = Names((), upstream)
-        self._used: dict[str, None] = {}
+        self._used: dict[str, None] = {}  # every tool name of the request
+        self._called: dict[str, str] = {}  # call id -> name, for results that do not say it
 
     def prepare(self, request: Request, summarise: bool) -> Request:
         """`request` as the upstream takes it: its names, ids, order, schemas, state and media."""
@@ -84,28 +85,25 @@ class Ledger:
 
     def _message(self, message: Message, flattened: Flattened, summarise: bool) -> Message:
         parts: list[AnyPart] = []
-        same = True
         stateful = False
         for part in message.parts:
-            kind = type(part)
-            if kind is ToolCall:
-                made = self._call(part, message.parts, flattened)  # pyright: ignore[reportArgumentType] - by its type
-                same = same and len(made) == 1 and made[0] is part
-                parts += made
-                stateful = stateful or made[-1].state is not None or len(made) > 1
-                continue
-            if kind is ToolResult:
-                part = self._result(part, flattened)  # pyright: ignore[reportArgumentType] - by its type
-            if kind in _CONTENT:
-                part = settle_part(part, self.own, summarise, self.losses)
-            if part is not None:
-                stateful = stateful or part.state is not None
-                parts.append(part)
-            same = same and parts[-1:] != [] and parts[-1] is part
-        settled = (
-            message if same and len(parts) == len(message.parts) else replace(message, parts=tuple(parts))
-        )
-        return return_states(settled, self.origin, self.own, self.losses) if stateful else settled
+            match part:
+                case Text() | Reasoning():
+                    made = part
+                case ToolCall():
+                    *carried, made = self._call(part, message.parts, flattened)
+                    parts += carried
+                case ToolResult():
+                    made = settle_part(self._result(part, flattened), self.own, summarise, self.losses)
+                case _:
+                    made = settle_part(part, self.own, summarise, self.losses)
+            if made is not None:
+                stateful = stateful or made.state is not None
+                parts.append(made)
+        if len(parts) == len(message.parts) and all(map(is_, parts, message.parts)) and not stateful:
+            return message
+        settled = replace(message, parts=tuple(parts))
+        return return_states(settled, self.origin, self.own, self.losses)
 
     def _call(self, call: ToolCall, beside: tuple[AnyPart, ...], flattened: Flattened) -> list[AnyPart]:
         """The id as the upstream gave it, with the state and reasoning that travelled inside."""
@@ -121,12 +119,15 @@ class Ledger:
         call = flattened.call(call)
         self.calls = max(self.calls + 1, call_ids.invented(call.id) or 0)
         self._used[call.name] = None
+        self._called[call.id] = call.name
         return [*carried, call]
 
     def _result(self, result: ToolResult, flattened: Flattened) -> ToolResult:
         opened = call_ids.unwrap(result.call_id, self.client)
-        if opened is not None:
-            result = replace(result, call_id=opened.id)
+        id = result.call_id if opened is None else opened.id
+        name = self._called.get(id) or result.name
+        if id != result.call_id or name != result.name:
+            result = replace(result, call_id=id, name=name)
         return flattened.result(result)
 
     def _named(self, message: Message) -> Message:
@@ -160,9 +161,6 @@ class Ledger:
         flat = {tool.name or "": name for name, tool in flattened.declared.items()}
         names = tuple(self._names.encode(flat.get(name, name)) for name in choice.names)
         return choice if names == choice.names else ToolChoice(choice.mode, names)
-
-
-_CONTENT = frozenset({Media, Foreign, ToolResult})
 
 
 def _size(request: Request) -> int:

@@ -21,10 +21,40 @@ NO_RESULT = "No result was recorded for this call."
 
 def pair(messages: Iterable[Message], legal: Callable[[str], str], losses: Losses) -> tuple[Message, ...]:
     """`messages` in the order every upstream accepts; `legal` spells an id as the upstream takes it."""
+    messages = tuple(messages)
+    if _in_order(messages, legal):
+        return messages
     pairing = _Pairing(losses)
     for message in messages:
         pairing.add(message)
     return pairing.settled(legal)
+
+
+def _in_order(messages: tuple[Message, ...], legal: Callable[[str], str]) -> bool:
+    """Whether nothing needs to be done, as for nearly every request of a well-kept conversation."""
+    used: set[str] = set()
+    waiting: list[ToolCall] = []  # the calls that the next message must answer first
+    turn = ""
+    for message in messages:
+        calls: list[ToolCall] = [part for part in message.parts if type(part) is ToolCall]
+        answered = 0
+        for position, part in enumerate(message.parts):
+            if type(part) is ToolResult:
+                if position >= len(waiting) or not _answers(part, waiting[position]):
+                    return False
+                answered += 1
+        if answered != len(waiting) or turn == message.role == "assistant":
+            return False
+        for call in calls:
+            if not call.id or call.id in used or legal(call.id) != call.id:
+                return False
+            used.add(call.id)
+        waiting, turn = calls, message.role
+    return not waiting
+
+
+def _answers(result: ToolResult, call: ToolCall) -> bool:
+    return result.call_id == call.id and result.name == call.name and result.kind == call.kind
 
 
 class _Slot:
@@ -152,7 +182,7 @@ class _Pairing:
         if result is None:
             self._losses.invented(call.where or "tool result", "the call has no result in the conversation")
             return ToolResult(call_id, call.name, (Text(NO_RESULT),), kind=call.kind)
-        if result.call_id == call_id and result.name == call.name and result.kind == call.kind:
+        if call_id == call.id and _answers(result, call):
             return result
         return replace(result, call_id=call_id, name=call.name, kind=call.kind)
 
