@@ -19,6 +19,16 @@ _FILES = {
     "hermes": "hermes",
     "qwen3-coder": "qwen3_coder",
     "anthropic-xml": "anthropic_xml",
+    "llama3-json": "llama3_json",
+    "pythonic": "pythonic",
+    "mistral": "mistral",
+    "deepseek": "deepseek",
+    "glm": "glm",
+    "kimi-k2": "kimi_k2",
+    "minimax-m2": "minimax_m2",
+    "harmony": "harmony",
+    "gemma": "gemma",
+    "granite": "granite",
 }
 
 

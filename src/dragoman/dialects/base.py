@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from dragoman.core.events import Event
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Request, Tool, ToolCall
+from dragoman.core.model import HostedTool, Request, Tool
 from dragoman.core.stage import Stage
 from dragoman.dialects import rendering
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Think
 from dragoman.dialects.parser import Parser
-from dragoman.dialects.rendering import Result
+from dragoman.dialects.rendering import Made, Result
 from dragoman.dialects.scanner import Scanner
 
 
@@ -44,7 +44,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         """The system text that declares the tools and says how to call them."""
         raise NotImplementedError
 
-    def write_calls(self, calls: tuple[ToolCall, ...], declared: Declared) -> str:
+    def write_calls(self, calls: tuple[Made, ...]) -> str:
         raise NotImplementedError
 
     def write_results(self, results: tuple[Result, ...]) -> str:

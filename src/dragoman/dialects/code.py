@@ -35,7 +35,7 @@ class Code:
 
     def feed(self, text: str) -> None:
         if not _SPECIAL.search(text):
-            self._words(text)
+            self.words(text)
             return
         for found in _TOKENS.finditer(text):
             token = found[0]
@@ -44,9 +44,10 @@ class Code:
             elif token[0] in "`~":
                 self._marks(token)
             else:
-                self._words(token)
+                self.words(token)
 
-    def _words(self, text: str) -> None:
+    def words(self, text: str) -> None:
+        """Text without line breaks, backticks and tildes."""
         if self._run:
             self._settle()
         if self._blank or self._closing:

@@ -36,8 +36,12 @@ class Declared:
         required = self._schemas.get(tool, {}).get("required")
         return cast(list[str], required) if isinstance(required, list) else []
 
-    def read(self, tool: str, parameter: str, text: str, *, framed: bool = True) -> Any:
-        """The value that `text` spells for this parameter."""
+    def read(
+        self, tool: str, parameter: str, text: str, *, framed: bool = True, json: bool | None = None
+    ) -> Any:
+        """The value that `text` spells for this parameter. `json`: whether it is JSON, if the text says."""
+        if json is not None:
+            return (jsontext.decode(text) if jsontext.is_complete(text) else text) if json else text
         return read_value(text, self.schema(tool, parameter), self._schemas.get(tool, {}), framed=framed)
 
     def schema(self, tool: str, parameter: str) -> Schema:

@@ -33,11 +33,15 @@ Token = Call | Said | Thought
 
 
 class Opening(Struct, frozen=True):
-    """How a call begins, as regular expressions: `full`, and `partial` for what may still become one."""
+    """How a call begins, as regular expressions: `full`, and `partial` for what may still become one.
+
+    `first` holds every character that it may begin with.
+    """
 
     full: str
     partial: str
     longest: int
+    first: str
 
 
 def literal(*texts: str) -> Opening:
@@ -46,13 +50,14 @@ def literal(*texts: str) -> Opening:
         "|".join(re.escape(text) for text in texts),
         "|".join(_beginning(text) for text in texts),
         max(len(text) for text in texts),
+        "".join({text[0] for text in texts}),
     )
 
 
 def tag() -> Opening:
     """A call begins with a tag of any name."""
     name = rf"[A-Za-z_][\w.:\-]{{0,{LONGEST_NAME - 1}}}"
-    return Opening(f"<{name}>", f"<(?:{name})?", LONGEST_NAME + 2)
+    return Opening(f"<{name}>", f"<(?:{name})?", LONGEST_NAME + 2, "<")
 
 
 def _beginning(text: str) -> str:

@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from dragoman.core.model import Tool, ToolCall
-from dragoman.dialects.base import Dialect, Result
-from dragoman.dialects.declared import Declared, arguments_of
+from dragoman.core.model import Tool
+from dragoman.dialects.base import Dialect, Made, Result
+from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar
 from dragoman.dialects.payloads import tagged
 from dragoman.dialects.rendering import declaration, spaced
@@ -40,8 +40,8 @@ class Hermes(Dialect, frozen=True, kw_only=True):
     def declare(self, tools: tuple[Tool, ...]) -> str:
         return _DECLARED.format(tools="\n".join(spaced(declaration(tool)) for tool in tools))
 
-    def write_calls(self, calls: tuple[ToolCall, ...], declared: Declared) -> str:
-        written = (spaced({"name": call.name, "arguments": arguments_of(call)}) for call in calls)
+    def write_calls(self, calls: tuple[Made, ...]) -> str:
+        written = (spaced({"name": call.name, "arguments": call.arguments}) for call in calls)
         return "\n".join(f"<tool_call>\n{text}\n</tool_call>" for text in written)
 
     def write_results(self, results: tuple[Result, ...]) -> str:

@@ -13,7 +13,7 @@ from dragoman.core import jsontext
 from dragoman.dialects.source import Broken
 
 _SPACE = re.compile(r"\s*")
-_NUMBER = re.compile(r"-?\s*(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
+_NUMBER = re.compile(r"(-?)\s*0*(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w.])")  # also 07
 _WORD = re.compile(r"[A-Za-z_][\w.\-]*")
 _STRING = re.compile(
     r'(?P<prefix>[rRuU]?)(?P<quote>"""|\'\'\'|"|\')(?P<text>(?:\\.|(?!(?P=quote))[^\\])*)(?P=quote)',
@@ -139,7 +139,7 @@ class Cursor:
             return self._strings(found)
         if found := _NUMBER.match(self.text, self.at):
             self.at = found.end()
-            return jsontext.decode(re.sub(r"\s", "", found[0]))
+            return jsontext.decode(found[1] + found[2])
         if (found := _WORD.match(self.text, self.at)) and found[0] in _CONSTANTS:
             self.at = found.end()
             return _CONSTANTS[found[0]]

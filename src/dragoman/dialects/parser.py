@@ -62,7 +62,7 @@ class Parser:
         text = self._texts.get(delta.index)
         if text is None:
             return (replace(delta, index=self._others[delta.index]),)
-        events = self._spoken(text, text.scanner.feed(delta.text))
+        events = self._spoken(text, text.scanner.feed(delta.text)) if delta.text else []
         if delta.state or delta.citation:
             events += self._say(text, "") if text.open is None else ()
             events.append(PartDelta(text.open or 0, "", delta.state, delta.citation))
@@ -87,7 +87,7 @@ class Parser:
 
     def _spoken(self, text: TextPart, tokens: list[Token]) -> list[Event]:
         events: list[Event] = []
-        for token in _joined(tokens):
+        for token in _joined(tokens) if len(tokens) > 1 else tokens:
             match token:
                 case Said():
                     events += self._say(text, token.text)
@@ -96,9 +96,14 @@ class Parser:
                     events.append(PartDelta(text.open or 0, token.text))
                 case Call():
                     events += self._call(text, token)
-        for why in text.scanner.problems() if self._dialect else ():
-            self._losses.changed(text.part.where or "text", f"{self._dialect}: {why}")
+        if text.scanner.problems:
+            self._report(text)
         return events
+
+    def _report(self, text: TextPart) -> None:
+        for why in text.scanner.problems if self._dialect else ():
+            self._losses.changed(text.part.where or "text", f"{self._dialect}: {why}")
+        text.scanner.problems.clear()
 
     def _say(self, text: TextPart, said: str) -> list[Event]:
         events = list(self._open(text, text.part)) if not isinstance(text.kind, Text) else []

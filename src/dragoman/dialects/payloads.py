@@ -14,6 +14,8 @@ from dragoman.dialects.grammar import Grammar, Sink, literal
 from dragoman.dialects.literals import read_literal
 from dragoman.dialects.source import Broken, Reader, Source
 
+Named = tuple[str, str, str]  # name, arguments, id
+
 
 class Notation(Struct, frozen=True):
     """What may stand between brackets outside of strings, and which quotes strings have."""
@@ -29,12 +31,15 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 
-def bracketed(source: Source, notation: Notation = JSON, opens: str = "{[") -> Reader[str]:
-    """One value in brackets, as it is written. Brackets inside strings do not count."""
-    parts: list[str] = []
-    depth, quote, escaped = 0, "", False
-    yield from source.expect(*opens)
-    source.at -= 1
+def bracketed(source: Source, notation: Notation = JSON, begun: str = "") -> Reader[str]:
+    """One value in brackets, as it is written. Brackets inside strings do not count.
+
+    `begun`: its opening bracket and what else of it was read already.
+    """
+    if not begun:
+        begun = yield from source.expect("{", "[")
+    parts = [begun]
+    depth, quote, escaped = sum(begun.count(bracket) for bracket in "{[("), "", False
     source.named = source.named or "a call"
     while True:
         window, start = source.window, source.at
@@ -91,23 +96,25 @@ def _escaped(found: re.Match[str]) -> str:
     return _CONTROL.sub(lambda control: f"\\u{ord(control[0]):04x}", found[0])
 
 
-def named_calls(value: Any) -> list[tuple[str, str, str]]:
-    """(name, arguments, id) of the object or of each object in the array."""
+def named_calls(value: Any, *, bare: bool = False) -> list[Named]:
+    """The object or each object in the array. `bare`: no marker says that it is a call, so it must."""
     values = cast(list[Any], value) if isinstance(value, list) else [value]
     if not values:
         raise Broken("no call in it")
-    return [_named_call(each) for each in values]
+    return [_named_call(each, bare) for each in values]
 
 
-def _named_call(value: Any) -> tuple[str, str, str]:
+def _named_call(value: Any, bare: bool) -> Named:
     call = cast(Wire, value) if isinstance(value, dict) else {}
     if isinstance(inner := call.get("function"), dict):
         call = {**call, **cast(Wire, inner)}
     name, id = call.get("name"), call.get("id", "")
     if not isinstance(name, str) or not name:
         raise Broken("it has no name")
-    given = next((call[key] for key in ("arguments", "parameters") if key in call), None)
-    return name, object_text(given), id if isinstance(id, str) else ""
+    keys = [key for key in ("arguments", "parameters") if key in call]
+    if bare and not keys:
+        raise Broken("it has no arguments")
+    return name, object_text(call[keys[0]] if keys else None), id if isinstance(id, str) else ""
 
 
 def object_text(value: Any) -> str:
@@ -137,6 +144,6 @@ def tagged(opens: str, closes: str, notation: Notation = JSON) -> Grammar:
     return Grammar(literal(opens), read)
 
 
-def put(calls: list[tuple[str, str, str]], sink: Sink) -> None:
+def put(calls: list[Named], sink: Sink) -> None:
     for name, arguments, id in calls:
         sink.call(name, arguments, id)

@@ -18,9 +18,9 @@ from functools import partial
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.model import Tool, ToolCall, Wire
-from dragoman.dialects.base import Dialect, Result
-from dragoman.dialects.declared import Declared, arguments_of
+from dragoman.core.model import Tool, Wire
+from dragoman.dialects.base import Dialect, Made, Result
+from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Sink, literal
 from dragoman.dialects.rendering import written
 from dragoman.dialects.source import Broken, Reader, Source
@@ -74,8 +74,8 @@ class Qwen3Coder(Dialect, frozen=True, kw_only=True):
     def declare(self, tools: tuple[Tool, ...]) -> str:
         return _DECLARED.format(tools="\n".join(_function(tool) for tool in tools))
 
-    def write_calls(self, calls: tuple[ToolCall, ...], declared: Declared) -> str:
-        return "\n".join(_call(call.name, arguments_of(call)) for call in calls)
+    def write_calls(self, calls: tuple[Made, ...]) -> str:
+        return "\n".join(_call(call.name, call.arguments) for call in calls)
 
     def write_results(self, results: tuple[Result, ...]) -> str:
         return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)

@@ -33,14 +33,21 @@ from dragoman.dialects.grammar import Call, Grammar
 from dragoman.dialects.scanner import Scanner
 
 
-class Result(Struct, frozen=True):
-    """What a tool answered, as text; `arguments` are those of the call."""
+class Made(Struct, frozen=True):
+    """A call of the past. `number` counts the calls of the conversation from 0."""
 
     id: str
     name: str
+    arguments: Wire
+    number: int
+
+
+class Result(Struct, frozen=True):
+    """What a tool answered, as text."""
+
+    call: Made
     text: str
     failed: bool
-    arguments: Wire
 
 
 class Words(Protocol):
@@ -56,7 +63,7 @@ class Words(Protocol):
 
     def declare(self, tools: tuple[Tool, ...]) -> str: ...
 
-    def write_calls(self, calls: tuple[ToolCall, ...], declared: Declared) -> str: ...
+    def write_calls(self, calls: tuple[Made, ...]) -> str: ...
 
     def write_results(self, results: tuple[Result, ...]) -> str: ...
 
@@ -115,7 +122,8 @@ class History:
 
     def __init__(self, words: Words, declared: Declared, losses: Losses) -> None:
         self._words, self._declared, self._losses = words, declared, losses
-        self._calls: dict[str, ToolCall] = {}
+        self._calls: dict[str, Made] = {}
+        self._count = 0
 
     def message(self, message: Message) -> tuple[Message, ...]:
         if all(type(part) not in _KIND for part in message.parts):
@@ -129,7 +137,7 @@ class History:
     def _told(self, kind: Kind, group: list[AnyPart]) -> Iterator[Piece]:
         match kind:
             case "calls":
-                yield kind, self._write_calls(tuple(part for part in group if isinstance(part, ToolCall)))
+                yield kind, self._write_calls([part for part in group if isinstance(part, ToolCall)])
             case "results":
                 results = [part for part in group if isinstance(part, ToolResult)]
                 yield from ((kind, part) for part in self._write_results(results))
@@ -139,15 +147,21 @@ class History:
             case _:
                 yield from ((kind, part) for part in group)
 
-    def _write_calls(self, calls: tuple[ToolCall, ...]) -> Text:
-        self._calls.update({call.id: call for call in calls})
-        text = self._words.write_calls(calls, self._declared)
-        for why in misread(self._words, calls, self._declared, text):
+    def _write_calls(self, calls: list[ToolCall]) -> Text:
+        made = tuple(self._made(call) for call in calls)
+        text = self._words.write_calls(made)
+        for why in misread(self._words, made, self._declared, text):
             self._losses.changed(calls[0].where or "tool calls", f"{self._words.name}: {why}")
         for call in calls:
             if call.state:
                 self._losses.dropped(f"{call.where}.state", f"{self._words.name} has no opaque slot")
         return Text(text)
+
+    def _made(self, call: ToolCall) -> Made:
+        made = Made(call.id, call.name, arguments_of(call), self._count)
+        self._calls[call.id] = made
+        self._count += 1
+        return made
 
     def _write_results(self, results: list[ToolResult]) -> Iterator[AnyPart]:
         yield Text(self._words.write_results(tuple(self._result(result) for result in results)))
@@ -155,18 +169,14 @@ class History:
             yield from (part for part in result.content if isinstance(part, Media))
 
     def _result(self, result: ToolResult) -> Result:
-        call = self._calls.get(result.call_id)
         for part in result.content:
             if not isinstance(part, Text | Media):
                 self._losses.dropped(part.where, f"only {part.origin} understands it")
         text = "\n".join(part.text for part in result.content if isinstance(part, Text))
-        return Result(
-            result.call_id,
-            result.name or (call.name if call else "") or "tool",
-            text,
-            result.failed,
-            arguments_of(call) if call else {},
-        )
+        call = self._calls.get(result.call_id)
+        if call is None:
+            call = Made(result.call_id, result.name or "tool", {}, self._count)
+        return Result(call, text, result.failed)
 
     def _write_reasoning(self, parts: list[Reasoning]) -> Iterator[Text]:
         text = "\n".join(part.text for part in parts if part.text)
@@ -227,11 +237,11 @@ def written(value: Any) -> str:
     return value if isinstance(value, str) else spaced(value)
 
 
-def misread(words: Words, calls: tuple[ToolCall, ...], declared: Declared, text: str) -> Iterator[str]:
+def misread(words: Words, calls: tuple[Made, ...], declared: Declared, text: str) -> Iterator[str]:
     """Which of the calls the dialect would not read back from `text` as they are."""
     scanner = Scanner(words.grammars(declared), declared)
     found = [token for token in [*scanner.feed(text), *scanner.close()] if isinstance(token, Call)]
     for index, call in enumerate(calls):
         read = found[index] if index < len(found) else None
-        if read is None or (read.name, read.arguments) != (call.name, jsontext.dumps(arguments_of(call))):
+        if read is None or (read.name, read.arguments) != (call.name, jsontext.dumps(call.arguments)):
             yield f"a call of {call.name} has values that its grammar cannot carry as they are"

@@ -15,9 +15,9 @@ import re
 from typing import Any, Literal
 
 from dragoman.core import jsontext
-from dragoman.core.model import Tool, ToolCall, Wire
-from dragoman.dialects.base import Dialect, Result
-from dragoman.dialects.declared import Declared, arguments_of
+from dragoman.core.model import Tool, Wire
+from dragoman.dialects.base import Dialect, Made, Result
+from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Sink, literal, tag
 from dragoman.dialects.samples import describe, sample
 from dragoman.dialects.source import Broken, Reader, Source
@@ -73,18 +73,20 @@ class RooXml(Dialect, frozen=True, kw_only=True):
             sections = f"<tools>\n{sections}\n</tools>"
         return f"{_HEADER.format(count=count)}\n\n{sections}"
 
-    def write_calls(self, calls: tuple[ToolCall, ...], declared: Declared) -> str:
-        return "\n\n".join(_write(call.name, arguments_of(call)) for call in calls)
+    def write_calls(self, calls: tuple[Made, ...]) -> str:
+        return "\n\n".join(_write(call.name, call.arguments) for call in calls)
 
     def write_results(self, results: tuple[Result, ...]) -> str:
         return "\n\n".join(self._result(result) for result in results)
 
     def _result(self, result: Result) -> str:
         if self.results == "plain":
-            return f"Tool {'Error' if result.failed else 'Result'} from {result.name}:\n{result.text}"
-        main = next((f" for '{value}'" for value in result.arguments.values() if isinstance(value, str)), "")
+            return f"Tool {'Error' if result.failed else 'Result'} from {result.call.name}:\n{result.text}"
+        main = next(
+            (f" for '{value}'" for value in result.call.arguments.values() if isinstance(value, str)), ""
+        )
         text = f"<error>{result.text}</error>" if result.failed else result.text
-        return f"[{result.name}{main}] Result:\n{text}"
+        return f"[{result.call.name}{main}] Result:\n{text}"
 
 
 # declarations

@@ -43,15 +43,17 @@ class Scanner:
             openings.append(literal(think.opens))
         self._openings = Search(*openings)
         self._closings, self._endings = Search(*openings, *closings), Search(*closings)
+        self._special = re.compile(f"[\n`~{''.join(re.escape(opening.first) for opening in openings)}]")
         self._source = Source()
         self._code = Code()
         self._kind: type[Said] | type[Thought] = Said
         self._out: list[Token] = []
-        self._problems: list[str] = []
+        self.problems: list[str] = []  # what was not as it should be; for the caller to take
         self._space: list[str] = []  # white space that waits for what follows it
         self._fresh = True  # nothing was said or called yet
         self._quiet = True  # nothing was said since the start or the last call: all white space waits
         self._framed = False  # a call or reasoning came: white space beside it means nothing
+        self._idle = False  # in text, with nothing held back: what holds no special character is text
         self._commits = 0
         self._frontier, self._tries = 0, 0
         self._reading = self._read()
@@ -60,6 +62,9 @@ class Scanner:
     def feed(self, text: str) -> list[Token]:
         if not text:
             return []
+        if self._idle and not self._special.search(text):
+            self._code.words(text)
+            return [Said(text)]
         self._source.push(text)
         next(self._reading)
         out, self._out = self._out, []
@@ -69,11 +74,6 @@ class Scanner:
         self._source.ended = True
         next(self._reading, None)
         return self._out
-
-    def problems(self) -> list[str]:
-        """What was not as it should be, since the last time somebody asked."""
-        problems, self._problems = self._problems, []
-        return problems
 
     # what readers say
 
@@ -95,10 +95,11 @@ class Scanner:
         self._commit()
 
     def changed(self, why: str) -> None:
-        self._problems.append(why)
+        self.problems.append(why)
 
     def _commit(self) -> None:
         self._source.mark()
+        self._source.named = ""
         self._code = Code()
         self._commits += 1
         self._fresh = False
@@ -127,9 +128,11 @@ class Scanner:
             found = self._openings.full.search(source.window, source.at)
             if not found:
                 self._advance_safely(self._openings)
+                self._idle = source.at == len(source.window) and not (self._space or self._quiet)
                 if not (yield from source.more()):
                     self._advance(len(source.window))
                     return False
+                self._idle = False
                 continue
             self._advance(found.start())
             if not self._code.inside:
@@ -195,7 +198,7 @@ class Scanner:
             if self._commits > commits:
                 break
         if problem and not isinstance(sink, Probe):
-            self._problems.append(f"{problem}; it stays text")
+            self.problems.append(f"{problem}; it stays text")
         return self._commits > commits
 
     def _closes_later(self, think: Think) -> Reader[bool]:

@@ -133,7 +133,7 @@ class Source:
     def until_any(self, *needles: str) -> Reader[tuple[str, str]]:
         """The text before the first of `needles`, and which it was, both consumed."""
         parts: list[str] = []
-        pattern = _any_of(needles)
+        pattern = any_of(needles)
         while not (found := pattern.search(self.window, self.at)):
             end = len(self.window) - max(overlap(self.window, self.at, needle) for needle in needles)
             parts.append(self.window[self.at : end])
@@ -164,13 +164,15 @@ class Source:
 
 
 @lru_cache(256)
-def _any_of(needles: tuple[str, ...]) -> re.Pattern[str]:
+def any_of(needles: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(re.escape(needle) for needle in needles))
 
 
 def overlap(text: str, start: int, needle: str) -> int:
     """How many characters at the end of `text` begin `needle`."""
-    for length in range(min(len(needle) - 1, len(text) - start), 0, -1):
-        if text.endswith(needle[:length]):
-            return length
+    at = text.find(needle[0], max(start, len(text) - len(needle) + 1))
+    while at >= 0:
+        if needle.startswith(text[at:]):
+            return len(text) - at
+        at = text.find(needle[0], at + 1)
     return 0

@@ -26,7 +26,8 @@ class Form(Struct, frozen=True):
 
     `head` reads what follows `opens` up to the value: (what it read, the name or nothing). In `closes`
     {} stands for the name. `framed`: one newline on each side of a value is not part of it. `lost`: what
-    in a value shows that its closing tag was forgotten; its group, if any, names a parameter.
+    in a value shows that its closing tag was forgotten; its group, if any, names a parameter. `typed` says
+    of a head whether its value is JSON, text, or (None) what the schema says.
     """
 
     opens: str
@@ -34,7 +35,9 @@ class Form(Struct, frozen=True):
     closes: str
     ends: tuple[str, ...]
     framed: bool = True
+    gap: re.Pattern[str] = re.compile(r"\s*")  # what may stand between tags
     lost: re.Pattern[str] | None = None
+    typed: Callable[[str], bool | None] | None = None
 
 
 class Strictness(Struct, frozen=True):
@@ -51,17 +54,17 @@ class Strictness(Struct, frozen=True):
 
 PLAIN = re.compile(r"([^\s/=\"'](?:[^=\"']*[^\s/=\"'])?)")
 EQUALS = re.compile(r"\s*=\s*[\"']?(.+?)[\"']?\s*")
-ATTRIBUTE = re.compile(r"\s+name\s*=\s*[\"']?(.+?)[\"']?\s*")
+ATTRIBUTE = re.compile(r"""\s+name\s*=\s*(?:"([^"]+)"|'([^']+)'|([^\s"'=/]+))(?:\s[^<>]*)?/?""")
 
 
 def head(pattern: re.Pattern[str]) -> Head:
-    """The rest of a tag, up to and with its `>`; the name is the group of `pattern`."""
+    """The rest of a tag, up to and with its `>`; the name is the group of `pattern` that matched."""
 
     def read(source: Source) -> Reader[tuple[str, str]]:
         text = yield from source.run(_HEAD, 0)
         closed = yield from source.skip(">")
         found = pattern.fullmatch(text) if closed and len(text) <= LONGEST_NAME + 16 else None
-        return text + closed, found[1] if found else ""
+        return text + closed, found[found.lastindex or 0] if found else ""
 
     return read
 
@@ -72,26 +75,27 @@ def read_parameters(
     """The parameters and the end of the call, consumed: its arguments as JSON text."""
     values: dict[str, Any] = {}
     known = declared.parameters(tool) if strictness.known else None
-    yield from source.space()
-    ended, _, name = yield from _following(source, form, known)
+    yield from source.run(form.gap, 0)
+    ended, read, name = yield from _following(source, form, known)
     if not ended and not name:
         raise Broken(f"expected {form.opens} or {form.ends[0]}")
     source.named = f"a call of {tool}"
     while name:
         if strictness.distinct and name in values:
             raise Broken(f"{name} is given twice")
-        text, following = yield from _value(source, name, form, known, strictness)
+        text, after, following = yield from _value(source, name, form, known, strictness)
         if form.lost and not strictness.loose and _lost(text, form.lost, {*values, name}, declared, tool):
             raise Broken(f"{form.closes.replace('{}', name)} is missing")
-        values[name] = declared.read(tool, name, text, framed=form.framed)
-        name = following
+        json = form.typed(read) if form.typed else None
+        values[name] = declared.read(tool, name, text, framed=form.framed, json=json)
+        read, name = after, following
     return jsontext.dumps(values)
 
 
 def _value(
     source: Source, name: str, form: Form, known: Wire | None, strictness: Strictness
-) -> Reader[tuple[str, str]]:
-    """The text of a value, and the name of the parameter that follows it."""
+) -> Reader[tuple[str, str, str]]:
+    """The text of a value; the head and the name of the parameter that follows it."""
     closes = form.closes.replace("{}", name)
     stops = (closes, form.opens, *form.ends) if strictness.loose else (closes,)
     parts: list[str] = []
@@ -100,12 +104,12 @@ def _value(
         parts.append(text)
         gap = ""
         if stop == closes:
-            gap = yield from source.space()
+            gap = yield from source.run(form.gap, 0)
         else:
             source.at -= len(stop)
         ended, read, following = yield from _following(source, form, known)
         if ended or following:
-            return "".join(parts), following
+            return "".join(parts), read, following
         parts += (closes, gap, read) if stop == closes else (read,)
 
 

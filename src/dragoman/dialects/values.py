@@ -195,13 +195,17 @@ def _decoded(text: str) -> Any:
     """An array or object as JSON, or as Python prints it."""
     if text[:1] not in ("{", "[", "("):
         return _NOT_THIS
-    try:
-        return jsontext.decode(text)
-    except ValueError:
+    for read in (jsontext.decode, read_literal, _decoded_twice):
         try:
-            return read_literal(text)
-        except Broken:
-            return _NOT_THIS
+            return read(text)
+        except (ValueError, Broken):
+            continue
+    return _NOT_THIS
+
+
+def _decoded_twice(text: str) -> Any:
+    """JSON whose quotes were escaped once too often: [{\\"id\\": 1}]."""
+    return jsontext.decode(jsontext.decode(f'"{text}"'))
 
 
 _TAG = re.compile(r"\s*<([^\s<>/]+)>")

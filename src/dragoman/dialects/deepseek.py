@@ -1,0 +1,144 @@
+"""deepseek: marked calls with a JSON payload (V3, R1, V3.1), or invocations in tags (V3.2, V4).
+
+    <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Paris"}<｜tool▁call▁end｜>
+    <｜tool▁calls▁end｜>
+
+(in one line). V3 writes `function` before the separator and the name behind it, and the payload in a
+```json fence. V3.2 writes `<｜DSML｜invoke name="…">`, where each parameter says whether it is a string.
+All are read; `version` says which is written.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Literal
+
+from dragoman.core.model import Tool
+from dragoman.dialects.base import Dialect, Made, Result
+from dragoman.dialects.declared import Declared
+from dragoman.dialects.grammar import Grammar, Sink, literal
+from dragoman.dialects.invokes import STRICTNESSES, Invokes, write_invoke
+from dragoman.dialects.payloads import bracketed, decoded, object_text
+from dragoman.dialects.rendering import declaration, spaced
+from dragoman.dialects.source import Broken, Reader, Source
+from dragoman.dialects.tags import Strictness
+
+_BLOCK, _BLOCK_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
+_CALL, _SEPARATOR, _CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
+_DSML = "｜DSML｜"
+_BLOCKS = (f"<{_DSML}function_calls>", f"<{_DSML}tool_calls>")
+_NAME = re.compile(r"[^\n<>{}\"`]*")
+_HOW = {
+    "v3": f"{_BLOCK}{_CALL}function{_SEPARATOR}tool_name\n"
+    f"```json\n{{JSON arguments}}\n```{_CALL_END}{_BLOCK_END}",
+    "v3.1": f"{_BLOCK}{_CALL}tool_name{_SEPARATOR}{{JSON arguments}}{_CALL_END}{_BLOCK_END}",
+    "v3.2": f'{_BLOCKS[0]}\n<{_DSML}invoke name="$FUNCTION_NAME">\n'
+    f'<{_DSML}parameter name="$PARAMETER_NAME" string="true|false">$PARAMETER_VALUE</{_DSML}parameter>\n'
+    f"</{_DSML}invoke>\n</{_DSML}function_calls>\n\n"
+    'With string="true" the value stands as it is, with string="false" it is JSON.',
+}
+
+
+class Deepseek(Dialect, frozen=True, kw_only=True):
+    gap: str = ""
+    version: Literal["v3", "v3.1", "v3.2"] = "v3.1"
+
+    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
+        blocks = (
+            Grammar(literal(*_BLOCKS), partial(_read_invokes, strictness)) for strictness in STRICTNESSES
+        )
+        return (Grammar(literal(_BLOCK, _CALL), _read), *blocks)
+
+    def declare(self, tools: tuple[Tool, ...]) -> str:
+        sections = "\n\n".join(_section(tool) for tool in tools)
+        how = "To call tools, write one block with all calls, and nothing after it:"
+        return (
+            f"## Tools\nYou have access to the following tools:\n\n{sections}\n\n{how}\n{_HOW[self.version]}"
+        )
+
+    def write_calls(self, calls: tuple[Made, ...]) -> str:
+        match self.version:
+            case "v3":
+                return _block(
+                    "\n".join(_marked("function", f"{call.name}\n{_fenced(call)}") for call in calls)
+                )
+            case "v3.1":
+                return _block("".join(_marked(call.name, spaced(call.arguments)) for call in calls))
+            case "v3.2":
+                invokes = (write_invoke(call.name, call.arguments, _DSML, _kind) for call in calls)
+                return "\n".join([_BLOCKS[0], *invokes, f"</{_DSML}function_calls>"])
+
+    def write_results(self, results: tuple[Result, ...]) -> str:
+        if self.version == "v3.2":
+            shown = "\n".join(f"<result>{result.text}</result>" for result in results)
+            return f"<function_results>\n{shown}\n</function_results>"
+        shown = "\n".join(f"<｜tool▁output▁begin｜>{result.text}<｜tool▁output▁end｜>" for result in results)
+        return f"<｜tool▁outputs▁begin｜>{shown}<｜tool▁outputs▁end｜>" if self.version == "v3" else shown
+
+
+def _section(tool: Tool) -> str:
+    about = declaration(tool)["function"]
+    return f"### {tool.name}\nDescription: {tool.description}\n\nParameters: {spaced(about['parameters'])}"
+
+
+def _block(calls: str) -> str:
+    return f"{_BLOCK}{calls}{_BLOCK_END}"
+
+
+def _marked(head: str, payload: str) -> str:
+    return f"{_CALL}{head}{_SEPARATOR}{payload}{_CALL_END}"
+
+
+def _fenced(call: Made) -> str:
+    return f"```json\n{spaced(call.arguments)}\n```"
+
+
+def _kind(value: object) -> str:
+    return f' string="{"true" if isinstance(value, str) else "false"}"'
+
+
+def _is_json(head: str) -> bool | None:
+    """What a parameter says about its value."""
+    return False if 'string="true"' in head else True if 'string="false"' in head else None
+
+
+def _read(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    yield from source.skip(_BLOCK)
+    yield from source.space()
+    called = False
+    while (yield from source.skip(_CALL)):
+        yield from _read_call(source, sink)
+        called = True
+        yield from source.space()
+    if not called:
+        raise Broken("a block without calls")
+    if not (yield from source.close(_BLOCK_END)):
+        source.reset()
+
+
+def _read_call(source: Source, sink: Sink) -> Reader[None]:
+    name = (yield from source.run(_NAME)).strip()
+    yield from source.expect(_SEPARATOR)
+    yield from source.space()
+    if name == "function" and not (yield from source.next("{")):
+        name = (yield from source.run(_NAME)).strip()
+        yield from source.space()
+    if not name:
+        raise Broken("a call without a name")
+    fenced = yield from source.skip("```json", "```")
+    yield from source.space()
+    arguments = object_text(decoded((yield from bracketed(source))))
+    if fenced:
+        yield from source.close("```")
+    yield from source.close(_CALL_END)
+    sink.call(name, arguments)
+
+
+def _read_invokes(strictness: Strictness, source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    opened = yield from source.expect(*_BLOCKS)
+    form = Invokes(f"</{opened[1:]}", _DSML, _is_json)
+    yield from form.read_block(source, declared, sink, strictness)
+
+
+DIALECT = Deepseek(name="deepseek")

@@ -1,0 +1,87 @@
+"""glm: keys and values in tags of their own, values inline and to the byte (GLM 4.5, 4.6, 4.7, 5).
+
+    <tool_call>get_weather
+    <arg_key>city</arg_key>
+    <arg_value>Paris</arg_value>
+    </tool_call>
+
+Strings stand as they are and everything else as JSON, so the schema says which is which.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dragoman.core.model import Tool
+from dragoman.dialects.base import Dialect, Made, Result
+from dragoman.dialects.declared import Declared
+from dragoman.dialects.grammar import Grammar, Sink, literal
+from dragoman.dialects.rendering import declaration, spaced, written
+from dragoman.dialects.source import Broken, Reader, Source
+from dragoman.dialects.tags import Form, Strictness, read_parameters
+
+_DECLARED = """\
+# Tools
+
+You may call one or more functions to help with the user's request.
+
+The function signatures stand within <tools></tools> XML tags:
+<tools>
+{tools}
+</tools>
+
+For each function call, output the function's name and its arguments in this XML format:
+<tool_call>{{function-name}}
+<arg_key>{{arg-key-1}}</arg_key>
+<arg_value>{{arg-value-1}}</arg_value>
+<arg_key>{{arg-key-2}}</arg_key>
+<arg_value>{{arg-value-2}}</arg_value>
+</tool_call>"""
+_NAME = re.compile(r"[^\s<>{}\[\]\"\\]*")
+_GAP = re.compile(r"[\s\\n]*")  # some servers print the newlines between tags as \n
+
+
+class Glm(Dialect, frozen=True, kw_only=True):
+    gap: str = "\n"
+
+    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
+        return (Grammar(literal("<tool_call>"), _read),)
+
+    def declare(self, tools: tuple[Tool, ...]) -> str:
+        return _DECLARED.format(tools="\n".join(spaced(declaration(tool)) for tool in tools))
+
+    def write_calls(self, calls: tuple[Made, ...]) -> str:
+        return "\n".join(_call(call) for call in calls)
+
+    def write_results(self, results: tuple[Result, ...]) -> str:
+        return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
+
+
+def _call(call: Made) -> str:
+    pairs = (
+        f"<arg_key>{key}</arg_key>\n<arg_value>{written(value)}</arg_value>"
+        for key, value in call.arguments.items()
+    )
+    return "\n".join([f"<tool_call>{call.name}", *pairs, "</tool_call>"])
+
+
+def _key(source: Source) -> Reader[tuple[str, str]]:
+    key = yield from source.until("</arg_key>")
+    gap = yield from source.run(_GAP, 0)
+    yield from source.expect("<arg_value>")
+    return f"{key}</arg_key>{gap}<arg_value>", key.strip()
+
+
+_FORM = Form("<arg_key>", _key, "</arg_value>", ("</tool_call>",), framed=False, gap=_GAP)
+
+
+def _read(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    yield from source.expect("<tool_call>")
+    yield from source.space()
+    name = yield from source.run(_NAME)
+    if not name:
+        raise Broken("a call without a name")
+    sink.call(name, (yield from read_parameters(source, name, _FORM, declared, Strictness())))
+
+
+DIALECT = Glm(name="glm")

@@ -1,0 +1,48 @@
+"""granite: a JSON array behind a marker, without an end (Granite 3).
+
+    <|tool_call|>[{"name": "get_weather", "arguments": {"city": "Paris"}}]
+
+Read as well: the same behind `<tool_call>` (3.1 to 3.3), and `<function_call>` before each object (20B).
+Granite 4 speaks hermes.
+"""
+
+from __future__ import annotations
+
+from dragoman.core.model import Tool
+from dragoman.dialects.base import Dialect, Made, Result
+from dragoman.dialects.declared import Declared
+from dragoman.dialects.grammar import Grammar
+from dragoman.dialects.payloads import tagged
+from dragoman.dialects.rendering import declaration, spaced
+
+_DECLARED = """\
+You are a helpful assistant with access to the following tools. When a tool is required to answer, respond \
+with <|tool_call|> followed by a JSON list of the calls: \
+<|tool_call|>[{{"name": "tool_name", "arguments": {{"key": "value"}}}}]
+If no tool can help, answer in words.
+
+Available tools:
+{tools}"""
+
+
+class Granite(Dialect, frozen=True, kw_only=True):
+    gap: str = "\n"
+
+    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
+        return (
+            tagged("<|tool_call|>", "<|end_of_text|>"),
+            tagged("<tool_call>", "</tool_call>"),
+            tagged("<function_call>", "</function_call>"),
+        )
+
+    def declare(self, tools: tuple[Tool, ...]) -> str:
+        return _DECLARED.format(tools=spaced([declaration(tool)["function"] for tool in tools]))
+
+    def write_calls(self, calls: tuple[Made, ...]) -> str:
+        return "<|tool_call|>" + spaced([{"name": call.name, "arguments": call.arguments} for call in calls])
+
+    def write_results(self, results: tuple[Result, ...]) -> str:
+        return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
+
+
+DIALECT = Granite(name="granite")

@@ -1,0 +1,97 @@
+"""kimi-k2: sections of marked calls with ids that count through the conversation (Kimi K2, K2.5).
+
+    <|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0
+    <|tool_call_argument_begin|>{"city": "Paris"}<|tool_call_end|><|tool_calls_section_end|>
+
+(in one line). The id names the tool. A model that lost count writes the number alone; then the tool is
+the only declared one that has all the parameters given.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dragoman.core import jsontext
+from dragoman.core.model import Tool
+from dragoman.dialects.base import Dialect, Made, Result
+from dragoman.dialects.declared import Declared
+from dragoman.dialects.grammar import Grammar, Sink, literal
+from dragoman.dialects.payloads import bracketed, decoded, object_text
+from dragoman.dialects.rendering import declaration, spaced
+from dragoman.dialects.source import Broken, Reader, Source
+
+_SECTION, _SECTION_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
+_CALL, _ARGUMENTS, _CALL_END = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
+_ID = re.compile(r"\s*((?:functions\.)?([\w.\-]+?)(?::\d+)?)\s*")
+_OWN = re.compile(r"functions\..+:\d+")
+_HEAD = re.compile(r"[^<>{}\[\]\"]*")
+_DECLARED = f"""\
+# Tools
+
+You may call these tools:
+{{tools}}
+
+To call tools, write a section of calls, each with the tool's name, a number that counts all calls of the \
+conversation from 0, and its arguments as a JSON object:
+{_SECTION}{_CALL}functions.TOOL_NAME:0{_ARGUMENTS}{{{{"key": "value"}}}}{_CALL_END}{_SECTION_END}"""
+
+
+class KimiK2(Dialect, frozen=True, kw_only=True):
+    gap: str = ""
+
+    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
+        return (Grammar(literal(_SECTION, _CALL), _read),)
+
+    def declare(self, tools: tuple[Tool, ...]) -> str:
+        return _DECLARED.format(tools=spaced([declaration(tool) for tool in tools]))
+
+    def write_calls(self, calls: tuple[Made, ...]) -> str:
+        written = (f"{_CALL}{_id(call)}{_ARGUMENTS}{spaced(call.arguments)}{_CALL_END}" for call in calls)
+        return f"{_SECTION}{''.join(written)}{_SECTION_END}"
+
+    def write_results(self, results: tuple[Result, ...]) -> str:
+        return "\n\n".join(f"## Return of {_id(result.call)}\n{result.text}" for result in results)
+
+
+def _id(call: Made) -> str:
+    """Its own id where it is one of Kimi's; a foreign one would confuse the model."""
+    return call.id if _OWN.fullmatch(call.id) else f"functions.{call.name}:{call.number}"
+
+
+def _read(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    yield from source.skip(_SECTION)
+    yield from source.space()
+    called = False
+    while (yield from source.skip(_CALL)):
+        yield from _read_call(source, declared, sink)
+        called = True
+        yield from source.space()
+    if not called:
+        raise Broken("a section without calls")
+    if not (yield from source.close(_SECTION_END)):
+        source.reset()
+
+
+def _read_call(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    found = _ID.fullmatch((yield from source.run(_HEAD)))
+    if not found:
+        raise Broken("a call without a name")
+    id, name = found[1], found[2]
+    yield from source.expect(_ARGUMENTS)
+    yield from source.space()
+    arguments = object_text(decoded((yield from bracketed(source))))
+    if id.isdigit():
+        id, name = "", _tool_with(arguments, declared)
+    yield from source.close(_CALL_END)
+    sink.call(name, arguments, id)
+
+
+def _tool_with(arguments: str, declared: Declared) -> str:
+    given = {*jsontext.decode(arguments)}
+    names = [name for name in declared.names() if given <= {*declared.parameters(name)}]
+    if len(names) != 1:
+        raise Broken("a call that names no tool")
+    return names[0]
+
+
+DIALECT = KimiK2(name="kimi-k2")

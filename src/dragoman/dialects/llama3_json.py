@@ -1,0 +1,123 @@
+"""llama3-json: a bare JSON object is the call (Llama 3.1, 3.2, 3.3).
+
+    {"name": "get_weather", "parameters": {"city": "Paris"}}
+
+Braces are common in prose: without `<|python_tag|>` before it, an object counts where it opens the reply,
+or at the start of a line if its tool is declared; it must begin with a key of a call. A reply that is one
+```json block and nothing else is read too, for declared tools. Several objects follow each other, with or
+without `;`. Built-in tools are called as `<|python_tag|>brave_search.call(query="…")`.
+"""
+
+from __future__ import annotations
+
+from dragoman.core.model import Tool
+from dragoman.dialects.base import Dialect, Made, Result
+from dragoman.dialects.callables import read_callable
+from dragoman.dialects.declared import Declared
+from dragoman.dialects.grammar import Grammar, Sink, literal
+from dragoman.dialects.payloads import PYTHON, Named, bracketed, decoded, named_calls, put
+from dragoman.dialects.rendering import declaration, spaced
+from dragoman.dialects.source import Broken, Reader, Source
+
+_TAG = "<|python_tag|>"
+_DECLARED = """\
+Environment: ipython
+
+You have access to the functions below. To call one, respond with JSON of this form and nothing else:
+{{"name": function name, "parameters": dictionary of argument names and values}}
+Do not use variables.
+
+{tools}"""
+_FENCES = ("```json\n", "```\n")
+_WORDS = ("name", "type", "function", "parameters", "arguments", "id")
+_KEYS = tuple(f"{quote}{word}{quote}" for word in _WORDS for quote in "\"'")
+
+
+class Llama3Json(Dialect, frozen=True, kw_only=True):
+    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
+        return (
+            Grammar(literal(_TAG), _read_tagged),
+            Grammar(literal("{", "["), _read_any, "start", leaks=False),
+            Grammar(literal("{", "["), _read_declared, "line"),
+            Grammar(literal(*_FENCES), _read_fenced, "start"),
+        )
+
+    def declare(self, tools: tuple[Tool, ...]) -> str:
+        return _DECLARED.format(tools="\n\n".join(spaced(declaration(tool)) for tool in tools))
+
+    def write_calls(self, calls: tuple[Made, ...]) -> str:
+        return "; ".join(spaced({"name": call.name, "parameters": call.arguments}) for call in calls)
+
+    def write_results(self, results: tuple[Result, ...]) -> str:
+        return "\n".join(_result(result) for result in results)
+
+
+def _result(result: Result) -> str:
+    return spaced({"name": result.call.name, "error" if result.failed else "output": result.text})
+
+
+def _read_tagged(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    yield from source.expect(_TAG)
+    yield from source.space()
+    if (yield from source.next("{", "[")):
+        yield from _read_any(source, declared, sink)
+        return
+    name, arguments = yield from read_callable(source)
+    sink.call(name.removesuffix(".call"), arguments)
+
+
+def _read_any(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    put((yield from _read_calls(source)), sink)
+    yield from _read_more(source, sink)
+
+
+def _read_declared(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    put(_known((yield from _read_calls(source)), declared), sink)
+    yield from _read_more(source, sink)
+
+
+def _read_more(source: Source, sink: Sink) -> Reader[None]:
+    """Further objects behind the first."""
+    while True:
+        yield from source.space()
+        yield from source.skip(";", _TAG)
+        yield from source.space()
+        if not (yield from source.next("{")):
+            source.reset()
+            return
+        put((yield from _read_calls(source)), sink)
+
+
+def _read_fenced(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    yield from source.expect(*_FENCES)
+    yield from source.space()
+    calls = _known((yield from _read_calls(source)), declared)
+    yield from source.space()
+    yield from source.expect("```")
+    yield from source.space()
+    if not (yield from source.exhausted()):
+        raise Broken("a code block with text after it")
+    put(calls, sink)
+
+
+def _read_calls(source: Source) -> Reader[list[Named]]:
+    """An object that begins like a call, or an array of such."""
+    begun = yield from source.expect("{", "[")
+    begun += yield from source.space()
+    if begun[0] == "[":
+        begun += yield from source.expect("{")
+        begun += yield from source.space()
+    if not (yield from source.next(*_KEYS)):
+        raise Broken("no call")
+    value = decoded((yield from bracketed(source, PYTHON, begun=begun)), PYTHON)
+    source.named = ""  # whole, so what is no call is other JSON and not a broken call
+    return named_calls(value, bare=True)
+
+
+def _known(calls: list[Named], declared: Declared) -> list[Named]:
+    if any(name not in declared for name, _, _ in calls):
+        raise Broken("no call of a declared tool")
+    return calls
+
+
+DIALECT = Llama3Json(name="llama3-json")

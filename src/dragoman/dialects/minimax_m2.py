@@ -1,0 +1,67 @@
+"""minimax-m2: invocations in a block of MiniMax's own.
+
+    <minimax:tool_call>
+    <invoke name="get_weather">
+    <parameter name="city">Paris</parameter>
+    </invoke>
+    </minimax:tool_call>
+
+The template opens the reasoning: where a server passes it on unparsed, set `opened`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from dragoman.core.model import Tool
+from dragoman.dialects.base import Dialect, Made, Result
+from dragoman.dialects.declared import Declared
+from dragoman.dialects.grammar import Grammar, Sink, literal
+from dragoman.dialects.invokes import STRICTNESSES, Invokes, write_invoke
+from dragoman.dialects.rendering import declaration, spaced
+from dragoman.dialects.source import Reader, Source
+from dragoman.dialects.tags import Strictness
+
+_OPENS, _CLOSES = "<minimax:tool_call>", "</minimax:tool_call>"
+_INVOKES = Invokes(_CLOSES)
+_DECLARED = """\
+# Tools
+
+You may call one or more tools to help with the user's request. The tools, in JSONSchema format:
+
+<tools>
+{tools}
+</tools>
+
+To call tools, use this XML format with as many <invoke> as there are calls:
+<minimax:tool_call>
+<invoke name="tool-name-1">
+<parameter name="param-key-1">param-value-1</parameter>
+<parameter name="param-key-2">param-value-2</parameter>
+</invoke>
+</minimax:tool_call>"""
+
+
+class MinimaxM2(Dialect, frozen=True, kw_only=True):
+    gap: str = "\n"
+
+    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
+        return tuple(Grammar(literal(_OPENS), partial(_read, strictness)) for strictness in STRICTNESSES)
+
+    def declare(self, tools: tuple[Tool, ...]) -> str:
+        shown = (f"<tool>{spaced(declaration(tool)['function'])}</tool>" for tool in tools)
+        return _DECLARED.format(tools="\n".join(shown))
+
+    def write_calls(self, calls: tuple[Made, ...]) -> str:
+        return "\n".join([_OPENS, *(write_invoke(call.name, call.arguments) for call in calls), _CLOSES])
+
+    def write_results(self, results: tuple[Result, ...]) -> str:
+        return "\n".join(f"<response>{result.text}</response>" for result in results)
+
+
+def _read(strictness: Strictness, source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    yield from source.expect(_OPENS)
+    yield from _INVOKES.read_block(source, declared, sink, strictness)
+
+
+DIALECT = MinimaxM2(name="minimax-m2")

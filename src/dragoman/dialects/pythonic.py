@@ -1,0 +1,133 @@
+"""pythonic: a list of Python calls (Llama 3.2 and 4, ToolACE, LFM2, OLMo 3, Gemma 3).
+
+    [get_weather(city="Paris", days=2), get_time(tz="UTC")]
+
+Brackets are common in prose: without a marker before it, a list counts where it opens the reply, or
+anywhere if its first call is of a declared tool. A reply that is one code block (```python, ```tool_code)
+and nothing else is read too, for declared tools. Wrappers: `<|python_start|>`, `<|tool_call_start|>`, and
+`<function_calls>` around one call a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dragoman.core.model import Tool
+from dragoman.dialects.base import Dialect, Made, Result
+from dragoman.dialects.callables import Written, read_callable, write_callable
+from dragoman.dialects.declared import Declared
+from dragoman.dialects.grammar import Grammar, Opening, Sink, literal
+from dragoman.dialects.payloads import bracketed, decoded, named_calls, put
+from dragoman.dialects.rendering import declaration, spaced
+from dragoman.dialects.source import Broken, Reader, Source
+
+_DECLARED = """\
+You have access to functions. To call them, reply ONLY with a list of calls of this form and no other text:
+[func_name1(param1="value1", param2=2), func_name2(param=True)]
+
+The functions that you can call, in JSON format:
+{tools}"""
+_WRAPPERS = {
+    "<|python_start|>": "<|python_end|>",
+    "<|tool_call_start|>": "<|tool_call_end|>",
+    "<function_calls>": "</function_calls>",
+}
+_FENCES = ("```python\n", "```tool_code\n", "```tool_call\n", "```\n")
+_LIST = Opening(r"\[\s{0,8}[^\W\d][\w.\-]{0,127}\(", r"\[\s{0,8}(?:[^\W\d][\w.\-]{0,127})?", 140, "[")
+
+
+class Pythonic(Dialect, frozen=True, kw_only=True):
+    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
+        return (
+            Grammar(literal(*_WRAPPERS), _read_wrapped),
+            Grammar(_LIST, _read_first, "start", leaks=False),
+            Grammar(_LIST, _read_declared),
+            Grammar(literal(*_FENCES), _read_fenced, "start"),
+        )
+
+    def declare(self, tools: tuple[Tool, ...]) -> str:
+        return _DECLARED.format(tools=spaced([declaration(tool)["function"] for tool in tools]))
+
+    def write_calls(self, calls: tuple[Made, ...]) -> str:
+        return f"[{', '.join(write_callable(call.name, call.arguments) for call in calls)}]"
+
+    def write_results(self, results: tuple[Result, ...]) -> str:
+        return "\n".join(_results(results))
+
+
+def _results(results: tuple[Result, ...]) -> Iterator[str]:
+    for result in results:
+        kind = "error" if result.failed else "output"
+        yield spaced({"name": result.call.name, kind: result.text})
+
+
+def _read_wrapped(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    closes = _WRAPPERS[(yield from source.expect(*_WRAPPERS))]
+    yield from source.space()
+    match (yield from source.next("[{", "{", "[")):
+        case "[{" | "{":  # LFM2 knows JSON too
+            put(named_calls(decoded((yield from bracketed(source)))), sink)
+        case "[":
+            _put((yield from _read_list(source)), sink)
+        case _:
+            _put((yield from _read_lines(source, closes)), sink)
+    if not (yield from source.close(closes)):
+        source.reset()
+
+
+def _read_first(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    _put((yield from _read_list(source)), sink)
+
+
+def _read_declared(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    _put((yield from _read_list(source, declared)), sink)
+
+
+def _read_fenced(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    yield from source.expect(*_FENCES)
+    yield from source.space()
+    listed = yield from source.next("[")
+    calls = yield from (_read_list(source, declared) if listed else _read_lines(source, "```", declared))
+    yield from source.space()
+    yield from source.expect("```")
+    yield from source.space()
+    if not (yield from source.exhausted()):
+        raise Broken("a code block with text after it")
+    _put(calls, sink)
+
+
+def _read_list(source: Source, known: Declared | None = None) -> Reader[list[Written]]:
+    """`[call, call]`; the closing bracket may be missing at the end of the text."""
+    yield from source.expect("[")
+    calls: list[Written] = []
+    while True:
+        yield from source.space()
+        calls.append((yield from read_callable(source, known)))
+        yield from source.space()
+        if not (yield from source.skip(",")):
+            break
+        yield from source.space()
+        if (yield from source.next("]")):
+            break
+    if not (yield from source.close("]")):
+        raise Broken("expected , or ]")
+    return calls
+
+
+def _read_lines(source: Source, closes: str, known: Declared | None = None) -> Reader[list[Written]]:
+    """Calls one after another, up to what closes them."""
+    calls: list[Written] = []
+    while not (yield from source.next(closes)) and not (yield from source.exhausted()):
+        calls.append((yield from read_callable(source, known)))
+        yield from source.space()
+    if not calls:
+        raise Broken("no call in it")
+    return calls
+
+
+def _put(calls: list[Written], sink: Sink) -> None:
+    for name, arguments in calls:
+        sink.call(name, arguments)
+
+
+DIALECT = Pythonic(name="pythonic")
