@@ -155,7 +155,12 @@ def begun(wire: Wire) -> Wire:
 
 def blank(kind: str, wire: Wire, item: GrowingItem, place: int) -> Text | Refusal:
     """A part of a message before its text: `wire` is how it was announced, if it was."""
-    rest = {"type": kind, **{key: value for key, value in wire.items() if key not in ("text", "refusal")}}
+    usual: Wire = {"annotations": [], "logprobs": []} if kind == "output_text" else {}
+    rest = {
+        key: value
+        for key, value in (wire or {"type": kind, **usual}).items()
+        if key not in ("text", "refusal")
+    }
     if "annotations" in rest:
         rest["annotations"] = []
     envelope = {key: value for key, value in begun(item.wire).items() if key != "content"}

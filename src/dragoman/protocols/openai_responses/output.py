@@ -62,7 +62,7 @@ def item_id(part: AnyPart, response: str, place: int) -> str:
             prefix = "tsc_" if part.name == NAME else _PREFIX[part.kind]
         case Reasoning():
             prefix = "rs_"
-        case Media():
+        case Media() if _is_picture(part):
             prefix = "ig_"
         case _:
             prefix = "msg_"
@@ -124,13 +124,14 @@ def _phase(part: AnyPart) -> Wire:
 
 def _encode_media(media: Media, id: str, losses: Losses) -> Wire:
     """A picture that the model made is the result of an image generation; other media are told of."""
-    match media.source:
-        case Base64(data) if media.media_type in IMAGE_TYPES:
-            format = media.media_type.removeprefix("image/")
-            picture: Wire = {"id": id, "type": "image_generation_call", "status": "completed"}
-            return {**picture, "output_format": format, "result": data}
-        case _:
-            return encode_message([media], f"msg_{id}", losses)
+    if not _is_picture(media) or not isinstance(media.source, Base64):
+        return encode_message([media], id, losses)
+    made: Wire = {"id": id, "type": "image_generation_call", "status": "completed"}
+    return {**made, "output_format": media.media_type.removeprefix("image/"), "result": media.source.data}
+
+
+def _is_picture(media: Media) -> bool:
+    return isinstance(media.source, Base64) and media.media_type in IMAGE_TYPES
 
 
 def _own_state(part: AnyPart) -> bool:

@@ -81,7 +81,7 @@ def encode_part(part: AnyPart, text_type: TextType, losses: Losses) -> tuple[Wir
                 return ({"type": text_type, "text": part.text},)
             return ({"type": "refusal", "refusal": part.text, **rest},)
         case Media():
-            return (_encode_media(part, text_type, rest, losses),)
+            return _encode_media(part, text_type, rest, losses)
         case Foreign():
             return (part.body,) if part.origin == PROTOCOL else ()
         case _:
@@ -107,7 +107,9 @@ def _encode_text(text: Text, text_type: TextType, rest: Wire) -> tuple[Wire, ...
     if not rest and text_type == "output_text":
         rest = {"annotations": [], "logprobs": []}
     wire = {"type": text_type, **rest, "text": text.text}
-    return ({**wire, "annotations": encode_citations(text)} if rest.get("annotations") == [] else wire,)
+    if text.citations or rest.get("annotations") == []:
+        wire["annotations"] = encode_citations(text)
+    return (wire,)
 
 
 def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
@@ -186,20 +188,23 @@ def _decode_audio(fields: Fields, losses: Losses) -> Media:
             raise fields.wrong("input_audio", "an object with data and format", audio)
 
 
-def _encode_media(media: Media, text_type: TextType, rest: Wire, losses: Losses) -> Wire:
+def _encode_media(media: Media, text_type: TextType, rest: Wire, losses: Losses) -> tuple[Wire, ...]:
     if rest.get("type") == "input_audio":
-        return rest
+        return (rest,)
     if rest.get("type") == "input_file" or media.kind == "document":
         wire = _encode_file(media, rest)
     elif media.kind == "image":
         wire = _encode_image(media, rest)
     else:
         wire = None
-    if wire is None or text_type == "output_text":
-        form = media.media_type or "unknown type"
-        losses.dropped(media.where, f"{PROTOCOL} takes no {media.kind} of this form ({form}) here")
-        return {"type": text_type, "text": f"[{media.kind} of type {media.media_type or 'unknown'} left out]"}
-    return wire
+    if wire is not None and text_type == "input_text":
+        return (wire,)
+    losses.dropped(
+        media.where,
+        f"{PROTOCOL} takes no {media.kind} of this form ({media.media_type or 'unknown type'}) here",
+    )
+    notice = Text(f"[{media.kind} of type {media.media_type or 'unknown'} left out]")
+    return _encode_text(notice, text_type, {})
 
 
 def _encode_image(media: Media, rest: Wire) -> Wire | None:
