@@ -6,12 +6,12 @@ with a failure that the client's protocol understands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from dragoman.core import jsontext
 from dragoman.core.codec import Codec, Frame
 from dragoman.core.errors import WireError
 from dragoman.core.events import Event, ResponseEnd, ResponseFailed, unfold
+from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request
 from dragoman.core.stage import Pipe, Stage
@@ -63,6 +63,7 @@ class Translated:
         self._upstream, self._losses, self._strict = upstream, losses, strict
         self._framing: Stage[bytes, Frame] | None = None
         self._decoder = upstream.stream_decoder(losses)
+        self._decode: Callable[[Frame], Iterable[Event]] = self._decoder.feed
         self._stages = stages
         self._encoder = client.stream_encoder(losses, request)
         self._printer: Stage[Frame, bytes] = jsonarray.Encoder() if array else sse.Encoder()
@@ -73,14 +74,14 @@ class Translated:
         if self._framing is None:
             if not data.strip():
                 return b""
-            self._framing = _framing(data.lstrip()[:1], self._upstream.name)
+            self._framing = self._framed(data.lstrip()[:1])
         out: list[bytes] = []
         try:
             for frame in self._framing.feed(data):
                 self._events(self._decode(frame), out)
         except WireError as error:
             self._events((ResponseFailed(_malformed(error)),), out)
-        return self._checked(out)
+        return self._checked(out) if self._strict or len(out) != 1 else out[0]
 
     def close(self) -> bytes:
         out: list[bytes] = []
@@ -98,18 +99,24 @@ class Translated:
         self._events((ResponseFailed(failure),), out)
         return b"".join([*out, *self._printer.close()])
 
-    def _decode(self, frame: Frame) -> Iterable[Event]:
+    def _framed(self, first: bytes) -> Stage[bytes, Frame]:
+        """Told from the first byte: an array of chunks, a whole body, or server-sent events."""
+        match first:
+            case b"[":
+                return jsonarray.Decoder()
+            case b"{":
+                self._decode = self._decode_whole
+                return _WholeBody(self._upstream.name)
+            case _:
+                return sse.Decoder()
+
+    def _decode_whole(self, frame: Frame) -> Iterable[Event]:
         """A server that does not stream answers with a whole body; it is told as the stream it stands for."""
-        if frame.event != WHOLE:
-            return self._decoder.feed(frame)
         self._decoder.close()
-        body = jsontext.decode(frame.data)
-        failure = self._upstream.decode_error(body, 0)
-        return (
-            (ResponseFailed(failure),)
-            if failure
-            else unfold(self._upstream.decode_response(body, self._losses))
-        )
+        failure = self._upstream.decode_error(frame.data, 0)
+        if failure:
+            return (ResponseFailed(failure),)
+        return unfold(self._upstream.decode_response(frame.data, self._losses))
 
     def _events(self, events: Iterable[Event], out: list[bytes]) -> None:
         through, encode, printed = self._stages.feed, self._encoder.feed, self._printer.feed
@@ -126,11 +133,10 @@ class Translated:
     def _checked(self, out: list[bytes]) -> bytes:
         if self._strict:
             self._losses.refuse()
-        return out[0] if len(out) == 1 else b"".join(out)
+        return b"".join(out)
 
 
 _LAST = frozenset({ResponseEnd, ResponseFailed})
-WHOLE = "(whole body)"
 
 
 class _WholeBody:
@@ -144,25 +150,7 @@ class _WholeBody:
         return ()
 
     def close(self) -> tuple[Frame]:
-        text = b"".join(self._pieces)
-        try:
-            body = jsontext.decode(text)
-        except ValueError as error:
-            raise WireError(self._protocol, "", str(error)) from None
-        if not jsontext.is_object(body):
-            raise WireError(self._protocol, "", "expected an object")
-        return (Frame(WHOLE, text),)
-
-
-def _framing(first: bytes, protocol: str) -> Stage[bytes, Frame]:
-    """Told from the first byte: an array of chunks, a whole body, or server-sent events."""
-    match first:
-        case b"[":
-            return jsonarray.Decoder()
-        case b"{":
-            return _WholeBody(protocol)
-        case _:
-            return sse.Decoder()
+        return (Frame("", read_body(b"".join(self._pieces), self._protocol)),)
 
 
 def _malformed(error: WireError) -> Failure:

@@ -112,8 +112,9 @@ def work(pieces: list[bytes]) -> int:
     def count(frame: FrameType, event: str, called: Any) -> None:
         nonlocal done
         if event == "c_call" and isinstance(held := getattr(called, "__self__", None), bytes):
-            decoder, joined = frame.f_locals["self"], called.__name__ == "join"
-            pieces = (decoder._data if held else decoder._pieces) if joined else [held]
+            within = frame.f_locals
+            joined = called.__name__ == "join"
+            pieces = (within["lines"] if held else within["self"]._pieces) if joined else [held]
             done += sum(map(len, pieces))
 
     decoder = Decoder()

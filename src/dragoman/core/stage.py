@@ -38,18 +38,13 @@ class Pipe:
 
     def _through(self, items: Iterable[Any], start: int) -> Sequence[Any]:
         for feed in self._feeds[start:] if start else self._feeds:
-            items = _sized(items)
-            if len(items) == 1:  # nearly always: one event in, one event out
+            if type(items) is tuple and len(items) == 1:  # nearly always: one event in, one event out
                 items = feed(items[0])
-            elif items:
-                items = [out for item in items for out in feed(item)]
             else:
-                break
-        return _sized(items)
-
-
-def _sized(items: Iterable[Any]) -> Sequence[Any]:
-    return items if type(items) is tuple or type(items) is list else tuple(items)
+                items = [out for item in items for out in feed(item)]
+                if not items:
+                    break
+        return items if type(items) is tuple else tuple(items)
 
 
 def pipe(*stages: Stage[Any, Any]) -> Pipe:

@@ -23,8 +23,10 @@ class Decoder:
         self._idle = False  # between two events, with nothing held
 
     def feed(self, item: bytes, /) -> Sequence[Frame]:
-        if self._idle and item[-2:] == b"\n\n" and item[:6] == b"data: " and _is_one_line(item):
-            return (Frame("", item[6:-2]),)  # what servers mostly send: one whole event at a time
+        if self._idle and item.endswith(b"\n\n") and b"\r" not in item:
+            frame = _whole_event(item)  # what servers mostly send: one event at a time
+            if frame:
+                return (frame,)
         frames = self._cut(item)
         self._idle = not (self._pieces or self._data or self._event) and self._begun
         return frames
@@ -62,8 +64,8 @@ class Decoder:
         for line in lines:
             if not line:
                 if self._data:
-                    data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-                    frames.append(Frame(self._event.decode("utf-8", "replace"), data))
+                    name = self._event.decode("utf-8", "replace")
+                    frames += [Frame(name, data) for data in _texts(self._data)]
                     self._data = []
                 self._event = b""
             elif line.startswith(b"data:"):
@@ -75,8 +77,23 @@ class Decoder:
         return frames
 
 
-def _is_one_line(item: bytes) -> bool:
-    return item.find(b"\n") == len(item) - 2 and b"\r" not in item
+def _whole_event(item: bytes) -> Frame | None:
+    """`item` as one event of a `data` line, alone or after an `event` line; else None."""
+    end = len(item) - 2
+    if item.startswith(b"data: "):
+        return Frame("", item[6:end]) if item.find(b"\n") == end else None
+    if item.startswith(b"event: "):
+        cut = item.find(b"\n") + 1
+        if item.startswith(b"data: ", cut) and item.find(b"\n", cut) == end:
+            return Frame(item[7 : cut - 1].decode("utf-8", "replace"), item[cut + 6 : end])
+    return None
+
+
+def _texts(lines: list[bytes]) -> list[bytes]:
+    """The lines of an event are one text; where each is an object, only the blank line between was left out."""
+    if len(lines) == 1 or all(line[:1] == b"{" and line[-1:] == b"}" for line in lines):
+        return lines
+    return [b"\n".join(lines)]
 
 
 class Encoder:
