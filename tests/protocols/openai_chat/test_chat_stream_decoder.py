@@ -813,6 +813,10 @@ LOSSES: dict[str, tuple[list[Any], list[str]]] = {
         ],
         ["dropped choices[0].delta.annotations: no text came that they could support"],
     ),
+    "an error after the finish, which stands (OpenRouter)": (
+        [chunk({"content": "a"}), chunk({}, "length"), chunk({}, error={"code": 400, "message": "limit"}), DONE],
+        ["dropped error: only openai-chat understands it"],
+    ),
     "bookkeeping": (
         [chunk({"content": "a"}, obfuscation="xx", service_tier="d", system_fingerprint="f"), END, DONE],
         [],

@@ -61,7 +61,7 @@ class StreamDecoder:
         if data[:1] != b"{" and (data := data.strip())[:6] in (b"", b"[DONE]"):
             return self._done() if data else ()
         body = _parse(data)
-        if body.get("error") or frame.event == "error":
+        if (body.get("error") or frame.event == "error") and self._finish is None:
             return self._fail(body)
         choices = body.get("choices")
         events: list[Event] = [] if self._begun else self._begin(body, choices)
