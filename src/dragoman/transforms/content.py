@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Base64, Foreign, Media, Text, ToolResult
+from dragoman.core.model import AnyPart, Base64, Foreign, Media, Message, Text, ToolResult
 
 Content = Text | Media | Foreign
 
@@ -48,14 +48,38 @@ def _settle_item(item: Content, own: str, summarise: bool, losses: Losses) -> Co
         case Foreign():
             return _native(item, own)
         case Media() if summarise:
-            losses.changed(item.where, "a binary result is summarised as text")
-            return Text(
-                f"Binary content of type {item.media_type or 'application/octet-stream'} was processed."
-            )
+            losses.changed(item.where, _SUMMARISED)
+            return Text(_summary(item))
         case Media():
             return true_type(item, losses)
         case Text():
             return item
+
+
+def without_summarised(message: Message, losses: Losses) -> Message:
+    """`message` without the binaries that stand beside a result, where the result already sums them up.
+
+    Clients of Gemini put the bytes of a result beside it.
+    """
+    said = {
+        item.text
+        for part in message.parts
+        if type(part) is ToolResult
+        for item in part.content
+        if type(item) is Text
+    }
+    told = [part for part in message.parts if type(part) is Media and _summary(part) in said]
+    for part in told:
+        losses.changed(part.where, _SUMMARISED)
+    kept = [part for part in message.parts if not any(part is media for media in told)]
+    return replace(message, parts=tuple(kept)) if told else message
+
+
+_SUMMARISED = "a binary result is summarised as text"
+
+
+def _summary(media: Media) -> str:
+    return f"Binary content of type {media.media_type or 'application/octet-stream'} was processed."
 
 
 def _native(part: Foreign, own: str) -> Foreign | Text | None:

@@ -25,7 +25,7 @@ from dragoman.core.model import (
     ToolResult,
 )
 from dragoman.transforms import arguments, call_ids
-from dragoman.transforms.content import settle_part
+from dragoman.transforms.content import settle_part, without_summarised
 from dragoman.transforms.flatten import Flattened
 from dragoman.transforms.pairing import pair
 from dragoman.transforms.schemas import fit
@@ -53,7 +53,10 @@ class Ledger:
         flattened = Flattened(request.tools, self.upstream, self.losses)
         self.declared = flattened.declared
         self._used = dict.fromkeys(tool.name for tool in flattened.tools if isinstance(tool, Tool))
-        messages = [self._message(message, flattened, summarise) for message in request.messages]
+        asked = (
+            [without_summarised(m, self.losses) for m in request.messages] if summarise else request.messages
+        )
+        messages = [self._message(message, flattened, summarise) for message in asked]
         self._used.update(dict.fromkeys(request.tool_choice.names if request.tool_choice else ()))
         self._names = Names(self._used, self.upstream)
         paired = pair(messages, lambda id: call_ids.legal(id, self.upstream), self.losses)

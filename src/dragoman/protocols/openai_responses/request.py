@@ -11,7 +11,7 @@ from typing import Any
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
-from dragoman.core.model import Request, Settings, Text, Wire
+from dragoman.core.model import Message, Request, Settings, Text, Wire
 from dragoman.protocols.openai_responses.input import decode_input, encode_input
 from dragoman.protocols.openai_responses.settings import decode_settings, encode_settings
 from dragoman.protocols.openai_responses.tools import (
@@ -52,10 +52,11 @@ def decode_request(body: Wire, losses: Losses) -> Request:
 def encode_request(request: Request, losses: Losses) -> Wire:
     ours = native(request)
     body: Wire = {"model": request.model} if request.model or not ours else {}
-    if request.system:
-        body["instructions"] = "\n\n".join(part.text for part in request.system if part.text)
-    if request.messages or not ours:
-        body["input"] = encode_input(request.messages, losses)
+    system, messages = (request.system, request.messages) if ours else _parted(request)
+    if system:
+        body["instructions"] = "\n\n".join(part.text for part in system if part.text)
+    if messages or not ours:
+        body["input"] = encode_input(messages, losses)
     tools = encode_tools(request.tools, losses)
     if tools:
         body["tools"] = tools
@@ -65,6 +66,15 @@ def encode_request(request: Request, losses: Losses) -> Wire:
     if ours:
         return own(request.extras, PROTOCOL) | body
     return body | encode_settings(request, bool(tools), losses)
+
+
+def _parted(request: Request) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
+    """Chat opens its conversation with the system text; here that is `instructions`."""
+    match request.messages:
+        case (Message("system", (Text() as text,)), *rest) if not request.system:
+            return (text,), tuple(rest)
+        case _:
+            return request.system, request.messages
 
 
 def _input(fields: Fields) -> str | list[Any]:
