@@ -81,7 +81,9 @@ class Translated:
                 self._events(self._decode(frame), out)
         except WireError as error:
             self._events((ResponseFailed(_malformed(error)),), out)
-        return self._checked(out) if self._strict or len(out) != 1 else out[0]
+        if self._strict:
+            self._losses.refuse()
+        return out[0] if len(out) == 1 else b"".join(out)
 
     def close(self) -> bytes:
         out: list[bytes] = []
@@ -124,7 +126,7 @@ class Translated:
             for passed in through(event):
                 if self._ended:
                     return
-                if type(passed) in _LAST:
+                if type(passed) is ResponseEnd or type(passed) is ResponseFailed:
                     self._ended = True
                     self.failure = passed.failure if isinstance(passed, ResponseFailed) else None
                 for frame in encode(passed):
@@ -134,9 +136,6 @@ class Translated:
         if self._strict:
             self._losses.refuse()
         return b"".join(out)
-
-
-_LAST = frozenset({ResponseEnd, ResponseFailed})
 
 
 class _WholeBody:

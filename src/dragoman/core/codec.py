@@ -13,7 +13,7 @@ from dragoman.core.model import Failure, Request, Response, Wire
 from dragoman.core.stage import Stage
 
 
-class Frame(Struct, frozen=True):
+class Frame(Struct, frozen=True, gc=False):
     """One message of a stream: `data` is bytes as received, or a value to be printed."""
 
     event: str

@@ -30,7 +30,7 @@ from dragoman.core.model import (
 )
 
 
-class ResponseStart(Struct, frozen=True):
+class ResponseStart(Struct, frozen=True, gc=False):
     id: str
     model: str
     usage: Usage | None = None  # what is known at the start: input tokens
@@ -38,12 +38,12 @@ class ResponseStart(Struct, frozen=True):
     extras: Extras | None = None
 
 
-class PartStart(Struct, frozen=True):
+class PartStart(Struct, frozen=True, gc=False):
     index: int
     part: AnyPart
 
 
-class PartDelta(Struct, frozen=True):
+class PartDelta(Struct, frozen=True, gc=False):
     """`text` is appended; `state` replaces what was there; `citation` is added."""
 
     index: int
@@ -52,24 +52,24 @@ class PartDelta(Struct, frozen=True):
     citation: Citation | None = None
 
 
-class PartEnd(Struct, frozen=True):
+class PartEnd(Struct, frozen=True, gc=False):
     """`complete` is false for a call that the reply cut short."""
 
     index: int
     complete: bool = True
 
 
-class ResponseEnd(Struct, frozen=True):
+class ResponseEnd(Struct, frozen=True, gc=False):
     stop: Stop
     usage: Usage | None = None
     extras: Extras | None = None
 
 
-class ResponseFailed(Struct, frozen=True):
+class ResponseFailed(Struct, frozen=True, gc=False):
     failure: Failure
 
 
-class KeepAlive(Struct, frozen=True):
+class KeepAlive(Struct, frozen=True, gc=False):
     """The upstream is alive and has nothing to say; carries no meaning and may be left out."""
 
 

@@ -48,9 +48,7 @@ def decode(text: bytes | str) -> Any:
         return _decode_hard(text, error)
 
 
-def encode(value: Any) -> bytes:
-    """Print compactly: raw UTF-8, insertion order, numbers as they were spelled."""
-    return _encoder.encode(value)
+encode = _encoder.encode  # print compactly: raw UTF-8, insertion order, numbers as they were spelled
 
 
 def dumps(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 In = TypeVar("In", contravariant=True)
@@ -27,24 +27,25 @@ class Pipe:
         self._feeds = tuple(stage.feed for stage in stages)
 
     def feed(self, item: Any, /) -> Sequence[Any]:
-        return self._through((item,), 0)
+        return _through(self._feeds, (item,))
 
     def close(self) -> list[Any]:
         """Close the stages from first to last; what one releases passes through those after it."""
         out: list[Any] = []
         for position, stage in enumerate(self._stages):
-            out += self._through(stage.close(), position + 1)
+            out += _through(self._feeds[position + 1 :], tuple(stage.close()))
         return out
 
-    def _through(self, items: Iterable[Any], start: int) -> Sequence[Any]:
-        for feed in self._feeds[start:] if start else self._feeds:
-            if type(items) is tuple and len(items) == 1:  # nearly always: one event in, one event out
-                items = feed(items[0])
-            else:
-                items = [out for item in items for out in feed(item)]
-                if not items:
-                    break
-        return items if type(items) is tuple else tuple(items)
+
+def _through(feeds: tuple[Callable[[Any], Iterable[Any]], ...], items: Iterable[Any]) -> Sequence[Any]:
+    for feed in feeds:
+        if type(items) is tuple and len(items) == 1:  # nearly always: one event in, one event out
+            items = feed(items[0])
+        else:
+            items = [out for item in items for out in feed(item)]
+            if not items:
+                break
+    return items if type(items) is tuple else tuple(items)
 
 
 def pipe(*stages: Stage[Any, Any]) -> Pipe:

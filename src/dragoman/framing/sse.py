@@ -23,10 +23,16 @@ class Decoder:
         self._idle = False  # between two events, with nothing held
 
     def feed(self, item: bytes, /) -> Sequence[Frame]:
-        if self._idle and item.endswith(b"\n\n") and b"\r" not in item:
-            frame = _whole_event(item)  # what servers mostly send: one event at a time
-            if frame:
-                return (frame,)
+        if (
+            self._idle and item.endswith(b"\n\n") and b"\r" not in item
+        ):  # one event at a time, as servers send
+            end = len(item) - 2
+            if item.startswith(b"data: ") and item.find(b"\n") == end:
+                return (Frame("", item[6:end]),)
+            if item.startswith(b"event: "):
+                cut = item.find(b"\n") + 1
+                if item.startswith(b"data: ", cut) and item.find(b"\n", cut) == end:
+                    return (Frame(item[7 : cut - 1].decode("utf-8", "replace"), item[cut + 6 : end]),)
         frames = self._cut(item)
         self._idle = not (self._pieces or self._data or self._event) and self._begun
         return frames
@@ -77,18 +83,6 @@ class Decoder:
         return frames
 
 
-def _whole_event(item: bytes) -> Frame | None:
-    """`item` as one event of a `data` line, alone or after an `event` line; else None."""
-    end = len(item) - 2
-    if item.startswith(b"data: "):
-        return Frame("", item[6:end]) if item.find(b"\n") == end else None
-    if item.startswith(b"event: "):
-        cut = item.find(b"\n") + 1
-        if item.startswith(b"data: ", cut) and item.find(b"\n", cut) == end:
-            return Frame(item[7 : cut - 1].decode("utf-8", "replace"), item[cut + 6 : end])
-    return None
-
-
 def _texts(lines: list[bytes]) -> list[bytes]:
     """The lines of an event are one text; where each is an object, only the blank line between was left out."""
     if len(lines) == 1 or all(line[:1] == b"{" and line[-1:] == b"}" for line in lines):
@@ -100,9 +94,11 @@ class Encoder:
     """Frames -> bytes; a frame without data is a comment's worth of silence: a blank line."""
 
     def feed(self, frame: Frame, /) -> tuple[bytes]:
-        data = frame.data if isinstance(frame.data, bytes) else jsontext.encode(frame.data)
-        if frame.event:
-            return (b"event: %b\ndata: %b\n\n" % (frame.event.encode(), data),)
+        event, data = frame.event, frame.data
+        if type(data) is not bytes:
+            data = jsontext.encode(data)
+        if event:
+            return (b"event: %b\ndata: %b\n\n" % (event.encode(), data),)
         return (b"data: %b\n\n" % data,)
 
     def close(self) -> tuple[()]:

@@ -44,6 +44,9 @@ class Restorer:
         self._index = -1
         self._part: AnyPart | None = None
         self._held: list[str] | None = None
+        self._flowing = (
+            -1
+        )  # the part whose deltas pass as they are: it has begun, and nothing need be remembered
         self._announced = False  # the start of the call is already with the client
         self._text: list[str] = []
         self._state: State | None = None
@@ -55,7 +58,8 @@ class Restorer:
     def feed(self, event: Event, /) -> Iterable[Event]:
         match event:
             case PartDelta():
-                return self._delta(event)
+                flows = event.index == self._flowing and event.state is None
+                return (event,) if flows else self._delta(event)
             case PartStart():
                 return self._start(event.part)
             case PartEnd():
@@ -75,6 +79,7 @@ class Restorer:
     def _start(self, part: AnyPart) -> Iterable[Event]:
         self._index += 1
         self._part, self._held, self._state, self._announced = part, None, part.state, False
+        self._flowing = -1
         self._text.clear()
         if not isinstance(part, ToolCall):
             return (PartStart(self._index, part),)
@@ -98,16 +103,11 @@ class Restorer:
         if delta.text.startswith('"') and not self._text and type(self._part) is ToolCall:
             self._held = [delta.text]  # an object encoded twice: mended when it is complete
             return ()
-        if delta.text and self._remembers():
+        if delta.text:
             self._text.append(delta.text)
+            if type(self._part) is not Reasoning and delta.index == self._index:
+                self._flowing = delta.index
         return (delta,) if delta.index == self._index else (replace(delta, index=self._index),)
-
-    def _remembers(self) -> bool:
-        """Reasoning that must travel in an id; of everything else only whether it said anything."""
-        kind = type(self._part)
-        return (kind is Reasoning and not self._ledger.client.reasoning_state) or (
-            kind is Text and not self._text
-        )
 
     def _end(self, complete: bool) -> Iterable[Event]:
         part, index = self._part, self._index

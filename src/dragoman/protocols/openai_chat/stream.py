@@ -61,6 +61,8 @@ class StreamDecoder:
         if data[:1] != b"{" and (data := data.strip())[:6] in (b"", b"[DONE]"):
             return self._done() if data else ()
         body = _parse(data)
+        if self._parts.flow is TEXT and (text := _more_text(body)):  # the hot path
+            return (PartDelta(self._parts.index, text),)
         if (body.get("error") or frame.event == "error") and self._finish is None:
             return self._fail(body)
         choices = body.get("choices")
@@ -102,15 +104,6 @@ class StreamDecoder:
         if not is_object(choice):
             raise WireError(PROTOCOL, "choices", f"expected an array of objects, got {describe(choices)}")
         delta, parts = choice.get("delta"), self._parts
-        if (
-            parts.flow is TEXT
-            and is_object(delta)
-            and len(delta) == len(choices) == 1
-            and _says_no_more(choice)
-        ):
-            text = delta.get("content")
-            if type(text) is str and text:  # the hot path
-                return (PartDelta(parts.index, text),)
         if len(choices) > 1 or choice.get("index"):
             self._losses.dropped("choices[1]", "only the first choice is the reply")
         if not choice.get("index"):
@@ -233,8 +226,22 @@ def _parse(data: bytes) -> Wire:
     return body
 
 
-def _says_no_more(choice: Wire) -> bool:
-    return not (choice.get("finish_reason") or choice.get("index") or choice.get("logprobs"))
+def _more_text(body: Wire) -> str:
+    """The text of a chunk that says nothing else; empty for every other chunk."""
+    choices = body.get("choices")
+    if type(choices) is not list or len(choices) != 1 or body.get("usage") or body.get("error"):
+        return ""
+    choice = choices[0]
+    if (
+        type(choice) is not dict
+        or choice.get("finish_reason")
+        or choice.get("index")
+        or choice.get("logprobs")
+    ):
+        return ""
+    delta = choice.get("delta")
+    text = delta.get("content") if type(delta) is dict and len(delta) == 1 else ""
+    return text if type(text) is str else ""
 
 
 def _text(value: Any, path: str) -> str:
