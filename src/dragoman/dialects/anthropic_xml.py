@@ -20,9 +20,10 @@ from dragoman.dialects.base import Dialect, Made, Result
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Opening, Sink
 from dragoman.dialects.invokes import STRICTNESSES, Invokes, write_invoke
-from dragoman.dialects.rendering import declaration, spaced
+from dragoman.dialects.rendering import declaration
 from dragoman.dialects.source import Broken, Reader, Source
 from dragoman.dialects.tags import Strictness
+from dragoman.dialects.values import spaced
 
 _DECLARED = """\
 You may use the tools below to answer. To call tools, write a block of this form:
@@ -54,7 +55,7 @@ class AnthropicXml(Dialect, frozen=True, kw_only=True):
         return _DECLARED.format(tools="\n".join(functions))
 
     def write_calls(self, calls: tuple[Made, ...]) -> str:
-        invokes = "\n".join(write_invoke(call.name, call.arguments) for call in calls)
+        invokes = "\n".join(write_invoke(call) for call in calls)
         return f"<function_calls>\n{invokes}\n</function_calls>"
 
     def write_results(self, results: tuple[Result, ...]) -> str:

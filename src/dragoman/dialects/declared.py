@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.model import HostedTool, Tool, ToolCall, Wire
-from dragoman.dialects.values import Schema, property_of, read_value
+from dragoman.dialects.values import Schema, property_of, read_value, write_value
 
 _INPUT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 
@@ -43,6 +43,11 @@ class Declared:
         if json is not None:
             return (jsontext.decode(text) if jsontext.is_complete(text) else text) if json else text
         return read_value(text, self.schema(tool, parameter), self._schemas.get(tool, {}), framed=framed)
+
+    def write(self, tool: str, arguments: Wire) -> dict[str, str]:
+        """The arguments as text, each so that `read` reads it."""
+        root = self._schemas.get(tool, {})
+        return {name: write_value(it, self.schema(tool, name), root) for name, it in arguments.items()}
 
     def schema(self, tool: str, parameter: str) -> Schema:
         root = self._schemas.get(tool, {})

@@ -18,11 +18,12 @@ from dragoman.core.model import Tool
 from dragoman.dialects.base import Dialect, Made, Result
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Sink, literal
-from dragoman.dialects.invokes import STRICTNESSES, Invokes, write_invoke
+from dragoman.dialects.invokes import STRICTNESSES, Invokes
 from dragoman.dialects.payloads import bracketed, decoded, object_text
-from dragoman.dialects.rendering import declaration, spaced
+from dragoman.dialects.rendering import declaration
 from dragoman.dialects.source import Broken, Reader, Source
 from dragoman.dialects.tags import Strictness
+from dragoman.dialects.values import spaced
 
 _BLOCK, _BLOCK_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
 _CALL, _SEPARATOR, _CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
@@ -66,8 +67,7 @@ class Deepseek(Dialect, frozen=True, kw_only=True):
             case "v3.1":
                 return _block("".join(_marked(call.name, spaced(call.arguments)) for call in calls))
             case "v3.2":
-                invokes = (write_invoke(call.name, call.arguments, _DSML, _kind) for call in calls)
-                return "\n".join([_BLOCKS[0], *invokes, f"</{_DSML}function_calls>"])
+                return "\n".join([_BLOCKS[0], *map(_invoke, calls), f"</{_DSML}function_calls>"])
 
     def write_results(self, results: tuple[Result, ...]) -> str:
         if self.version == "v3.2":
@@ -94,8 +94,14 @@ def _fenced(call: Made) -> str:
     return f"```json\n{spaced(call.arguments)}\n```"
 
 
-def _kind(value: object) -> str:
-    return f' string="{"true" if isinstance(value, str) else "false"}"'
+def _invoke(call: Made) -> str:
+    lines = [_parameter(key, value) for key, value in call.arguments.items()]
+    return "\n".join([f'<{_DSML}invoke name="{call.name}">', *lines, f"</{_DSML}invoke>"])
+
+
+def _parameter(name: str, value: object) -> str:
+    text, string = (value, "true") if isinstance(value, str) else (spaced(value), "false")
+    return f'<{_DSML}parameter name="{name}" string="{string}">{text}</{_DSML}parameter>'
 
 
 def _is_json(head: str) -> bool | None:

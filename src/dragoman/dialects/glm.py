@@ -16,9 +16,10 @@ from dragoman.core.model import Tool
 from dragoman.dialects.base import Dialect, Made, Result
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Sink, literal
-from dragoman.dialects.rendering import declaration, spaced, written
+from dragoman.dialects.rendering import declaration
 from dragoman.dialects.source import Broken, Reader, Source
-from dragoman.dialects.tags import Form, Strictness, read_parameters
+from dragoman.dialects.tags import Form, read_parameters
+from dragoman.dialects.values import spaced
 
 _DECLARED = """\
 # Tools
@@ -58,10 +59,7 @@ class Glm(Dialect, frozen=True, kw_only=True):
 
 
 def _call(call: Made) -> str:
-    pairs = (
-        f"<arg_key>{key}</arg_key>\n<arg_value>{written(value)}</arg_value>"
-        for key, value in call.arguments.items()
-    )
+    pairs = (f"<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>" for key, value in call.texts.items())
     return "\n".join([f"<tool_call>{call.name}", *pairs, "</tool_call>"])
 
 
@@ -81,7 +79,7 @@ def _read(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
     name = yield from source.run(_NAME)
     if not name:
         raise Broken("a call without a name")
-    sink.call(name, (yield from read_parameters(source, name, _FORM, declared, Strictness())))
+    sink.call(name, (yield from read_parameters(source, name, _FORM, declared, sink)))
 
 
 DIALECT = Glm(name="glm")

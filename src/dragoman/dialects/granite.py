@@ -13,7 +13,8 @@ from dragoman.dialects.base import Dialect, Made, Result
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar
 from dragoman.dialects.payloads import tagged
-from dragoman.dialects.rendering import declaration, spaced
+from dragoman.dialects.rendering import declaration
+from dragoman.dialects.values import spaced
 
 _DECLARED = """\
 You are a helpful assistant with access to the following tools. When a tool is required to answer, respond \

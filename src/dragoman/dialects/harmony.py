@@ -17,9 +17,9 @@ from dragoman.dialects.base import Dialect, Made, Result
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Sink, Think, literal
 from dragoman.dialects.payloads import bracketed, decoded, object_text
-from dragoman.dialects.rendering import spaced
 from dragoman.dialects.source import Broken, Reader, Source, any_of, overlap
 from dragoman.dialects.typescript import declare_function
+from dragoman.dialects.values import spaced
 
 _START, _CHANNEL, _MESSAGE, _CONSTRAIN = "<|start|>", "<|channel|>", "<|message|>", "<|constrain|>"
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")

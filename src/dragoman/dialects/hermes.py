@@ -12,7 +12,8 @@ from dragoman.dialects.base import Dialect, Made, Result
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar
 from dragoman.dialects.payloads import tagged
-from dragoman.dialects.rendering import declaration, spaced
+from dragoman.dialects.rendering import declaration
+from dragoman.dialects.values import spaced
 
 _DECLARED = """\
 # Tools

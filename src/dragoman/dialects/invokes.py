@@ -10,11 +10,10 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from dragoman.core.model import Wire
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Sink
 from dragoman.dialects.payloads import bracketed, decoded, object_text
-from dragoman.dialects.rendering import written
+from dragoman.dialects.rendering import Made
 from dragoman.dialects.source import Broken, Reader, Source
 from dragoman.dialects.tags import ATTRIBUTE, PLAIN, Form, Strictness, head, read_parameters
 
@@ -76,7 +75,7 @@ class Invokes(Struct, frozen=True):
             lost=_lost(self.prefix, self.closes),
             typed=self.typed,
         )
-        sink.call(name, (yield from read_parameters(source, name, form, declared, strictness)))
+        sink.call(name, (yield from read_parameters(source, name, form, declared, sink, strictness)))
 
     def _read_older(self, source: Source, declared: Declared, sink: Sink, end: str) -> Reader[None]:
         if not self.older:
@@ -87,7 +86,7 @@ class Invokes(Struct, frozen=True):
         yield from source.space()
         yield from source.expect("<parameters>")
         form = Form("<", head(PLAIN), "</{}>", ("</parameters>",), framed=False)
-        arguments = yield from read_parameters(source, name, form, declared, Strictness())
+        arguments = yield from read_parameters(source, name, form, declared, sink)
         yield from source.space()
         yield from source.expect(end)
         sink.call(name, arguments)
@@ -98,12 +97,6 @@ def _lost(prefix: str, closes: str) -> re.Pattern[str]:
     return re.compile(rf"{parameter}|</{prefix}invoke>\s*{re.escape(closes)}")
 
 
-def write_invoke(
-    name: str, arguments: Wire, prefix: str = "", kind: Callable[[object], str] | None = None
-) -> str:
-    """One invocation; `kind` adds to the head of a parameter what a value is."""
-    lines = [
-        f'<{prefix}parameter name="{key}"{kind(value) if kind else ""}>{written(value)}</{prefix}parameter>'
-        for key, value in arguments.items()
-    ]
-    return "\n".join([f'<{prefix}invoke name="{name}">', *lines, f"</{prefix}invoke>"])
+def write_invoke(call: Made) -> str:
+    lines = [f'<parameter name="{key}">{text}</parameter>' for key, text in call.texts.items()]
+    return "\n".join([f'<invoke name="{call.name}">', *lines, "</invoke>"])

@@ -16,8 +16,9 @@ from dragoman.dialects.callables import read_callable
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Sink, literal
 from dragoman.dialects.payloads import PYTHON, Named, bracketed, decoded, named_calls, put
-from dragoman.dialects.rendering import declaration, spaced
+from dragoman.dialects.rendering import declaration
 from dragoman.dialects.source import Broken, Reader, Source
+from dragoman.dialects.values import spaced
 
 _TAG = "<|python_tag|>"
 _DECLARED = """\

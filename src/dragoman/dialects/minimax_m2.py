@@ -18,9 +18,10 @@ from dragoman.dialects.base import Dialect, Made, Result
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Sink, literal
 from dragoman.dialects.invokes import STRICTNESSES, Invokes, write_invoke
-from dragoman.dialects.rendering import declaration, spaced
+from dragoman.dialects.rendering import declaration
 from dragoman.dialects.source import Reader, Source
 from dragoman.dialects.tags import Strictness
+from dragoman.dialects.values import spaced
 
 _OPENS, _CLOSES = "<minimax:tool_call>", "</minimax:tool_call>"
 _INVOKES = Invokes(_CLOSES)
@@ -53,7 +54,7 @@ class MinimaxM2(Dialect, frozen=True, kw_only=True):
         return _DECLARED.format(tools="\n".join(shown))
 
     def write_calls(self, calls: tuple[Made, ...]) -> str:
-        return "\n".join([_OPENS, *(write_invoke(call.name, call.arguments) for call in calls), _CLOSES])
+        return "\n".join([_OPENS, *(write_invoke(call) for call in calls), _CLOSES])
 
     def write_results(self, results: tuple[Result, ...]) -> str:
         return "\n".join(f"<response>{result.text}</response>" for result in results)

@@ -19,8 +19,9 @@ from dragoman.dialects.base import Dialect, Made, Result
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Sink, Think, literal
 from dragoman.dialects.payloads import bracketed, decoded, named_calls, object_text, put
-from dragoman.dialects.rendering import declaration, spaced
+from dragoman.dialects.rendering import declaration
 from dragoman.dialects.source import Broken, Reader, Source
+from dragoman.dialects.values import spaced
 
 _CALLS, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 _NAME = re.compile(r"[^\s\[\]{}\"<>]*")

@@ -18,8 +18,9 @@ from dragoman.dialects.callables import Written, read_callable, write_callable
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Opening, Sink, literal
 from dragoman.dialects.payloads import bracketed, decoded, named_calls, put
-from dragoman.dialects.rendering import declaration, spaced
+from dragoman.dialects.rendering import declaration
 from dragoman.dialects.source import Broken, Reader, Source
+from dragoman.dialects.values import spaced
 
 _DECLARED = """\
 You have access to functions. To call them, reply ONLY with a list of calls of this form and no other text:

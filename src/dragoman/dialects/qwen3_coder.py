@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
-from dragoman.core import jsontext
 from dragoman.core.model import Tool, Wire
 from dragoman.dialects.base import Dialect, Made, Result
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Sink, literal
-from dragoman.dialects.rendering import written
 from dragoman.dialects.source import Broken, Reader, Source
 from dragoman.dialects.tags import EQUALS, Form, Strictness, head, read_parameters
+from dragoman.dialects.values import spaced
 
 _DECLARED = """\
 # Tools
@@ -75,7 +74,7 @@ class Qwen3Coder(Dialect, frozen=True, kw_only=True):
         return _DECLARED.format(tools="\n".join(_function(tool) for tool in tools))
 
     def write_calls(self, calls: tuple[Made, ...]) -> str:
-        return "\n".join(_call(call.name, call.arguments) for call in calls)
+        return "\n".join(_call(call) for call in calls)
 
     def write_results(self, results: tuple[Result, ...]) -> str:
         return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
@@ -87,23 +86,20 @@ def _function(tool: Tool) -> str:
     lines.append("<parameters>")
     parameters: Wire = schema.get("properties") or {}
     for name, about in parameters.items():
-        lines += ["<parameter>", f"<name>{name}</name>"]
-        lines += [f"<{key}>{written(value)}</{key}>" for key, value in about.items()]
-        lines.append("</parameter>")
-    rest = {key: value for key, value in schema.items() if key not in ("type", "properties")}
-    lines += [f"<{key}>{written(value)}</{key}>" for key, value in rest.items()]
+        lines += ["<parameter>", f"<name>{name}</name>", *_told(about), "</parameter>"]
+    lines += _told({key: value for key, value in schema.items() if key not in ("type", "properties")})
     return "\n".join([*lines, "</parameters>", "</function>"])
 
 
-def _call(name: str, arguments: Wire) -> str:
-    values = "".join(
-        f"<parameter={key}>\n{_value(value)}\n</parameter>\n" for key, value in arguments.items()
-    )
-    return f"<tool_call>\n<function={name}>\n{values}</function>\n</tool_call>"
+def _told(about: Any) -> list[str]:
+    """Whatever a schema says, each in a tag of its own."""
+    said = cast(Wire, about) if isinstance(about, dict) else {}
+    return [f"<{key}>{it if isinstance(it, str) else spaced(it)}</{key}>" for key, it in said.items()]
 
 
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else jsontext.dumps(value)
+def _call(call: Made) -> str:
+    values = "".join(f"<parameter={key}>\n{text}\n</parameter>\n" for key, text in call.texts.items())
+    return f"<tool_call>\n<function={call.name}>\n{values}</function>\n</tool_call>"
 
 
 def _read(strictness: Strictness, source: Source, declared: Declared, sink: Sink) -> Reader[None]:
@@ -113,7 +109,7 @@ def _read(strictness: Strictness, source: Source, declared: Declared, sink: Sink
     _, name = yield from head(EQUALS)(source)
     if not name:
         raise Broken("a function without a name")
-    sink.call(name, (yield from read_parameters(source, name, _FORM, declared, strictness)))
+    sink.call(name, (yield from read_parameters(source, name, _FORM, declared, sink, strictness)))
     if not (yield from source.close("</tool_call>")):
         source.reset()
 

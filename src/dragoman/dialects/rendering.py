@@ -5,10 +5,9 @@ What a dialect cannot write so that it would read it back the same is reported.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,11 +33,15 @@ from dragoman.dialects.scanner import Scanner
 
 
 class Made(Struct, frozen=True):
-    """A call of the past. `number` counts the calls of the conversation from 0."""
+    """A call of the past. `number` counts the calls of the conversation from 0.
+
+    `texts` are the arguments as dialects without quotes write them.
+    """
 
     id: str
     name: str
     arguments: Wire
+    texts: dict[str, str]
     number: int
 
 
@@ -158,7 +161,8 @@ class History:
         return Text(text)
 
     def _made(self, call: ToolCall) -> Made:
-        made = Made(call.id, call.name, arguments_of(call), self._count)
+        arguments = arguments_of(call)
+        made = Made(call.id, call.name, arguments, self._declared.write(call.name, arguments), self._count)
         self._calls[call.id] = made
         self._count += 1
         return made
@@ -175,7 +179,7 @@ class History:
         text = "\n".join(part.text for part in result.content if isinstance(part, Text))
         call = self._calls.get(result.call_id)
         if call is None:
-            call = Made(result.call_id, result.name or "tool", {}, self._count)
+            call = Made(result.call_id, result.name or "tool", {}, {}, self._count)
         return Result(call, text, result.failed)
 
     def _write_reasoning(self, parts: list[Reasoning]) -> Iterator[Text]:
@@ -213,16 +217,6 @@ def _joined(pieces: list[Piece], gap: str) -> list[Piece]:
     return joined
 
 
-_SPACED = re.compile(r'"(?:[^"\\]|\\.)*"|[,:]')
-
-
-def spaced(value: Any) -> str:
-    """JSON as templates print it, with a space after each comma and colon."""
-    return _SPACED.sub(
-        lambda found: found[0] if found[0][0] == '"' else f"{found[0]} ", jsontext.dumps(value)
-    )
-
-
 def declaration(tool: Tool) -> Wire:
     """A tool as most templates show it."""
     function: Wire = {"name": tool.name, "description": tool.description}
@@ -230,11 +224,6 @@ def declaration(tool: Tool) -> Wire:
         del function["description"]
     function["parameters"] = tool.parameters or {"type": "object", "properties": {}}
     return {"type": "function", "function": function}
-
-
-def written(value: Any) -> str:
-    """A value as dialects without quotes write it: a string as it is, anything else as JSON."""
-    return value if isinstance(value, str) else spaced(value)
 
 
 def misread(words: Words, calls: tuple[Made, ...], declared: Declared, text: str) -> Iterator[str]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from dragoman.core import jsontext
 from dragoman.core.model import Tool, Wire
 from dragoman.dialects.base import Dialect, Made, Result
 from dragoman.dialects.declared import Declared
@@ -22,6 +21,7 @@ from dragoman.dialects.grammar import Grammar, Sink, literal, tag
 from dragoman.dialects.samples import describe, sample
 from dragoman.dialects.source import Broken, Reader, Source
 from dragoman.dialects.tags import PLAIN, Form, Strictness, head, read_parameters
+from dragoman.dialects.values import spaced
 
 _HEADER = """\
 You have access to tools that help you accomplish tasks. Use tools by outputting XML-formatted tool calls.
@@ -74,7 +74,7 @@ class RooXml(Dialect, frozen=True, kw_only=True):
         return f"{_HEADER.format(count=count)}\n\n{sections}"
 
     def write_calls(self, calls: tuple[Made, ...]) -> str:
-        return "\n\n".join(_write(call.name, call.arguments) for call in calls)
+        return "\n\n".join(_write(call.name, call.texts) for call in calls)
 
     def write_results(self, results: tuple[Result, ...]) -> str:
         return "\n\n".join(self._result(result) for result in results)
@@ -101,19 +101,21 @@ def _section(tool: Tool) -> str:
     for name, about in parameters.items():
         need = "required" if name in required else "optional"
         lines.append(f"- {name}: ({need}) {describe(about, schema)}")
-    usage = _write(tool.name, {name: sample(name, parameters, schema) for name in parameters})
+    samples = {name: sample(name, parameters, schema) for name in parameters}
+    usage = _write(
+        tool.name, {name: it if isinstance(it, str) else spaced(it) for name, it in samples.items()}
+    )
     return "\n".join([*lines, "", "Usage:", usage])
 
 
-def _write(name: str, arguments: Wire) -> str:
+def _write(name: str, arguments: dict[str, str]) -> str:
     return "\n".join(
         [f"<{name}>", *(_parameter(key, value) for key, value in arguments.items()), f"</{name}>"]
     )
 
 
-def _parameter(name: str, value: Any) -> str:
+def _parameter(name: str, text: str) -> str:
     """A long text stands on lines of its own, as the content of a file does in any case."""
-    text = value if isinstance(value, str) else jsontext.dumps(value)
     if "\n" in text or name == "content":
         text = f"\n{text}\n"
     return f"<{name}>{text}</{name}>"
@@ -131,9 +133,11 @@ def _reader(strictness: Strictness) -> Any:
     def read(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
         opened = yield from source.expect(*(f"<{name}>" for name in declared.names()))
         name = opened[1:-1]
-        arguments = yield from read_parameters(source, name, _form(name), declared, strictness)
-        if arguments == "{}" and declared.required(name):
-            raise Broken("it has none of its parameters")
+        gap = yield from source.space()
+        arguments = yield from read_parameters(source, name, _form(name), declared, sink, strictness)
+        if arguments == "{}" and declared.required(name) and "\n" not in gap:
+            source.named = ""
+            raise Broken("a tag in prose")
         sink.call(name, arguments)
 
     return read
@@ -145,7 +149,9 @@ def _read_undeclared(source: Source, declared: Declared, sink: Sink) -> Reader[N
     gap = yield from source.space()
     if not name or name in declared or name.lower() in _ELEMENTS or "\n" not in gap:
         raise Broken("not a tool")
-    arguments = yield from read_parameters(source, name, _form(name), declared, Strictness(distinct=True))
+    arguments = yield from read_parameters(
+        source, name, _form(name), declared, sink, Strictness(distinct=True)
+    )
     yield from source.space()
     if arguments == "{}" or not ((yield from source.exhausted()) or (yield from source.next("<"))):
         raise Broken("not a tool")

@@ -15,6 +15,7 @@ from msgspec import Struct
 from dragoman.core import jsontext
 from dragoman.core.model import Wire
 from dragoman.dialects.declared import Declared
+from dragoman.dialects.grammar import Sink
 from dragoman.dialects.source import LONGEST_NAME, Broken, Reader, Source
 
 _HEAD = re.compile(r"[^<>\n]*")
@@ -52,6 +53,7 @@ class Strictness(Struct, frozen=True):
     distinct: bool = False
 
 
+LENIENT = Strictness()
 PLAIN = re.compile(r"([^\s/=\"'](?:[^=\"']*[^\s/=\"'])?)")
 EQUALS = re.compile(r"\s*=\s*[\"']?(.+?)[\"']?\s*")
 ATTRIBUTE = re.compile(r"""\s+name\s*=\s*(?:"([^"]+)"|'([^']+)'|([^\s"'=/]+))(?:\s[^<>]*)?/?""")
@@ -70,7 +72,7 @@ def head(pattern: re.Pattern[str]) -> Head:
 
 
 def read_parameters(
-    source: Source, tool: str, form: Form, declared: Declared, strictness: Strictness
+    source: Source, tool: str, form: Form, declared: Declared, sink: Sink, strictness: Strictness = LENIENT
 ) -> Reader[str]:
     """The parameters and the end of the call, consumed: its arguments as JSON text."""
     values: dict[str, Any] = {}
@@ -81,8 +83,10 @@ def read_parameters(
         raise Broken(f"expected {form.opens} or {form.ends[0]}")
     source.named = f"a call of {tool}"
     while name:
-        if strictness.distinct and name in values:
-            raise Broken(f"{name} is given twice")
+        if name in values:
+            if strictness.distinct:
+                raise Broken(f"{name} is given twice")
+            sink.changed(f"a call of {tool} gives {name} twice; the last counts")
         text, after, following = yield from _value(source, name, form, known, strictness)
         if form.lost and not strictness.loose and _lost(text, form.lost, {*values, name}, declared, tool):
             raise Broken(f"{form.closes.replace('{}', name)} is missing")

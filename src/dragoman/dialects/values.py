@@ -2,7 +2,8 @@
 
 Text dialects carry strings; the schema says what each was meant to be. A conversion happens only
 where it is lossless: what does not read as the declared type stays the string that it is, a string
-stays to the byte (one framing newline on each side aside), and an unknown parameter is a string.
+stays to the byte (one framing newline on each side aside), and an unknown parameter is a string. A
+parameter that is declared without a type takes anything: what is JSON is read as JSON.
 Entities such as `&lt;` are never decoded: no dialect escapes.
 """
 
@@ -35,6 +36,7 @@ _ALIASES = {
 }
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_SPACED = re.compile(r'"(?:[^"\\]|\\.)*"|[,:]')
 _DEEPEST = 16
 
 
@@ -53,7 +55,33 @@ def read_value(text: str, schema: Schema, root: Wire, *, framed: bool = True, de
     for kind, read in _READERS.items():
         if kind in kinds and (value := read(bare, Place(branches, root, depth))) is not _NOT_THIS:
             return value
+    if takes_anything(schema, root) and jsontext.is_complete(bare):
+        return jsontext.decode(bare)
     return exact
+
+
+def write_value(value: Any, schema: Schema, root: Wire) -> str:
+    """How a value is written so that `read_value` reads it: a string as it is, anything else as JSON.
+
+    For a parameter that takes anything, a string that looks like JSON stands in quotes.
+    """
+    if not isinstance(value, str):
+        return spaced(value)
+    ambiguous = takes_anything(schema, root) and jsontext.is_complete(value.strip())
+    return jsontext.dumps(value) if ambiguous else value
+
+
+def takes_anything(schema: Schema, root: Wire) -> bool:
+    """Whether a parameter is declared without saying what it takes."""
+    branches = list(_branches(schema, root))
+    return schema is not None and not any(kinds_of(branch) or _members(branch) for branch in branches)
+
+
+def spaced(value: Any) -> str:
+    """JSON as templates print it, with a space after each comma and colon."""
+    return _SPACED.sub(
+        lambda found: found[0] if found[0][0] == '"' else f"{found[0]} ", jsontext.dumps(value)
+    )
 
 
 class Place(Struct, frozen=True):
