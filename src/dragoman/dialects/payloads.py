@@ -27,7 +27,7 @@ class Notation(Struct, frozen=True):
 JSON = Notation(re.compile(r"[\s\d:,.+\-eEtrufalsn]*"), '"')
 PYTHON = Notation(re.compile(r"[\s\w:,.+\-=]*"), "\"'")  # JSON too: a superset
 _INSIDE = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 

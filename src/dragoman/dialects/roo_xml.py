@@ -102,10 +102,8 @@ def _section(tool: Tool) -> str:
         need = "required" if name in required else "optional"
         lines.append(f"- {name}: ({need}) {describe(about, schema)}")
     samples = {name: sample(name, parameters, schema) for name in parameters}
-    usage = _write(
-        tool.name, {name: it if isinstance(it, str) else spaced(it) for name, it in samples.items()}
-    )
-    return "\n".join([*lines, "", "Usage:", usage])
+    texts = {name: it if isinstance(it, str) else spaced(it) for name, it in samples.items()}
+    return "\n".join([*lines, "", "Usage:", _write(tool.name, texts)])
 
 
 def _write(name: str, arguments: dict[str, str]) -> str:

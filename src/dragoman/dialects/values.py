@@ -36,7 +36,7 @@ _ALIASES = {
 }
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_SPACED = re.compile(r'"(?:[^"\\]|\\.)*"|[,:]')
+_SPACED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[,:]')
 _DEEPEST = 16
 
 
@@ -79,9 +79,7 @@ def takes_anything(schema: Schema, root: Wire) -> bool:
 
 def spaced(value: Any) -> str:
     """JSON as templates print it, with a space after each comma and colon."""
-    return _SPACED.sub(
-        lambda found: found[0] if found[0][0] == '"' else f"{found[0]} ", jsontext.dumps(value)
-    )
+    return _SPACED.sub(lambda found: f"{found[0]} " if found[0] in ",:" else found[0], jsontext.dumps(value))
 
 
 class Place(Struct, frozen=True):
