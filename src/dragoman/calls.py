@@ -44,6 +44,8 @@ def build_tool_results(
     )
     if len(listed) != len(calls):
         raise ConfigError(f"{len(calls)} calls need as many outputs, got {len(listed)}")
+    if not calls:
+        return []
     results = tuple(_result(call, output) for call, output in zip(calls, listed, strict=True))
     body = codec.encode_request(Request("", (Message("user", results),)), Losses())
     return body[codec.turns]
