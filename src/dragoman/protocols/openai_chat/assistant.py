@@ -20,7 +20,6 @@ from dragoman.core.model import (
     Foreign,
     Media,
     Message,
-    Reasoning,
     Refusal,
     Text,
     ToolCall,
@@ -39,9 +38,13 @@ from dragoman.protocols.openai_chat.reasoning import (
 )
 from dragoman.protocols.openai_chat.wire import PROTOCOL, is_native, leftovers, text_part
 
+_ORDINARY = frozenset({"role", "content", "tool_calls"})
+
 
 def decode_assistant(fields: Fields, losses: Losses, echoed: bool) -> list[AnyPart]:
     """`echoed`: the message stands in a client's history, where sealed state comes back."""
+    if fields.rest.keys() <= _ORDINARY:
+        return [*decode_content(fields, losses), *decode_calls(fields, losses)]
     before, after = decode_echoed(fields) if echoed else (decode_reasoning(fields), [])
     parts: list[AnyPart] = [*before, *_cited(decode_content(fields, losses), fields, losses), *after]
     if refusal := fields.nonempty("refusal"):
@@ -57,21 +60,27 @@ def decode_assistant(fields: Fields, losses: Losses, echoed: bool) -> list[AnyPa
 
 def encode_assistant(message: Message, model: str, thinks: bool, losses: Losses) -> list[Wire]:
     """A message of the history; one that says nothing falls away. `thinks`: reasoning must be there."""
-    native = is_native(message)
+    parts, native = message.parts, is_native(message)
     wire: Wire = {"role": "assistant", **own(message.extras, PROTOCOL)}
-    said = _said(message.parts, native or models.knows_openai_fields(model))
-    _report_order(message.parts, losses)
+    said = _said(parts, native or models.knows_openai_fields(model))
     if content := encode_texts(said, model, losses):
         wire["content"] = content
-    for part in message.parts:
-        if isinstance(part, Refusal) and not any(part is text for text in said):
-            wire["refusal"] = part.text
-    wire |= encode_history(message.parts, model, losses)
-    wire |= _beside(message.parts, native, losses) | _sources(said, native, losses)
-    wire |= encode_calls([part for part in message.parts if isinstance(part, ToolCall)])
+    calls = [part for part in parts if type(part) is ToolCall]
+    if len(said) + len(calls) < len(parts):
+        wire |= _unsaid(parts, said) | encode_history(parts, model, losses) | _beside(parts, native, losses)
+    wire |= _sources(said, native, losses)
+    if calls:
+        wire |= encode_calls(calls)
+        _report_order(parts, losses)
     if native:
         return [wire]
     return [_completed(wire, message, model, thinks, losses)] if len(wire) > 1 else []
+
+
+def _unsaid(parts: Sequence[AnyPart], said: Sequence[AnyPart]) -> Wire:
+    """A refusal that does not stand in the content has a field of its own."""
+    refusals = [part.text for part in parts if isinstance(part, Refusal) and part not in said]
+    return {"refusal": "".join(refusals)} if refusals else {}
 
 
 def _completed(wire: Wire, message: Message, model: str, thinks: bool, losses: Losses) -> Wire:
@@ -105,17 +114,18 @@ def encode_reply(parts: Sequence[AnyPart], rest: Wire | None, losses: Losses, le
 
 def encode_texts(parts: Sequence[AnyPart], model: str, losses: Losses) -> str | list[Wire]:
     """The content of a system or assistant message: a string, unless it came as parts or is several."""
-    parts = [part for part in parts if not (isinstance(part, Text) and not part.text and not is_native(part))]
-    strings = [part.text for part in parts if isinstance(part, Text | Refusal) and not is_native(part)]
-    if len(strings) < len(parts):
+    if len(parts) == 1 and type(parts[0]) is Text and not is_native(parts[0]):
+        return parts[0].text
+    if any(is_native(part) or not isinstance(part, Text | Refusal) for part in parts):
         return [encode_part(part, losses) for part in parts]
-    if len(strings) < 2:
-        return "".join(strings)
+    texts = [part for part in parts if isinstance(part, Text | Refusal) and part.text]
+    if len(texts) < 2:
+        return texts[0].text if texts else ""
     if models.takes_text_parts(model):
-        return [text_part(text) for text in strings]
-    for part in parts[1:]:
+        return [text_part(part.text) for part in texts]
+    for part in texts[1:]:
         losses.changed(part.where, "joined to the text before it")
-    return "\n\n".join(strings)
+    return "\n\n".join([part.text for part in texts])
 
 
 def decode_images(images: Any, where: str, losses: Losses) -> list[AnyPart]:
@@ -187,17 +197,13 @@ def _cited(content: list[AnyPart], fields: Fields, losses: Losses) -> list[AnyPa
 
 def _is_content(part: AnyPart) -> bool:
     """What stands in `content`: texts, and the parts that came in its array."""
-    match part:
-        case Text():
-            return bool(part.text) or is_native(part)
-        case Foreign():
-            return part.origin == PROTOCOL and "type" in part.body
-        case Refusal():
-            return is_native(part)
-        case Reasoning():
-            return "type" in own(part.extras, PROTOCOL)
-        case _:
-            return False
+    if isinstance(part, Text):
+        return part.text != "" or is_native(part)
+    if isinstance(part, ToolCall | Media | ToolResult):
+        return False
+    if isinstance(part, Foreign):
+        return part.origin == PROTOCOL and "type" in part.body
+    return is_native(part) if isinstance(part, Refusal) else "type" in own(part.extras, PROTOCOL)
 
 
 def _said(parts: Sequence[AnyPart], refusals: bool) -> list[AnyPart]:

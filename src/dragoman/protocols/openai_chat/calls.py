@@ -53,6 +53,22 @@ def encode_calls(calls: list[ToolCall]) -> Wire:
 
 
 def _decode_call(call: Any, where: str, losses: Losses) -> ToolCall:
+    """Most calls have an id, a type, a name and arguments, and nothing else."""
+    inner = call.get("function") if is_object(call) and len(call) == 3 else None
+    if is_object(inner) and len(inner) == 2:
+        id, name, text = call.get("id"), inner.get("name"), inner.get("arguments")
+        if (
+            id
+            and name
+            and text
+            and type(id) is type(name) is type(text) is str
+            and call.get("type") == "function"
+        ):
+            return ToolCall(id, name, text, where=where, extras={PROTOCOL: {"type": "function"}})
+    return _decode_other(call, where, losses)
+
+
+def _decode_other(call: Any, where: str, losses: Losses) -> ToolCall:
     fields = Fields(call, where, PROTOCOL)
     kind = "custom" if fields.rest.get("type") == "custom" else "function"
     inner = fields.fields(kind)
@@ -145,6 +161,13 @@ _QUIET_RESULT = QUIET_MESSAGE | {"name"}
 
 def encode_result(result: ToolResult, model: str, losses: Losses) -> tuple[Wire, list[Wire]]:
     """The tool message, and the parts that a later user message must show (Chat's results are text)."""
+    only = result.content[0] if len(result.content) == 1 else None
+    if isinstance(only, Text) and not (result.failed or is_native(result) or is_native(only)):
+        return {"role": "tool", "tool_call_id": result.call_id, "content": only.text}, []
+    return _encode_other(result, model, losses)
+
+
+def _encode_other(result: ToolResult, model: str, losses: Losses) -> tuple[Wire, list[Wire]]:
     extras = own(result.extras, PROTOCOL)
     texts, shown = _split_content(result, losses)
     if result.failed:

@@ -67,6 +67,7 @@ def knows_openai_fields(model: str) -> bool:
     return not model or is_openai(model)
 
 
+@lru_cache(maxsize=256)
 def version(model: str) -> tuple[int, int] | None:
     """(5, 4) for gpt-5.4-mini; None for other names, and for the chat variants, which do not reason."""
     found = _GPT.match(model)
@@ -124,16 +125,19 @@ def takes_web_search(model: str) -> bool:
     return not is_mistral(model) and (not is_openai(model) or "search" in model)
 
 
+@lru_cache(maxsize=256)
 def takes_reasoning(model: str) -> bool:
     """Whose servers take `reasoning_content` back; a closed validator elsewhere refuses the field."""
     return _TAKES_REASONING.search(model) is not None
 
 
+@lru_cache(maxsize=256)
 def demands_reasoning(model: str) -> bool:
     """Whose servers refuse an assistant turn without it while they think."""
     return _DEMANDS_REASONING.search(model) is not None
 
 
+@lru_cache(maxsize=256)
 def takes_text_parts(model: str) -> bool:
     """Arrays of text as the content of system, assistant and tool messages."""
     return _STRINGS_ONLY.search(model) is None

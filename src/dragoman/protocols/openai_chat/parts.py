@@ -55,6 +55,14 @@ def encode_content(parts: Iterable[AnyPart], losses: Losses) -> str | list[Wire]
 
 
 def decode_part(part: Any, where: str, losses: Losses) -> AnyPart:
+    """Most parts are a text and nothing else."""
+    text = part.get("text") if is_object(part) and len(part) == 2 and part.get("type") == "text" else None
+    if type(text) is str:
+        return Text(text, where=where, extras={PROTOCOL: {}})
+    return _decode_other(part, where, losses)
+
+
+def _decode_other(part: Any, where: str, losses: Losses) -> AnyPart:
     fields = Fields(part, where, PROTOCOL)
     match kind := fields.need("type", str):
         case "text":

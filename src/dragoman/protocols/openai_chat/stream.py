@@ -229,18 +229,13 @@ def _parse(data: bytes) -> Wire:
 def _more_text(body: Wire) -> str:
     """The text of a chunk that says nothing else; empty for every other chunk."""
     choices = body.get("choices")
-    if type(choices) is not list or len(choices) != 1 or body.get("usage") or body.get("error"):
+    if not is_array(choices) or len(choices) != 1 or body.get("usage") or body.get("error"):
         return ""
     choice = choices[0]
-    if (
-        type(choice) is not dict
-        or choice.get("finish_reason")
-        or choice.get("index")
-        or choice.get("logprobs")
-    ):
+    if not is_object(choice) or choice.get("finish_reason") or choice.get("index") or choice.get("logprobs"):
         return ""
     delta = choice.get("delta")
-    text = delta.get("content") if type(delta) is dict and len(delta) == 1 else ""
+    text = delta.get("content") if is_object(delta) and len(delta) == 1 else ""
     return text if type(text) is str else ""
 
 

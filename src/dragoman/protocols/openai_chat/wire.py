@@ -108,7 +108,7 @@ QUIET_CHOICE = frozenset(
 def leftovers(fields: Fields, losses: Losses, quiet: frozenset[str] = NOTHING) -> Extras:
     """The extras of a message, a part or a reply, where an empty field says as little as an absent one."""
     rest = fields.rest
-    if rest.keys() <= quiet:
+    if not rest or rest.keys() <= quiet:
         return {PROTOCOL: rest}
     return fields.extras(losses, quiet | {key for key, value in rest.items() if _says_nothing(value)})
 
