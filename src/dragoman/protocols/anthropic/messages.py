@@ -52,8 +52,8 @@ def decode_message(message: Any, where: str, losses: Losses) -> Message:
 
 def decode_system(fields: Fields, losses: Losses) -> tuple[tuple[Text, ...], list[tuple[int, Wire]]]:
     """The system text, and the blocks of it that concern nobody but Anthropic, with their places."""
-    system = fields.any("system")
-    if system is None or system == []:
+    system = fields.any("system") if fields.rest.get("system") != [] else None
+    if system is None:
         return (), []
     parts = decode_content(system, "system", losses)
     texts = [part for part in parts if isinstance(part, Text)]
@@ -181,6 +181,8 @@ def _placed(turns: list[Message], allowed: bool, losses: Losses) -> tuple[list[T
             else:
                 moved += [text for message in waiting for text in _moved(message, losses)]
             waiting = []
+        for message in waiting if allowed else ():
+            losses.changed(message.where, "system text goes behind the user's turn that follows it")
         if turn is not None:
             placed.append(turn)
     return moved, placed

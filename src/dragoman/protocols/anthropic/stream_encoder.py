@@ -58,7 +58,7 @@ class StreamEncoder:
             case PartStart():
                 return self._begin(event.part)
             case PartEnd():
-                return self._close_block(event.complete)
+                return self._close_block()
             case ResponseStart():
                 return self._start(event)
             case ResponseEnd():
@@ -117,7 +117,7 @@ class StreamEncoder:
         self._index += 1
         return (_frame({"type": "content_block_start", "index": self._index, "content_block": block}),)
 
-    def _close_block(self, complete: bool) -> Iterable[Frame]:
+    def _close_block(self) -> Iterable[Frame]:
         """What has said nothing by its end is said now, whole, or not at all."""
         frames: list[Frame] = []
         part, self._part = self._part, None
@@ -125,10 +125,6 @@ class StreamEncoder:
             frames += self._whole(replace(part, state=self._state))
         if not self._open:
             return frames
-        if isinstance(part, ToolCall) and not complete:
-            self._losses.changed(
-                part.where or "tool call", "the reply was cut inside it: its input is not whole"
-            )
         if self._state and isinstance(part, Reasoning) and not part.hidden:
             frames.append(self._filled("signature_delta", "signature", seal_state(self._state, PROTOCOL)))
         self._open = False

@@ -45,7 +45,7 @@ QUIET_THINKING = frozenset({"signature"})
 QUIET_CALL = frozenset({"caller"})
 QUIET_RESULT = frozenset({"is_error", "content"})
 QUIET_TOOL = frozenset({"type", "description", "strict", "defer_loading"})
-QUIET_REQUEST = frozenset({"stream", "tools", "system"})
+QUIET_REQUEST = frozenset({"model", "stream", "tools", "system"})
 QUIET_RESPONSE = frozenset(
     {"id", "type", "role", "model", "diagnostics", "context_management", "input_transformations"}
 )
