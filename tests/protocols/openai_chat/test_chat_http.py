@@ -151,6 +151,12 @@ def test_what_servers_accept(row: tuple[str, bool, int, bool]) -> None:
     assert (limits.tool_name, limits.tool_name_length) == (r"[a-zA-Z0-9_-]+", 64)
 
 
+def test_g97_calls_of_gemini_have_a_slot_for_their_signature() -> None:
+    assert CODEC.limits("google/gemini-3-pro").call_state
+    assert not CODEC.limits("").call_state
+    assert not CODEC.limits("gpt-5").call_state
+
+
 def test_how_a_stream_ends_and_stays_alive() -> None:
     assert b"data: [DONE]" in CODEC.terminal
     assert CODEC.keep_alive.startswith(b":")

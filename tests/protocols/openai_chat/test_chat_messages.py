@@ -379,6 +379,7 @@ MEANINGS: dict[str, tuple[Wire, Message, list[str]]] = {
         assistant(Text("see"), Media("image", "image/png", Base64(PNG))),
         [],
     ),
+    "no pictures": ({"role": "assistant", "content": "a", "images": []}, assistant(Text("a")), []),
     "result": (
         {"role": "tool", "tool_call_id": "c1", "content": "42"},
         user(ToolResult("c1", content=(Text("42"),))),
@@ -836,6 +837,24 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
                 "reasoning_details": [{"type": "reasoning.text", "text": "hm", "signature": "s"}],
             }
         ],
+        [],
+    ),
+    "G97 the signature of a call returns to the server that made it": (
+        (assistant(ToolCall("c1", "f", "{}", state=State(OURS, "c2ln"))),),
+        {"model": "gemini-3-pro"},
+        [
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [call("c1", "f", extra_content={"google": {"thought_signature": "c2ln"}})],
+            }
+        ],
+        [],
+    ),
+    "G97 and to nobody else": (
+        (assistant(ToolCall("c1", "f", "{}", state=State("gemini", "c2ln"))),),
+        {},
+        [{"role": "assistant", "content": None, "tool_calls": [call("c1", "f")]}],
         [],
     ),
     "state that is not what we made of it is not sent": (

@@ -132,6 +132,20 @@ REPLIES: dict[str, tuple[Wire, list[Any], Stop, list[str]]] = {
     "a finish nobody knows": (completion({"content": "x"}, "eos"), [Text("x")], Stop("other", "eos"), []),
     "no finish": (completion({"content": "x"}, None), [Text("x")], Stop("end", ""), []),
     "an empty finish": (completion({"content": "x"}, ""), [Text("x")], Stop("end", ""), []),
+    "G97 signature of Gemini's endpoint, which wants it back": (
+        completion(
+            {
+                "content": None,
+                "tool_calls": [
+                    {**call("c1", "f"), "extra_content": {"google": {"thought_signature": "c2ln"}}},
+                ],
+            },
+            "tool_calls",
+        ),
+        [ToolCall("c1", "f", "{}", state=State(OURS, "c2ln"))],
+        Stop("tool_calls", "tool_calls"),
+        [],
+    ),
     "G103 reasoning": (
         completion({"content": "x", "reasoning_content": "hm"}),
         [Reasoning("hm"), Text("x")],

@@ -530,7 +530,7 @@ STREAMS: dict[str, tuple[list[Any], list[Any], Stop]] = {
             END,
             DONE,
         ],
-        [ToolCall("c1", "f", "{}", state=State("gemini", "c2ln"))],
+        [ToolCall("c1", "f", "{}", state=State(OURS, "c2ln"))],
         Stop("end", "stop"),
     ),
     "G97 signature that comes later": (
@@ -540,7 +540,7 @@ STREAMS: dict[str, tuple[list[Any], list[Any], Stop]] = {
             END,
             DONE,
         ],
-        [ToolCall("c1", "f", "{}", state=State("gemini", "c2ln"))],
+        [ToolCall("c1", "f", "{}", state=State(OURS, "c2ln"))],
         Stop("end", "stop"),
     ),
     "sources": (
@@ -814,7 +814,12 @@ LOSSES: dict[str, tuple[list[Any], list[str]]] = {
         ["dropped choices[0].delta.annotations: no text came that they could support"],
     ),
     "an error after the finish, which stands (OpenRouter)": (
-        [chunk({"content": "a"}), chunk({}, "length"), chunk({}, error={"code": 400, "message": "limit"}), DONE],
+        [
+            chunk({"content": "a"}),
+            chunk({}, "length"),
+            chunk({}, error={"code": 400, "message": "limit"}),
+            DONE,
+        ],
         ["dropped error: only openai-chat understands it"],
     ),
     "bookkeeping": (

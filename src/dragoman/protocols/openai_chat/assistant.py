@@ -44,13 +44,14 @@ _ORDINARY = frozenset({"role", "content", "tool_calls"})
 def decode_assistant(fields: Fields, losses: Losses, echoed: bool) -> list[AnyPart]:
     """`echoed`: the message stands in a client's history, where sealed state comes back."""
     if fields.rest.keys() <= _ORDINARY:
-        return [*decode_content(fields, losses), *decode_calls(fields, losses)]
+        return [*decode_content(fields, losses), *decode_calls(fields, losses, echoed)]
     before, after = decode_echoed(fields) if echoed else (decode_reasoning(fields), [])
     parts: list[AnyPart] = [*before, *_cited(decode_content(fields, losses), fields, losses), *after]
     if refusal := fields.nonempty("refusal"):
         parts.append(Refusal(refusal, where=fields.path("refusal")))
-    parts += decode_images(fields.any("images"), fields.path("images"), losses)
-    parts += decode_calls(fields, losses)
+    if is_array(fields.rest.get("images")) and fields.rest["images"]:
+        parts += decode_images(fields.any("images"), fields.path("images"), losses)
+    parts += decode_calls(fields, losses, echoed)
     audio = fields.rest.get("audio")
     if is_object(audio) and any(audio.values()):
         losses.dropped(fields.path("audio"), f"only {PROTOCOL} understands spoken replies")
@@ -70,7 +71,7 @@ def encode_assistant(message: Message, model: str, thinks: bool, losses: Losses)
         wire |= _unsaid(parts, said) | encode_history(parts, model, losses) | _beside(parts, native, losses)
     wire |= _sources(said, native, losses)
     if calls:
-        wire |= encode_calls(calls)
+        wire |= encode_calls(calls, echoed=True)
         _report_order(parts, losses)
     if native:
         return [wire]

@@ -33,26 +33,28 @@ from dragoman.protocols.openai_chat.wire import (
 _SAYS_ERROR = re.compile(r"""[\s\[{"'(]*error""", re.IGNORECASE)
 
 
-def decode_calls(fields: Fields, losses: Losses) -> list[ToolCall]:
-    """`tool_calls`, or the `function_call` that came before them."""
+def decode_calls(fields: Fields, losses: Losses, echoed: bool) -> list[ToolCall]:
+    """`tool_calls`, or the `function_call` that came before them. `echoed`: they stand in a history."""
+    origin = "gemini" if echoed else PROTOCOL
     calls = fields.list("tool_calls") if fields.rest.get("tool_calls") != [] else None
     where = fields.path("tool_calls")
-    found = [_decode_call(call, f"{where}[{i}]", losses) for i, call in enumerate(calls or ())]
+    found = [_decode_call(call, f"{where}[{i}]", origin, losses) for i, call in enumerate(calls or ())]
     legacy = fields.rest.get("function_call")
     if is_object(legacy) and legacy.get("name"):
         found.append(_decode_legacy(fields, losses))
     return found
 
 
-def encode_calls(calls: list[ToolCall]) -> Wire:
+def encode_calls(calls: list[ToolCall], echoed: bool = False) -> Wire:
+    """`echoed`: they stand in a history, where an upstream gets back only the state that it made."""
     if not calls:
         return {}
     if len(calls) == 1 and "function_call" in own(calls[0].extras, PROTOCOL):
         return encode_legacy(calls[0])
-    return {"tool_calls": [encode_call(call) for call in calls]}
+    return {"tool_calls": [encode_call(call, echoed) for call in calls]}
 
 
-def _decode_call(call: Any, where: str, losses: Losses) -> ToolCall:
+def _decode_call(call: Any, where: str, origin: str, losses: Losses) -> ToolCall:
     """Most calls have an id, a type, a name and arguments, and nothing else."""
     inner = call.get("function") if is_object(call) and len(call) == 3 else None
     if is_object(inner) and len(inner) == 2:
@@ -65,10 +67,10 @@ def _decode_call(call: Any, where: str, losses: Losses) -> ToolCall:
             and call.get("type") == "function"
         ):
             return ToolCall(id, name, text, where=where, extras={PROTOCOL: {"type": "function"}})
-    return _decode_other(call, where, losses)
+    return _decode_other(call, where, origin, losses)
 
 
-def _decode_other(call: Any, where: str, losses: Losses) -> ToolCall:
+def _decode_other(call: Any, where: str, origin: str, losses: Losses) -> ToolCall:
     fields = Fields(call, where, PROTOCOL)
     kind = "custom" if fields.rest.get("type") == "custom" else "function"
     inner = fields.fields(kind)
@@ -77,14 +79,14 @@ def _decode_other(call: Any, where: str, losses: Losses) -> ToolCall:
     name = inner.nonempty("name")
     text = inner.nonempty("input") if kind == "custom" else decode_arguments(inner)
     rest = leftovers(inner, losses, QUIET_CALL)[PROTOCOL]
-    id, state = fields.nonempty("id"), decode_call_state(fields.rest.get("extra_content"))
+    id, state = fields.nonempty("id"), decode_call_state(fields.rest.get("extra_content"), origin)
     extras = leftovers(fields, losses, QUIET_CALL)
     if rest:
         extras[PROTOCOL][kind] = rest
     return ToolCall(id, name, text, kind, state=state, where=where, extras=extras)
 
 
-def encode_call(call: ToolCall) -> Wire:
+def encode_call(call: ToolCall, echoed: bool) -> Wire:
     kind, key = ("custom", "input") if call.kind == "custom" else ("function", "arguments")
     extras = own(call.extras, PROTOCOL)
     native = is_native(call) and _fits(extras, kind)
@@ -94,7 +96,10 @@ def encode_call(call: ToolCall) -> Wire:
     if native:
         id = {"id": call.id} if call.id else {}
         return {**id, **extras, kind: inner | extras.get(kind, {})}
-    return {"id": call.id, "type": kind, kind: inner, **encode_call_state(call.state)}
+    wire: Wire = {"id": call.id, "type": kind, kind: inner}
+    if call.state and (not echoed or call.state.origin == PROTOCOL):
+        wire |= encode_call_state(call.state)
+    return wire
 
 
 def _fits(extras: Wire, kind: str) -> bool:
@@ -128,19 +133,21 @@ def encode_arguments(call: ToolCall) -> str:
     return call.arguments or ("{}" if call.kind != "custom" and call.complete else "")
 
 
-def decode_call_state(extra: Any) -> State | None:
-    """The signature that Gemini's Chat endpoint hangs on its calls."""
+def decode_call_state(extra: Any, origin: str) -> State | None:
+    """The signature that Gemini's Chat endpoint hangs on its calls. `origin` is who made it: the
+    server that sent it and wants it back, or for all we know Gemini, where a client echoes it.
+    """
     for vendor in ("google", "vertex"):
         slot = extra.get(vendor) if is_object(extra) else None
         if is_object(slot) and type(signature := slot.get("thought_signature")) is str and signature:
-            return unseal_state(signature, "gemini")
+            return unseal_state(signature, origin)
     return None
 
 
-def encode_call_state(state: State | None) -> Wire:
-    if state is None:
-        return {}
-    return {"extra_content": {"google": {"thought_signature": seal_state(state, "gemini")}}}
+def encode_call_state(state: State) -> Wire:
+    """Gemini's signatures as they are, whoever spoke for it; everybody else's state sealed."""
+    signature = state.data if state.origin == PROTOCOL else seal_state(state, "gemini")
+    return {"extra_content": {"google": {"thought_signature": signature}}}
 
 
 def decode_result(fields: Fields, role: str, losses: Losses) -> ToolResult:

@@ -16,6 +16,7 @@ _OPENAI = re.compile(r"(?:ft:)?(?:gpt-(?!oss)|chatgpt-|codex-|o\d+(?:-|$))")
 _GPT = re.compile(r"(?:ft:)?gpt-(\d+)(?:\.(\d+))?(?!\d)(?!.*-chat)")
 _O_SERIES = re.compile(r"(?:ft:)?o\d+(?:-|$)")
 _MISTRAL = re.compile(r"mi[sx]tral|ministral|magistral|codestral|devstral|pixtral|voxtral", re.IGNORECASE)
+_GEMINI = re.compile(r"gemini", re.IGNORECASE)
 _TAKES_REASONING = re.compile(
     r"deepseek|kimi|moonshot|mimo|qwen|qwq|glm|minimax|ernie|step-?\d|hunyuan|longcat", re.IGNORECASE
 )
@@ -37,6 +38,13 @@ _COMPATIBLE = Limits(
     reasoning_state=False,
     schemas="openai",
 )
+_OF_GEMINI = Limits(
+    call_id_length=40,
+    call_state=True,  # `extra_content` on its calls
+    hosted_tools=frozenset({"web_search"}),
+    reasoning_state=False,
+    schemas="openai",
+)
 _OF_MISTRAL = Limits(
     call_id=r"[a-zA-Z0-9]{9}",
     call_id_length=9,
@@ -49,6 +57,8 @@ def limits(model: str) -> Limits:
     """The empty name stands for the client's side, which speaks standard Chat."""
     if not model or is_openai(model):
         return _STANDARD
+    if _GEMINI.search(model):
+        return _OF_GEMINI
     return _OF_MISTRAL if is_mistral(model) else _COMPATIBLE
 
 

@@ -95,7 +95,7 @@ class Calls:
             call.kind = "custom"
         if text:
             call.pieces.append(text)
-        call.state = state = decode_call_state(entry.get("extra_content")) or call.state
+        call.state = state = decode_call_state(entry.get("extra_content"), PROTOCOL) or call.state
         return call, text, state if "extra_content" in entry else None
 
     def legacy(self, function: Wire) -> Piece:
