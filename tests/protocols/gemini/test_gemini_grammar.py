@@ -70,6 +70,12 @@ BAD = {
     ),
     "a call that is none": ([chunk({"functionCall": 1})], "a functionCall that is no object"),
     "a signature that is not base64": ([chunk({"text": "", "thoughtSignature": "a b!"})], "not base64"),
+    "a signature that is not padded": ([chunk({"text": "", "thoughtSignature": "c2l"})], "not base64"),
+    "a signature with a stray character": (
+        [chunk({"text": "", "thoughtSignature": "c2l!c2ln"})],
+        "not base64",
+    ),
+    "a signature that is none": ([chunk({"text": "", "thoughtSignature": 1})], "not base64"),
     "a finish reason that is none": ([chunk(finishReason=1)], "a finishReason that is no string"),
 }
 

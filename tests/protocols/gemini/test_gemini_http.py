@@ -96,6 +96,7 @@ ERRORS = {
         Failure("rate_limit", "m", 429, "RESOURCE_EXHAUSTED"),
     ),
     "without a status word": ({"error": {"code": 429, "message": "m"}}, 0, Failure("rate_limit", "m", 429)),
+    "the HTTP status counts": (error(400, "NOT_FOUND"), 404, Failure("not_found", "m", 404, "NOT_FOUND")),
     "only a message": ({"error": {"message": "m"}}, 0, Failure("server", "m", 500)),
     "an odd delay": (
         error(429, "RESOURCE_EXHAUSTED", details=[{"retryDelay": "soon"}, 1]),

@@ -949,11 +949,19 @@ def test_foreign_state_is_never_written():
     assert "ZHJhZ29t" not in jsontext.dumps(body)
 
 
-def test_the_url_of_an_image_tells_its_type():
-    body = contents(user(Media("image", "", Url("https://x.test/a.jpg?size=1"))))
-    assert body[0]["parts"] == [
-        {"fileData": {"mimeType": "image/jpeg", "fileUri": "https://x.test/a.jpg?size=1"}}
-    ]
+ENDINGS = {
+    "https://x.test/a.jpg?size=1.png": "image/jpeg",
+    "https://x.test/a.PNG": "image/png",
+    "https://x.test/a.pdf": "application/pdf",
+    "https://x.test/a.mp3": "audio/mpeg",
+    "https://x.test/a": None,
+}
+
+
+@pytest.mark.parametrize("url, media_type", ENDINGS.items(), ids=ENDINGS)
+def test_a_url_tells_the_type(url: str, media_type: str | None):
+    (part,) = contents(user(Media("image", "", Url(url))))[0]["parts"]
+    assert part["fileData"] == {"fileUri": url, **({"mimeType": media_type} if media_type else {})}
 
 
 def test_a_conversation_that_ends_with_the_assistant():

@@ -161,6 +161,7 @@ PARTS = {
         [PartStart(0, Text()), PartDelta(0, "a"), PartEnd(0), ResponseEnd(Stop("length", "MAX_TOKENS"))],
     ),
     "nothing but an end": ([STOP], [END]),
+    "an end that is not taken back": ([STOP, chunk(finish="FINISH_REASON_UNSPECIFIED")], [END]),
     "no content": ([{"candidates": [{"finishReason": "STOP"}]}], [END]),
     "content without parts": (
         [{"candidates": [{"content": {"role": "model"}, "finishReason": "STOP"}]}],

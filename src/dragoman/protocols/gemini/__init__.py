@@ -6,7 +6,8 @@ from dragoman.protocols.gemini.http import HTTP, decode_error, encode_error
 from dragoman.protocols.gemini.request import decode_request, encode_request
 from dragoman.protocols.gemini.response import decode_response, encode_response
 from dragoman.protocols.gemini.settings import SPELLING
-from dragoman.protocols.gemini.stream import StreamDecoder, StreamEncoder
+from dragoman.protocols.gemini.stream_decoder import StreamDecoder
+from dragoman.protocols.gemini.stream_encoder import StreamEncoder
 from dragoman.protocols.gemini.wire import PROTOCOL
 
 LIMITS = Limits(

@@ -7,7 +7,6 @@ standard one. Data that had to be respelled is kept as it came.
 from __future__ import annotations
 
 import base64
-import mimetypes
 from typing import Literal
 
 from dragoman.core.errors import WireError
@@ -54,7 +53,7 @@ def encode_media(media: Media, losses: Losses, inside: bool = False) -> Wire:
         case FileId(uri, origin) if origin == PROTOCOL:
             key, body = "fileData", _typed(media, True, losses) | {"fileUri": uri}
         case Url(uri):
-            key, body = "fileData", _guessed(media, native, losses) | {"fileUri": uri}
+            key, body = "fileData", _guessed(media, uri, native, losses) | {"fileUri": uri}
         case FileId(origin=origin):
             losses.dropped(media.where, f"only {origin} can open this {media.kind}")
             return {"text": f"[{media.kind} left out: only {origin} can open it]"}
@@ -136,11 +135,26 @@ def _typed(media: Media, native: bool, losses: Losses) -> Wire:
     return {"mimeType": guess}
 
 
-def _guessed(media: Media, native: bool, losses: Losses) -> Wire:
+def _guessed(media: Media, url: str, native: bool, losses: Losses) -> Wire:
     """Of a URL only the name can tell the type; the bytes are for Gemini's server to fetch."""
-    assert isinstance(media.source, Url)
     if native:
-        return {"mimeType": media.media_type} if media.media_type else {}
+        return _typed(media, True, losses)
     losses.changed(media.where, "Gemini's server must fetch the URL, and may refuse to")
-    guess = media.media_type or mimetypes.guess_type(media.source.url.partition("?")[0])[0]
+    ending = url.partition("?")[0].rpartition(".")[2].lower()
+    guess = media.media_type or _ENDINGS.get(ending)
     return {"mimeType": guess} if guess else {}
+
+
+_ENDINGS = {
+    **{name: f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "heic", "heif", "bmp")},
+    **{name: f"audio/{name}" for name in ("wav", "aac", "ogg", "flac", "aiff")},
+    **{name: f"video/{name}" for name in ("mp4", "mpeg", "webm", "avi")},
+    **{name: f"text/{name}" for name in ("html", "css", "csv", "xml")},
+    "jpg": "image/jpeg",
+    "mp3": "audio/mpeg",
+    "mov": "video/quicktime",
+    "pdf": "application/pdf",
+    "txt": "text/plain",
+    "md": "text/markdown",
+    "json": "application/json",
+}

@@ -62,7 +62,7 @@ def _decode_entry(entry: Any, number: int, losses: Losses) -> list[Tool | Hosted
         elif key in HOSTED and fields.rest[key] is not None:
             tools.append(_decode_hosted(fields, key, number, losses))
     if fields.rest or not tools:
-        kept = {_ENTRY: number, **fields.extras(losses)[PROTOCOL]}
+        kept = {_ENTRY: number, **fields.extras(losses, quiet=frozenset({"functionDeclarations"}))[PROTOCOL]}
         tools.append(HostedTool("other", where=fields.where, extras={PROTOCOL: kept}))
     return tools
 
