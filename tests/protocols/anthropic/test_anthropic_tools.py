@@ -43,6 +43,8 @@ DECODED: dict[str, tuple[Wire, Tool | HostedTool, list[str]]] = {
         Tool("f", "", SCHEMA, extras={"anthropic": {"description": ""}}),
         [],
     ),
+    "an empty schema": ({"name": "f", "input_schema": {}}, Tool("f", "", {}, extras=OWN), []),
+    "no schema": ({"name": "f"}, Tool("f", extras=OWN), []),
     "marked as custom": (
         {"type": "custom", "name": "f", "input_schema": SCHEMA},
         Tool("f", "", SCHEMA, extras={"anthropic": {"type": "custom"}}),

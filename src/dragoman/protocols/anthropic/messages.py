@@ -18,6 +18,7 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
+    Foreign,
     Message,
     Reasoning,
     Refusal,
@@ -31,6 +32,7 @@ from dragoman.core.model import (
 from dragoman.protocols.anthropic import models
 from dragoman.protocols.anthropic.citations import is_native as is_native_citation
 from dragoman.protocols.anthropic.parts import NO_EXTRAS, decode_content, encode_content, is_native
+from dragoman.protocols.anthropic.search import is_made_here
 from dragoman.protocols.anthropic.wire import PROTOCOL
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
@@ -106,7 +108,10 @@ def _texts(message: Message, losses: Losses) -> list[Text]:
 
 
 def _is_sendable(part: AnyPart, losses: Losses) -> bool:
-    """Anthropic takes back only the thinking that it signed; a signature cannot be made up."""
+    """Anthropic takes back only what it made: thinking that it signed, searches of its own."""
+    if isinstance(part, Foreign) and is_made_here(part.body):
+        losses.dropped(part.where, "Anthropic takes back only searches of its own")
+        return False
     if not isinstance(part, Reasoning):
         return True
     if is_native(part) if part.state is None else part.state.origin == PROTOCOL:

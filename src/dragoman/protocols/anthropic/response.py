@@ -27,6 +27,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.protocols.anthropic.parts import decode_content, encode_part, is_native
+from dragoman.protocols.anthropic.search import cited, encode_search
 from dragoman.protocols.anthropic.wire import PROTOCOL, QUIET_RESPONSE, QUIET_USAGE, STOP
 
 CUT = frozenset({"length", "context_full"})  # reasons to stop in the middle of a call
@@ -64,7 +65,7 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
         "type": "message",
         "role": "assistant",
         "model": response.model,
-        "content": content,
+        "content": [*content, *encode_search(response.id, cited(response.parts), request, losses)],
         **encode_stop(response.stop, refusal_of(response.parts)),
         "usage": encode_usage(response.usage or Usage()),
     }

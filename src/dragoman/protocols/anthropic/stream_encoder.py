@@ -21,11 +21,23 @@ from dragoman.core.events import (
 from dragoman.core.fields import own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Reasoning, Refusal, Request, State, Text, ToolCall, Usage, Wire
+from dragoman.core.model import (
+    AnyPart,
+    Citation,
+    Reasoning,
+    Refusal,
+    Request,
+    State,
+    Text,
+    ToolCall,
+    Usage,
+    Wire,
+)
 from dragoman.core.seal import seal_state
 from dragoman.protocols.anthropic.citations import encode_citation
 from dragoman.protocols.anthropic.http import encode_error
 from dragoman.protocols.anthropic.response import encode_id, encode_reply_part, encode_stop, encode_usage
+from dragoman.protocols.anthropic.search import encode_search
 from dragoman.protocols.anthropic.wire import PROTOCOL
 
 # The delta that spells a part, and the field that holds its text
@@ -41,7 +53,9 @@ class StreamEncoder:
     """Block indices count from 0 without gaps; a block opens when it has something to say."""
 
     def __init__(self, losses: Losses, request: Request | None = None) -> None:
-        self._losses = losses
+        self._losses, self._request = losses, request
+        self._id = ""
+        self._cited: list[Citation] = []
         self._index = -1
         self._part: AnyPart | None = None
         self._open = False
@@ -72,7 +86,7 @@ class StreamEncoder:
         return ()
 
     def _start(self, event: ResponseStart) -> Iterable[Frame]:
-        self._usage = event.usage or Usage()
+        self._id, self._usage = event.id, event.usage or Usage()
         self._extras = event.extras.get(PROTOCOL) if event.extras else None
         counted = {**encode_usage(self._usage), "output_tokens": self._usage.output or 1}
         message: Wire = {
@@ -103,6 +117,7 @@ class StreamEncoder:
         if self._refusal is not None and isinstance(self._part, Refusal):
             self._refusal.append(delta.text)
         if delta.citation:
+            self._cited.append(delta.citation)
             body: Wire = {"type": "citations_delta", "citation": encode_citation(delta.citation)}
         else:
             kind, key = self._delta
@@ -127,26 +142,32 @@ class StreamEncoder:
             return frames
         if self._state and isinstance(part, Reasoning) and not part.hidden:
             frames.append(self._filled("signature_delta", "signature", seal_state(self._state, PROTOCOL)))
+        return [*frames, self._closed()]
+
+    def _closed(self) -> Frame:
         self._open = False
-        return [*frames, _frame({"type": "content_block_stop", "index": self._index})]
+        return _frame({"type": "content_block_stop", "index": self._index})
 
     def _whole(self, part: AnyPart) -> Iterable[Frame]:
         """A part without deltas. Clients other than the SDK read the input of a call from deltas only."""
         if isinstance(part, Reasoning) and not part.hidden:
             return self._open_block(_announced(part)) if part.state else ()
-        for block in encode_reply_part(part, self._losses):
-            given = block.get("input")
-            if not is_object(given) or not given:
-                return self._open_block(block)
-            start = self._open_block({**block, "input": {}})
-            return (*start, self._filled("input_json_delta", "partial_json", jsontext.dumps(given)))
-        return ()
+        return [frame for block in encode_reply_part(part, self._losses) for frame in self._told(block)]
+
+    def _told(self, block: Wire) -> Iterable[Frame]:
+        given = block.get("input")
+        if not is_object(given) or not given:
+            return self._open_block(block)
+        start = self._open_block({**block, "input": {}})
+        return (*start, self._filled("input_json_delta", "partial_json", jsontext.dumps(given)))
 
     def _filled(self, kind: str, key: str, text: str) -> Frame:
         delta = {"type": kind, key: text}
         return _frame({"type": "content_block_delta", "index": self._index, "delta": delta})
 
     def _end(self, event: ResponseEnd) -> Iterable[Frame]:
+        search = encode_search(self._id, self._cited, self._request, self._losses)
+        blocks = [frame for block in search for frame in (*self._told(block), self._closed())]
         said = own(event.extras, PROTOCOL) or {**(self._extras or {}), "usage": None}
         refusal = None if self._refusal is None else "".join(self._refusal)
         delta = encode_stop(event.stop, refusal, native=self._extras is not None)
@@ -154,7 +175,7 @@ class StreamEncoder:
         beside = {key: value for key, value in said.items() if key in _BESIDE}
         usage = said.get("usage") or encode_usage(event.usage or self._usage)
         end: Wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
-        return (_frame(end), _frame({"type": "message_stop"}))
+        return (*blocks, _frame(end), _frame({"type": "message_stop"}))
 
 
 _BESIDE = frozenset({"context_management", "input_transformations"})

@@ -61,14 +61,18 @@ def _encode_custom(tool: Tool, request: Request, losses: Losses) -> Wire:
     wire: Wire = {"name": tool.name}
     if tool.description:
         wire["description"] = tool.description
-    wire["input_schema"] = tool.parameters or _EMPTY
+    if tool.parameters is not None:
+        wire["input_schema"] = tool.parameters
     if tool.strict:
         wire["strict"] = True
     if is_native(tool):
         return wire | own(tool.extras, PROTOCOL)
+    if not tool.parameters:
+        wire["input_schema"] = _EMPTY
     if tool.deferred and _can_search(request):
         wire["defer_loading"] = True
-    for key in (tool.parameters or _EMPTY).get("properties") or ():
+    properties = wire["input_schema"].get("properties")
+    for key in properties if is_object(properties) else ():
         if not _KEY.fullmatch(key):
             losses.changed(f"{tool.where}.{key}", "Anthropic refuses property names like this one")
     return wire
