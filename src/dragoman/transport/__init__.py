@@ -1,6 +1,6 @@
 """HTTP toward upstreams: one method to send a request, and the reply as it arrives."""
 
-from dragoman.transport.http1 import Client
+from dragoman.transport.client import Client
 from dragoman.transport.messages import (
     ConnectFailed,
     Reply,

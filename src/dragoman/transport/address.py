@@ -27,11 +27,17 @@ class Address(Struct, frozen=True):
 @lru_cache(maxsize=1024)
 def address_of(url: str) -> tuple[Address, str]:
     """The address and the path with its query."""
-    parts = urlsplit(url)
+    if not url.isascii() or any(ord(letter) <= 32 or ord(letter) == 127 for letter in url):
+        raise ConfigError(f"a URL has only ASCII letters, no spaces and no control characters: {url!r}")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ConfigError(f"not a URL: {url!r} ({error})") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"not an http or https URL: {url!r}")
-    if any(ord(letter) <= 32 or ord(letter) == 127 for letter in url):
-        raise ConfigError(f"a URL has no spaces or control characters: {url!r}")
+    if parts.username is not None:
+        raise ConfigError(f"{parts.hostname}: a URL holds no credentials; use api_key or headers")
     tls = parts.scheme == "https"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Address(parts.hostname, parts.port or (443 if tls else 80), tls), path
+    return Address(parts.hostname, port or (443 if tls else 80), tls), path

@@ -1,0 +1,146 @@
+"""One socket and its parser; it serves one reply at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from collections.abc import Callable
+from typing import Any
+
+import httptools
+
+from dragoman.transport.address import Address
+from dragoman.transport.messages import ReplyBroken
+from dragoman.transport.reply import HttpReply
+
+LARGEST_HEAD = 64 * 1024
+_TRUSTED = 1.0  # seconds for which an idle connection is believed to be open without a look
+
+
+class Connection(asyncio.Protocol):
+    """`give_back` takes it when a reply has ended; `opened` holds it while its socket is open."""
+
+    def __init__(
+        self, address: Address, opened: set[Connection], give_back: Callable[[Connection], None]
+    ) -> None:
+        self.address, self.closed = address, False
+        self.idle_since = 0.0
+        self._opened, self._give_back = opened, give_back
+        self._transport: Any = None
+        self._parser: Any = None
+        self._reply: HttpReply | None = None
+        self._headers: dict[str, str] = {}
+        self._head_size = -1  # bytes of a head under way; -1: there is none
+        self._until_close = False
+
+    def begin(self, reply: HttpReply, head: bytes, body: bytes) -> None:
+        self._reply, self._headers, self._head_size = reply, {}, 0
+        self._until_close = False
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport.write(head + body)
+
+    def is_usable(self, now: float, keep_for: float) -> bool:
+        """Whether another request may go out here. The loop has perhaps not yet seen that the peer left."""
+        idle = now - self.idle_since
+        if self.closed or self._transport.is_closing() or idle > keep_for:
+            return False
+        return idle < _TRUSTED or not _has_news(self._transport.get_extra_info("socket").fileno())
+
+    def abort(self) -> None:
+        self.closed = True
+        self._opened.discard(self)
+        if self._transport:
+            self._transport.abort()
+
+    # Carrier
+
+    def pause(self) -> None:
+        self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if not self.closed:
+            self._transport.resume_reading()
+
+    def release(self, reusable: bool) -> None:
+        self._reply = None
+        if reusable and not self.closed and self._transport.get_write_buffer_size() == 0:
+            self._give_back(self)
+        else:
+            self.abort()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._opened.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._reply is None:  # an answer to nothing: the peer is confused, or is saying goodbye
+            self.abort()
+            return
+        if self._head_size >= 0:
+            self._head_size += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(f"the answer is not HTTP: {error}")
+        except httptools.HttpParserUpgrade:
+            self._fail("the upstream wants to speak another protocol")
+        if self._head_size > LARGEST_HEAD:
+            self._fail(f"the head of the answer is larger than {LARGEST_HEAD} bytes")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._opened.discard(self)
+        reply = self._reply
+        if reply is None:
+            return
+        if self._until_close and exc is None:
+            reply.on_end(reusable=False)
+        else:
+            reply.on_error(ReplyBroken("the upstream closed the connection before its answer ended", True))
+
+    def _fail(self, problem: str) -> None:
+        reply = self._reply
+        self.abort()
+        if reply:
+            reply.on_error(ReplyBroken(problem, sent=True))
+
+    # httptools callbacks
+
+    def on_message_begin(self) -> None:
+        if self._reply is None:  # more than one answer to one request
+            self.abort()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200:  # 100 Continue and its kin: the answer is still to come
+            self._headers = {}
+            return
+        self._head_size = -1
+        headers = self._headers
+        self._headers = {}  # trailers have nowhere to go
+        chunked = "chunked" in headers.get("transfer-encoding", "").lower()
+        self._until_close = not chunked and "content-length" not in headers and status not in (204, 304)
+        if self._reply:
+            self._reply.on_head(status, headers)
+
+    def on_body(self, data: bytes) -> None:
+        if self._reply:
+            self._reply.on_body(data)
+
+    def on_message_complete(self) -> None:
+        if self._reply and self._parser.get_status_code() >= 200:
+            self._reply.on_end(reusable=self._parser.should_keep_alive() and not self._until_close)
+
+
+def _has_news(descriptor: int) -> bool:
+    """Whether the socket is readable; on an idle connection that is the peer's goodbye."""
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([descriptor], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
