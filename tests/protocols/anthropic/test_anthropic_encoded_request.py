@@ -388,6 +388,7 @@ ARGUMENTS: dict[str, tuple[ToolCall, Any, list[str]]] = {
     "blank": (ToolCall("t", "f", " \n"), {}, []),
     "G59 an array": (ToolCall("t", "f", "[1]"), {"_raw_arguments": "[1]"}, [RAW]),
     "G66 broken": (ToolCall("t", "f", '{"a":'), {"_raw_arguments": '{"a":'}, [RAW]),
+    "freeform that says nothing": (ToolCall("t", "f", "", kind="custom"), {"input": ""}, []),
     "freeform": (ToolCall("t", "f", "*** Begin", kind="custom"), {"input": "*** Begin"}, []),
 }
 

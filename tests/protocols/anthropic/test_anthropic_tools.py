@@ -180,7 +180,7 @@ ENCODED: dict[str, tuple[Tool | HostedTool, Wire | None, list[str]]] = {
     "property names that Anthropic refuses": (
         Tool("f", "", {"type": "object", "properties": {"a b": {}, "c.d-e": {}}}, where="T"),
         {"name": "f", "input_schema": {"type": "object", "properties": {"a b": {}, "c.d-e": {}}}},
-        ["changed T.a b: Anthropic refuses property names like this one"],
+        ["changed T.parameters: Anthropic refuses property names like some of these"],
     ),
     "web search": (
         HostedTool(

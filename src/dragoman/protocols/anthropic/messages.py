@@ -127,12 +127,12 @@ def _fitted(message: Message, losses: Losses) -> Message:
 
 
 def _fitted_part(part: AnyPart, losses: Losses) -> AnyPart | None:
-    if type(part) is ToolCall:
+    if type(part) is ToolCall or (type(part) is ToolResult and len(part.content) < 2):
         return part
     match part:
         case Text():
             return _fitted_text(part, losses)
-        case ToolResult() if len(part.content) > 1:
+        case ToolResult():
             content = [item for item in part.content if not (isinstance(item, Text) and _is_blank(item.text))]
             return part if len(content) == len(part.content) else replace(part, content=tuple(content))
         case Refusal():

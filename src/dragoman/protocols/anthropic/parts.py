@@ -132,7 +132,7 @@ def _decode_tool_use(block: Wire, where: str, losses: Losses) -> ToolCall:
 
 def _encode_tool_use(call: ToolCall, losses: Losses) -> Wire:
     block = {"type": "tool_use", "id": call.id, "name": call.name, "input": encode_input(call, losses)}
-    return block | own(call.extras, PROTOCOL)
+    return block | extras if (extras := own(call.extras, PROTOCOL)) else block
 
 
 def decode_input(value: Any, where: str) -> str:
@@ -152,13 +152,13 @@ def decode_input(value: Any, where: str) -> str:
 
 def encode_input(call: ToolCall, losses: Losses) -> Any:
     """Anthropic takes objects only; what is none travels inside one, so that nothing is lost."""
-    if not call.arguments.strip():
-        return {}
     if call.kind == "custom":
         return {"input": call.arguments}
     value = jsontext.decode_object(call.arguments)
     if value is not None:
         return value
+    if not call.arguments.strip():
+        return {}
     losses.changed(call.where or "tool call", "arguments that are no JSON object travel inside one")
     return {"_raw_arguments": call.arguments}
 
@@ -191,7 +191,8 @@ def _encode_tool_result(result: ToolResult, losses: Losses) -> Wire:
     block: Wire = {"type": "tool_result", "tool_use_id": result.call_id}
     if result.content:
         block["content"] = encode_content(result.content, losses)
-    block |= own(result.extras, PROTOCOL)
+    if extras := own(result.extras, PROTOCOL):
+        block |= extras
     if result.failed:
         block["is_error"] = True
     return block

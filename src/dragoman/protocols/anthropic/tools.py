@@ -20,7 +20,7 @@ from dragoman.protocols.anthropic.parts import NO_EXTRAS, is_native
 from dragoman.protocols.anthropic.wire import PROTOCOL, QUIET_TOOL
 
 _EMPTY: Wire = {"type": "object", "properties": {}}
-_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_KEYS = re.compile(r"(?:[a-zA-Z0-9_.-]{1,64}(?:\n|$))*")
 
 
 def decode_tool(tool: Any, where: str, losses: Losses, loaded: Collection[str] = ()) -> Tool | HostedTool:
@@ -72,9 +72,8 @@ def _encode_custom(tool: Tool, request: Request, losses: Losses) -> Wire:
     if tool.deferred and _can_search(request):
         wire["defer_loading"] = True
     properties = wire["input_schema"].get("properties")
-    for key in properties if is_object(properties) else ():
-        if not _KEY.fullmatch(key):
-            losses.changed(f"{tool.where}.{key}", "Anthropic refuses property names like this one")
+    if is_object(properties) and not _KEYS.fullmatch("\n".join(properties)):
+        losses.changed(f"{tool.where}.parameters", "Anthropic refuses property names like some of these")
     return wire
 
 
