@@ -195,6 +195,18 @@ STREAMS: dict[str, tuple[list[Wire | bytes], list[AnyPart]]] = {
         ],
         [Text("hello")],
     ),
+    "no output_index among several items": (
+        [
+            CREATED,
+            {"type": "response.output_item.added", "item": {**HELLO, "content": []}},
+            {"type": "response.output_item.added", "item": call("", 1)},
+            {"type": "response.output_text.delta", "item_id": "msg_0", "delta": "hello"},
+            {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "delta": "{}"},
+            {"type": "response.output_item.done", "item": HELLO},
+            ended(HELLO, call("{}", 1)),
+        ],
+        [ToolCall("call_1", "f", "{}"), Text("hello")],
+    ),
     "ids that change on the way": (
         [
             CREATED,

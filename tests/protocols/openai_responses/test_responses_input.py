@@ -286,6 +286,31 @@ ROWS: dict[str, tuple[list[Any], list[tuple[str, list[AnyPart]]]]] = {
             ),
         ],
     ),
+    "a string": ("hi", [("user", [Text("hi")])]),  # pyright: ignore[reportAssignmentType] - input may be one
+    "a search that found nothing": (
+        [{"type": "tool_search_output", "call_id": "c", "execution": "client", "tools": []}],
+        [("user", [ToolResult("c", "tool_search", (Text("No tools were found."),))])],
+    ),
+    "a search that found servers": (
+        [
+            {
+                "type": "tool_search_output",
+                "call_id": "c",
+                "execution": "client",
+                "tools": [
+                    {
+                        "type": "namespace",
+                        "name": "n",
+                        "description": "",
+                        "tools": [{"type": "function", "name": "g"}],
+                    },
+                    {"type": "mcp", "server_label": "l"},
+                    {"type": "web_search"},
+                ],
+            }
+        ],
+        [("user", [ToolResult("c", "tool_search", (Text("Tools now available: g, l, web_search"),))])],
+    ),
     "G37 results are one message": (
         [CALL, {**CALL, "call_id": "call_2"}, {**OUTPUT, "call_id": "call_2"}, OUTPUT, USER],
         [
@@ -454,6 +479,35 @@ FOREIGN_ROWS: dict[str, tuple[Wire, str, str]] = {
         "[shell result: ab]",
         "changed input[1]: an item of type shell_call_output is only understood by openai-responses: "
         "it is told in words",
+    ),
+    "a shell command": (
+        {"type": "shell_call", "action": {"commands": ["ls"]}},
+        '[shell: ["ls"]]',
+        "changed input[1]: an item of type shell_call is only understood by openai-responses: "
+        "it is told in words",
+    ),
+    "a patch": (
+        {"type": "apply_patch_call", "operation": {"type": "delete_file"}},
+        '[apply_patch: {"type":"delete_file"}]',
+        "changed input[1]: an item of type apply_patch_call is only understood by openai-responses: "
+        "it is told in words",
+    ),
+    "what became of it": (
+        {"type": "apply_patch_call_output", "status": "failed", "output": "no such file"},
+        "[apply_patch result: failed no such file]",
+        "changed input[1]: an item of type apply_patch_call_output is only understood by openai-responses: "
+        "it is told in words",
+    ),
+    "an MCP server that failed": (
+        {"type": "mcp_call", "name": "m", "arguments": "{}", "error": "down"},
+        '[m: {}]\nfailed: "down"',
+        "changed input[1]: an item of type mcp_call is only understood by openai-responses: "
+        "it is told in words",
+    ),
+    "a search nobody told the words of": (
+        {"type": "web_search_call", "id": "w"},
+        "",
+        "dropped input[1]: an item of type web_search_call is only understood by openai-responses",
     ),
     "G108 a reference": (
         {"type": "item_reference", "id": "x"},
