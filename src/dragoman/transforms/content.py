@@ -35,7 +35,7 @@ def settle_part(part: AnyPart, own: str, summarise: bool, losses: Losses) -> Any
         case Foreign():
             return _native(part, own)
         case ToolResult():
-            if all([type(item) is Text for item in part.content]):
+            if all(type(item) is Text for item in part.content):
                 return part
             items = [_settle_item(item, own, summarise, losses) for item in part.content]
             return replace(part, content=tuple([item for item in items if item is not None]))

@@ -165,7 +165,7 @@ def freeform(arguments: str) -> str:
 
 
 def functional(call: ToolCall) -> ToolCall:
-    """A call of any kind as a plain function call, for clients that know no other and so declared no other."""
+    """A call of any kind as a plain function call, for clients that know no other kind."""
     arguments = jsontext.dumps({"input": call.arguments}) if call.kind == "custom" else call.arguments
     return replace(call, kind="function", arguments=arguments, namespace="")
 

@@ -6,15 +6,15 @@ way back. Everything that must be remembered beyond one exchange travels in ids.
 
 from __future__ import annotations
 
-from operator import is_
-
 from msgspec.structs import replace
 
 from dragoman.core.codec import Limits
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
+    Foreign,
     HostedTool,
+    Media,
     Message,
     Reasoning,
     Request,
@@ -88,50 +88,52 @@ class Ledger:
 
     def _message(self, message: Message, flattened: Flattened, summarise: bool) -> Message:
         parts: list[AnyPart] = []
-        stateful = False
+        changed = stateful = False
         for part in message.parts:
-            match part:
-                case Text() | Reasoning():
-                    made = part
-                case ToolCall():
-                    *carried, made = self._call(part, message.parts, flattened)
-                    parts += carried
-                case ToolResult():
-                    made = settle_part(self._result(part, flattened), self.own, summarise, self.losses)
-                case _:
-                    made = settle_part(part, self.own, summarise, self.losses)
+            kind = type(part)
+            made: AnyPart | None = part
+            if kind is ToolCall:
+                made = self._call(part, flattened, parts)  # pyright: ignore[reportArgumentType] - by its type
+            elif kind is ToolResult:
+                made = self._result(part, flattened, summarise)  # pyright: ignore[reportArgumentType] - by its type
+            elif kind is Media or kind is Foreign:
+                made = settle_part(part, self.own, summarise, self.losses)
+            changed = changed or made is not part
             if made is not None:
                 stateful = stateful or made.state is not None
                 parts.append(made)
-        if len(parts) == len(message.parts) and all(map(is_, parts, message.parts)) and not stateful:
-            return message
-        settled = replace(message, parts=tuple(parts))
-        return return_states(settled, self.origin, self.own, self.losses)
+        if stateful:
+            return return_states(replace(message, parts=tuple(parts)), self.origin, self.own, self.losses)
+        return replace(message, parts=tuple(parts)) if changed else message
 
-    def _call(self, call: ToolCall, beside: tuple[AnyPart, ...], flattened: Flattened) -> list[AnyPart]:
-        """The id as the upstream gave it, with the state and reasoning that travelled inside."""
-        carried: tuple[Reasoning, ...] = ()
+    def _call(self, call: ToolCall, flattened: Flattened, before: list[AnyPart]) -> ToolCall:
+        """The id as the upstream gave it; the state and reasoning that travelled inside go to their places."""
         opened = call_ids.unwrap(call.id, self.client)
         if opened is not None:
             call = replace(call, id=opened.id, state=opened.state or call.state)
-            known = any(isinstance(part, Reasoning) and part.state for part in beside)
-            carried = () if known else opened.reasoning
+            if not any(isinstance(part, Reasoning) and part.state for part in before):
+                before += opened.reasoning
         raw = arguments.unwrap_raw(call.arguments)
         if raw is not call.arguments:
             call = replace(call, arguments=raw)
-        call = flattened.call(call)
+        if call.kind != "function" or call.namespace:
+            call = flattened.call(call)
         self.calls = max(self.calls + 1, call_ids.invented(call.id) or 0)
         self._used[call.name] = None
         self._called[call.id] = call.name
-        return [*carried, call]
+        return call
 
-    def _result(self, result: ToolResult, flattened: Flattened) -> ToolResult:
+    def _result(self, result: ToolResult, flattened: Flattened, summarise: bool) -> AnyPart | None:
         opened = call_ids.unwrap(result.call_id, self.client)
         id = result.call_id if opened is None else opened.id
         name = self._called.get(id) or result.name
         if id != result.call_id or name != result.name:
             result = replace(result, call_id=id, name=name)
-        return flattened.result(result)
+        if result.kind != "function":
+            result = flattened.result(result)
+        if len(result.content) == 1 and type(result.content[0]) is Text:
+            return result
+        return settle_part(result, self.own, summarise, self.losses)
 
     def _named(self, message: Message) -> Message:
         encode = self._names.encode

@@ -36,11 +36,14 @@ def _in_order(messages: tuple[Message, ...], legal: Callable[[str], str]) -> boo
     waiting: list[ToolCall] = []  # the calls that the next message must answer first
     turn = ""
     for message in messages:
-        calls: list[ToolCall] = [part for part in message.parts if type(part) is ToolCall]
+        calls: list[ToolCall] = []
         answered = 0
         for position, part in enumerate(message.parts):
-            if type(part) is ToolResult:
-                if position >= len(waiting) or not _answers(part, waiting[position]):
+            kind = type(part)
+            if kind is ToolCall:
+                calls.append(part)  # pyright: ignore[reportArgumentType] - by its type
+            elif kind is ToolResult:
+                if position >= len(waiting) or not _answers(part, waiting[position]):  # pyright: ignore[reportArgumentType] - by its type
                     return False
                 answered += 1
         if answered != len(waiting) or turn == message.role == "assistant":
@@ -171,7 +174,7 @@ class _Pairing:
     def _answered(self, turn: _Turn, ids: list[str]) -> tuple[Message, Message]:
         """The turn with its calls, and the message that answers them."""
         parts = turn.parts
-        if any([slot.call.id != id for slot, id in zip(turn.slots, ids, strict=True)]):
+        if any(slot.call.id != id for slot, id in zip(turn.slots, ids, strict=True)):
             names = iter(ids)
             parts = [replace(part, id=next(names)) if type(part) is ToolCall else part for part in parts]
         results = [self._result(slot, id) for slot, id in zip(turn.slots, ids, strict=True)]
