@@ -309,7 +309,7 @@ ROWS: dict[str, tuple[list[Any], list[tuple[str, list[AnyPart]]]]] = {
                 ],
             }
         ],
-        [("user", [ToolResult("c", "tool_search", (Text("Tools now available: g, l, web_search"),))])],
+        [("user", [ToolResult("c", "tool_search", (Text("Tools now available: n__g, l, web_search"),))])],
     ),
     "G37 results are one message": (
         [CALL, {**CALL, "call_id": "call_2"}, {**OUTPUT, "call_id": "call_2"}, OUTPUT, USER],

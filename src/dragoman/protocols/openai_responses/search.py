@@ -88,7 +88,7 @@ def _names(tools: Any) -> list[str]:
     names: list[str] = []
     for tool in tools if is_array(tools) else []:
         if is_object(tool) and tool.get("type") == "namespace":
-            names += _names(tool.get("tools"))
+            names += [f"{tool.get('name')}__{name}" for name in _names(tool.get("tools"))]
         elif is_object(tool):
             name = tool.get("name") or tool.get("server_label") or tool.get("type")
             names += [name] if isinstance(name, str) else []
