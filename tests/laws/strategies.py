@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from dragoman.core.model import (
     Base64,
-    HostedTool,
     Media,
     Message,
     Reasoning,
-    Refusal,
     Request,
     Response,
     Settings,

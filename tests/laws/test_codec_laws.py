@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import meaning
-from laws.strategies import requests, responses, values
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
@@ -19,6 +18,8 @@ from dragoman.core.events import Event, PartEnd, ResponseEnd, ResponseFailed, Re
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
 from dragoman.protocols import codec, names
+from laws import meaning
+from laws.strategies import requests, responses, values
 
 every_codec = pytest.mark.parametrize("codec", [codec(name) for name in names()], ids=names())
 
@@ -205,6 +206,11 @@ def test_within_a_protocol_a_response_returns_unchanged(codec: Codec, response: 
 # Malformed wire
 
 
+def only_wire_errors(*others: type[Exception]) -> AbstractContextManager[None]:
+    """Whatever else is raised fails the test."""
+    return suppress(WireError, *others)
+
+
 def broken(draw: st.DrawFn, wire: Any) -> Any:
     """`wire` with one value somewhere replaced by any other."""
     wire = copy.deepcopy(wire)
@@ -220,11 +226,8 @@ def test_a_malformed_request_raises_wire_errors_only(
     codec: Codec, request: Request, data: st.DataObject
 ) -> None:
     wire = broken(data.draw, plain(codec.encode_request(request, Losses())))
-    try:
+    with only_wire_errors():
         back = codec.decode_request(wire, Losses())
-    except WireError as error:
-        assert error.protocol == codec.name
-    else:
         codec.encode_request(replace(back, extras=None), Losses())
 
 
@@ -234,11 +237,9 @@ def test_a_malformed_response_raises_wire_errors_only(
     codec: Codec, response: Response, data: st.DataObject
 ) -> None:
     wire = broken(data.draw, plain(codec.encode_response(response, Losses())))
-    try:
+    with only_wire_errors():
         codec.decode_error(wire, 0)
         codec.decode_response(wire, Losses())
-    except WireError as error:
-        assert error.protocol == codec.name
 
 
 @every_codec
@@ -255,17 +256,13 @@ def test_a_malformed_stream_raises_wire_errors_only(
         else jsontext.encode(broken(data.draw, plain(body)))
     )
     frames[index] = Frame(frames[index].event, spoiled)
-    try:
+    with only_wire_errors(UpstreamError):
         fold(events_of(codec, frames))
-    except (WireError, UpstreamError):
-        pass
 
 
 @every_codec
 @given(body=st.dictionaries(st.text(max_size=10), values, max_size=4))
 def test_any_object_is_refused_with_a_wire_error_or_read(codec: Codec, body: Wire) -> None:
     for decode in (codec.decode_request, codec.decode_response):
-        try:
+        with only_wire_errors():
             decode(plain(body), Losses())
-        except WireError:
-            pass

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import meaning
-from laws.strategies import requests, responses, words
 from msgspec.structs import replace
 
 import dragoman
@@ -32,6 +30,8 @@ from dragoman.core.model import (
 from dragoman.framing import sse
 from dragoman.protocols import codec, names
 from dragoman.stream import Translated
+from laws import meaning
+from laws.strategies import requests, responses, words
 
 few = settings(max_examples=12)  # of each pair: there are twelve
 PAIRS = [(a, b) for a, b in product(names(), names()) if a != b]

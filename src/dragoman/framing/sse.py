@@ -84,7 +84,7 @@ class Decoder:
 
 
 def _texts(lines: list[bytes]) -> list[bytes]:
-    """The lines of an event are one text; where each is an object, only the blank line between was left out."""
+    """One text of several lines; where each line is an object, only the blank lines between were left out."""
     if len(lines) == 1 or all(line[:1] == b"{" and line[-1:] == b"}" for line in lines):
         return lines
     return [b"\n".join(lines)]

@@ -107,7 +107,7 @@ class Ledger:
         return replace(message, parts=tuple(parts)) if changed else message
 
     def _call(self, call: ToolCall, flattened: Flattened, before: list[AnyPart]) -> ToolCall:
-        """The id as the upstream gave it; the state and reasoning that travelled inside go to their places."""
+        """The id as the upstream gave it; state and reasoning that travelled inside go to their places."""
         opened = call_ids.unwrap(call.id, self.client)
         if opened is not None:
             call = replace(call, id=opened.id, state=opened.state or call.state)
