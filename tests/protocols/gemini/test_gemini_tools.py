@@ -249,7 +249,7 @@ ENCODED = {
         [{"googleSearch": {}}],
         [
             "dropped tools[0].max_uses: Gemini's web_search has no such setting",
-            "dropped tools[0].location: Gemini's web_search has no such setting",
+            "dropped tools[0].user_location: Gemini's web_search has no such setting",
         ],
     ),
     "MCP": (

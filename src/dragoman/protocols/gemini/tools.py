@@ -130,13 +130,16 @@ def _encode_hosted(tool: HostedTool, losses: Losses) -> Wire:
         return {}
     for setting, value in tool.settings.items():
         if value:
-            losses.dropped(f"{tool.where}.{setting}", f"Gemini's {tool.kind} has no such setting")
+            spelled = _SPELLED.get(setting, setting)
+            losses.dropped(f"{tool.where}.{spelled}", f"Gemini's {tool.kind} has no such setting")
     if tool.kind == "computer":
         losses.changed(tool.where, "Gemini's computer tool has actions of its own")
         return {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}
     return {_WRITTEN[tool.kind]: {}}
 
 
+# By every client that has them
+_SPELLED = {"context_size": "search_context_size", "location": "user_location"}
 _WRITTEN = {
     "web_search": "googleSearch",
     "web_fetch": "urlContext",

@@ -144,16 +144,17 @@ def _decode_effort(fields: Fields, losses: Losses) -> tuple[Effort | None, int |
 def _encode_effort(request: Request, tools: bool, losses: Losses) -> Effort | None:
     settings, model = request.settings, request.model
     wanted = settings.effort
+    said = "budget" if wanted is None and settings.budget is not None else "effort"
     if wanted is None and settings.budget is not None and settings.budget >= 0:
         wanted = effort_for(settings.budget)
     effort = models.nearest_effort(model, wanted) if wanted else None
     if tools and models.refuses_tools_with_effort(model, effort):
-        losses.changed("effort", f"{model} takes tools on Chat only with effort none")
+        losses.changed(said, f"{model} takes tools on Chat only with effort none")
         return "none"
     if wanted and effort is None and wanted != "none":
-        losses.dropped("effort", "this model has no such setting")
+        losses.dropped(said, "this model has no such setting")
     elif effort and effort != wanted:
-        losses.changed("effort", f"this model knows no effort {wanted}: {effort}")
+        losses.changed(said, f"this model knows no effort {wanted}: {effort}")
     return effort
 
 
