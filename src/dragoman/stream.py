@@ -19,31 +19,43 @@ from dragoman.framing import jsonarray, sse
 
 
 class Forwarded:
-    """The same protocol on both sides: bytes pass untouched; only their end is watched."""
+    """The same protocol on both sides: events pass as they are, each when it is whole; their end is watched."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
         self._tail = b""
-        self._ended = False
+        self._begun = self._ended = False
         self._overlap = max(len(mark) for mark in codec.terminal)
+        self._events: bool | None = None  # False: no server-sent events, so nothing is held back
+        self._held: list[bytes] = []  # the beginning of an event
         self.failure: Failure | None = None
 
     def feed(self, data: bytes) -> bytes:
+        seen = self._tail + data
         if not self._ended:
-            seen = self._tail + data
             self._ended = any(mark in seen for mark in self._codec.terminal)
-            self._tail = seen[-self._overlap :]
-        return data
+        if self._events is None and data.strip():
+            self._events = data.lstrip()[:1] not in (b"{", b"[")
+        end = _after_blank_line(seen) - len(self._tail) if self._events else len(data)
+        self._tail = seen[-self._overlap :]
+        if end <= 0:
+            self._held.append(data)
+            return b""
+        self._begun = True
+        held, self._held = self._held, [data[end:]]
+        return b"".join(held) + data[:end]
 
     def close(self) -> bytes:
         """A stream that was cut ends in a failure, never in silence that looks like success."""
-        return b"" if self._ended else self.fail(_cut())
+        return b"".join(self._held) if self._ended else self.fail(_cut())
 
     def fail(self, failure: Failure) -> bytes:
-        """End the stream with `failure`, as its protocol says it."""
+        """End the stream with `failure`, as its protocol says it; half an event would only be in the way."""
         self.failure, self._ended = failure, True
         encoder = self._codec.stream_encoder(Losses())
-        frames = encoder.feed(ResponseFailed(failure))
+        frames = list(encoder.feed(ResponseFailed(failure)))
+        if self._begun:  # and so it was announced
+            frames = frames[-1:]
         return b"\n\n" + b"".join(piece for frame in frames for piece in sse.Encoder().feed(frame))
 
 
@@ -154,6 +166,11 @@ class _WholeBody:
 
 def _malformed(error: WireError) -> Failure:
     return Failure("server", f"malformed upstream stream: {error}", 502)
+
+
+def _after_blank_line(data: bytes) -> int:
+    """Where the last event in `data` ends; 0 where none does."""
+    return max(data.rfind(end) + len(end) if end in data else 0 for end in (b"\n\n", b"\r\n\r\n", b"\r\r"))
 
 
 def _cut() -> Failure:
