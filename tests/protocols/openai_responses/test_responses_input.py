@@ -29,12 +29,14 @@ from dragoman.core.seal import seal
 from dragoman.protocols.openai_responses import CODEC
 
 OWN = "openai-responses"
+SEARCH = {"type": "tool_search", "execution": "client"}
 PNG = "data:image/png;base64,iVBORw0KGgo="
 
 
 def decode(items: Any) -> tuple[Request, list[str]]:
     losses = Losses()
-    return CODEC.decode_request({"model": "gpt-5", "input": items}, losses), [str(loss) for loss in losses]
+    body = {"model": "gpt-5", "input": items, "tools": [SEARCH]}
+    return CODEC.decode_request(body, losses), [str(loss) for loss in losses]
 
 
 def encode(*messages: Message, **more: Any) -> tuple[list[Wire], list[str]]:
@@ -534,6 +536,13 @@ def test_what_only_this_protocol_has_is_kept_and_told(item: Wire, words: str, lo
     assert isinstance(part, Foreign)
     assert (part.body, part.text) == (item, words)
     assert losses == [loss]
+
+
+def test_a_search_that_nobody_declared_is_no_call():
+    items = SAME["a tool search that the client runs"]
+    request = CODEC.decode_request({"input": items}, Losses())
+    assert [type(part) for message in request.messages for part in message.parts] == [Foreign, Foreign]
+    assert CODEC.encode_request(request, Losses())["input"] == items
 
 
 def test_what_others_do_not_understand_breaks_no_turn():

@@ -39,7 +39,8 @@ from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL, QUIET_ITEM,
 _ROLES = frozenset({"user", "assistant", "system", "developer"})
 
 
-def decode_input(items: str | list[Any], losses: Losses) -> tuple[Message, ...]:
+def decode_input(items: str | list[Any], losses: Losses, searches: bool = False) -> tuple[Message, ...]:
+    """`searches`: the client declared that it searches for tools itself."""
     if isinstance(items, str):
         return (
             Message("user", (Text(items, where="input"),), where="input", extras={ITEM: {"string": True}}),
@@ -55,7 +56,7 @@ def decode_input(items: str | list[Any], losses: Losses) -> tuple[Message, ...]:
             role = None
             messages.append(_decode_message(Fields(item, where, PROTOCOL), losses))
             continue
-        parts = decode_item(item, where, i, losses, history=True)
+        parts = decode_item(item, where, i, losses, history=True, searches=searches)
         if (side := _side(parts, kind, role)) != role:
             _close(row, messages)
             role = side

@@ -38,8 +38,13 @@ def item_type(item: Any, where: str) -> str:
             raise WireError(PROTOCOL, where, f"expected an object, got {describe(item)}")
 
 
-def decode_item(item: Any, where: str, at: int, losses: Losses, history: bool = False) -> tuple[AnyPart, ...]:
-    """The parts of an item that is not a user's message. `at` is its place among the items."""
+def decode_item(
+    item: Any, where: str, at: int, losses: Losses, history: bool = False, searches: bool = False
+) -> tuple[AnyPart, ...]:
+    """The parts of an item that is not a user's message. `at` is its place among the items.
+
+    `history`: it belongs to a request, whose client `searches` for tools itself.
+    """
     kind = item_type(item, where)
     fields = Fields(item, where, PROTOCOL)
     match kind:
@@ -51,9 +56,9 @@ def decode_item(item: Any, where: str, at: int, losses: Losses, history: bool = 
             return (decode_call(fields, CALLS[kind], losses),)
         case _ if kind in OUTPUTS:
             return (decode_result(fields, OUTPUTS[kind], losses),)
-        case "tool_search_call" if is_clients_search(item):
+        case "tool_search_call" if searches and is_clients_search(item):
             return (decode_search(fields, losses),)
-        case "tool_search_output" if is_clients_search(item):
+        case "tool_search_output" if searches and is_clients_search(item):
             return (decode_found(fields, losses),)
         case _:
             return (decode_foreign(item, kind, where, losses, history),)

@@ -13,6 +13,7 @@ from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, Request, Settings, Text, Wire
 from dragoman.protocols.openai_responses.input import decode_input, encode_input
+from dragoman.protocols.openai_responses.search import declares_search
 from dragoman.protocols.openai_responses.settings import decode_settings, encode_settings
 from dragoman.protocols.openai_responses.tools import (
     decode_choice,
@@ -38,7 +39,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
         tools = decode_loaded(items, tools, losses)
     return Request(
         model,
-        decode_input(items, losses),
+        decode_input(items, losses, declares_search(tools)),
         (Text(instructions, where="instructions"),) if instructions else (),
         tuple(tools),
         choice,

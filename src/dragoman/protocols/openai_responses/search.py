@@ -7,6 +7,7 @@ was found is declared with the other tools.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from dragoman.core import jsontext
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Request, Text, Tool, ToolCall, ToolResult, Wire
+from dragoman.core.model import AnyPart, HostedTool, Request, Text, Tool, ToolCall, ToolResult, Wire
 from dragoman.protocols.openai_responses.wire import PROTOCOL, QUIET_ITEM, native, printed
 
 NAME = "tool_search"
@@ -72,13 +73,15 @@ def encode_found(result: ToolResult) -> Wire:
     return {**own(result.extras, PROTOCOL), "call_id": result.call_id}
 
 
+def declares_search(tools: Iterable[Tool | HostedTool]) -> bool:
+    return any(own(tool.extras, PROTOCOL).get("type") == NAME for tool in tools if isinstance(tool, Tool))
+
+
 def claimed(part: AnyPart, request: Request | None, id: str) -> AnyPart:
     """A call of the search that this client declared, as the client expects it."""
-    if not isinstance(part, ToolCall) or part.name != NAME or native(part) or request is None:
+    if not isinstance(part, ToolCall) or part.name != NAME or native(part):
         return part
-    if not any(
-        own(tool.extras, PROTOCOL).get("type") == NAME for tool in request.tools if isinstance(tool, Tool)
-    ):
+    if request is None or not declares_search(request.tools):
         return part
     item: Wire = {"type": "tool_search_call", "id": id, "execution": "client", "status": "completed"}
     return replace(part, extras={PROTOCOL: item})
