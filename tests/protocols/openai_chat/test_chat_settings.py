@@ -270,6 +270,12 @@ WRITTEN: dict[str, tuple[Settings, str, Wire, list[str]]] = {
         {},
         ["dropped effort: this model has no such setting"],
     ),
+    "G107 budget of a model that does not reason": (
+        Settings(budget=9000),
+        "gpt-4o",
+        {},
+        ["dropped budget: this model has no such setting"],
+    ),
     "no effort of a model that does not reason": (Settings(effort="none"), "gpt-4o", {}, []),
 }
 
