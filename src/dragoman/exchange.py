@@ -81,7 +81,7 @@ class Exchange:
             request = self.dialect.render(request, self._losses)
         out = self.upstream.encode_request(request, self._losses)
         self._report(heard)
-        self._address(request.model, request.stream)
+        self._address(request.model, request.stream, out)
         return out
 
     def request_bytes(self, body: bytes, model: str | None = None, stream: bool | None = None) -> bytes:
@@ -155,10 +155,10 @@ class Exchange:
         )
         return {**wire, **changes} if changes else wire
 
-    def _address(self, model: str, stream: bool) -> None:
+    def _address(self, model: str, stream: bool, body: Wire) -> None:
         http = self.upstream.http
         self.path = http.path(model, stream)
-        self.headers = {"content-type": "application/json", **http.headers}
+        self.headers = {"content-type": "application/json", **http.headers, **http.headers_for(body)}
 
     def _report(self, heard: Losses) -> None:
         """Losses under the names the source uses; strict mode refuses here."""
