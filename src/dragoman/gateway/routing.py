@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+import re
+from functools import lru_cache
 
 from msgspec import Struct
 
 from dragoman.core.errors import ConfigError
 from dragoman.gateway.config import Config
+from dragoman.gateway.config.models import Models
 from dragoman.profiles import Provider, known
+
+DEMO = "demo"
 
 
 class Target(Struct, frozen=True):
@@ -20,28 +24,25 @@ class UnknownModel(ConfigError):
     """Nothing in the configuration answers for this model."""
 
 
-DEMO = Provider(name="demo", protocol="anthropic", base_url="demo:")
-
-
 def route(config: Config, asked: str) -> tuple[Target, ...]:
     """The targets for `asked`, in the order in which they are tried.
 
-    An exact name goes before a pattern, a longer pattern before a shorter one; then `provider:model`;
-    then the only provider there is; and with no provider at all the embedded demo.
+    `provider:model` is taken at its word; then come the names of the configuration, exact ones before
+    patterns and the more specific pattern before the other; then the only provider there is; and with no
+    provider at all the embedded demo.
     """
-    for pattern, targets in sorted(config.models, key=lambda row: ("*" in row[0], -len(row[0]))):
-        if fnmatchcase(asked, pattern):
-            return tuple(_target(config, target, asked) for target in targets)
     name, colon, model = asked.partition(":")
-    if colon and (provider := _provider(config, name)):
+    if colon and model and (provider := provider_named(config, name)):
         return (Target(provider, model),)
-    if len(config.providers) == 1 and not config.models:
-        (provider,) = config.providers.values()
-        return (Target(provider, asked),)
-    if not config.providers:
-        return (Target(DEMO, asked or "demo"),)
-    listed = ", ".join(names(config)) or "none"
-    raise UnknownModel(f"no provider answers for the model {asked!r}; there are: {listed}, or provider:model")
+    for pattern, targets in _ordered(config.models):
+        if pattern.fullmatch(asked):
+            return _targets(config, asked, targets)
+    if provider := only_provider(config):
+        return (Target(provider, asked or DEMO),)
+    listed = ", ".join(names(config)) or ", ".join(f"{name}:…" for name in config.providers)
+    raise UnknownModel(
+        f"no provider answers for the model {asked!r}; there are: {listed}; any provider's as provider:model"
+    )
 
 
 def names(config: Config) -> tuple[str, ...]:
@@ -50,23 +51,39 @@ def names(config: Config) -> tuple[str, ...]:
     offered = [
         f"{provider.name}:{model}" for provider in config.providers.values() for model in provider.models
     ]
-    return tuple(dict.fromkeys([*named, *offered])) or (() if config.providers else ("demo",))
+    return tuple(dict.fromkeys([*named, *offered])) or (() if config.providers else (DEMO,))
 
 
-def _target(config: Config, target: str, asked: str) -> Target:
-    """`provider:model`; a model of `*` passes on what was asked for."""
-    name, _, model = target.partition(":")
-    provider = _provider(config, name)
-    if provider is None:
-        raise UnknownModel(f"the model {asked!r} leads to provider {name!r}, which has no key or is unknown")
-    return Target(provider, asked if model == "*" else model)
-
-
-def _provider(config: Config, name: str) -> Provider | None:
-    """A configured one; a known one that needs no key; or the demo."""
+def provider_named(config: Config, name: str) -> Provider | None:
+    """A configured one, or a known one that needs no key (it runs on this machine, or is the demo)."""
     if name in config.providers:
         return config.providers[name]
-    if name == "demo":
-        return DEMO
     provider = known().get(name)
     return provider if provider and not provider.key_env else None
+
+
+def only_provider(config: Config) -> Provider | None:
+    """The one that takes every other name; several that share a key count as one, and the first is taken."""
+    if not config.providers:
+        return known()[DEMO]
+    by_key = {provider.key_env or name: provider for name, provider in reversed(config.providers.items())}
+    return next(iter(by_key.values())) if len(by_key) == 1 else None
+
+
+def _targets(config: Config, asked: str, listed: tuple[str, ...]) -> tuple[Target, ...]:
+    """A target without a key is passed over, as long as another one is left."""
+    targets: list[Target] = []
+    for target in listed:
+        name, _, model = target.partition(":")
+        if provider := provider_named(config, name):
+            targets.append(Target(provider, asked if model == "*" else model))
+    if not targets:
+        raise UnknownModel(f"the model {asked!r} leads to {', '.join(listed)}, and none of them has a key")
+    return tuple(targets)
+
+
+@lru_cache(maxsize=16)
+def _ordered(models: Models) -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
+    """By how much of the name they say; `*` is the only letter that means something."""
+    rows = sorted(models, key=lambda row: ("*" in row[0], -len(row[0].replace("*", ""))))
+    return tuple((re.compile(".*".join(map(re.escape, name.split("*"))), re.DOTALL), to) for name, to in rows)

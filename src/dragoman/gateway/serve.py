@@ -1,13 +1,24 @@
-"""Runs the gateway on uvicorn: workers, start-up message, graceful end."""
+"""Runs the gateway on uvicorn: one process or several on one port, and an end that lets streams finish.
+
+The socket is bound here, before anything else is started: a port in use is an error in one line, and several
+workers share one queue of connections.
+"""
 
 from __future__ import annotations
 
+import signal
+import socket
+from functools import partial
 from typing import Any
 
 import uvicorn
+from uvicorn.supervisors.multiprocess import Multiprocess
 
+from dragoman.core.errors import ConfigError
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
+
+_BACKLOG = 2048
 
 
 def options(config: Config) -> dict[str, Any]:
@@ -15,7 +26,7 @@ def options(config: Config) -> dict[str, Any]:
     return {
         "host": config.host,
         "port": config.port,
-        "loop": "uvloop",
+        "loop": "auto",  # uvloop where it is installed
         "http": "httptools",
         "ws": "none",
         "lifespan": "on",
@@ -23,10 +34,48 @@ def options(config: Config) -> dict[str, Any]:
         "access_log": False,
         "server_header": False,
         "date_header": False,
-        "timeout_graceful_shutdown": 30,
-        "h11_max_incomplete_event_size": 64 * 1024,
+        "backlog": _BACKLOG,
+        "timeout_graceful_shutdown": config.grace,
     }
 
 
-def run(config: Config) -> None:
-    uvicorn.run(Gateway(config), **options(config))
+def bind(config: Config) -> socket.socket:
+    """A socket that already listens: who connects from now on waits until a worker takes it."""
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(
+            config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, number)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {config.host}:{config.port}: {_reason(error)}") from None
+    return listener
+
+
+def url(config: Config, listener: socket.socket) -> str:
+    """Where a client on this machine finds the gateway."""
+    anywhere = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    return f"http://{anywhere.get(config.host, host)}:{listener.getsockname()[1]}"
+
+
+def run(config: Config, listener: socket.socket, workers: int = 1) -> None:
+    """Serve until SIGTERM or SIGINT; then take nothing new and let what is under way end."""
+    build = partial(Gateway, config)  # each worker builds its own: all that travels is the configuration
+    told = uvicorn.Config(build, **options(config), factory=True, workers=workers)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _already_ended)
+    if workers == 1:
+        uvicorn.Server(told).run(sockets=[listener])
+    else:
+        Multiprocess(told, sockets=[listener]).run()
+
+
+def _already_ended(number: int, frame: object) -> None:
+    """uvicorn raises the signal that ended it once more, when everything is over."""
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

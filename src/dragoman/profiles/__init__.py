@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 
@@ -14,8 +15,8 @@ from dragoman.transport.messages import Timeouts
 class Provider(Struct, frozen=True, kw_only=True):
     """An upstream with an address and a key.
 
-    `key_env` names the variable that usually holds the key; a provider without one needs no key.
-    `passthrough`: the client's own key is sent on.
+    `key_env` names the variable that usually holds the key, `other_key_envs` where it may be as well; a
+    provider without one needs no key. `passthrough`: the client's own key is sent on.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     base_url: str
     api_key: str = ""
     key_env: str = ""
+    other_key_envs: tuple[str, ...] = ()
     dialect: str | None = None
     recover: bool = False
     passthrough: bool = False
@@ -31,14 +33,26 @@ class Provider(Struct, frozen=True, kw_only=True):
     max_concurrency: int = 0
     models: tuple[str, ...] = ()
 
+    def key_from(self, environ: Mapping[str, str]) -> str:
+        """The key that the usual variables hold, or nothing."""
+        return next(
+            (environ[name] for name in (self.key_env, *self.other_key_envs) if name and environ.get(name)), ""
+        )
+
+    @property
+    def needs_key(self) -> bool:
+        return bool(self.key_env) and not self.api_key and not self.passthrough
+
 
 @lru_cache(maxsize=1)
 def known() -> dict[str, Provider]:
-    """The providers that need nothing but their key."""
-    table = tomllib.loads(files(__package__).joinpath("providers.toml").read_text())
-    return {
-        name: Provider(
-            name=name, protocol=row["protocol"], base_url=row["base_url"], key_env=row.get("key", "")
-        )
-        for name, row in table.items()
-    }
+    """The providers that need nothing but their key, and those that need none."""
+    table = tomllib.loads(files("dragoman.profiles").joinpath("providers.toml").read_text("utf-8"))
+    return {name: _provider(name, **row) for name, row in table.items()}
+
+
+def _provider(name: str, protocol: str, base_url: str, keys: tuple[str, ...] = ()) -> Provider:
+    first, *others = keys or ("",)
+    return Provider(
+        name=name, protocol=protocol, base_url=base_url, key_env=first, other_key_envs=tuple(others)
+    )

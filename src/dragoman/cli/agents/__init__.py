@@ -1,0 +1,143 @@
+"""The agents that dragoman can start or point at itself: facts about each, as data.
+
+`$url`, `$key` and `$model` stand for the gateway's address, the key it wants and the model to ask for.
+"""
+
+from __future__ import annotations
+
+import shlex
+from string import Template
+
+from msgspec import Struct
+
+
+class Agent(Struct, frozen=True, kw_only=True):
+    """What one agent must be told to talk to a gateway.
+
+    `environment` is set and `arguments` are put before the user's own; `model_*` only where a model was
+    chosen. `files` are written to a temporary directory, and the variable of that name says where. `unset`:
+    variables that would lead the agent elsewhere. `usual_model` is what it asks for if nobody says.
+    """
+
+    title: str
+    program: str
+    package: str  # on npm
+    protocol: str
+    usual_model: str
+    environment: dict[str, str] = {}
+    model_environment: dict[str, str] = {}
+    arguments: tuple[str, ...] = ()
+    model_arguments: tuple[str, ...] = ()
+    files: dict[str, str] = {}
+    unset: tuple[str, ...] = ()
+
+    @property
+    def install(self) -> str:
+        return f"npm install -g {self.package}"
+
+
+class Pointed(Struct, frozen=True):
+    """An agent's settings with everything filled in."""
+
+    environment: dict[str, str]
+    arguments: tuple[str, ...]
+    files: dict[str, str]
+
+
+AGENTS = {
+    "claude": Agent(
+        title="Claude Code",
+        program="claude",
+        package="@anthropic-ai/claude-code",
+        protocol="anthropic",
+        usual_model="claude-sonnet-4-5",
+        # the token rather than ANTHROPIC_API_KEY: about a key, Claude Code asks whether it may be used
+        environment={"ANTHROPIC_BASE_URL": "$url", "ANTHROPIC_AUTH_TOKEN": "$key"},
+        model_environment={
+            "ANTHROPIC_MODEL": "$model",
+            "ANTHROPIC_DEFAULT_OPUS_MODEL": "$model",
+            "ANTHROPIC_DEFAULT_SONNET_MODEL": "$model",
+            "ANTHROPIC_DEFAULT_HAIKU_MODEL": "$model",
+            "CLAUDE_CODE_SUBAGENT_MODEL": "$model",
+        },
+        unset=(
+            "ANTHROPIC_API_KEY",
+            "CLAUDE_CODE_USE_BEDROCK",
+            "CLAUDE_CODE_USE_VERTEX",
+            "CLAUDE_CODE_USE_FOUNDRY",
+        ),
+    ),
+    "codex": Agent(
+        title="Codex",
+        program="codex",
+        package="@openai/codex",
+        protocol="openai-responses",
+        usual_model="gpt-5",
+        environment={"DRAGOMAN_AGENT_KEY": "$key"},
+        arguments=(
+            *("-c", "model_provider=dragoman"),
+            *("-c", "model_providers.dragoman.name=dragoman"),
+            *("-c", "model_providers.dragoman.base_url=$url/v1"),
+            *("-c", "model_providers.dragoman.env_key=DRAGOMAN_AGENT_KEY"),
+            *("-c", "model_providers.dragoman.wire_api=responses"),
+        ),
+        model_arguments=("-c", 'model="$model"'),
+    ),
+    "gemini": Agent(
+        title="Gemini CLI",
+        program="gemini",
+        package="@google/gemini-cli",
+        protocol="gemini",
+        usual_model="gemini-3-pro-preview",
+        environment={"GOOGLE_GEMINI_BASE_URL": "$url", "GEMINI_API_KEY": "$key"},
+        model_arguments=("-m", "$model"),
+        # a login with Google ignores the address; settings of the system go before those of the user
+        files={"GEMINI_CLI_SYSTEM_SETTINGS_PATH": '{"security":{"auth":{"selectedType":"gemini-api-key"}}}'},
+        unset=("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"),
+    ),
+    "opencode": Agent(
+        title="OpenCode",
+        program="opencode",
+        package="opencode-ai",
+        protocol="openai-chat",
+        usual_model="dragoman",
+        environment={
+            "OPENCODE_CONFIG_CONTENT": '{"model":"dragoman/$model","small_model":"dragoman/$model",'
+            '"provider":{"dragoman":{"npm":"@ai-sdk/openai-compatible","name":"dragoman",'
+            '"options":{"baseURL":"$url/v1","apiKey":"$key"},'
+            '"models":{"$model":{"name":"$model","tool_call":true,"attachment":true,"reasoning":true}}}}}'
+        },
+    ),
+    "qwen": Agent(
+        title="Qwen Code",
+        program="qwen",
+        package="@qwen-code/qwen-code",
+        protocol="openai-chat",
+        usual_model="qwen3-coder-plus",
+        environment={"OPENAI_BASE_URL": "$url/v1", "OPENAI_API_KEY": "$key"},
+        model_environment={"OPENAI_MODEL": "$model"},
+        arguments=("--auth-type", "openai"),
+        model_arguments=("-m", "$model"),
+    ),
+}
+
+
+def pointed(agent: Agent, url: str, key: str, model: str | None) -> Pointed:
+    """`agent`, told to ask the gateway at `url` for `model`, or for whatever it likes."""
+    words = {"url": url, "key": key, "model": model or agent.usual_model}
+
+    def fill(text: str) -> str:
+        return Template(text).substitute(words)
+
+    environment = {**agent.environment, **(agent.model_environment if model else {})}
+    arguments = (*agent.arguments, *(agent.model_arguments if model else ()))
+    return Pointed(
+        {name: fill(value) for name, value in environment.items()}, tuple(map(fill, arguments)), agent.files
+    )
+
+
+def command_line(agent: Agent, url: str, key: str) -> str:
+    """How to start the agent by hand, as one would type it."""
+    told = pointed(agent, url, key, None)
+    settings = [f"{name}={shlex.quote(value)}" for name, value in told.environment.items()]
+    return " ".join([*settings, agent.program, *map(shlex.quote, told.arguments)])

@@ -1,0 +1,37 @@
+"""`dragoman serve`: the gateway, until it is told to stop."""
+
+from __future__ import annotations
+
+import click
+
+from dragoman.cli.settings import config_option, need_gateway, settings_of
+from dragoman.cli.welcome import welcome
+
+EXAMPLES = """\b
+Examples:
+  dragoman serve                                    # no key, no file: the demo model answers
+  GROQ_API_KEY=… dragoman serve
+  dragoman serve --config dragoman.toml --workers 4
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@config_option
+@click.option("--host", help="The address to listen on; anything but loopback needs keys.  [127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.  [8787]")
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
+@click.option("--verbose", is_flag=True, help="Log what passes on both sides, secrets aside.")
+def command(config: str | None, host: str | None, port: int | None, workers: int, verbose: bool) -> None:
+    """Serve every protocol on one port.
+
+    Clients ask for a model; dragoman.toml says which provider answers. Without a file, every known
+    provider whose key is in the environment does; without any key, a scripted model does.
+    """
+    need_gateway()
+    from dragoman.gateway import serve
+
+    settings = settings_of(config, server__host=host, server__port=port, log__verbose=verbose or None)
+    listener = serve.bind(settings)
+    click.echo(welcome(settings, serve.url(settings, listener), workers), err=True)
+    serve.run(settings, listener, workers)
+    click.echo("dragoman has ended", err=True)

@@ -1,0 +1,89 @@
+"""`dragoman.toml`: who may ask, which providers there are, and which model goes where.
+
+Every mistake is named with its file, its line and what would have been right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from dragoman.core.errors import ConfigError
+from dragoman.gateway.config.models import Models, read_models
+from dragoman.gateway.config.providers import read_providers
+from dragoman.gateway.config.source import Source
+from dragoman.gateway.config.tables import Log, Server, Store
+from dragoman.profiles import Provider
+
+DEFAULT_FILE = "dragoman.toml"
+_MB = 1024 * 1024
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """`models` maps what a client asks for (`*` matches anything) to targets `provider:model`, in order.
+
+    `grace` is how many seconds streams get to end when the gateway is told to; `verbose` logs both wires,
+    redacted, to `log_file` or, where that is empty, to stderr.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8787
+    keys: tuple[str, ...] = ()
+    max_body: int = 64 * _MB
+    grace: int = 30
+    providers: dict[str, Provider] = {}
+    models: Models = ()
+    store_url: str = ""
+    verbose: bool = False
+    log_file: str = ""
+
+    @property
+    def loopback(self) -> bool:
+        return self.host in _LOOPBACK
+
+
+def load_file(path: str | None, environ: Mapping[str, str]) -> Config:
+    """What `path` says, or the default file where there is one, and above it the environment."""
+    chosen = path or environ.get("DRAGOMAN_CONFIG")
+    try:
+        text = Path(chosen or DEFAULT_FILE).read_text("utf-8")
+    except FileNotFoundError:
+        if chosen:
+            raise ConfigError(f"{chosen}: no such file") from None
+        text = ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{chosen or DEFAULT_FILE}: {error}") from None
+    return load(text, environ, chosen or DEFAULT_FILE)
+
+
+def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Config:
+    source = Source(text, path, environ)
+    server = source.section("server", Server)
+    log = source.section("log", Log)
+    providers = read_providers(source)
+    config = Config(
+        host=server.host,
+        port=server.port,
+        keys=_keys(source, server),
+        max_body=server.max_body_mb * _MB,
+        grace=server.grace,
+        providers=providers,
+        models=read_models(source, providers),
+        store_url=source.secret(("store", "url"), source.section("store", Store).url),
+        verbose=log.verbose,
+        log_file=log.file,
+    )
+    if not config.loopback and not config.keys:
+        raise source.wrong(("server", "host"), f"without keys only loopback is served, not {config.host}")
+    return config
+
+
+def _keys(source: Source, server: Server) -> tuple[str, ...]:
+    where = ("server", "keys")
+    listed = (server.keys,) if isinstance(server.keys, str) else server.keys
+    if not all(listed):
+        raise source.wrong(where, "an empty key would let everyone in")
+    return tuple(source.secret(where, key) for key in listed)

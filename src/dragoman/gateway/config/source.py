@@ -1,0 +1,164 @@
+"""Where settings come from: the file, and over it the environment; and how to say what is wrong with one.
+
+`DRAGOMAN_SECTION__KEY` says what `key` of `[section]` says: DRAGOMAN_SERVER__PORT=9000,
+DRAGOMAN_PROVIDERS__LOCAL__BASE_URL=http://…, DRAGOMAN_MODELS='{"claude-*" = "groq:…"}'.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import msgspec
+
+from dragoman.core.errors import ConfigError
+from dragoman.core.jsontext import is_object
+from dragoman.gateway.config.lines import line_of
+from dragoman.gateway.config.tables import SECTIONS
+from dragoman.profiles import known
+
+T = TypeVar("T")
+Path = tuple[str, ...]
+
+_PREFIX = "DRAGOMAN_"
+_PLACE = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", re.DOTALL)
+
+
+class Source:
+    """One file and the environment; `wrong` knows where each setting was said."""
+
+    def __init__(self, text: str, path: str, environ: Mapping[str, str]) -> None:
+        self.environ = environ
+        self._text, self._file = text, path
+        self._variables: dict[Path, str] = {}
+        self._table = _parse(text, path)
+        _known_keys(self, (), self._table, SECTIONS)
+        for name in sorted(environ):
+            if environ[name] and _is_setting(name):
+                self._override(name, environ[name])
+
+    def table(self, name: str) -> dict[str, Any]:
+        value = self._table.get(name, {})
+        if not is_object(value):
+            raise self.wrong((name,), "expected a table")
+        return value
+
+    def section(self, name: str, kind: type[T]) -> T:
+        return self.convert((name,), self.table(name), kind)
+
+    def convert(self, where: Path, value: Any, kind: type[T]) -> T:
+        """`value` as the Struct `kind`; variables hold text, so text that reads as a number is one."""
+        if is_object(value):
+            _known_keys(self, where, value, getattr(kind, "__struct_fields__", value))
+        try:
+            return msgspec.convert(value, kind, strict=False)
+        except msgspec.ValidationError as error:
+            problem, inner = _problem(str(error))
+            raise self.wrong((*where, *inner), problem) from None
+
+    def secret(self, where: Path, value: str) -> str:
+        """`env:NAME` reads a variable, so that no secret need stand in a file."""
+        if not value.startswith("env:"):
+            return value
+        name = value.removeprefix("env:")
+        if not self.environ.get(name):
+            raise self.wrong(where, f"the variable {name} is not set")
+        return self.environ[name]
+
+    def wrong(self, where: Path, problem: str) -> ConfigError:
+        """Names the variable, or the file, the line and the key."""
+        for length in range(len(where), 0, -1):
+            if variable := self._variables.get(where[:length]):
+                return ConfigError(f"{variable}: {problem}")
+        line = line_of(self._text, where)
+        place = f"{self._file}:{line}" if line else self._file
+        return ConfigError(f"{place}: {'.'.join(where)}: {problem}")
+
+    def _override(self, variable: str, text: str) -> None:
+        path = self._path(variable)
+        self._variables[path] = variable
+        if path[0] not in SECTIONS:
+            raise self.wrong(
+                path[:1], f"unknown section {path[0]}{did_you_mean(path[0], SECTIONS)}"
+            ) from None
+        table = self._table
+        for word in path[:-1]:
+            inner = table.setdefault(word, {})
+            if not is_object(inner):
+                raise self.wrong(path, f"{word} is not a table")
+            table = inner
+        value, old = _value(variable, text), table.get(path[-1])
+        table[path[-1]] = {**old, **value} if is_object(old) and is_object(value) else value
+
+    def _path(self, variable: str) -> Path:
+        """Names of providers have dashes where variables have underscores."""
+        words = variable.removeprefix(_PREFIX).lower().split("__")
+        if words[0] == "providers" and len(words) > 1:
+            named = {_plain(name): name for name in (*known(), *self._table.get("providers", ()))}
+            words[1] = named.get(_plain(words[1]), words[1].replace("_", "-"))
+        return tuple(words)
+
+
+def did_you_mean(word: str, allowed: Iterable[str]) -> str:
+    close = get_close_matches(word, list(allowed), 1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _is_setting(name: str) -> bool:
+    return name.startswith(_PREFIX) and ("__" in name or name == "DRAGOMAN_MODELS")
+
+
+def _parse(text: str, path: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        problem, line = str(error), None
+        if found := _PLACE.fullmatch(problem):
+            problem, line = found[1], found[2] or str(max(1, len(text.splitlines())))
+        raise ConfigError(f"{path}:{line or 1}: {problem[:1].lower()}{problem[1:]}") from None
+
+
+def _value(variable: str, text: str) -> Any:
+    """Arrays and tables are written as in the file; everything else is the text itself."""
+    if not text.startswith(("[", "{")):
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{variable}: {error}") from None
+
+
+def _known_keys(source: Source, where: Path, table: Mapping[str, Any], allowed: Iterable[str]) -> None:
+    for key in table:
+        if key not in allowed:
+            hint = did_you_mean(key, allowed) or f"; known: {', '.join(allowed)}"
+            raise source.wrong((*where, key), f"unknown key{hint}")
+
+
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a string",
+    "bool": "true or false",
+    "array": "an array",
+    "object": "a table",
+}
+
+
+def _problem(message: str) -> tuple[str, Path]:
+    """What msgspec says, in our words: "Expected `int`, got `str` - at `$.timeouts.idle`"."""
+    message, _, place = message.partition(" - at ")
+    said = re.sub(r"`([^`]*)`", lambda found: _in_words(found[1]), message)
+    return said[:1].lower() + said[1:], tuple(re.findall(r"\.(\w+)", place))
+
+
+def _in_words(types: str) -> str:
+    named = [_WORDS.get(name, name) for name in types.split(" | ") if name != "null"]
+    return " or ".join(named)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")

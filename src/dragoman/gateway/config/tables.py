@@ -1,0 +1,52 @@
+"""What may stand in `dragoman.toml`: one class for each table, one field for each key."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class Server(Struct, frozen=True, forbid_unknown_fields=True):
+    host: str = "127.0.0.1"
+    port: Port = 8787
+    keys: str | tuple[str, ...] = ()
+    max_body_mb: Annotated[int, Meta(ge=1)] = 64
+    grace: Count = 30
+
+
+class Store(Struct, frozen=True, forbid_unknown_fields=True):
+    url: str = ""
+
+
+class Log(Struct, frozen=True, forbid_unknown_fields=True):
+    verbose: bool = False
+    file: str = ""
+
+
+class TimeoutsTable(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    connect: Seconds | None = None
+    first_byte: Seconds | None = None
+    idle: Seconds | None = None
+
+
+class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A key that is left out is as it is for the known provider of that name."""
+
+    protocol: str | None = None
+    base_url: str | None = None
+    api_key: str | None = None
+    dialect: str | None = None
+    recover: bool | None = None
+    passthrough: bool | None = None
+    headers: dict[str, str] | None = None
+    timeouts: TimeoutsTable | None = None
+    max_concurrency: Count | None = None
+    models: tuple[str, ...] | None = None
+
+
+SECTIONS = {"server": Server, "store": Store, "log": Log, "providers": ProviderTable, "models": None}
