@@ -150,9 +150,8 @@ class Exchange:
                 changes["model"] = model
             if stream is not None and bool(wire.get("stream")) != stream:
                 changes["stream"] = stream
-        self._address(
-            str(model or wire.get("model") or ""), bool(wire.get("stream") if stream is None else stream)
-        )
+        streamed = bool(wire.get("stream") if stream is None else stream)
+        self._address(str(model or wire.get("model") or ""), streamed, wire)
         return {**wire, **changes} if changes else wire
 
     def _address(self, model: str, stream: bool, body: Wire) -> None:
