@@ -17,9 +17,10 @@ from dragoman.gateway.answers import Answer, loss_header, retry_header
 from dragoman.gateway.circuits import Circuits
 from dragoman.gateway.pings import Pings
 from dragoman.gateway.routing import Target
-from dragoman.gateway.upstream import LARGEST_REPLY, Call, Refused, backoff, send
+from dragoman.gateway.upstream import LARGEST_REPLY, Call, Refused, send
 from dragoman.protocols import server
 from dragoman.transport import Reply, Transport, TransportError
+from dragoman.transport.retries import backoff
 
 TRIES = 3  # of one target, where another try may help
 _ELSEWHERE = frozenset({"unauthenticated", "billing", "forbidden", "not_found"})  # another provider may do
