@@ -23,8 +23,10 @@ class Code:
         self._fence: tuple[str, int] | None = None
         self._closing = False  # this line closes the fence, unless more follows on it
 
-    @property
-    def inside(self) -> bool:
+    def inside(self, following: str) -> bool:
+        """Whether what begins with this character is in code; so is what continues a run of marks."""
+        if self._run and following == self._run_char:
+            return True
         self._settle()
         return bool(self._inline) or (self._fence is not None and not self._closing)
 

@@ -29,7 +29,13 @@ class Thought(Struct, frozen=True):
     text: str
 
 
-Token = Call | Said | Thought
+class Problem(Struct, frozen=True):
+    """What was not as it should be."""
+
+    why: str
+
+
+Token = Call | Said | Thought | Problem
 
 
 class Opening(Struct, frozen=True):

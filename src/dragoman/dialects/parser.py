@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed
 from dragoman.core.losses import Losses
 from dragoman.core.model import Reasoning, Stop, Text, ToolCall
-from dragoman.dialects.grammar import Call, Said, Thought, Token
+from dragoman.dialects.grammar import Call, Problem, Said, Thought, Token
 from dragoman.dialects.scanner import Scanner
 
 
@@ -96,14 +96,10 @@ class Parser:
                     events.append(PartDelta(text.open or 0, token.text))
                 case Call():
                     events += self._call(text, token)
-        if text.scanner.problems:
-            self._report(text)
+                case Problem():
+                    if self._dialect:
+                        self._losses.changed(text.part.where or "text", f"{self._dialect}: {token.why}")
         return events
-
-    def _report(self, text: TextPart) -> None:
-        for why in text.scanner.problems if self._dialect else ():
-            self._losses.changed(text.part.where or "text", f"{self._dialect}: {why}")
-        text.scanner.problems.clear()
 
     def _say(self, text: TextPart, said: str) -> list[Event]:
         events = list(self._open(text, text.part)) if not isinstance(text.kind, Text) else []
@@ -163,7 +159,7 @@ def _joined(tokens: list[Token]) -> Iterator[Token]:
         if run and type(token) is not kind:
             yield kind("".join(run))
             run = []
-        if isinstance(token, Call):
+        if isinstance(token, Call | Problem):
             yield token
         else:
             kind = type(token)

@@ -13,7 +13,18 @@ from collections.abc import Callable
 
 from dragoman.dialects.code import Code
 from dragoman.dialects.declared import Declared
-from dragoman.dialects.grammar import Call, Grammar, Opening, Said, Sink, Think, Thought, Token, literal
+from dragoman.dialects.grammar import (
+    Call,
+    Grammar,
+    Opening,
+    Problem,
+    Said,
+    Sink,
+    Think,
+    Thought,
+    Token,
+    literal,
+)
 from dragoman.dialects.source import Broken, Reader, Source
 
 # How many openings inside one broken call are tried in their turn; this bounds the work per character
@@ -48,7 +59,6 @@ class Scanner:
         self._code = Code()
         self._kind: type[Said] | type[Thought] = Said
         self._out: list[Token] = []
-        self.problems: list[str] = []  # what was not as it should be; for the caller to take
         self._space: list[str] = []  # white space that waits for what follows it
         self._fresh = True  # nothing was said or called yet
         self._quiet = True  # nothing was said since the start or the last call: all white space waits
@@ -95,7 +105,7 @@ class Scanner:
         self._commit()
 
     def changed(self, why: str) -> None:
-        self.problems.append(why)
+        self._out.append(Problem(why))
 
     def _commit(self) -> None:
         self._source.mark()
@@ -135,7 +145,7 @@ class Scanner:
                 self._idle = False
                 continue
             self._advance(found.start())
-            if not self._code.inside:
+            if not self._quoted():
                 if self._think and self._think.anywhere and (yield from source.skip(self._think.opens)):
                     return True
                 if (yield from self._attempt(self)):
@@ -162,7 +172,7 @@ class Scanner:
                 self._flush()
                 yield from source.skip("\n\n", "\n")
                 break
-            if not self._code.inside and (yield from self._attempt(Probe())):
+            if not self._quoted() and (yield from self._attempt(Probe())):
                 if not (yield from self._closes_later(think)):
                     self._space = []
                     break
@@ -178,11 +188,7 @@ class Scanner:
         source.mark()
         start, commits, problem = source.offset, self._commits, ""
         self._tries = self._tries + 1 if start < self._frontier else 0
-        for grammar in self._grammars if self._tries <= RETRIES else ():
-            if grammar.where == "start" and not self._fresh:
-                continue
-            if grammar.where == "line" and not self._code.line_start:
-                continue
+        for grammar in self._eligible() if self._tries <= RETRIES else ():
             source.named = ""
             try:
                 yield from grammar.read(source, self._declared, sink)
@@ -198,8 +204,20 @@ class Scanner:
             if self._commits > commits:
                 break
         if problem and not isinstance(sink, Probe):
-            self.problems.append(f"{problem}; it stays text")
+            self._out.append(Problem(f"{problem}; it stays text"))
         return self._commits > commits
+
+    def _eligible(self) -> list[Grammar]:
+        """The grammars whose calls may begin here."""
+        first = self._source.window[self._source.at]
+        line_start = self._code.line_start
+        return [
+            grammar
+            for grammar in self._grammars
+            if first in grammar.opening.first
+            and (grammar.where != "start" or self._fresh)
+            and (grammar.where != "line" or line_start)
+        ]
 
     def _closes_later(self, think: Think) -> Reader[bool]:
         try:
@@ -213,15 +231,17 @@ class Scanner:
     # text on its way out
 
     def _advance_safely(self, search: Search) -> None:
-        """What cannot be the beginning of an opening is text."""
-        source = self._source
-        end = len(source.window)
-        found = search.partial.search(source.window, max(source.at, end - search.longest))
-        if found:
-            self._advance(found.start())
-            if not self._code.inside:
-                return
-        self._advance(end)
+        """What cannot be the beginning of an opening is text; in code only the end of reasoning counts."""
+        start = search.held(self._source)
+        self._advance(start)
+        if start < len(self._source.window) and self._quoted():
+            self._advance(
+                self._endings.held(self._source) if self._kind is Thought else len(self._source.window)
+            )
+
+    def _quoted(self) -> bool:
+        """Whether what stands here is in code."""
+        return self._code.inside(self._source.window[self._source.at])
 
     def _advance(self, end: int) -> None:
         """What stands before `end` is text."""
@@ -260,7 +280,13 @@ class Search:
     def __init__(self, *openings: Opening) -> None:
         self.full = re.compile("|".join(opening.full for opening in openings) or "(?!)")
         self.partial = re.compile(f"(?:{'|'.join(o.partial for o in openings) or '(?!)'})\\Z")
-        self.longest = max((opening.longest for opening in openings), default=0)
+        self._longest = max((opening.longest for opening in openings), default=0)
+
+    def held(self, source: Source) -> int:
+        """Where the beginning of an opening starts at the end of the window."""
+        end = len(source.window)
+        found = self.partial.search(source.window, max(source.at, end - self._longest))
+        return found.start() if found else end
 
 
 class Probe:
