@@ -67,6 +67,11 @@ ERRORS: dict[str, tuple[Wire, int, Failure | None]] = {
     "an unknown type, and no status": (error("mystery"), 0, Failure("server", "m", 500, "mystery")),
     "no type": (error(None), 404, Failure("not_found", "m", 404)),
     "words that are none": (error(5, {"a": 1}), 400, Failure("bad_request", "{'a': 1}", 400, "5")),
+    "a code in the details": (
+        {"type": "error", "error": {**error("x")["error"], "details": {"error_code": "thread_not_found"}}},
+        404,
+        Failure("not_found", "m", 404, "thread_not_found"),
+    ),
     "as others say it": ({"error": {"message": "m", "type": "x"}}, 403, Failure("forbidden", "m", 403, "x")),
     "a mere string": ({"error": "no"}, 503, Failure("overloaded", "no", 503)),
     "nothing inside": ({"type": "error"}, 500, Failure("server", "", 500)),
@@ -102,6 +107,11 @@ KINDS: dict[FailureKind, tuple[int, str]] = {
 def test_g34_g35_errors_are_said_in_the_clients_words(kind: FailureKind, said: tuple[int, str]) -> None:
     status, body = CODEC.encode_error(Failure(kind, "m", 418, "their_code"))
     assert (status, body) == (said[0], error(said[1]))
+
+
+def test_sdks_send_the_whole_conversation_again_when_told_so_in_the_details() -> None:
+    _, body = CODEC.encode_error(Failure("bad_request", "m", 400, "thread_unsupported_request"))
+    assert body["error"]["details"] == {"error_code": "thread_unsupported_request"}
 
 
 def test_g36_claude_code_knows_these_words() -> None:

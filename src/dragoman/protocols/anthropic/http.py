@@ -41,14 +41,19 @@ def decode_error(body: Wire, status: int) -> Failure | None:
     kind = _kind(name, status)
     if kind == "bad_request" and says_context_too_long(message):
         kind = "context_too_long"
-    return Failure(kind, message, status or _STATUS.get(kind) or status_of(kind), name)
+    details = error.get("details")
+    code = _words(details.get("error_code")) if is_object(details) else ""
+    return Failure(kind, message, status or _STATUS.get(kind) or status_of(kind), code or name)
 
 
 def encode_error(failure: Failure) -> tuple[int, Wire]:
     message = failure.message
     if failure.kind == "context_too_long" and "prompt is too long" not in message.lower():
         message = f"prompt is too long: {message}"  # the words that make Claude Code compact
-    body = {"type": "error", "error": {"type": ERRORS.encode(failure.kind), "message": message}}
+    error: Wire = {"type": ERRORS.encode(failure.kind), "message": message}
+    if failure.code.startswith("thread_"):  # by these the SDKs decide to send the whole conversation again
+        error["details"] = {"error_code": failure.code}
+    body: Wire = {"type": "error", "error": error}
     return _STATUS.get(failure.kind) or status_of(failure.kind), body
 
 
