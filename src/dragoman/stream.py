@@ -19,7 +19,7 @@ from dragoman.framing import jsonarray, sse
 
 
 class Forwarded:
-    """The same protocol on both sides: events pass as they are, each when it is whole; their end is watched."""
+    """The same protocol on both sides: each event passes as it is, once it is whole; the end is watched."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
@@ -47,7 +47,8 @@ class Forwarded:
 
     def close(self) -> bytes:
         """A stream that was cut ends in a failure, never in silence that looks like success."""
-        return b"".join(self._held) if self._ended else self.fail(_cut())
+        held, self._held = self._held, []
+        return b"".join(held) if self._ended else self.fail(_cut())
 
     def fail(self, failure: Failure) -> bytes:
         """End the stream with `failure`, as its protocol says it; half an event would only be in the way."""
@@ -79,10 +80,12 @@ class Translated:
         self._stages = stages
         self._encoder = client.stream_encoder(losses, request)
         self._printer: Stage[Frame, bytes] = jsonarray.Encoder() if array else sse.Encoder()
-        self._ended = False
+        self._ended = self._closed = False
         self.failure: Failure | None = None
 
     def feed(self, data: bytes) -> bytes:
+        if self._ended:  # whatever still comes belongs to no part
+            return b""
         if self._framing is None:
             if not data.strip():
                 return b""
@@ -100,18 +103,20 @@ class Translated:
     def close(self) -> bytes:
         out: list[bytes] = []
         try:
-            for frame in self._framing.close() if self._framing else ():
+            for frame in self._framing.close() if self._framing and not self._ended else ():
                 self._events(self._decode(frame), out)
-            self._events(self._decoder.close(), out)
+            self._events(() if self._ended else self._decoder.close(), out)
         except WireError:  # what was broken is the frame in which the stream was cut
             self._events((ResponseFailed(_cut()),), out)
-        return self._checked([*out, *self._printer.close()])
+        if self._strict:
+            self._losses.refuse()
+        return self._finished(out)
 
     def fail(self, failure: Failure) -> bytes:
         """End the stream with `failure`, as the client's protocol says it."""
         out: list[bytes] = []
         self._events((ResponseFailed(failure),), out)
-        return b"".join([*out, *self._printer.close()])
+        return self._finished(out)
 
     def _framed(self, first: bytes) -> Stage[bytes, Frame]:
         """Told from the first byte: an array of chunks, a whole body, or server-sent events."""
@@ -135,18 +140,19 @@ class Translated:
     def _events(self, events: Iterable[Event], out: list[bytes]) -> None:
         through, encode, printed = self._stages.feed, self._encoder.feed, self._printer.feed
         for event in events:
+            if self._ended:
+                return
             for passed in through(event):
-                if self._ended:
-                    return
                 if type(passed) is ResponseEnd or type(passed) is ResponseFailed:
                     self._ended = True
                     self.failure = passed.failure if isinstance(passed, ResponseFailed) else None
                 for frame in encode(passed):
                     out += printed(frame)
 
-    def _checked(self, out: list[bytes]) -> bytes:
-        if self._strict:
-            self._losses.refuse()
+    def _finished(self, out: list[bytes]) -> bytes:
+        if not self._closed:
+            self._closed = True
+            out += self._printer.close()
         return b"".join(out)
 
 
