@@ -1,155 +1,120 @@
 """What the scripted model answers: it reads the declared tools and the prompt, really calls a fitting
 tool with arguments that its schema allows, and answers from the results.
 
-Like the providers it stands for, it signs what it thought and refuses a history whose signatures
-were changed or forged, so that state which does not survive a client shows at once.
+The same request always gets the same answer.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
 from hashlib import blake2s
 
-from msgspec.structs import replace
-
-from dragoman.core import jsontext
 from dragoman.core.model import (
     AnyPart,
+    Base64,
     Failure,
+    Media,
     Message,
     Reasoning,
     Request,
     Response,
-    State,
     Stop,
     Text,
-    Tool,
     ToolCall,
     ToolResult,
     Usage,
 )
-from dragoman.demo.choice import fitting
-
-# Which parts of a reply a provider of this protocol signs
-_SIGNED = {"anthropic": Reasoning, "openai-responses": Reasoning, "gemini": ToolCall}
+from dragoman.demo.arguments import arguments
+from dragoman.demo.signatures import objection, sign
+from dragoman.demo.wishes import fitting, order_of
 
 
 def reply(request: Request, protocol: str) -> Response | Failure:
-    """The answer of a model that speaks `protocol`; the same request always gets the same answer."""
-    forged = _forged(request, protocol)
-    if forged:
-        return Failure("bad_request", forged, 400)
-    parts = _signed(_parts(request), protocol)
+    """The answer of a model that speaks `protocol`."""
+    objected = objection(request, protocol)
+    if objected:
+        return Failure("bad_request", objected, 400)
+    number = sum(isinstance(part, ToolCall) for message in request.messages for part in message.parts)
+    parts = sign(_parts(request), protocol, number + 1)
     called = any(isinstance(part, ToolCall) for part in parts)
-    usage = Usage(_size(request), sum(_length(part) for part in parts) // 4 + 1)
-    return Response(
-        f"demo-{_digest(request)}", request.model, parts, Stop("tool_calls" if called else "end"), usage
-    )
+    usage = Usage(size_of(request), sum(_length(part) for part in parts) // 4 + 1)
+    stop = Stop("tool_calls" if called else "end")
+    return Response(f"demo-{_digest(request)}", request.model, parts, stop, usage)
 
 
 def _parts(request: Request) -> tuple[AnyPart, ...]:
-    results = _results(request.messages[-1]) if request.messages else ()
-    prompt = _prompt(request)
+    tail = _since_reply(request.messages)
+    results = [part for message in tail for part in message.parts if isinstance(part, ToolResult)]
     if results:
-        return _thought(request, f"The tool answered; {len(results)} result(s) to report.") + (
-            _answer(results),
-        )
-    tools = [tool for tool in request.tools if isinstance(tool, Tool) and not tool.deferred]
-    calls = () if _forbidden(request) else fitting(prompt, tools, request)
-    if not calls:
-        return (*_thought(request, "No tool is needed."), Text(f"You said: {prompt.strip() or 'nothing'}"))
-    number = sum(isinstance(part, ToolCall) for message in request.messages for part in message.parts)
-    named = tuple(
-        ToolCall(f"call_demo_{number + i + 1}", tool.name, arguments, tool.kind, tool.namespace)
-        for i, (tool, arguments) in enumerate(calls)
+        thought = _thought(request, f"{len(results)} result(s) to report.")
+        return (*thought, Text("\n".join([*_told(request, results), *_shown(tail)])))
+    prompt = _prompt(request)
+    order = order_of(prompt)
+    calls = tuple(
+        ToolCall("", tool.name, arguments(tool, wish), tool.kind, tool.namespace)
+        for tool, wish in fitting(order, request)
     )
-    tools_named = " and ".join(call.name for call in named)
-    return (*_thought(request, f"I need {tools_named}."), Text(f"I will use {tools_named}."), *named)
+    if not calls:
+        return (*_thought(request, "No tool is needed."), Text(f"You said: {order or 'nothing'}"))
+    named = " and ".join(call.name for call in calls)
+    return (*_thought(request, f"I need {named}."), Text(f"I will use {named}."), *calls)
 
 
-def _answer(results: tuple[ToolResult, ...]) -> Text:
-    told = [
-        f"{result.name or 'The tool'} {'failed' if result.failed else 'returned'}: {_said(result)}"
+def _since_reply(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """What came after the model last spoke; results may stand in several messages."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].role == "assistant":
+            return messages[index + 1 :]
+    return messages
+
+
+def _told(request: Request, results: list[ToolResult]) -> list[str]:
+    names = {
+        part.id: part.name
+        for message in request.messages
+        for part in message.parts
+        if isinstance(part, ToolCall)
+    }
+    return [
+        f"{result.name or names.get(result.call_id) or 'The tool'} "
+        f"{'failed' if result.failed else 'returned'}: {_said(result)}"
         for result in results
     ]
-    return Text("\n".join(told))
 
 
 def _said(result: ToolResult) -> str:
-    said = [
-        item.text if isinstance(item, Text) else f"[{getattr(item, 'kind', 'part')}]"
-        for item in result.content
-    ]
-    return "".join(said).strip() or "(nothing)"
+    said = [item.text if isinstance(item, Text) else _described(item) for item in result.content]
+    return " ".join(piece for piece in said if piece.strip()) or "(nothing)"
+
+
+def _shown(messages: tuple[Message, ...]) -> list[str]:
+    """Media beside the results: where a protocol has no room for them inside."""
+    return [_described(part) for message in messages for part in message.parts if isinstance(part, Media)]
+
+
+def _described(part: AnyPart) -> str:
+    """What the model sees of an image: enough to tell whether it arrived as it was."""
+    if not isinstance(part, Media):
+        return "[something]"
+    if isinstance(part.source, Base64):
+        return (
+            f"[{part.kind} {part.media_type} {blake2s(part.source.data.encode(), digest_size=8).hexdigest()}]"
+        )
+    return f"[{part.kind} {part.media_type}]"
 
 
 def _thought(request: Request, text: str) -> tuple[Reasoning, ...]:
     """It thinks aloud unless it is told not to think."""
     settings = request.settings
-    return () if settings.effort == "none" or settings.budget == 0 else (Reasoning(text),)
-
-
-def _forbidden(request: Request) -> bool:
-    return request.tool_choice is not None and request.tool_choice.mode == "none"
+    return () if settings.effort in ("none", "minimal") or settings.budget == 0 else (Reasoning(text),)
 
 
 def _prompt(request: Request) -> str:
-    """The last thing the user said."""
+    """The last thing the user said; agents put their context into earlier parts of the same message."""
     for message in reversed(request.messages):
-        said = "".join(part.text for part in message.parts if isinstance(part, Text))
+        said = [part.text for part in message.parts if isinstance(part, Text) and order_of(part.text)]
         if message.role == "user" and said:
-            return said
+            return said[-1]
     return ""
-
-
-def _results(message: Message) -> tuple[ToolResult, ...]:
-    return tuple(part for part in message.parts if isinstance(part, ToolResult))
-
-
-# Signatures
-
-
-def _signed(parts: tuple[AnyPart, ...], protocol: str) -> tuple[AnyPart, ...]:
-    """Gemini signs the first call of a step, the others what they thought."""
-    kind = _SIGNED.get(protocol)
-    signed: list[AnyPart] = []
-    done = False
-    for part in parts:
-        if kind is not None and isinstance(part, kind) and not done:
-            done = True
-            part = _with_state(
-                part, State(protocol, _signature(part), "rs_demo" if protocol == "openai-responses" else "")
-            )
-        signed.append(part)
-    return tuple(signed)
-
-
-def _forged(request: Request, protocol: str) -> str:
-    """What a provider would say to a signature that it did not make for this very part."""
-    for message in request.messages:
-        for part in message.parts:
-            if part.state and part.state.data != _signature(part):
-                return f"Invalid signature at {part.where or message.where}: state was changed, or made by someone else"
-    return ""
-
-
-def _signature(part: AnyPart) -> str:
-    match part:
-        case ToolCall():
-            text = f"{part.name}{jsontext.dumps(jsontext.decode_object(part.arguments) or {})}"
-        case Reasoning():
-            text = part.text
-        case _:
-            text = "text"
-    return _b64(text)
-
-
-def _b64(text: str) -> str:
-    return b64encode(b"demo" + blake2s(text.encode(), digest_size=32).digest()).decode()
-
-
-def _with_state(part: AnyPart, state: State) -> AnyPart:
-    return replace(part, state=state)
 
 
 def _digest(request: Request) -> str:
@@ -157,10 +122,10 @@ def _digest(request: Request) -> str:
     return blake2s("|".join(said).encode(), digest_size=6).hexdigest()
 
 
-def _size(request: Request) -> int:
-    return (
-        sum(_length(part) for message in request.messages for part in message.parts) + 40 * len(request.tools)
-    ) // 4 + 1
+def size_of(request: Request) -> int:
+    """Input tokens, as this model counts them."""
+    said = sum(_length(part) for message in request.messages for part in message.parts)
+    return (said + sum(len(part.text) for part in request.system) + 40 * len(request.tools)) // 4 + 1
 
 
 def _length(part: AnyPart) -> int:

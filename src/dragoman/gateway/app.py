@@ -16,7 +16,7 @@ from dragoman.core.errors import DragomanError
 from dragoman.core.fields import read_body
 from dragoman.core.model import Failure
 from dragoman.core.server import Served
-from dragoman.demo.upstream import DemoTransport
+from dragoman.demo import DemoTransport
 from dragoman.gateway.answers import Answer, Send
 from dragoman.gateway.auth import allowed, key_of
 from dragoman.gateway.circuits import Circuits
