@@ -23,11 +23,12 @@ class Call(NamedTuple):
 
 def rows(names: str, *values: Iterable[Any]) -> pytest.MarkDecorator:
     """Every combination, named by its words."""
-    cases = [tuple(case) for case in product(*values)]
-    flat = [
-        tuple(word for item in case for word in ([item] if isinstance(item, str) else item)) for case in cases
+    cases = [
+        [word for item in case for word in ([item] if isinstance(item, str) else item)]
+        for case in product(*values)
     ]
-    return pytest.mark.parametrize(names, flat, ids=["-".join(case) for case in flat])
+    found = [case[0] if len(case) == 1 else tuple(case) for case in cases]
+    return pytest.mark.parametrize(names, found, ids=["-".join(case) for case in cases])
 
 
 def unstrict(tools: list[Wire]) -> list[Wire]:
