@@ -1,9 +1,10 @@
-"""`make bench`: two tables, then whether cost grows in proportion, then how we stand against our bars."""
+"""`make bench`: requests, streams and dialects, whether their cost is linear, and how we stand against our bars."""
 
 import warnings
 
 from bench.bars import Times, bars
 from bench.contenders import CONTENDERS, DRAGOMAN, FLOOR, Contender, Pair
+from bench.dialects import show_dialects
 from bench.measure import best_times
 from bench.workloads import NOT_ITS_PAIR, PAIRS, REQUESTS, STREAMS, NotMeasured, Workload
 
@@ -18,6 +19,7 @@ def main() -> None:
     print("\nIs cost linear? dragoman, time and size against the usual input")
     for workload in (REQUESTS, STREAMS):
         show_growth(workload)
+    show_dialects()
     print(f"\nBars, {HEADLINE.client} client and {HEADLINE.upstream} upstream")
     print(*bars(*headlines), sep="\n")
 
