@@ -1,4 +1,4 @@
-"""Streams through the public contract: what comes after the end, and ending twice."""
+"""Streams through the public contract: how they end, and what comes before and after."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from itertools import product
 import pytest
 
 import dragoman
+from dragoman.core.events import ResponseEnd
+from dragoman.core.losses import Losses
 from dragoman.core.model import Response, Stop, Text, ToolCall, Usage
-from dragoman.protocols import names
+from dragoman.framing import sse
+from dragoman.protocols import codec, names
 from laws.test_exchange_laws import stream_wire
 
 PAIRS = list(product(names(), names()))
@@ -42,3 +45,25 @@ def test_a_stream_ends_once_however_often_it_is_closed(
         stream.feed(piece)
     stream.close()
     assert stream.close() == b""
+
+
+CHUNK = b'data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[%s]}\n\n'
+CUT_CALL = (
+    b'{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","function":{"name":"f","arguments":"{"}}]}}'
+)
+
+
+@pytest.mark.parametrize("client", [name for name in names() if name != "openai-chat"])
+def test_a_call_cut_without_a_reason_ends_as_a_cut_reply(client: str) -> None:
+    stream = dragoman.Exchange(client, "openai-chat").stream()
+    out = stream.feed(CHUNK % CUT_CALL + b"data: [DONE]\n\n") + stream.close()
+    reader = codec(client).stream_decoder(Losses())
+    frames, grammar = [*sse.Decoder().feed(out)], codec(client).grammar()
+    checked = [passed for frame in frames for passed in grammar.feed(frame)]
+    events = [*(event for frame in checked for event in reader.feed(frame)), *reader.close()]
+    assert [event.stop.reason for event in events if isinstance(event, ResponseEnd)] == ["length"]
+
+
+def test_a_ping_before_the_beginning_makes_no_chunk() -> None:
+    stream = dragoman.Exchange("openai-chat", "anthropic").stream()
+    assert stream.feed(b'event: ping\ndata: {"type":"ping"}\n\n') == b""

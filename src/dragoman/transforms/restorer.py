@@ -44,16 +44,14 @@ class Restorer:
         self._index = -1
         self._part: AnyPart | None = None
         self._held: list[str] | None = None
-        self._flowing = (
-            -1
-        )  # the part whose deltas pass as they are: it has begun, and nothing need be remembered
+        self._flowing = -1  # the part whose deltas pass as they are: nothing of it need be remembered
         self._announced = False  # the start of the call is already with the client
         self._text: list[str] = []
         self._state: State | None = None
         self._declared: Tool | HostedTool | None = None
         self._reasoning: list[Reasoning] = []
         self._complete_calls = 0
-        self._response = ""
+        self._cut = False  # a call was left incomplete
 
     def feed(self, event: Event, /) -> Iterable[Event]:
         match event:
@@ -65,7 +63,6 @@ class Restorer:
             case PartEnd():
                 return self._end(event.complete)
             case ResponseStart():
-                self._response = event.id
                 known = event.usage or not self._ledger.prepared
                 return (event if known else replace(event, usage=Usage(self._ledger.estimate())),)
             case ResponseEnd():
@@ -111,6 +108,7 @@ class Restorer:
 
     def _end(self, complete: bool) -> Iterable[Event]:
         part, index = self._part, self._index
+        self._cut |= not complete
         match part:
             case ToolCall() if self._held is not None:
                 return self._whole_call(part, "".join(self._held), complete)
@@ -195,8 +193,10 @@ class Restorer:
         return state if state.origin != ledger.own else State(ledger.origin, state.data, state.id)
 
     def _settled(self, event: ResponseEnd) -> Event:
-        """The stop reason from the content: a complete call present means tool calls."""
+        """The stop reason from the content: a complete call means tool calls, an incomplete one a cut reply."""
         reason = event.stop.reason
+        if self._cut and reason in _SAYS_WHOLE:
+            return replace(event, stop=replace(event.stop, reason="length"))
         if self._complete_calls and reason in _MAY_BE_CALLS:
             return replace(event, stop=replace(event.stop, reason="tool_calls"))
         if self._complete_calls == 0 and reason == "tool_calls":
@@ -209,4 +209,5 @@ class Restorer:
         return event
 
 
+_SAYS_WHOLE = frozenset({"end", "stop_sequence", "tool_calls", "other"})
 _MAY_BE_CALLS = frozenset({"end", "stop_sequence", "other", "malformed_call"})

@@ -82,6 +82,8 @@ class StreamEncoder:
                 return self._end(event)
             case ResponseFailed():
                 return (Frame("", encode_error(event.failure)[1]),)
+            case KeepAlive() if not self._head:  # a chunk without an id would say nothing, wrongly
+                return ()
             case KeepAlive():
                 return (self._chunk({"content": ""} if self._fresh else {}),)
 
