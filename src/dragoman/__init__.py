@@ -4,7 +4,12 @@ exchange = dragoman.Exchange(client="anthropic", upstream="gemini")
 body = exchange.request(client_body)      # send it to exchange.path
 reply = exchange.response(upstream_body)  # or exchange.stream(): feed and close
 exchange.losses                           # what did not survive
+
+The client calls models itself: `generate("…", "provider:model", tools=[…])`, `stream`, `run`.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from dragoman.calls import build_tool_results, parse_tool_calls, translate_tools
 from dragoman.core.errors import (
@@ -21,22 +26,62 @@ from dragoman.dialects import names as dialects
 from dragoman.exchange import Exchange
 from dragoman.protocols import names as protocols
 
+if TYPE_CHECKING:
+    from dragoman.client import (
+        AssistantMessage,
+        Provider,
+        SystemMessage,
+        Tool,
+        ToolMessage,
+        UserMessage,
+        agenerate,
+        arun,
+        astream,
+        generate,
+        get_arguments,
+        run,
+        stream,
+        tool,
+    )
+
 __version__ = "0.1.0"
 
 __all__ = [
+    "AssistantMessage",
     "ConfigError",
     "DragomanError",
     "Exchange",
     "GrammarError",
     "Loss",
     "LossError",
+    "Provider",
+    "SystemMessage",
+    "Tool",
     "ToolCall",
+    "ToolMessage",
     "ToolResult",
     "UpstreamError",
+    "UserMessage",
     "WireError",
+    "agenerate",
+    "arun",
+    "astream",
     "build_tool_results",
     "dialects",
+    "generate",
+    "get_arguments",
     "parse_tool_calls",
     "protocols",
+    "run",
+    "stream",
+    "tool",
     "translate_tools",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The names of the client, which brings the network with it, are loaded when they are first used."""
+    if name not in __all__:
+        raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module("dragoman.client"), name)
+    return value

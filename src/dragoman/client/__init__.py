@@ -1,0 +1,58 @@
+"""The client: define a tool once, call any model."""
+
+from dragoman.client.events import (
+    Finish,
+    ReasoningDelta,
+    RefusalDelta,
+    StreamEvent,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from dragoman.client.executing import ToolRunEnd, ToolRunStart
+from dragoman.client.generating import agenerate, generate
+from dragoman.client.loop import Run, RunEvent, TurnEnd, TurnStart, arun, run
+from dragoman.client.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from dragoman.client.providers import Model, Provider
+from dragoman.client.results import Result
+from dragoman.client.streaming import AsyncStream, Stream, astream, stream
+from dragoman.client.tools import Tool, tool
+from dragoman.client.transcripts import export
+from dragoman.client.values import get_arguments
+
+__all__ = [
+    "AssistantMessage",
+    "AsyncStream",
+    "Finish",
+    "Model",
+    "Provider",
+    "ReasoningDelta",
+    "RefusalDelta",
+    "Result",
+    "Run",
+    "RunEvent",
+    "Stream",
+    "StreamEvent",
+    "SystemMessage",
+    "TextDelta",
+    "Tool",
+    "ToolCallDelta",
+    "ToolCallEnd",
+    "ToolCallStart",
+    "ToolMessage",
+    "ToolRunEnd",
+    "ToolRunStart",
+    "TurnEnd",
+    "TurnStart",
+    "UserMessage",
+    "agenerate",
+    "arun",
+    "astream",
+    "export",
+    "generate",
+    "get_arguments",
+    "run",
+    "stream",
+    "tool",
+]

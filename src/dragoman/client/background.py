@@ -1,0 +1,125 @@
+"""One event loop on a thread of its own, on which everything that is called synchronously runs.
+
+It is shared and made when first needed, so that connections are kept between calls, and so that the
+synchronous functions also work where another loop is already running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from inspect import isawaitable
+from typing import Any, TypeVar
+
+from dragoman.core.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class Background:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        if threading.current_thread() is self._thread:
+            raise ConfigError("the loop cannot wait for itself: use the async form inside async functions")
+        with self._lock:
+            if self._loop is None:
+                self._loop = _new_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="dragoman-client", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def forget(self) -> None:
+        """In the child of a fork there is no such thread."""
+        self._lock, self._loop, self._thread = threading.Lock(), None, None
+
+
+class Calls:
+    """Functions that must run on the thread of the caller, while it waits for the loop."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+
+    def on_caller(self, function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+        """`function` for use on the loop: it runs where the caller waits. An async one runs on the loop."""
+
+        async def call(*values: Any) -> Any:
+            loop = asyncio.get_running_loop()
+            answer: asyncio.Future[Any] = loop.create_future()
+            self._queue.put(lambda: loop.call_soon_threadsafe(_settle, answer, *_attempt(function, values)))
+            result = await answer
+            return await result if isawaitable(result) else result
+
+        return call
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`; Ctrl-C cancels it."""
+        future = _started(work)
+        future.add_done_callback(lambda _: self._queue.put(None))
+        try:
+            while (task := self._queue.get()) is not None:
+                task()
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+
+def wait_for(work: Awaitable[T]) -> T:
+    """The result of `work`, which runs on the shared loop; Ctrl-C cancels it."""
+    future = _started(_awaited(work))
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def _started(work: Coroutine[Any, Any, T]) -> Future[T]:
+    try:
+        return asyncio.run_coroutine_threadsafe(work, _background.loop())
+    except ConfigError:
+        work.close()
+        raise
+
+
+async def _awaited(work: Awaitable[T]) -> T:
+    return await work
+
+
+def _attempt(function: Callable[..., Any], values: tuple[Any, ...]) -> tuple[Any, Exception | None]:
+    try:
+        return function(*values), None
+    except Exception as error:
+        return None, error
+
+
+def _settle(answer: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if answer.done():
+        return
+    if error:
+        answer.set_exception(error)
+    else:
+        answer.set_result(result)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+_background = Background()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_background.forget)

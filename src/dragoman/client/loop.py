@@ -1,0 +1,165 @@
+"""The agent loop: the model calls, the tools run, their results go back, until there is an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from inspect import isawaitable
+from typing import Any
+
+from msgspec import Struct
+
+from dragoman.client.background import Calls
+from dragoman.client.events import StreamEvent
+from dragoman.client.executing import Approve, Executor, ToolRunEnd, ToolRunStart
+from dragoman.client.generating import agenerate
+from dragoman.client.limits import Bounds, Stopped, added
+from dragoman.client.messages import AnyMessage, Conversation, ToolMessage, messages_of
+from dragoman.client.providers import Model, model_of
+from dragoman.client.results import Result
+from dragoman.client.tools import AnyTool, Tool, tools_of
+from dragoman.client.transcripts import export
+from dragoman.core.losses import Loss
+from dragoman.core.model import Message, Usage, Wire
+
+
+class TurnStart(Struct, frozen=True):
+    """The model is asked for the `number`th time."""
+
+    number: int
+
+
+class TurnEnd(Struct, frozen=True):
+    number: int
+    result: Result
+
+
+RunEvent = StreamEvent | TurnStart | TurnEnd | ToolRunStart | ToolRunEnd
+OnEvent = Callable[[RunEvent], Any]
+
+
+class Run:
+    """What an agent loop did. `messages` is the whole conversation, ready to be continued.
+
+    `stopped` says why it ended: answer, turns, time, tokens, or tool_calls (of tools without a function).
+    """
+
+    def __init__(self, messages: list[AnyMessage | Message], tools: list[AnyTool]) -> None:
+        self.messages, self.tools = messages, tools
+        self.results: list[Result] = []
+        self.usage = Usage()
+        self.stopped: Stopped = "answer"
+
+    @property
+    def content(self) -> str:
+        """The last thing the model said."""
+        return self.results[-1].content if self.results else ""
+
+    @property
+    def tool_calls(self) -> list[dict[str, Any]]:
+        """Calls that nobody has answered yet."""
+        last = self.messages[-1] if self.messages else None
+        return last.tool_calls if isinstance(last, Result) else []
+
+    @property
+    def losses(self) -> list[Loss]:
+        return list(dict.fromkeys(loss for result in self.results for loss in result.losses))
+
+    def export(self, protocol: str, model: str = "") -> Wire:
+        """The conversation as the body of a request in that protocol."""
+        return export(self.messages, protocol, model, self.tools)
+
+    def add(self, result: Result) -> None:
+        self.results.append(result)
+        self.messages.append(result)
+        self.usage = added(self.usage, result.usage)
+
+    def __repr__(self) -> str:
+        return f"Run(stopped={self.stopped!r}, turns={len(self.results)}, content={self.content!r})"
+
+
+async def arun(
+    conversation: Conversation,
+    model: str | Model,
+    tools: Iterable[AnyTool] = (),
+    *,
+    max_turns: int | None = 20,
+    max_seconds: float | None = None,
+    max_total_tokens: int | None = None,
+    tool_timeout: float | None = None,
+    approve: Approve | None = None,
+    on_event: OnEvent | None = None,
+    **settings: Any,
+) -> Run:
+    """Ask, run what is called, send back the results, until the model answers or a limit is reached.
+
+    `approve(call)` is asked before each call: True lets it run; False, or a text that says why not, becomes
+    a failed result. `on_event` sees every event of every reply and every tool that runs. Settings as for
+    `agenerate`. Cancelling the task cancels the request and the tools that are under way.
+    """
+    listed: list[AnyTool] = list(tools_of(tools))
+    target, run = model_of(model), Run(list(messages_of(conversation)), listed)
+    bounds = Bounds(max_turns, max_seconds, max_total_tokens, tool_timeout)
+    able = [tool for tool in listed if isinstance(tool, Tool)]
+    clock = asyncio.timeout(bounds.seconds)
+    executor = Executor(able, approve, tool_timeout, _notifier(on_event))
+    try:
+        async with clock:
+            run.stopped = await _turns(run, target, executor, bounds, on_event, settings)
+    except TimeoutError:
+        if not clock.expired():
+            raise
+        run.stopped = "time"
+    return run
+
+
+def run(
+    conversation: Conversation,
+    model: str | Model,
+    tools: Iterable[AnyTool] = (),
+    *,
+    approve: Approve | None = None,
+    on_event: OnEvent | None = None,
+    **options: Any,
+) -> Run:
+    """Like `arun`, for code that is not async; `approve` and `on_event` are called on your thread."""
+    calls = Calls()
+    options["approve"] = calls.on_caller(approve) if approve else None
+    options["on_event"] = calls.on_caller(on_event) if on_event else None
+    return calls.wait(arun(conversation, model, tools, **options))
+
+
+async def _turns(
+    run: Run,
+    model: Model,
+    executor: Executor,
+    bounds: Bounds,
+    on_event: OnEvent | None,
+    settings: dict[str, Any],
+) -> Stopped:
+    notify = _notifier(on_event)
+    while True:
+        number = len(run.results) + 1
+        await notify(TurnStart(number))
+        result = await agenerate(run.messages, model, tools=run.tools, on_event=on_event, **settings)
+        run.add(result)
+        await notify(TurnEnd(number, result))
+        calls = result.tool_calls
+        if not calls:
+            return "answer"
+        if executor.is_handed_back(calls):
+            return "tool_calls"
+        if reached := bounds.reached(number, run.usage):
+            return reached
+        answers: list[ToolMessage] = await executor.run(calls)
+        run.messages += answers
+
+
+def _notifier(on_event: OnEvent | None) -> Callable[[RunEvent], Any]:
+    async def notify(event: RunEvent) -> None:
+        if on_event:
+            shown = on_event(event)
+            if isawaitable(shown):
+                await shown
+
+    return notify

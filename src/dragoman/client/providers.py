@@ -1,0 +1,126 @@
+"""Who answers: a provider with an address and a key, and a model of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from dragoman import profiles
+from dragoman.client.pools import pool
+from dragoman.core.codec import Codec
+from dragoman.core.errors import ConfigError
+from dragoman.dialects import dialect as find_dialect
+from dragoman.dialects.base import Dialect
+from dragoman.protocols import codec as find_codec
+from dragoman.transport import Timeouts, Transport
+
+_EMBEDDED = "demo:"  # the address of the scripted model inside dragoman
+
+
+class Provider:
+    """An upstream. A known name brings its protocol and address, and its key from the environment.
+
+    `dialect`: tool calls are written as text. `recover`: find calls that the model leaks as text.
+    `tries`: how often a request is sent where another try may help, before the first byte of an answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        protocol: str = "",
+        base_url: str = "",
+        api_key: str = "",
+        headers: Mapping[str, str] | None = None,
+        dialect: str | None = None,
+        recover: bool = False,
+        images: Literal["native", "summary"] = "native",
+        timeouts: Timeouts | None = None,
+        tries: int = 3,
+        transport: Transport | None = None,
+    ) -> None:
+        known = profiles.known().get(name)
+        self.name = name
+        self.protocol = protocol or (known.protocol if known else "")
+        self.base_url = (base_url or (known.base_url if known else "")).rstrip("/")
+        if not self.protocol or not self.base_url:
+            raise ConfigError(f"provider {name!r} is not a known one, so it needs a protocol and a base_url")
+        self.codec: Codec = find_codec(self.protocol)
+        self.dialect: Dialect | None = find_dialect(dialect) if dialect else None
+        self.recover, self.summarise = recover, images == "summary"
+        self.timeouts, self.tries = timeouts or Timeouts(), max(tries, 1)
+        self._transport = transport
+        key = api_key or (known.key_from(os.environ) if known else "")
+        if known and known.key_env and not key and not base_url:
+            raise ConfigError(_keyless(known))
+        self.headers: dict[str, str] = {
+            **(self.codec.http.auth(key) if key else {}),
+            **{name.lower(): value for name, value in (headers or {}).items()},
+        }
+
+    def model(self, name: str) -> Model:
+        return Model(self, name)
+
+    def transport(self) -> Transport:
+        """What carries the requests: yours, the embedded model, or the connections of the running loop."""
+        if self._transport is None:
+            return _embedded() if self.base_url == _EMBEDDED else pool()
+        return self._transport
+
+    def __repr__(self) -> str:
+        return f"Provider({self.name!r}, protocol={self.protocol!r}, base_url={self.base_url!r})"
+
+
+class Model(Struct, frozen=True):
+    provider: Provider
+    name: str
+
+
+def model_of(model: str | Model) -> Model:
+    """The model that `provider:model` names; everything after the first colon belongs to the model."""
+    if isinstance(model, Model):
+        return model
+    name, colon, rest = model.partition(":")
+    known = profiles.known()
+    if not colon or not rest:
+        raise ConfigError(f"a model is named provider:model, not {model!r}; known providers: {_listed()}")
+    if name not in known:
+        raise ConfigError(
+            f"unknown provider {name!r}; known: {_listed()}; "
+            "any other one is a Provider(name, protocol=…, base_url=…).model(…)"
+        )
+    return _provider(name, known[name].key_from(os.environ)).model(rest)
+
+
+_made: dict[tuple[str, str], Provider] = {}
+
+
+def _provider(name: str, key: str) -> Provider:
+    provider = _made.get((name, key))
+    if provider is None:
+        provider = _made[name, key] = Provider(name, api_key=key)
+    return provider
+
+
+def _embedded() -> Transport:
+    global _demo
+    if _demo is None:
+        from dragoman.demo import DemoTransport
+
+        _demo = DemoTransport()
+    return _demo
+
+
+_demo: Transport | None = None
+
+
+def _keyless(known: profiles.Provider) -> str:
+    names = " or ".join((known.key_env, *known.other_key_envs))
+    return f"provider {known.name} needs a key: set {names}, or use Provider({known.name!r}, api_key=…)"
+
+
+def _listed() -> str:
+    return ", ".join(profiles.known())

@@ -1,0 +1,99 @@
+"""A conversation, tools and settings -> the neutral request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from dragoman.client.messages import Conversation, messages_of, neutral
+from dragoman.client.tools import AnyTool, Tool, tools_of
+from dragoman.core.errors import ConfigError
+from dragoman.core.jsontext import is_object
+from dragoman.core.model import OutputFormat, Request, Settings, Text, ToolChoice
+
+_OTHER_NAMES = {
+    "max_output_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "reasoning_effort": "effort",
+    "thinking_budget": "budget",
+    "stop_sequences": "stop",
+    "response_format": "output",
+}
+_OWN = ("system", "tool_choice", "parallel")
+_SETTINGS = frozenset(Settings.__struct_fields__) - {"extras", "where"}
+
+
+def request_of(
+    model: str,
+    conversation: Conversation,
+    tools: Iterable[AnyTool],
+    settings: Mapping[str, Any],
+    stream: bool,
+) -> Request:
+    system, messages = neutral(messages_of(conversation))
+    said = {_OTHER_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
+    if "system" in said:
+        system = (Text(said["system"]), *system)
+    return Request(
+        model,
+        messages,
+        system,
+        tuple([each.neutral() if isinstance(each, Tool) else each for each in tools_of(tools)]),
+        _choice(said.get("tool_choice")),
+        said.get("parallel"),
+        _settings(said),
+        stream,
+    )
+
+
+def _settings(said: Mapping[str, Any]) -> Settings:
+    given = {name: value for name, value in said.items() if name not in _OWN}
+    if not given:
+        return Settings()
+    unknown = [name for name in given if name not in _SETTINGS]
+    if unknown:
+        known = ", ".join(sorted((*_OWN, *_SETTINGS)))
+        raise ConfigError(f"unknown setting {unknown[0]!r}; known: {known}; others go into `extra`")
+    if "stop" in given:
+        given["stop"] = (given["stop"],) if isinstance(given["stop"], str) else tuple(given["stop"])
+    if "output" in given:
+        given["output"] = _output(given["output"])
+    return Settings(**given)
+
+
+def _choice(value: Any) -> ToolChoice | None:
+    """auto, none, required, the name of a tool, or a list of names."""
+    match value:
+        case None | ToolChoice():
+            return value
+        case "auto" | "none" | "required":
+            return ToolChoice(value)
+        case "any":
+            return ToolChoice("required")
+        case str():
+            return ToolChoice("required", (value,))
+        case Tool():
+            return ToolChoice("required", (value.name,))
+        case list() | tuple():
+            return ToolChoice("required", tuple(map(_name, cast(Iterable[Any], value))))
+        case _:
+            raise ConfigError(
+                f"tool_choice is auto, none, required, a name or a list of names, not {value!r}"
+            )
+
+
+def _name(tool: Any) -> str:
+    return str(getattr(tool, "name", tool))
+
+
+def _output(value: Any) -> OutputFormat:
+    """`"json"`, a JSON Schema, or an OutputFormat."""
+    match value:
+        case OutputFormat():
+            return value
+        case "json" | "text":
+            return OutputFormat(value)
+        case _ if is_object(value):
+            return OutputFormat("schema", value, "reply")
+        case _:
+            raise ConfigError(f"output is 'json', 'text' or a JSON Schema, not {value!r}")

@@ -1,0 +1,52 @@
+"""What a model answered: a message that can be put back, with all that is known about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.client.messages import AssistantMessage
+from dragoman.core import jsontext
+from dragoman.core.losses import Loss
+from dragoman.core.model import Response, StopReason, Usage, Wire
+
+_FINISH: dict[StopReason, str] = {
+    "end": "stop",
+    "stop_sequence": "stop",
+    "context_full": "length",
+    "refusal": "content_filter",
+}
+
+
+class Result(AssistantMessage):
+    """`finish_reason` in OpenAI's words whatever the provider's are (`stop_reason` keeps those).
+
+    `usage` counts tokens, `losses` lists what did not survive, `raw` is the wire: the body, or the frames
+    of a stream.
+    """
+
+    def __init__(
+        self, response: Response, losses: list[Loss], provider: str, body: Wire | None, frames: list[Any]
+    ) -> None:
+        super().__init__(parts=response.parts)
+        self.response, self.losses, self.provider = response, losses, provider
+        self.id, self.model = response.id, response.model
+        self.finish_reason = _FINISH.get(response.stop.reason, response.stop.reason)
+        self.stop_reason = response.stop.raw or response.stop.reason
+        self.usage = response.usage or Usage()
+        self._body, self._frames = body, frames
+
+    @property
+    def raw(self) -> Any:
+        return [_read(frame) for frame in self._frames] if self._body is None else self._body
+
+    @property
+    def message(self) -> AssistantMessage:
+        """The reply alone, without what is known about it."""
+        return AssistantMessage(parts=self.parts)
+
+
+def _read(frame: Any) -> Any:
+    try:
+        return jsontext.decode(frame) if isinstance(frame, bytes | str) else frame
+    except ValueError:  # [DONE]
+        return frame

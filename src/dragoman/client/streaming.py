@@ -1,0 +1,130 @@
+"""`stream` and `astream`: the events of a reply as they arrive, then the whole of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, cast
+
+from dragoman.client.background import wait_for
+from dragoman.client.calling import Call
+from dragoman.client.events import StreamEvent
+from dragoman.client.messages import Conversation
+from dragoman.client.providers import Model
+from dragoman.client.reading import Reading
+from dragoman.client.results import Result
+from dragoman.client.tools import AnyTool
+from dragoman.core.errors import ConfigError, UpstreamError
+from dragoman.core.model import Failure
+from dragoman.transport import Reply, TransportError
+
+
+class AsyncStream:
+    """`async with … as events: async for event in events: …`, then `events.result`. Leaving early cancels."""
+
+    def __init__(self, call: Call) -> None:
+        self._call, self._reading = call, Reading(call)
+        self._reply: Reply | None = None
+        self._pieces: AsyncIterator[bytes] | None = None
+        self._waiting: deque[StreamEvent] = deque()
+        self._ended = False
+
+    @property
+    def result(self) -> Result:
+        """The whole reply, once the last event has been shown."""
+        if self._reading.result is None:
+            raise ConfigError("the stream has not ended: read its events first")
+        return self._reading.result
+
+    async def __aenter__(self) -> AsyncStream:
+        self._reply = self._reply or await self._call.send()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the rest unread; the upstream sees that nobody listens any more."""
+        self._ended = True
+        if self._reply:
+            self._reply.close()
+
+    def __aiter__(self) -> AsyncStream:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        while not self._waiting:
+            if self._ended:
+                raise StopAsyncIteration
+            self._waiting.extend(await self.next_events())
+        return self._waiting.popleft()
+
+    async def next_events(self) -> list[StreamEvent]:
+        """What the next piece of the reply says; empty at its end."""
+        while not self._ended:
+            events = await self._piece()
+            if events:
+                return events
+        return []
+
+    async def _piece(self) -> list[StreamEvent]:
+        try:
+            if self._pieces is None:
+                await self.__aenter__()
+                self._pieces = aiter(cast(Reply, self._reply))
+            return self._reading.feed(await anext(self._pieces))
+        except StopAsyncIteration:
+            self._ended = True
+            return self._reading.close()
+        except TransportError as error:
+            self.close()
+            if self._reading.result is not None:  # all was said; only the connection ended badly
+                return []
+            raise UpstreamError(Failure("truncated", f"the upstream's stream broke: {error}", 502)) from error
+        except BaseException:
+            self.close()
+            raise
+
+
+class Stream:
+    """`with … as events: for event in events: …`, then `events.result`. Leaving early cancels."""
+
+    def __init__(self, call: Call) -> None:
+        self._stream = AsyncStream(call)
+        self._waiting: deque[StreamEvent] = deque()
+
+    @property
+    def result(self) -> Result:
+        """The whole reply, once the last event has been shown."""
+        return self._stream.result
+
+    def __enter__(self) -> Stream:
+        wait_for(self._stream.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        wait_for(self._stream.__aexit__())
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> StreamEvent:
+        if not self._waiting:
+            self._waiting.extend(wait_for(self._stream.next_events()))
+        if not self._waiting:
+            raise StopIteration
+        return self._waiting.popleft()
+
+
+def astream(
+    conversation: Conversation, model: str | Model, *, tools: Iterable[AnyTool] = (), **settings: Any
+) -> AsyncStream:
+    """The reply of `model` as it arrives; arguments as for `agenerate`."""
+    return AsyncStream(Call(conversation, model, tools, settings, stream=True))
+
+
+def stream(
+    conversation: Conversation, model: str | Model, *, tools: Iterable[AnyTool] = (), **settings: Any
+) -> Stream:
+    """The reply of `model` as it arrives; arguments as for `generate`."""
+    return Stream(Call(conversation, model, tools, settings, stream=True))

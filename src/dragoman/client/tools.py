@@ -1,0 +1,153 @@
+"""A tool: what a model is told about it, and the function behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from inspect import getdoc, isawaitable, iscoroutinefunction
+from typing import Any, overload
+
+import msgspec
+
+from dragoman.client import schemas
+from dragoman.client.background import wait_for
+from dragoman.client.values import Outcome, outcome
+from dragoman.core import model
+from dragoman.core.errors import ConfigError
+
+Function = Callable[..., Any]
+
+
+class Tool:
+    """`parameters` is a JSON Schema. Without a `function` the call is handed to you.
+
+    `timeout`: seconds it may take in an agent loop. `parallel`: whether it may run beside other calls.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str = "",
+        parameters: model.Wire | None = None,
+        function: Function | None = None,
+        *,
+        strict: bool | None = None,
+        timeout: float | None = None,
+        parallel: bool = True,
+    ) -> None:
+        self.name, self.description, self.function = name, description, function
+        self.parameters: model.Wire = parameters or {"type": "object", "properties": {}}
+        self.strict, self.timeout, self.parallel = strict, timeout, parallel
+        self.hints: dict[str, Any] = {}  # parameter -> type, where the schema was made from them
+
+    def call(self, arguments: Mapping[str, Any]) -> Outcome:
+        """Call the function with these arguments; what it raises becomes a failed outcome."""
+        return wait_for(self.acall(arguments))
+
+    async def acall(self, arguments: Mapping[str, Any]) -> Outcome:
+        """Like `call`. A function that is not async runs on a thread of its own."""
+        if self.function is None:
+            return Outcome(f"the tool {self.name} has no function here", failed=True)
+        try:
+            values = {name: _convert(value, self.hints.get(name)) for name, value in arguments.items()}
+            if iscoroutinefunction(self.function):
+                return outcome(await self.function(**values))
+            output = await asyncio.to_thread(self.function, **values)
+            return outcome(await output if isawaitable(output) else output)
+        except Exception as error:
+            return outcome(error)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself, as it was written."""
+        if self.function is None:
+            raise ConfigError(f"the tool {self.name} has no function")
+        return self.function(*args, **kwargs)
+
+    def neutral(self) -> model.Tool:
+        return model.Tool(
+            self.name, self.description, self.parameters, self.strict, where=f"tools.{self.name}"
+        )
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r}, {self.description!r})"
+
+
+@overload
+def tool(function: Function, /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str = "",
+    description: str = "",
+    strict: bool | None = None,
+    timeout: float | None = None,
+    parallel: bool = True,
+) -> Callable[[Function], Tool]: ...
+def tool(
+    function: Function | None = None,
+    /,
+    *,
+    name: str = "",
+    description: str = "",
+    strict: bool | None = None,
+    timeout: float | None = None,
+    parallel: bool = True,
+) -> Tool | Callable[[Function], Tool]:
+    """A tool from a function: its name, its docstring and its type hints say all that a model must know."""
+
+    def made(function: Function) -> Tool:
+        summary, _ = schemas.docstring(getdoc(function) or "")
+        out = Tool(
+            name or function.__name__,
+            description or summary,
+            schemas.function_schema(function),
+            function,
+            strict=strict,
+            timeout=timeout,
+            parallel=parallel,
+        )
+        out.hints = schemas.hints_of(function)
+        return out
+
+    return made if function is None else made(function)
+
+
+AnyTool = Tool | Function | model.Tool | model.HostedTool | Mapping[str, Any]
+
+
+def tools_of(tools: Iterable[AnyTool]) -> list[Tool | model.Tool | model.HostedTool]:
+    """Functions become tools; dicts are declarations as OpenAI or Anthropic write them."""
+    return [_tool(each) for each in tools]
+
+
+def _tool(value: AnyTool) -> Tool | model.Tool | model.HostedTool:
+    match value:
+        case Tool() | model.Tool() | model.HostedTool():
+            return value
+        case Mapping():
+            function = value.get("function", value)
+            if not function.get("name"):
+                raise ConfigError(f"a tool needs a name: {dict(value)!r}")
+            parameters = function.get("parameters") or function.get("input_schema")
+            return Tool(function["name"], function.get("description") or "", parameters)
+        case _ if callable(value):
+            return tool(value)
+        case _:
+            raise ConfigError(f"a tool is a Tool, a function or a declaration, not {value!r}")
+
+
+def _convert(value: Any, hint: Any) -> Any:
+    """A dict becomes the dataclass, the enum or the model that the function declares."""
+    if hint is None or hint is Any:
+        return value
+    try:
+        return msgspec.convert(value, hint, strict=False, dec_hook=_validated)
+    except msgspec.ValidationError:
+        raise
+    except TypeError:  # a type that msgspec does not know: the function gets what the model wrote
+        return value
+
+
+def _validated(hint: Any, value: Any) -> Any:
+    validate = getattr(hint, "model_validate", None)
+    return validate(value) if validate else value

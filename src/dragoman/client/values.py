@@ -1,0 +1,115 @@
+"""What goes into a tool and what comes out of it: parsed arguments, and outputs of any type as content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.core import jsontext
+from dragoman.core.errors import WireError
+from dragoman.core.jsontext import is_object
+from dragoman.core.model import Media, Text, ToolCall, ToolResult
+
+
+class Outcome(Struct, frozen=True):
+    """The output of a tool as a model gets it."""
+
+    text: str = ""
+    media: tuple[Media, ...] = ()
+    failed: bool = False
+
+
+def get_arguments(call: Mapping[str, Any] | ToolCall | str) -> dict[str, Any]:
+    """The arguments of a call as a dict, whether they are JSON text or already an object.
+
+    Raises WireError where the model wrote something else.
+    """
+    return arguments_of(call)
+
+
+def arguments_of(call: Mapping[str, Any] | ToolCall | str) -> dict[str, Any]:
+    value = _written(call)
+    if is_object(value):
+        return value
+    if value is None or not str(value).strip():
+        return {}
+    try:
+        value = jsontext.decode(str(value))
+    except ValueError as error:
+        raise WireError("tool call", "arguments", str(error)) from None
+    if not is_object(value):
+        raise WireError("tool call", "arguments", "expected a JSON object")
+    return value
+
+
+def call_id(call: Mapping[str, Any] | ToolCall) -> str:
+    return call.id if isinstance(call, ToolCall) else str(call.get("id") or call.get("call_id") or "")
+
+
+def call_name(call: Mapping[str, Any] | ToolCall) -> str:
+    if isinstance(call, ToolCall):
+        return call.name
+    return str(call.get("function", call).get("name") or "")
+
+
+def outcome(output: Any) -> Outcome:
+    """Text as it is, structured values as JSON, media beside them, an exception as a failure."""
+    match output:
+        case Outcome():
+            return output
+        case str():
+            return Outcome(output)
+        case BaseException():
+            return Outcome(f"{type(output).__name__}: {output}", failed=True)
+        case Media():
+            return Outcome(media=(output,))
+        case ToolResult():
+            return _joined(output.content, output.failed)
+        case list() | tuple() if any(isinstance(item, Media) for item in _items(output)):
+            return _joined(_items(output))
+        case _:
+            return Outcome(_json(output))
+
+
+def _written(call: Mapping[str, Any] | ToolCall | str) -> Any:
+    match call:
+        case str():
+            return call
+        case ToolCall():
+            return call.arguments
+        case _:
+            function = call.get("function", call)
+            return next((function[key] for key in ("arguments", "input", "args") if key in function), None)
+
+
+def _items(output: Any) -> Iterable[Any]:
+    return output
+
+
+def _joined(items: Iterable[Any], failed: bool = False) -> Outcome:
+    listed = list(items)
+    texts = [item.text if isinstance(item, Text) else outcome(item).text for item in listed]
+    shown = tuple(item for item in listed if isinstance(item, Media))
+    return Outcome("\n".join(text for text in texts if text), shown, failed)
+
+
+def _json(value: Any) -> str:
+    """JSON where there is a JSON form (dataclasses, dates, sets, models included), else what `str` says."""
+    if value is None:
+        return ""
+    try:
+        return msgspec.json.encode(value, enc_hook=_plain).decode()
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, jsontext.Number):
+        return msgspec.Raw(value.text.encode())
+    dump = getattr(value, "model_dump", None)  # pydantic
+    if dump is None:
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+    return dump(mode="json")
