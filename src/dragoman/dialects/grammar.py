@@ -29,13 +29,19 @@ class Thought(Struct, frozen=True):
     text: str
 
 
+class Framing(Struct, frozen=True):
+    """What closed the calls before it, as it was written."""
+
+    raw: str
+
+
 class Problem(Struct, frozen=True):
     """What was not as it should be."""
 
     why: str
 
 
-Token = Call | Said | Thought | Problem
+Token = Call | Said | Thought | Framing | Problem
 
 
 class Opening(Struct, frozen=True):

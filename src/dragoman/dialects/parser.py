@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed
 from dragoman.core.losses import Losses
 from dragoman.core.model import Reasoning, Stop, Text, ToolCall
-from dragoman.dialects.grammar import Call, Problem, Said, Thought, Token
+from dragoman.dialects.grammar import Call, Framing, Problem, Said, Thought, Token
 from dragoman.dialects.scanner import Scanner
 
 
@@ -96,6 +96,8 @@ class Parser:
                     events.append(PartDelta(text.open or 0, token.text))
                 case Call():
                     events += self._call(text, token)
+                case Framing():
+                    self._framed(token.raw)
                 case Problem():
                     if self._dialect:
                         self._losses.changed(text.part.where or "text", f"{self._dialect}: {token.why}")
@@ -123,6 +125,9 @@ class Parser:
 
     def _found(self, index: int, call: Call) -> None:
         """A call is about to go out as the part with this index."""
+
+    def _framed(self, raw: str) -> None:
+        """What closed the last call, as it was written."""
 
     def _open(self, text: TextPart, part: Text | Reasoning) -> Iterator[Event]:
         yield from self._close(text)
@@ -159,10 +164,10 @@ def _joined(tokens: list[Token]) -> Iterator[Token]:
         if run and type(token) is not kind:
             yield kind("".join(run))
             run = []
-        if isinstance(token, Call | Problem):
-            yield token
-        else:
+        if isinstance(token, Said | Thought):
             kind = type(token)
             run.append(token.text)
+        else:
+            yield token
     if run:
         yield kind("".join(run))

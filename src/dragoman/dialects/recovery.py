@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
 from dragoman.core import jsontext
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed
 from dragoman.core.losses import Losses
@@ -55,6 +57,11 @@ class Recovery(Parser):
 
     def _found(self, index: int, call: Call) -> None:
         self._leaks[index] = call
+
+    def _framed(self, raw: str) -> None:
+        if self._leaks:
+            index, leak = self._leaks.popitem()
+            self._leaks[index] = replace(leak, raw=leak.raw + raw)
 
     def _release(self, last: ResponseEnd | ResponseFailed) -> Iterator[Event]:
         waiting, self._waiting = self._waiting, []

@@ -15,6 +15,7 @@ from dragoman.dialects.code import Code
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import (
     Call,
+    Framing,
     Grammar,
     Opening,
     Problem,
@@ -193,6 +194,8 @@ class Scanner:
             try:
                 yield from grammar.read(source, self._declared, sink)
                 if source.offset > start:
+                    if raw := source.raw():
+                        self._out.append(Framing(raw))
                     return True
             except Probe.Certain:
                 return True
