@@ -8,29 +8,58 @@ whole cycle worked: prompt, tool call, real execution, result, answer.
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import subprocess
 import sys
 import time
+from collections import defaultdict
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from upstreams import UPSTREAMS, gateway, mock
+from upstreams import UPSTREAMS, gateways
 
 ROOT = Path(__file__).parents[2]
-EVERY = ("chat", "responses", "anthropic", "gemini")
+MODELS = {
+    "chat": "gpt-4.1",
+    "responses": "gpt-5",
+    "anthropic": "claude-sonnet-4-5",
+    "gemini": "gemini-3-pro-preview",
+}
+EVERY = tuple(MODELS)
+
+
+@dataclass(frozen=True)
+class Driver:
+    script: str
+    speaks: tuple[str, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    scenarios: tuple[str, ...] = ()  # instead of the ones asked for
+
+
+DEFERRED = "Run the check command and tell me the result. [[scenario:toolsearch]] [[load:mcp__srv__bash]]"
 DRIVERS = {
-    "py_sdks": EVERY,
-    "openai_agents": ("chat", "responses"),
-    "claude_agent_sdk": ("anthropic",),
-    "claude_code": ("anthropic",),
-    "codex": ("responses",),
-    "gemini_cli": ("gemini",),
-    "opencode": EVERY,
-    "qwen_code": EVERY,
+    "py_sdks": Driver("py_sdks", EVERY),
+    "openai_agents": Driver("openai_agents", ("chat", "responses")),
+    "claude_code": Driver("claude_code", ("anthropic",)),
+    "claude_code+probes": Driver("claude_code", ("anthropic",), {"AUX": "1"}),
+    "claude_sdk": Driver("claude_agent_sdk", ("anthropic",)),
+    "claude_sdk+mcp": Driver("claude_agent_sdk", ("anthropic",), {"MCP": "1"}),
+    "claude_sdk+deferred": Driver(
+        "claude_agent_sdk",
+        ("anthropic",),
+        {"MCP": "1", "TOOL_SEARCH": "true", "PROMPT": DEFERRED},
+        ("toolsearch",),
+    ),
+    "codex": Driver("codex", ("responses",)),
+    "codex+websocket": Driver("codex", ("responses",), {"WS": "1"}),
+    "codex gpt-5.5": Driver("codex", ("responses",), {"MODEL": "gpt-5.5"}),
+    "codex gpt-5.6": Driver("codex", ("responses",), {"MODEL": "gpt-5.6"}),
+    "gemini_cli": Driver("gemini_cli", ("gemini",)),
+    "gemini_cli auto": Driver("gemini_cli", ("gemini",), {"MODEL": "auto"}),
+    "opencode": Driver("opencode", EVERY),
+    "qwen_code": Driver("qwen_code", EVERY),
 }
 
 
@@ -42,44 +71,35 @@ class Run:
     scenario: str
 
     def __str__(self) -> str:
-        return f"{self.driver}-{self.speaks}-{self.upstream}-{self.scenario}"
+        return f"{self.driver}-{self.speaks}-{self.upstream}-{self.scenario}".replace(" ", "+")
 
 
 def main() -> int:
     options = arguments()
-    clients = Path(options.clients)
+    clients, logs = Path(options.clients), Path(options.logs)
     if not (clients / "drivers").is_dir():
         print(f"agents: {clients}/drivers is absent, nothing to run")
         return 0
-    runs = [
-        Run(driver, speaks, upstream, scenario)
-        for driver in options.driver
-        for speaks, upstream, scenario in itertools.product(
-            DRIVERS[driver], options.upstream, options.scenario
-        )
-        if speaks in (options.speaks or EVERY)
-    ]
-    logs = Path(options.logs)
     logs.mkdir(parents=True, exist_ok=True)
-    with (
-        TemporaryDirectory() as scratch,
-        mock(clients, logs) as behind,
-        gateway(behind, Path(scratch), logs) as url,
-    ):
-        for driver in options.driver:  # one after the other: installing is not for several at once
-            attempt(clients, url, Run(driver, DRIVERS[driver][0], "anthropic", "text"), logs)
-        with ThreadPoolExecutor(options.jobs) as pool:
-            results = dict(
-                zip(runs, pool.map(lambda run: attempt(clients, url, run, logs), runs), strict=True)
-            )
-    return report(results, options.scenario, logs)
+    runs = [
+        Run(name, speaks, upstream, scenario)
+        for name in options.driver
+        for speaks in DRIVERS[name].speaks
+        for upstream in options.upstream
+        for scenario in DRIVERS[name].scenarios or options.scenario
+        if speaks in options.speaks
+    ]
+    with gateways(options.upstream, clients, logs) as urls, ThreadPoolExecutor(options.jobs) as pool:
+        waiting = [pool.submit(attempt, clients / "drivers", urls[run.upstream], run, logs) for run in runs]
+        results = {run: future.result() for run, future in zip(runs, waiting, strict=True)}
+    return report(results, logs)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Real agents through the gateway.")
     parser.add_argument("--clients", default=str(ROOT.parent / "shared" / "clients"))
     parser.add_argument("--driver", nargs="*", choices=DRIVERS, default=list(DRIVERS))
-    parser.add_argument("--speaks", nargs="*", choices=EVERY)
+    parser.add_argument("--speaks", nargs="*", choices=EVERY, default=EVERY)
     parser.add_argument("--upstream", nargs="*", choices=UPSTREAMS, default=list(UPSTREAMS))
     parser.add_argument("--scenario", nargs="*", default=["tool", "parallel", "twostep", "think"])
     parser.add_argument("--jobs", type=int, default=2)
@@ -87,43 +107,36 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def attempt(clients: Path, url: str, run: Run, logs: Path) -> str:
-    """ "" where the driver is content, else where to read why not."""
-    settings = {
-        "BASE_URL": url,
-        "MODEL": UPSTREAMS[run.upstream].model,
-        "PROTO": run.speaks,
-        "SCENARIO": run.scenario,
-        "TIMEOUT": "120",
-    }
+def attempt(drivers: Path, url: str, run: Run, logs: Path) -> bool:
+    """Whether the driver is content; what it printed is in its log."""
+    driver = DRIVERS[run.driver]
+    told = {"MODEL": MODELS[run.speaks], "TIMEOUT": "90", **driver.settings}
+    settings = {**told, "BASE_URL": url, "PROTO": run.speaks, "SCENARIO": run.scenario}
     began = time.monotonic()
-    done = subprocess.run(
-        [str(clients / "drivers" / f"{run.driver}.sh")],
-        env={**os.environ, **settings}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
-    log = logs / f"{run}.log"
-    log.write_bytes(done.stdout)
+    with (logs / f"{run}.log").open("wb") as log:
+        done = subprocess.run(
+            [str(drivers / f"{driver.script}.sh")],
+            env={**os.environ, **settings}, stdout=log, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
     mark = "ok  " if done.returncode == 0 else "FAIL"
     print(f"{mark} {run} ({time.monotonic() - began:.1f} s)", file=sys.stderr, flush=True)
-    return "" if done.returncode == 0 else str(log)
+    return done.returncode == 0
 
 
-def report(results: dict[Run, str], scenarios: list[str], logs: Path) -> int:
+def report(results: dict[Run, bool], logs: Path) -> int:
     """One line for each agent and protocol, one column for each upstream; what failed is named."""
+    cells: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for run, good in results.items():
+        cells[run.driver, run.speaks][run.upstream] += [] if good else [run.scenario]
     upstreams = list(dict.fromkeys(run.upstream for run in results))
-    rows = list(dict.fromkeys((run.driver, run.speaks) for run in results))
-    print(f"\n{'agent':18} {'speaks':10} " + " ".join(f"{name:17}" for name in upstreams))
-    for driver, speaks in rows:
-        cells = [cell(results, driver, speaks, upstream, scenarios) for upstream in upstreams]
-        print(f"{driver:18} {speaks:10} " + " ".join(f"{text:17}" for text in cells))
-    failed = [log for log in results.values() if log]
-    print(f"\n{len(results) - len(failed)} of {len(results)} cycles worked; logs in {logs}")
-    return 1 if failed else 0
-
-
-def cell(results: dict[Run, str], driver: str, speaks: str, upstream: str, scenarios: list[str]) -> str:
-    failed = [name for name in scenarios if results[Run(driver, speaks, upstream, name)]]
-    return f"no: {','.join(failed)}" if failed else f"{len(scenarios)}/{len(scenarios)}"
+    print(f"\n{'agent':20} {'speaks':10} " + " ".join(f"{name:16}" for name in upstreams))
+    for (driver, speaks), row in cells.items():
+        failed = [",".join(row[name]) for name in upstreams]
+        print(
+            f"{driver:20} {speaks:10} " + " ".join(f"{'no: ' + text if text else 'ok':16}" for text in failed)
+        )
+    print(f"\n{sum(results.values())} of {len(results)} cycles worked; logs in {logs}")
+    return 0 if all(results.values()) else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The mock model and a gateway in front of it, with one model name for each upstream protocol."""
+"""The models behind, and one gateway in front of each: whatever an agent asks for, that model answers."""
 
 from __future__ import annotations
 
@@ -7,75 +7,70 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Upstream:
-    """`model` looks like a name of that vendor: some agents insist."""
+    """`model` looks like a name of that vendor: translations may depend on it."""
 
     protocol: str
-    version: str
     model: str
-    extra: str = ""
+    version: str = ""
+    dialect: str = ""
 
 
 UPSTREAMS = {
-    "openai-chat": Upstream("openai-chat", "/v1", "gpt-4.1"),
-    "openai-responses": Upstream("openai-responses", "/v1", "gpt-5"),
-    "anthropic": Upstream("anthropic", "", "claude-sonnet-4-5"),
-    "gemini": Upstream("gemini", "", "gemini-3-pro-preview"),
+    "openai-chat": Upstream("openai-chat", "gpt-4.1", "/v1"),
+    "openai-responses": Upstream("openai-responses", "gpt-5", "/v1"),
+    "anthropic": Upstream("anthropic", "claude-sonnet-4-5"),
+    "gemini": Upstream("gemini", "gemini-3-pro-preview"),
+    "hermes": Upstream("openai-chat", "text-model", "/v1", "hermes"),
 }
 
 
 @contextmanager
-def mock(clients: Path, logs: Path) -> Iterator[str]:
-    """The address of a scripted model that speaks every protocol."""
-    port_file = logs / "mock.port"
-    port_file.unlink(missing_ok=True)
-    command = [sys.executable, str(clients / "mockserver.py"), "--port", "0", "--portfile", str(port_file)]
-    with process([*command, "--log", str(logs / "upstream.jsonl")], logs / "mock.log"):
-        while not port_file.exists() or not port_file.read_text().strip():
-            time.sleep(0.05)
-        yield f"http://127.0.0.1:{port_file.read_text().strip()}"
+def gateways(names: list[str], clients: Path, logs: Path) -> Iterator[dict[str, str]]:
+    """The address of a gateway for each upstream."""
+    with ExitStack() as running:
+        model = [sys.executable, str(clients / "mockserver.py"), "--log", str(logs / "upstream.jsonl")]
+        mock = running.enter_context(started(model, logs / "mock.log"))
+        text = running.enter_context(
+            started([sys.executable, str(Path(__file__).with_name("textmodel.py"))], logs / "text.log")
+        )
+        urls: dict[str, str] = {}
+        for name in names:
+            config = logs / f"{name}.toml"
+            config.write_text(configuration(UPSTREAMS[name], text if UPSTREAMS[name].dialect else mock))
+            serve = [sys.executable, "-m", "dragoman", "serve", "--config", str(config), "--port", "0"]
+            urls[name] = running.enter_context(started(serve, logs / f"{name}.log"))
+        yield urls
+
+
+def configuration(upstream: Upstream, behind: str) -> str:
+    dialect = f'dialect = "{upstream.dialect}"\n' if upstream.dialect else ""
+    return (
+        f'[providers.behind]\nprotocol = "{upstream.protocol}"\nbase_url = "{behind}{upstream.version}"\n'
+        f'api_key = "dummy-key"\n{dialect}[models]\n"*" = "behind:{upstream.model}"\n'
+    )
 
 
 @contextmanager
-def gateway(behind: str, scratch: Path, logs: Path) -> Iterator[str]:
-    config = scratch / "dragoman.toml"
-    config.write_text("\n".join([*map(provider(behind), UPSTREAMS), "[models]", *map(alias, UPSTREAMS)]))
-    log = logs / "gateway.log"
-    command = [sys.executable, "-m", "dragoman", "serve", "--config", str(config), "--port", "0"]
-    with process(command, log):
-        while not (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())):
-            time.sleep(0.05)
-        yield found[0]
-
-
-def provider(behind: str):
-    def table(name: str) -> str:
-        upstream = UPSTREAMS[name]
-        where = f'protocol = "{upstream.protocol}"\nbase_url = "{behind}{upstream.version}"'
-        return f'[providers.{name}-mock]\n{where}\napi_key = "dummy-key"\n{upstream.extra}'
-
-    return table
-
-
-def alias(name: str) -> str:
-    return f'"{UPSTREAMS[name].model}" = "{name}-mock:{UPSTREAMS[name].model}"'
-
-
-@contextmanager
-def process(command: list[str], log: Path) -> Iterator[None]:
+def started(command: list[str], log: Path) -> Iterator[str]:
+    """The address that a server prints when it listens."""
     with log.open("wb") as out:
         running = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        while not (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())):
+            if running.poll() is not None:
+                raise SystemExit(log.read_text())
+            time.sleep(0.05)
+        yield found[0]
+    finally:
+        running.terminate()
         try:
-            yield
-        finally:
-            running.terminate()
-            try:
-                running.wait(10)
-            except subprocess.TimeoutExpired:
-                running.kill()
+            running.wait(10)
+        except subprocess.TimeoutExpired:
+            running.kill()

@@ -15,6 +15,7 @@ import click
 from dragoman import DragomanError, __version__
 
 COMMANDS = {
+    "run": "Run an agent (Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code) on any model.",
     "serve": "Serve every protocol on one port: the gateway.",
     "translate": "Translate a request, a response, a stream or tool declarations.",
     "demo": "Walk one tool call across two protocols; needs no key and no network.",

@@ -16,14 +16,15 @@ class Agent(Struct, frozen=True, kw_only=True):
 
     `environment` is set and `arguments` are put before the user's own; `model_*` only where a model was
     chosen. `files` are written to a temporary directory, and the variable of that name says where. `unset`:
-    variables that would lead the agent elsewhere. `usual_model` is what it asks for if nobody says.
+    variables that would lead the agent elsewhere. If nobody says a model, the agent asks for `usual_model`,
+    which the known provider `vendor` has.
     """
 
     title: str
     program: str
     package: str  # on npm
-    protocol: str
     usual_model: str
+    vendor: str = ""
     environment: dict[str, str] = {}
     model_environment: dict[str, str] = {}
     arguments: tuple[str, ...] = ()
@@ -49,7 +50,7 @@ AGENTS = {
         title="Claude Code",
         program="claude",
         package="@anthropic-ai/claude-code",
-        protocol="anthropic",
+        vendor="anthropic",
         usual_model="claude-sonnet-4-5",
         # the token rather than ANTHROPIC_API_KEY: about a key, Claude Code asks whether it may be used
         environment={"ANTHROPIC_BASE_URL": "$url", "ANTHROPIC_AUTH_TOKEN": "$key"},
@@ -71,7 +72,7 @@ AGENTS = {
         title="Codex",
         program="codex",
         package="@openai/codex",
-        protocol="openai-responses",
+        vendor="openai",
         usual_model="gpt-5",
         environment={"DRAGOMAN_AGENT_KEY": "$key"},
         arguments=(
@@ -87,7 +88,7 @@ AGENTS = {
         title="Gemini CLI",
         program="gemini",
         package="@google/gemini-cli",
-        protocol="gemini",
+        vendor="google-ai-studio",
         usual_model="gemini-3-pro-preview",
         environment={"GOOGLE_GEMINI_BASE_URL": "$url", "GEMINI_API_KEY": "$key"},
         model_arguments=("-m", "$model"),
@@ -99,7 +100,6 @@ AGENTS = {
         title="OpenCode",
         program="opencode",
         package="opencode-ai",
-        protocol="openai-chat",
         usual_model="dragoman",
         environment={
             "OPENCODE_CONFIG_CONTENT": '{"model":"dragoman/$model","small_model":"dragoman/$model",'
@@ -112,7 +112,7 @@ AGENTS = {
         title="Qwen Code",
         program="qwen",
         package="@qwen-code/qwen-code",
-        protocol="openai-chat",
+        vendor="dashscope",
         usual_model="qwen3-coder-plus",
         environment={"OPENAI_BASE_URL": "$url/v1", "OPENAI_API_KEY": "$key"},
         model_environment={"OPENAI_MODEL": "$model"},
