@@ -120,7 +120,8 @@ class Ledger:
             call = flattened.call(call)
         self.calls = max(self.calls + 1, call_ids.invented(call.id) or 0)
         self._used[call.name] = None
-        self._called[call.id] = call.name
+        if call.id:
+            self._called[call.id] = call.name
         return call
 
     def _result(self, result: ToolResult, flattened: Flattened, summarise: bool) -> AnyPart | None:

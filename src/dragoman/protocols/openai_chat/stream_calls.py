@@ -93,6 +93,8 @@ class Calls:
             call.shape = {"type": kind}
         if custom:
             call.kind = "custom"
+        elif not call.pieces and text.isspace():  # in front of JSON it says nothing, and alone it is none
+            text = ""
         if text:
             call.pieces.append(text)
         call.state = state = decode_call_state(entry.get("extra_content"), PROTOCOL) or call.state

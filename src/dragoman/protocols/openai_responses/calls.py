@@ -72,10 +72,11 @@ def encode_call(call: ToolCall, losses: Losses) -> Wire:
 
 
 def _encode_arguments(call: ToolCall) -> Wire:
-    """Clients and servers parse what they get, and an empty string is no JSON."""
-    if not call.arguments and native(call):
-        return {}
-    return {"arguments": call.arguments or ("{}" if call.complete else "")}
+    """Clients and servers parse what they get, and an empty or blank string is no JSON."""
+    if native(call):
+        return {"arguments": call.arguments} if call.arguments else {}
+    said = call.arguments.strip()
+    return {"arguments": call.arguments if said else "{}" if call.complete else ""}
 
 
 def _decode_arguments(fields: Fields, kind: CallKind) -> str:
