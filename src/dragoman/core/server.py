@@ -1,13 +1,14 @@
-"""What a protocol's own server answers: which paths it has, and its lists and counts."""
+"""What a protocol's own server answers: its paths, its lists and counts, and what accounting reads there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
-from dragoman.core.model import Wire
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.model import Usage, Wire
 
 
 class Served(Struct, frozen=True):
@@ -19,15 +20,52 @@ class Served(Struct, frozen=True):
     array: bool = False
 
 
+class Tally(Struct, frozen=True, kw_only=True):
+    """What can be read from the wire without decoding it.
+
+    `usage` reads an object that holds `usage_field`. `call_mark` appears once for each call of a stream,
+    `call_hint` in every piece that could hold one.
+    """
+
+    tools: Callable[[Wire], int]  # declared in a request
+    calls: Callable[[Wire], int]  # in a whole reply
+    usage: Callable[[Wire], Usage | None]
+    usage_field: str
+    call_hint: bytes
+    call_mark: str
+
+
 class Server(Struct, frozen=True, kw_only=True):
     """`recognise` reads (method, path, query, headers); None where the path is not this protocol's.
 
-    `stateful` names the request fields that only a server with a store can honour, each with the
-    error code that its clients understand.
+    `claims` tells whose client asks for a path that nobody has. `models_path` and `count_path` are where an
+    upstream of this protocol lists its models and counts tokens, relative to its base URL. `forwards` names the headers that belong to a body and
+    go on with it to an upstream of the same protocol. `stateful` names the request fields that only a
+    server with a store can honour, each with the error code that its clients understand.
     """
 
     recognise: Callable[[str, str, Mapping[str, str], Mapping[str, str]], Served | None]
+    claims: Callable[[str, Mapping[str, str]], bool]
+    models_path: str
+    decode_models: Callable[[Wire], tuple[str, ...]]
     encode_models: Callable[[tuple[str, ...]], Wire]
     encode_model: Callable[[str], Wire]
     encode_count: Callable[[int], Wire]
+    tally: Tally
+    count_path: Callable[[str], str] | None = None
+    forwards: tuple[str, ...] = ()
     stateful: dict[str, str] = {}
+
+
+def listed(field: str, key: str) -> Callable[[Wire], tuple[str, ...]]:
+    """Reads the `key` of each entry in the array `field`."""
+
+    def read(body: Wire) -> tuple[str, ...]:
+        return tuple(str(entry[key]) for entry in rows(body.get(field)) if key in entry)
+
+    return read
+
+
+def rows(value: Any) -> list[Wire]:
+    """The objects of an array; nothing where it is something else."""
+    return [item for item in value if is_object(item)] if is_array(value) else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 
 from dragoman.core.codec import Codec
@@ -20,11 +21,13 @@ def names() -> tuple[str, ...]:
     return tuple(_FOLDERS)
 
 
+@cache
 def codec(name: str) -> Codec:
     """How the protocol is spoken."""
     return import_module(f"dragoman.protocols.{_folder(name)}").CODEC
 
 
+@cache
 def server(name: str) -> Server:
     """How the protocol's own server looks from outside."""
     return import_module(f"dragoman.protocols.{_folder(name)}.server").SERVER

@@ -1,12 +1,15 @@
-"""The paths of the Messages API, its model list and its token counts."""
+"""The paths of the Messages API, its model list, its token counts and what accounting reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dragoman.core.fields import Fields
+from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
-from dragoman.core.server import Served, Server
-
+from dragoman.core.server import Served, Server, Tally, listed, rows
+from dragoman.protocols.anthropic.response import decode_usage
+from dragoman.protocols.anthropic.wire import PROTOCOL
 
 
 def recognise(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Served | None:
@@ -24,6 +27,10 @@ def recognise(method: str, path: str, query: Mapping[str, str], headers: Mapping
     return None
 
 
+def claims(path: str, headers: Mapping[str, str]) -> bool:
+    return path.startswith("/v1/messages") or "anthropic-version" in headers
+
+
 def encode_models(names: tuple[str, ...]) -> Wire:
     data = [encode_model(name) for name in names]
     ends = {"first_id": names[0], "last_id": names[-1]} if names else {"first_id": None, "last_id": None}
@@ -34,10 +41,24 @@ def encode_model(name: str) -> Wire:
     return {"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
 
 
+TALLY = Tally(
+    tools=lambda body: len(rows(body.get("tools"))),
+    calls=lambda body: sum(block.get("type") == "tool_use" for block in rows(body.get("content"))),
+    usage=lambda body: decode_usage(Fields(body["usage"], "usage", PROTOCOL), Losses()),
+    usage_field="usage",
+    call_hint=b"tool_use",
+    call_mark=r'"type":\s*"tool_use"',
+)
 SERVER = Server(
     recognise=recognise,
+    claims=claims,
+    models_path="/v1/models",
+    decode_models=listed("data", "id"),
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=lambda tokens: {"input_tokens": tokens},
+    tally=TALLY,
+    count_path=lambda model: "/v1/messages/count_tokens",
+    forwards=("anthropic-version", "anthropic-beta"),
     stateful={"thread": "thread_unsupported_request"},
 )

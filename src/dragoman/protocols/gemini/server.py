@@ -1,18 +1,24 @@
-"""The paths of the Gemini API: the model and the method are in the URL, in any of its versions."""
+"""The paths of the Gemini API and what accounting reads.
+
+The model and the method are in the URL, in any of its versions.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
+from dragoman.core.jsontext import is_object
 from dragoman.core.model import Wire
-from dragoman.core.server import Served, Server
+from dragoman.core.server import Served, Server, Tally, listed, rows
+from dragoman.protocols.gemini.objects import opened
+from dragoman.protocols.gemini.response import read_usage
 
 _PATH = re.compile(
-    r"/(?:v1|v1beta|v1alpha)/(?:models/)?(?P<model>[^:]+?)(?::|%3A)(?P<method>\w+)/?$", re.IGNORECASE
+    r"/(?:v1|v1beta|v1alpha)/(?:models/)?(?P<model>.+?)(?::|%3A)(?P<method>\w+)/?$", re.IGNORECASE
 )
-_MODELS = re.compile(r"/(?P<version>v1|v1beta|v1alpha)/models(?:/(?P<model>[^:]+))?/?$")
+_MODELS = re.compile(r"/(?P<version>v1|v1beta|v1alpha)/models(?:/(?P<model>.+?))?/?$")
 
 
 def recognise(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Served | None:
@@ -41,6 +47,10 @@ def _is_google(query: Mapping[str, str], headers: Mapping[str, str]) -> bool:
     return "x-goog-api-key" in headers or "x-goog-api-client" in headers or "key" in query
 
 
+def decode_models(body: Wire) -> tuple[str, ...]:
+    return tuple(name.removeprefix("models/") for name in listed("models", "name")(body))
+
+
 def encode_models(names: tuple[str, ...]) -> Wire:
     return {"models": [encode_model(name) for name in names]}
 
@@ -50,9 +60,40 @@ def encode_model(name: str) -> Wire:
     return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
 
 
+def _claims(path: str, headers: Mapping[str, str]) -> bool:
+    return path.startswith(("/v1beta", "/v1alpha")) or _is_google({}, headers)
+
+
+def _tools(body: Wire) -> int:
+    tools = rows(body.get("tools"))
+    return sum(
+        len(rows(tool.get("functionDeclarations") or tool.get("function_declarations"))) or 1
+        for tool in tools
+    )
+
+
+def _calls(body: Wire) -> int:
+    contents = [candidate.get("content") for candidate in rows(body.get("candidates"))]
+    parts = [part for content in contents if is_object(content) for part in rows(content.get("parts"))]
+    return sum("functionCall" in part for part in parts)
+
+
+TALLY = Tally(
+    tools=_tools,
+    calls=_calls,
+    usage=lambda body: read_usage(opened(body["usageMetadata"], "usageMetadata")),
+    usage_field="usageMetadata",
+    call_hint=b"functionCall",
+    call_mark=r'"functionCall":',
+)
 SERVER = Server(
     recognise=recognise,
+    claims=_claims,
+    models_path="/v1beta/models",
+    decode_models=decode_models,
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=lambda tokens: {"totalTokens": tokens},
+    tally=TALLY,
+    count_path=lambda model: f"/v1beta/models/{quote(model.removeprefix('models/'), safe='')}:countTokens",
 )

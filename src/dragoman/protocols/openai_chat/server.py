@@ -1,11 +1,13 @@
-"""The path of the Chat API, and the model list that it shares with Responses."""
+"""The path of the Chat API, the model list that it shares with Responses, and what accounting reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dragoman.core.model import Wire
-from dragoman.core.server import Served, Server
+from dragoman.core.jsontext import is_object
+from dragoman.core.model import Usage, Wire
+from dragoman.core.server import Served, Server, Tally, listed, rows
+from dragoman.protocols.openai_chat.response import decode_usage
 
 
 def recognise(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Served | None:
@@ -27,9 +29,30 @@ def encode_model(name: str) -> Wire:
     return {"id": name, "object": "model", "created": 0, "owned_by": "dragoman"}
 
 
+def _calls(body: Wire) -> int:
+    messages = [choice.get("message") for choice in rows(body.get("choices"))]
+    return sum(len(rows(message.get("tool_calls"))) for message in messages if is_object(message))
+
+
+def _usage(body: Wire) -> Usage | None:
+    return decode_usage(body["usage"]) if is_object(body["usage"]) else None
+
+
+TALLY = Tally(
+    tools=lambda body: len(rows(body.get("tools")) or rows(body.get("functions"))),
+    calls=_calls,
+    usage=_usage,
+    usage_field="usage",
+    call_hint=b"tool_calls",
+    call_mark=r'"type":\s*"function"',
+)
 SERVER = Server(
     recognise=recognise,
+    claims=lambda path, headers: "/chat/" in path,
+    models_path="/models",
+    decode_models=listed("data", "id"),
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=lambda tokens: {"input_tokens": tokens},
+    tally=TALLY,
 )

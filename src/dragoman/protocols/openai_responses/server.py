@@ -1,11 +1,16 @@
-"""The paths of the Responses API. Its model list is Chat's."""
+"""The paths of the Responses API and what accounting reads. Its model list is Chat's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dragoman.core.fields import Fields
 from dragoman.core.model import Wire
-from dragoman.core.server import Served, Server
+from dragoman.core.server import Served, Server, Tally, listed, rows
+from dragoman.protocols.openai_responses.response import decode_usage
+from dragoman.protocols.openai_responses.wire import PROTOCOL
+
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 
 def recognise(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Served | None:
@@ -28,11 +33,25 @@ def encode_model(name: str) -> Wire:
     return {"id": name, "object": "model", "created": 0, "owned_by": "dragoman"}
 
 
+TALLY = Tally(
+    tools=lambda body: len(rows(body.get("tools"))),
+    calls=lambda body: sum(item.get("type") in _CALLS for item in rows(body.get("output"))),
+    usage=lambda body: decode_usage(Fields(body, "", PROTOCOL)),
+    usage_field="usage",
+    call_hint=b".done",
+    call_mark=r'"type":\s*"response\.(?:function_call_arguments|custom_tool_call_input)\.done"',
+)
 SERVER = Server(
     recognise=recognise,
+    claims=lambda path, headers: path.removeprefix("/v1").startswith("/responses"),
+    models_path="/models",
+    decode_models=listed("data", "id"),
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
+    tally=TALLY,
+    count_path=lambda model: "/responses/input_tokens",
+    forwards=("openai-beta",),
     stateful={
         "previous_response_id": "previous_response_not_found",
         "conversation": "conversation_not_found",
