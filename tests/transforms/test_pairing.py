@@ -159,3 +159,18 @@ def test_ids_are_spelled_as_the_upstream_takes_them() -> None:
     paired = pair([model(call("a:1")), user(result("a:1"))], lambda id: id.replace(":", "_"), Losses())
     assert [part.id for part in paired[0].parts if isinstance(part, ToolCall)] == ["a_1"]
     assert [part.call_id for part in paired[1].parts if isinstance(part, ToolResult)] == ["a_1"]
+
+
+def test_the_number_of_a_repeated_id_is_spelled_so_too() -> None:
+    turns = [model(call("a")), user(result("a")), model(call("a")), user(result("a"))]
+    paired = pair(turns, lambda id: id.replace("_", "x"), Losses())
+    assert [part.id for message in paired for part in message.parts if isinstance(part, ToolCall)] == [
+        "a",
+        "ax2",
+    ]
+
+
+def test_the_cost_is_linear_in_calls() -> None:
+    ids = [f"c{number % 9000}" for number in range(18_000)]  # a search through all would take minutes
+    calls, results = model(*map(call, ids)), user(*map(result, reversed(ids)))
+    assert len(pair([calls, results], str, Losses())[1].parts) == len(ids)

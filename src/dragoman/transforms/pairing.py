@@ -7,6 +7,7 @@ paired is mended and reported.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from operator import is_
 
@@ -81,11 +82,50 @@ class _Turn:
         self.answered_by: Message | None = None
 
 
+class _Open:
+    """The calls that wait for their results: found by id, by name or by order, never by a search."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, list[deque[_Slot]]] = {}  # for each id a queue of every turn that used it
+        self._by_name: dict[tuple[bool, str], deque[_Slot]] = {}  # (only calls without an id, name or any)
+
+    def add(self, slot: _Slot) -> None:
+        call = slot.call
+        for key in ((False, ""), (False, call.name), *(() if call.id else ((True, call.name),))):
+            self._by_name.setdefault(key, deque()).append(slot)
+        if call.id:
+            turns = self._by_id.setdefault(call.id, [])
+            if not turns or turns[-1][-1].turn is not slot.turn:
+                turns.append(deque())
+            turns[-1].append(slot)
+
+    def with_id(self, id: str) -> _Slot | None:
+        """The first in the latest turn that is still waiting."""
+        turns = self._by_id.get(id, [])
+        while turns:
+            if slot := _first_waiting(turns[-1]):
+                return slot
+            turns.pop()
+        return None
+
+    def named(self, name: str, without_id: bool) -> _Slot | None:
+        """The first of that name, or of all where there is none."""
+        return _first_waiting(self._by_name.get((without_id, name)))
+
+
+def _first_waiting(slots: deque[_Slot] | None) -> _Slot | None:
+    while slots:
+        if slots[0].result is None:
+            return slots[0]
+        slots.popleft()
+    return None
+
+
 class _Pairing:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._turns: list[_Turn] = []
-        self._open: list[_Slot] = []
+        self._open = _Open()
         self._seen: set[str] = set()
 
     def add(self, message: Message) -> None:
@@ -109,7 +149,7 @@ class _Pairing:
             if type(part) is ToolCall:
                 slot = _Slot(part, turn)
                 turn.slots.append(slot)
-                self._open.append(slot)
+                self._open.add(slot)
                 if part.id:
                     self._seen.add(part.id)
 
@@ -120,7 +160,6 @@ class _Pairing:
                 rest.append(part)
             elif slot := self._find(part):
                 slot.result, slot.turn.answered_by = part, message
-                self._open.remove(slot)
             else:
                 rest += self._orphan(part)
         if rest:
@@ -128,18 +167,11 @@ class _Pairing:
 
     def _find(self, result: ToolResult) -> _Slot | None:
         """By id, in the latest turn that is still waiting; without ids by name, else by order."""
-        if result.call_id:
-            named = [slot for slot in self._open if slot.call.id == result.call_id]
-            if named:
-                return next(slot for slot in named if slot.turn is named[-1].turn)
-            if result.call_id in self._seen:
-                return None
-        waiting = [slot for slot in self._open if not slot.call.id or not result.call_id]
-        if result.name:
-            waiting = [slot for slot in waiting if slot.call.name == result.name]
-        elif result.call_id:
-            return None
-        return waiting[0] if waiting else None
+        if not result.call_id:
+            return self._open.named(result.name, without_id=False)
+        if (slot := self._open.with_id(result.call_id)) or result.call_id in self._seen:
+            return slot
+        return self._open.named(result.name, without_id=True) if result.name else None
 
     def _orphan(self, result: ToolResult) -> list[AnyPart]:
         if result.call_id in self._seen:
@@ -152,7 +184,7 @@ class _Pairing:
         return [label, *result.content]
 
     def settled(self, legal: Callable[[str], str]) -> tuple[Message, ...]:
-        used: set[str] = set()
+        used: dict[str, int] = {}
         messages: list[Message] = []
         after: Message | None = None  # the message that held the results just written
         number = 0
@@ -160,7 +192,7 @@ class _Pairing:
             if turn.slots:
                 ids = [legal(slot.call.id or invent(number + i)) for i, slot in enumerate(turn.slots, 1)]
                 number += len(ids)
-                ids = [_unused(id, used) for id in ids]
+                ids = [_unused(id, used, legal) for id in ids]
                 messages += self._answered(turn, ids)
                 after = turn.answered_by
                 continue
@@ -195,11 +227,11 @@ def _with(message: Message, parts: list[AnyPart]) -> Message:
     return message if same else replace(message, parts=tuple(parts))
 
 
-def _unused(id: str, used: set[str]) -> str:
-    """An id that a later turn uses again gets a number of its own."""
-    name, count = id, 1
+def _unused(id: str, used: dict[str, int], legal: Callable[[str], str]) -> str:
+    """An id that a later turn uses again gets a number of its own; `used` counts how often each came."""
+    name = id
     while name in used:
-        count += 1
-        name = f"{id}_{count}"
-    used.add(name)
+        used[id] += 1
+        name = legal(f"{id}_{used[id]}")
+    used[name] = 1
     return name

@@ -193,7 +193,7 @@ class Restorer:
         return state if state.origin != ledger.own else State(ledger.origin, state.data, state.id)
 
     def _settled(self, event: ResponseEnd) -> Event:
-        """The stop reason from the content: a complete call means tool calls, an incomplete one a cut reply."""
+        """The stop reason from the content: a complete call means tool calls, an incomplete one a cut."""
         reason = event.stop.reason
         if self._cut and reason in _SAYS_WHOLE:
             return replace(event, stop=replace(event.stop, reason="length"))
