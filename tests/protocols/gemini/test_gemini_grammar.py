@@ -72,7 +72,7 @@ BAD = {
     "a signature that is not base64": ([chunk({"text": "", "thoughtSignature": "a b!"})], "not base64"),
     "a signature that is not padded": ([chunk({"text": "", "thoughtSignature": "c2l"})], "not base64"),
     "a signature with a stray character": (
-        [chunk({"text": "", "thoughtSignature": "c2l!c2ln"})],
+        [chunk({"text": "", "thoughtSignature": "c2ln!!!!"})],
         "not base64",
     ),
     "a signature that is none": ([chunk({"text": "", "thoughtSignature": 1})], "not base64"),

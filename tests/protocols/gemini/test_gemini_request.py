@@ -479,6 +479,21 @@ PARTS = {
         Media("audio", "audio/wav", Base64("/+8=")),
         [],
     ),
+    "one letter of the other alphabet": (
+        {"inlineData": {"mimeType": "audio/wav", "data": "__8="}},
+        Media("audio", "audio/wav", Base64("//8=")),
+        [],
+    ),
+    "text file that is no base64": (
+        {"inlineData": {"mimeType": "text/plain", "data": "aGk!!!!="}},
+        Media("document", "text/plain", Base64("aGk!!!!=")),
+        [],
+    ),
+    "a file of others at such a path": (
+        {"fileData": {"fileUri": "https://x.test/files/a"}},
+        Media("document", "", Url("https://x.test/files/a")),
+        [],
+    ),
     "video": (
         {"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}},
         Media("video", "video/mp4", Base64("AAAA")),

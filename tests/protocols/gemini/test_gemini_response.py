@@ -22,6 +22,7 @@ from dragoman.core.model import (
     StopReason,
     Text,
     ToolCall,
+    ToolResult,
     Usage,
     Wire,
 )
@@ -286,6 +287,19 @@ ENCODED_PARTS = {
     ),
     "foreign parts of others": ([Foreign("anthropic", {"a": 1}), Text("a")], [{"text": "a"}]),
     "own foreign parts": ([Foreign("gemini", {"toolCall": {}})], [{"toolCall": {}}]),
+    "a result, which no answer has": (
+        [ToolResult("1", "f", (Media("image", "image/png", Base64("AAAA")),))],
+        [
+            {
+                "functionResponse": {
+                    "id": "1",
+                    "name": "f",
+                    "response": {"output": ""},
+                    "parts": [{"inlineData": {"mimeType": "image/png", "data": "AAAA"}}],
+                }
+            }
+        ],
+    ),
     "G66 broken arguments": (
         [ToolCall("1", "f", '{"a":')],
         [{"functionCall": {"id": "1", "name": "f", "args": {"_raw_arguments": '{"a":'}}}],

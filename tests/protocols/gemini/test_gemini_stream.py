@@ -143,12 +143,18 @@ PARTS = {
         ],
     ),
     "media and foreign parts come whole": (
-        [chunk({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}, {"toolCall": {"id": "1"}}), STOP],
+        [
+            chunk({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}, {"toolCall": {"id": "1"}}),
+            chunk({"executableCode": {"code": "1"}}),
+            STOP,
+        ],
         [
             PartStart(0, Media("image", "image/png", Base64("AAAA"))),
             PartEnd(0),
             PartStart(1, Foreign("gemini", {"toolCall": {"id": "1"}})),
             PartEnd(1),
+            PartStart(2, Foreign("gemini", {"executableCode": {"code": "1"}})),
+            PartEnd(2),
             END,
         ],
     ),
@@ -295,6 +301,10 @@ GROWN = {
         [piece(name="f", args={"a": 1}, willContinue=True), piece()],
         [("f", '{"a":1}', True)],
     ),
+    "all at once in a later piece": (
+        [piece(name="f", willContinue=True), piece(args={"a": 1})],
+        [("f", '{"a":1}', True)],
+    ),
     "the next call ends it": (
         [
             piece(name="f", willContinue=True),
@@ -334,6 +344,19 @@ def test_the_signature_of_a_growing_call():
     signed = chunk({"functionCall": {"name": "f", "willContinue": True}, "thoughtSignature": "c2ln"})
     (call,) = fold(events(signed, piece(), STOP)).parts
     assert call == ToolCall("", "f", state=SIG)
+
+
+def test_an_empty_signature_is_none():
+    unsigned = chunk({"functionCall": {"name": "f", "willContinue": True}, "thoughtSignature": ""})
+    (call,) = fold(events(unsigned, piece(), STOP)).parts
+    assert call.state is None
+
+
+def test_the_end_is_told_once():
+    decoder = CODEC.stream_decoder(Losses())
+    list(decoder.feed(Frame("", jsontext.encode(STOP))))
+    assert list(decoder.close()) == [END]
+    assert list(decoder.close()) == []
 
 
 # Sources
@@ -437,6 +460,14 @@ MALFORMED = {
     ),
     "a piece without a place": (
         chunk({"functionCall": {"name": "f", "partialArgs": [arg("a", numberValue=1)]}}),
+        "candidates[0].content.parts[0].functionCall.partialArgs[0].jsonPath",
+    ),
+    "a piece at a place that is none": (
+        chunk({"functionCall": {"name": "f", "partialArgs": [arg("$.a[x]", numberValue=1)]}}),
+        "candidates[0].content.parts[0].functionCall.partialArgs[0].jsonPath",
+    ),
+    "a piece absurdly deep": (
+        chunk({"functionCall": {"name": "f", "partialArgs": [arg("$" + ".a" * 101, numberValue=1)]}}),
         "candidates[0].content.parts[0].functionCall.partialArgs[0].jsonPath",
     ),
     "a piece far beyond the end of an array": (
