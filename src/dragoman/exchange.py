@@ -16,7 +16,7 @@ from dragoman.core.stage import Pipe, Stage
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects import recovery
 from dragoman.protocols import codec
-from dragoman.stream import Forwarded, Translated
+from dragoman.streams import Forwarded, Translated
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
 from dragoman.transforms.sequence import Sequencer

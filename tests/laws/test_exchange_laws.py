@@ -29,7 +29,7 @@ from dragoman.core.model import (
 )
 from dragoman.framing import sse
 from dragoman.protocols import codec, names
-from dragoman.stream import Translated
+from dragoman.streams import Translated
 from laws import meaning
 from laws.strategies import requests, responses, words
 
