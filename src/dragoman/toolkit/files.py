@@ -1,0 +1,208 @@
+"""Files: read one, read many, write, replace. All paths are kept inside the root."""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from dragoman.client.media import media
+from dragoman.client.tools import Tool
+from dragoman.core.model import Media, Text
+from dragoman.toolkit.limits import Limits, bounded
+from dragoman.toolkit.root import Refused, Root
+from dragoman.toolkit.schema import array, integer, parameters, string
+from dragoman.transforms.content import sniff
+
+Content = str | list[Text | Media]
+
+
+def file_tools(root: Root, limits: Limits) -> list[Tool]:
+    def read_file(absolute_path: str, offset: int = 0, limit: int | None = None) -> Content:
+        data = root.read(absolute_path, limits.file)
+        if found := attached(data):
+            return [Text(processed(found)), found]
+        return _lines(_text(data, absolute_path), max(offset, 0), limit, limits.output)
+
+    def read_many_files(paths: Sequence[str], exclude: Sequence[str] = ()) -> Content:
+        named = list(_named(root, [paths] if isinstance(paths, str) else paths, exclude))
+        read = [(said, _one(root, said, limits)) for said in named[: limits.files]]
+        told = [f"--- {said} ---\n{text}" for said, (text, _) in read]
+        if len(named) > limits.files:
+            told.append(f"[{len(named) - limits.files} more files were not read]")
+        shown = [found for _, (_, found) in read if found]
+        text = bounded("\n".join(told) or "No files found.", limits.output * 4)
+        return [Text(text), *shown] if shown else text
+
+    def write_file(file_path: str, content: str) -> str:
+        data = content.encode(errors="surrogatepass")
+        _check_size(len(data), limits)
+        root.write(file_path, data)
+        return f"Wrote {len(data)} bytes to {file_path}"
+
+    def replace(file_path: str, old_string: str, new_string: str, expected_replacements: int = 1) -> str:
+        before = root.read(file_path, limits.file)
+        old, new = _spelled(before, old_string), _spelled(before, new_string)
+        if not old:
+            raise Refused("old_string is empty: write_file writes a whole file")
+        found = before.count(old)
+        if found != expected_replacements or not found:
+            raise Refused(
+                f"{file_path}: expected {_times(expected_replacements, 'occurrence')}, found {found}"
+            )
+        after = before.replace(old, new)
+        _check_size(len(after), limits)
+        root.write(file_path, after)
+        return f"Updated {file_path}: {_times(found, 'replacement')}"
+
+    return [
+        Tool(
+            name="read_file",
+            description="Read a file. Images and PDFs are shown; offset and limit choose lines of a text",
+            parameters=parameters(
+                ["absolute_path"],
+                absolute_path=string("The file"),
+                offset=integer("Lines to leave out at the start"),
+                limit=integer("Lines to read"),
+            ),
+            function=read_file,
+        ),
+        Tool(
+            name="read_many_files",
+            description="Read several files at once, each under a line with its path",
+            parameters=parameters(
+                ["paths"],
+                paths=array("Files, directories, or patterns such as src/**/*.py"),
+                exclude=array("Patterns of paths to leave out"),
+            ),
+            function=read_many_files,
+        ),
+        Tool(
+            name="write_file",
+            description="Write a file, in place of what it held; missing directories are made",
+            parameters=parameters(
+                ["file_path", "content"],
+                file_path=string("The file"),
+                content=string("All that it shall hold"),
+            ),
+            function=write_file,
+            parallel=False,
+        ),
+        Tool(
+            name="replace",
+            description="Replace text in a file; refused if it does not occur as often as expected",
+            parameters=parameters(
+                ["file_path", "old_string", "new_string"],
+                file_path=string("The file"),
+                old_string=string("The text as it stands, to the last space"),
+                new_string=string("What takes its place"),
+                expected_replacements=integer("How often it occurs; once unless told"),
+            ),
+            function=replace,
+            parallel=False,
+        ),
+    ]
+
+
+def attached(data: bytes) -> Media | None:
+    """`data` as media if its first bytes say that it is an image or a PDF."""
+    return media(data) if sniff(b64encode(data[:48]).decode()) else None
+
+
+def processed(found: Media) -> str:
+    return f"Binary content of type {found.media_type} was processed."
+
+
+def _text(data: bytes, said: str) -> str:
+    if b"\0" in data[:8192]:
+        guessed = mimetypes.guess_type(said)[0] or "application/octet-stream"
+        raise Refused(f"{said} is binary ({guessed}, {len(data)} bytes) and cannot be shown as text")
+    return data.decode(errors="replace")
+
+
+def _lines(text: str, offset: int, limit: int | None, most: int) -> str:
+    """Whole lines as they stand, as many as fit, and where to go on if that was not all."""
+    lines = text.split("\n")
+    total = len(lines) - (lines[-1] == "")
+    wanted = lines[offset : None if limit is None else offset + max(limit, 0)]
+    if sum(map(len, wanted)) + len(wanted) - 1 > most:
+        wanted = _fitting(wanted, most)
+    shown, end = "\n".join(wanted), offset + len(wanted)
+    if end >= total and len(shown) <= most:
+        return shown
+    note = f"[lines {offset + 1} to {end} of {total}; go on with offset={end}]"
+    return f"{bounded(shown, most)}\n{note}"
+
+
+def _fitting(lines: list[str], most: int) -> list[str]:
+    size = 0
+    for count, line in enumerate(lines):
+        size += len(line) + 1
+        if size > most:
+            return lines[: max(count, 1)]  # a line that is too long alone is shown in part
+    return lines
+
+
+def _one(root: Root, said: str, limits: Limits) -> tuple[str, Media | None]:
+    """A file among many: one that cannot be read is told in its place."""
+    try:
+        data = root.read(said, limits.file)
+        found = attached(data)
+        if found:
+            return processed(found), found
+        return bounded(_text(data, said), limits.output).removesuffix("\n"), None
+    except Refused as error:
+        return f"[not read: {error}]", None
+
+
+def _named(root: Root, paths: Sequence[str], exclude: Sequence[str]) -> Iterator[str]:
+    """What `paths` name, in order and once. Patterns skip what is hidden and follow no links."""
+    seen: set[str] = set()
+    for said in paths:
+        for path in _matching(root, said):
+            if path not in seen and not any(_excluded(path, pattern) for pattern in exclude):
+                seen.add(path)
+                yield path
+
+
+def _matching(root: Root, said: str) -> Iterator[str]:
+    found = root.inside(said)
+    if found.is_dir():
+        yield from _walk(found, "**/*")
+    elif any(mark in said for mark in "*?[") and not found.exists():
+        pattern = said.removeprefix(f"{root.path}/")
+        if Path(pattern).is_absolute():
+            raise Refused(f"{said} is outside of {root.path}")
+        yield from _walk(root.path, pattern)
+    else:
+        yield said
+
+
+def _walk(folder: Path, pattern: str) -> Iterator[str]:
+    for path in sorted(folder.glob(pattern)):
+        hidden = any(name.startswith(".") for name in path.relative_to(folder).parts)
+        if not hidden and path.is_file() and Path(os.path.realpath(path)) == path:
+            yield str(path)
+
+
+def _excluded(path: str, pattern: str) -> bool:
+    return fnmatch(path, pattern) or fnmatch(path, f"*/{pattern}")
+
+
+def _spelled(data: bytes, text: str) -> bytes:
+    """`text` with the line ends of `data`: models write LF, whatever the file has."""
+    if b"\r\n" in data and "\r" not in text:
+        text = text.replace("\n", "\r\n")
+    return text.encode(errors="surrogatepass")
+
+
+def _times(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _check_size(size: int, limits: Limits) -> None:
+    if size > limits.file:
+        raise Refused(f"the file would have {size} bytes; at most {limits.file} are written")

@@ -1,0 +1,90 @@
+"""`search_file_content`: lines that match, by ripgrep or by a Python program that does the same."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from dragoman.client.tools import Tool
+from dragoman.core import jsontext
+from dragoman.toolkit import grep
+from dragoman.toolkit.limits import Limits
+from dragoman.toolkit.process import Finished, execute
+from dragoman.toolkit.root import Refused, Root
+from dragoman.toolkit.schema import integer, parameters, string
+
+_RG = ("--no-config", "--null", "--with-filename", "--line-number", "--no-heading", "--color=never")
+_WIDE = ("--max-columns=2000", "--max-columns-preview", "--max-filesize=20M", "--sort=path", "--no-messages")
+_ROOM = 50_000_000  # for the output of the search itself; the result is bounded by its matches
+
+
+def search_tools(root: Root, limits: Limits, ripgrep: str | None = None) -> list[Tool]:
+    """`ripgrep`: its path; "" for none; None to look for it."""
+    program = shutil.which("rg") if ripgrep is None else ripgrep
+
+    async def search_file_content(
+        pattern: str, path: str | None = None, include: str | None = None, max_matches: int | None = None
+    ) -> str:
+        most = min(limits.matches if max_matches is None else max(max_matches, 1), limits.matches)
+        where = root.inside(path or ".")
+        if not where.exists():
+            raise Refused(f"{path}: No such file or directory")
+        finished = await _search(program, pattern, where, include, most, replace(limits, output=_ROOM))
+        if finished.timed_out:
+            raise Refused(f"the search took more than {limits.seconds:g} s")
+        if finished.code not in (0, 1) and not finished.output:
+            raise Refused(" ".join(finished.error.split()) or f"the search ended with {finished.code}")
+        return _listed(finished.output, most, limits.output)
+
+    return [
+        Tool(
+            name="search_file_content",
+            description="Search files for a regular expression; gives file:line: text for each match",
+            parameters=parameters(
+                ["pattern"],
+                pattern=string("A regular expression"),
+                path=string("The directory to search; the root unless told"),
+                include=string("Only files that match this pattern, such as **/*.ts"),
+                max_matches=integer("How many matches to give"),
+            ),
+            function=search_file_content,
+        )
+    ]
+
+
+async def _search(
+    program: str | None, pattern: str, where: Path, include: str | None, most: int, limits: Limits
+) -> Finished:
+    folder = where if where.is_dir() else where.parent
+    if program:
+        chosen = [f"--glob={include}"] if include else []
+        argv = [
+            program,
+            *_RG,
+            *_WIDE,
+            f"--max-count={most + 1}",
+            *chosen,
+            f"--regexp={pattern}",
+            "--",
+            str(where),
+        ]
+        return await execute(argv, folder, limits)
+    wish = {"pattern": pattern, "folder": str(where), "include": include or "*", "most": most}
+    script = [sys.executable, "-I", str(grep.__file__)]
+    return await execute(script, folder, limits, given=jsontext.encode(wish))
+
+
+def _listed(output: str, most: int, size: int) -> str:
+    told: list[str] = []
+    for match in output.split("\n"):
+        path, mark, rest = match.partition("\0")
+        line, colon, text = rest.partition(":")
+        if not mark or not colon:
+            continue
+        if len(told) == most or size < 0:
+            return "\n".join([*told, f"[only the first {len(told)} matches are shown]"])
+        told.append(f"{path}:{line}: {text.strip()}")
+        size -= len(told[-1])
+    return "\n".join(told) or "No matches found."

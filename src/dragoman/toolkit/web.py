@@ -1,0 +1,103 @@
+"""The web: `web_fetch` reads the pages that a prompt names, `google_web_search` asks a backend you choose."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from inspect import isawaitable
+
+from dragoman.client.tools import Tool
+from dragoman.toolkit.download import Allowed, Page, download, is_public
+from dragoman.toolkit.limits import Limits, bounded
+from dragoman.toolkit.pagetext import page_text
+from dragoman.toolkit.root import Refused
+from dragoman.toolkit.schema import parameters, string
+
+PAGES = 20
+_URL = re.compile(r"https?://[^\s<>\"'`]+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One result of a search."""
+
+    title: str
+    url: str
+    text: str = ""
+
+
+Search = Callable[[str], Sequence[Hit] | Awaitable[Sequence[Hit]]]
+
+
+def web_tools(limits: Limits, search: Search | None = None, allowed: Allowed = is_public) -> list[Tool]:
+    async def web_fetch(prompt: str) -> str:
+        urls = addresses(prompt)
+        if not urls:
+            raise Refused("the prompt names no http or https address")
+        pages = await asyncio.gather(*(_told(url, limits, allowed) for url in urls[:PAGES]))
+        if all(failed for _, failed in pages):
+            raise Refused("; ".join(text for text, _ in pages))
+        told = "\n".join(f"--- {url} ---\n{text}" for url, (text, _) in zip(urls, pages, strict=False))
+        return bounded(told, limits.output * 2)
+
+    async def google_web_search(query: str) -> str:
+        if search is None:
+            raise Refused("no search backend is set up: standard_tools(root, search=…) takes one")
+        hits = search(query)
+        listed = list(await hits if isawaitable(hits) else hits)
+        if not listed:
+            return f'No search results for "{query}".'
+        told = "\n\n".join(
+            f"[{number}] {hit.title}\n{hit.text}".strip() for number, hit in enumerate(listed, 1)
+        )
+        sources = "\n".join(f"[{number}] {hit.title} ({hit.url})" for number, hit in enumerate(listed, 1))
+        return bounded(f'Web search results for "{query}":\n\n{told}\n\nSources:\n{sources}', limits.output)
+
+    return [
+        Tool(
+            name="web_fetch",
+            description="Read web pages: the text of each address that the prompt names",
+            parameters=parameters(
+                ["prompt"], prompt=string("What is wanted, with the addresses (http or https)")
+            ),
+            function=web_fetch,
+        ),
+        Tool(
+            name="google_web_search",
+            description="Search the web",
+            parameters=parameters(["query"], query=string("What to look for")),
+            function=google_web_search,
+        ),
+    ]
+
+
+def addresses(prompt: str) -> list[str]:
+    """The addresses in a text, once each; a full stop after one is not part of it."""
+    found = (url.rstrip(".,;:!?)]}") for url in _URL.findall(prompt))
+    return list(dict.fromkeys(found))
+
+
+async def _told(url: str, limits: Limits, allowed: Allowed) -> tuple[str, bool]:
+    """The text of a page and whether there is none."""
+    try:
+        async with asyncio.timeout(limits.seconds):
+            page = await asyncio.to_thread(download, url, limits, allowed)
+        return bounded(_text(page), limits.output), False
+    except Refused as error:
+        return str(error), True
+    except TimeoutError:
+        return f"{url}: no answer within {limits.seconds:g} s", True
+
+
+def _text(page: Page) -> str:
+    kind = page.media_type
+    if not kind.startswith("text/") and not kind.endswith(("json", "xml", "javascript")):
+        raise Refused(f"{page.url} is {kind} ({len(page.body)} bytes), not text")
+    try:
+        text = page.body.decode(page.charset, errors="replace")
+    except LookupError:
+        text = page.body.decode(errors="replace")
+    text = page_text(text) if kind in ("text/html", "application/xhtml+xml") else text
+    return f"{text}\n[the page goes on]" if page.cut else text
