@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from dragoman.core.errors import ConfigError
 from dragoman.core.events import Event
@@ -33,19 +34,22 @@ _FILES = {
 
 
 def names() -> tuple[str, ...]:
-    return (
-        *_FILES,
-        *(point.name for point in entry_points(group="dragoman.dialects") if point.name not in _FILES),
-    )
+    return (*_FILES, *(name for name in _outside() if name not in _FILES))
 
 
 def dialect(name: str) -> Dialect:
     """The dialect with its defaults; `msgspec.structs.replace` sets its options."""
     if name in _FILES:
         return import_module(f"dragoman.dialects.{_FILES[name]}").DIALECT
-    for point in entry_points(group="dragoman.dialects", name=name):
-        return point.load()
+    if name in _outside():
+        return _outside()[name].load()
     raise ConfigError(f"unknown dialect {name!r}; known: {', '.join(names())}")
+
+
+@cache
+def _outside() -> dict[str, EntryPoint]:
+    """The dialects of other packages."""
+    return {point.name: point for point in entry_points(group="dragoman.dialects")}
 
 
 def recovery(tools: tuple[Tool | HostedTool, ...], losses: Losses) -> Stage[Event, Event]:

@@ -29,7 +29,7 @@ from dragoman.dialects.grammar import (
 from dragoman.dialects.source import Broken, Reader, Source
 
 # How many openings inside one broken call are tried in their turn; this bounds the work per character
-RETRIES = 16
+RETRIES = 4
 
 
 class Scanner:

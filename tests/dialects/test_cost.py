@@ -1,0 +1,68 @@
+"""The cost of parsing is linear: twice the text takes about twice the time, whatever the text is."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from dialects.replies import events, tool
+from dragoman.core.losses import Losses
+from dragoman.core.model import Message, Request, Stop, ToolCall
+from dragoman.dialects import dialect, names
+
+TOOLS = (tool("read", ["path"], path="string", content="string"), tool("now"))
+SIZE = 20_000
+
+# What a model would have to repeat to make a careless parser look at everything again and again
+HARD = {
+    "newlines": "\n",
+    "backticks": "`",
+    "angles": "<",
+    "braces": "{",
+    "brackets": "[",
+    "roo-xml": "<read>\n<path>",
+    "roo-xml, closed inside": "<read><path></path>x",
+    "roo-xml, undeclared": "\n<foo>\n<a>",
+    "hermes": '<tool_call>{"name',
+    "qwen3-coder": "<function=read><parameter=path>x</parameter>",
+    "anthropic-xml": '<invoke name="read"><parameter name="path">x</parameter>y',
+    "llama3-json": '\n{"name": "read", "parameters": {',
+    "pythonic": "[read(path='\"",
+    "glm": "<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>",
+    "gemma": '<|tool_call>call:read{path:<|"|>',
+}
+
+
+def seconds(name: str, text: str) -> float:
+    """The best of three, in pieces of four characters."""
+    taken: list[float] = []
+    for _ in range(3):
+        stage = dialect(name).parser(TOOLS, Losses())
+        start = time.process_time()
+        events(stage, [text[at : at + 4] for at in range(0, len(text), 4)], Stop("end"))
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+def grows_steadily(name: str, unit: str) -> bool:
+    """A quadratic cost shows as a factor of four; a busy machine gets a second chance."""
+    once, twice = unit * (SIZE // len(unit)), unit * (2 * SIZE // len(unit))
+    return any(seconds(name, twice) < 3.2 * seconds(name, once) + 0.01 for _ in range(3))
+
+
+@pytest.mark.parametrize("hard", HARD)
+def test_hard_texts(hard: str) -> None:
+    name = hard.split(",")[0] if hard.split(",")[0] in names() else "roo-xml"
+    assert grows_steadily(name, HARD[hard])
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_long_call(name: str) -> None:
+    def written(size: int) -> str:
+        call = ToolCall("c", "read", '{"path":"a","content":"' + "some text\\n" * (size // 10) + '"}')
+        request = Request("m", (Message("assistant", (call,)),), tools=TOOLS)
+        return dialect(name).render(request, Losses()).messages[0].parts[0].text  # type: ignore[union-attr]
+
+    once, twice = written(SIZE), written(2 * SIZE)
+    assert any(seconds(name, twice) < 3.2 * seconds(name, once) + 0.01 for _ in range(3))
