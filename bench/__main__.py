@@ -1,4 +1,4 @@
-"""`make bench`: requests, streams and dialects, whether their cost is linear, and how we stand against our bars."""
+"""`make bench`: requests, streams and dialects; whether cost is linear; how we stand against our bars."""
 
 import warnings
 

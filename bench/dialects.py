@@ -1,4 +1,4 @@
-"""How fast each dialect reads a reply that arrives in pieces of four characters, and whether that is linear."""
+"""How fast each dialect reads a reply in pieces of four characters, and whether cost is linear."""
 
 from bench.measure import Run, best_times
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart
