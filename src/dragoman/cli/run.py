@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import ExitStack
+from pathlib import Path
 
 import click
 from msgspec.structs import replace
 
 from dragoman.cli.agents import AGENTS, Agent, pointed
-from dragoman.cli.agents.child import attend, files, surroundings
+from dragoman.cli.agents.child import attend, surroundings
+from dragoman.cli.agents.homes import lent
 from dragoman.cli.agents.notes import Notes
 from dragoman.cli.settings import config_option, need_gateway, settings_of
 from dragoman.gateway.config import Config
@@ -53,8 +55,8 @@ def command(
         notes = open_until_the_end.enter_context(Notes(settings.log_file))
         door = open_until_the_end.enter_context(private(settings, Journal(notes.write)))
         told = pointed(chosen, door.url, door.key, model)
-        written = open_until_the_end.enter_context(files(told.files))
-        environment = surroundings(os.environ, chosen.unset, {**told.environment, **written})
+        home = open_until_the_end.enter_context(lent(chosen.home, Path.home()))
+        environment = surroundings(os.environ, chosen.unset, {**told.environment, **home})
         code = attend([program, *told.arguments, *arguments], environment)
     if notes.failed:
         click.echo(notes.summary(), err=True)

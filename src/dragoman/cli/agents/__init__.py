@@ -7,17 +7,27 @@ from __future__ import annotations
 
 import shlex
 from string import Template
+from typing import Any
 
 from msgspec import Struct
+
+
+class Home(Struct, frozen=True, kw_only=True):
+    """A folder of the user's home where `file` must say more: `variable` leads the agent to another home."""
+
+    variable: str
+    folder: str
+    file: str
+    settings: dict[str, Any]
 
 
 class Agent(Struct, frozen=True, kw_only=True):
     """What one agent must be told to talk to a gateway.
 
     `environment` is set and `arguments` are put before the user's own; `model_*` only where a model was
-    chosen. `files` are written to a temporary directory, and the variable of that name says where. `unset`:
-    variables that would lead the agent elsewhere. If nobody says a model, the agent asks for `usual_model`,
-    which the known provider `vendor` has.
+    chosen. `unset`: variables that would lead the agent elsewhere. `home`: settings that it takes from a file
+    only. If nobody says a model, the agent asks for `usual_model`, which the known provider `vendor` has.
+    `note`: what it must be told by hand, where it is not started by us.
     """
 
     title: str
@@ -29,8 +39,9 @@ class Agent(Struct, frozen=True, kw_only=True):
     model_environment: dict[str, str] = {}
     arguments: tuple[str, ...] = ()
     model_arguments: tuple[str, ...] = ()
-    files: dict[str, str] = {}
     unset: tuple[str, ...] = ()
+    home: Home | None = None
+    note: str = ""
 
     @property
     def install(self) -> str:
@@ -42,7 +53,6 @@ class Pointed(Struct, frozen=True):
 
     environment: dict[str, str]
     arguments: tuple[str, ...]
-    files: dict[str, str]
 
 
 AGENTS = {
@@ -92,8 +102,14 @@ AGENTS = {
         usual_model="gemini-3-pro-preview",
         environment={"GOOGLE_GEMINI_BASE_URL": "$url", "GEMINI_API_KEY": "$key"},
         model_arguments=("-m", "$model"),
-        # a login with Google ignores the address; settings of the system go before those of the user
-        files={"GEMINI_CLI_SYSTEM_SETTINGS_PATH": '{"security":{"auth":{"selectedType":"gemini-api-key"}}}'},
+        # a login with Google ignores the address, and no variable says which way to log in
+        home=Home(
+            variable="GEMINI_CLI_HOME",
+            folder=".gemini",
+            file="settings.json",
+            settings={"security": {"auth": {"selectedType": "gemini-api-key"}}},
+        ),
+        note="log in by API key",
         unset=("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"),
     ),
     "opencode": Agent(
@@ -131,9 +147,7 @@ def pointed(agent: Agent, url: str, key: str, model: str | None) -> Pointed:
 
     environment = {**agent.environment, **(agent.model_environment if model else {})}
     arguments = (*agent.arguments, *(agent.model_arguments if model else ()))
-    return Pointed(
-        {name: fill(value) for name, value in environment.items()}, tuple(map(fill, arguments)), agent.files
-    )
+    return Pointed({name: fill(value) for name, value in environment.items()}, tuple(map(fill, arguments)))
 
 
 def command_line(agent: Agent, url: str, key: str) -> str:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Mapping, Sequence
 
 _OURS = "127.0.0.1,localhost"
 _PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
@@ -22,19 +19,6 @@ def surroundings(environ: Mapping[str, str], unset: Sequence[str], said: Mapping
         if name in environ or name == "NO_PROXY"
     }
     return {**kept, **direct, **said}
-
-
-@contextmanager
-def files(contents: Mapping[str, str]) -> Generator[dict[str, str]]:
-    """Each file in a directory that goes away again; the variable of its name says where it is."""
-    if not contents:
-        yield {}
-        return
-    with TemporaryDirectory(prefix="dragoman-") as directory:
-        paths = {name: Path(directory, f"{name.lower()}.json") for name in contents}
-        for name, path in paths.items():
-            path.write_text(contents[name], "utf-8")
-        yield {name: str(path) for name, path in paths.items()}
 
 
 def attend(command: Sequence[str], environment: Mapping[str, str]) -> int:
