@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.model import AnyPart, Message, Reasoning, Request, State, Text, ToolCall, ToolResult
 
-_THOUGHT = "_t"  # ends the id of a call that stands behind a signed thought
+_THOUGHT = (
+    "_t"  # ends the id of a call that stands behind a thought; whose, the end of its protocol's name says
+)
 _UNSIGNED = "skip_thought_signature_validator"  # what Gemini accepts for a call that it did not make
 
 
@@ -51,7 +53,7 @@ def sign(parts: tuple[AnyPart, ...], protocol: str, number: int) -> tuple[AnyPar
     done = False
     for part in parts:
         if isinstance(part, ToolCall) and provider.ids:
-            part = replace(part, id=f"call_demo_{number}{_THOUGHT if thought else ''}")
+            part = replace(part, id=f"call_demo_{number}{_behind(protocol) if thought else ''}")
             number += 1
         if isinstance(part, provider.signs) and not done:
             done = True
@@ -92,8 +94,12 @@ def _lacks_signature(message: Message, protocol: str) -> bool:
         return False
     if _provider(protocol).signs is ToolCall:
         return calls[0].state is None
-    ours = any(call.id.startswith("call_demo_") and call.id.endswith(_THOUGHT) for call in calls)
+    ours = any(call.id.startswith("call_demo_") and call.id.endswith(_behind(protocol)) for call in calls)
     return ours and not any(isinstance(part, Reasoning) and part.state for part in message.parts)
+
+
+def _behind(protocol: str) -> str:
+    return f"{_THOUGHT}{protocol[-1]}"
 
 
 def _item_id(protocol: str, number: int) -> str:
@@ -103,14 +109,16 @@ def _item_id(protocol: str, number: int) -> str:
 def _signature(part: AnyPart, protocol: str) -> str:
     match part:
         case ToolCall():
-            return _digest(f"{part.name}{jsontext.dumps(jsontext.decode_object(part.arguments) or {})}")
+            return _digest(
+                f"{protocol} {part.name}{jsontext.dumps(jsontext.decode_object(part.arguments) or {})}"
+            )
         case Reasoning() if protocol == "openai-chat":  # the field holds entries, not one text
             entry = {"type": "reasoning.text", "format": "demo-v1", "index": 0, "text": part.text}
-            return jsontext.dumps([{**entry, "signature": _digest(part.text)}])
+            return jsontext.dumps([{**entry, "signature": _digest(f"{protocol} {part.text}")}])
         case Reasoning():
-            return _digest(part.text)
+            return _digest(f"{protocol} {part.text}")
         case _:
-            return _digest("text")
+            return _digest(f"{protocol} text")
 
 
 def _digest(text: str) -> str:

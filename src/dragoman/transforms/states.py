@@ -39,9 +39,10 @@ def _judge(part: AnyPart, origin: str, own: str, losses: Losses) -> AnyPart | No
     if state.origin == origin:
         return part if origin == own else replace(part, state=State(own, state.data, state.id))
     losses.dropped(f"{part.where or 'reasoning'}.state", f"made by {state.origin}, which alone may see it")
-    if isinstance(part, Reasoning) and not part.text:
-        return None
-    return replace(part, state=None)
+    if not isinstance(part, Reasoning):
+        return replace(part, state=None)
+    # without its extras: to another provider of the same protocol it is not the reasoning that it made
+    return replace(part, state=None, extras=None) if part.text else None
 
 
 def _uncarried(parts: Iterable[AnyPart]) -> list[AnyPart]:
