@@ -62,7 +62,7 @@ states = st.none() | st.builds(State, st.sampled_from(["gemini", "anthropic"]), 
 reasonings = st.lists(st.builds(Reasoning, texts, st.booleans(), state=states), max_size=2).map(tuple)
 
 
-@given(call=st.builds(CallId, st.text(min_size=1, max_size=30), states, reasonings))
+@given(call=st.builds(CallId, st.text(min_size=1, max_size=30), states, reasonings, reasonings))
 def test_G97_what_an_id_carries_comes_back(call: CallId) -> None:
     for limits in EVERY:
         wrapped = wrap(call, limits)

@@ -13,10 +13,11 @@ from hashlib import blake2s
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core.codec import Limits
 from dragoman.core.jsontext import is_array
-from dragoman.core.model import Reasoning, State
+from dragoman.core.model import AnyPart, Reasoning, State, ToolCall
 from dragoman.core.seal import MAGIC, seal, unseal
 
 LONGEST = 8192  # sealed ids stay shorter; what does not fit is withheld and reported
@@ -24,11 +25,15 @@ _INVENTED = re.compile(r"call_dgm_(\d+)\Z")
 
 
 class CallId(Struct, frozen=True):
-    """What a client-side id says: the upstream's own id, and what travelled with it."""
+    """What a client-side id says: the upstream's own id, and what travelled with it.
+
+    `reasoning` stood right before the call, `opening` before the text that the call followed.
+    """
 
     id: str
     state: State | None = None
     reasoning: tuple[Reasoning, ...] = ()
+    opening: tuple[Reasoning, ...] = ()
 
 
 @lru_cache(maxsize=64)
@@ -63,13 +68,12 @@ def invented(id: str) -> int | None:
 def wrap(call: CallId, limits: Limits) -> str:
     """The id a client sees. It begins as that client expects and carries what must come back."""
     prefix = limits.call_id_prefix
-    if call.state is None and not call.reasoning and _legal_for_client(call.id, limits):
+    if not (call.state or call.reasoning or call.opening) and _legal_for_client(call.id, limits):
         if not prefix or (call.id.startswith(prefix) and not call.id.startswith(f"{prefix}_")):
             return call.id
         return f"{prefix}_{call.id}"  # toolu__call_1: the doubled underscore marks what we put in front
-    return prefix + seal(
-        "call", call.id, _pack_state(call.state), [_pack(part) for part in call.reasoning]
-    ).rstrip("=")
+    thoughts = [[_pack(part) for part in parts] for parts in (call.reasoning, call.opening)]
+    return prefix + seal("call", call.id, _pack_state(call.state), *thoughts).rstrip("=")
 
 
 def unwrap(id: str, limits: Limits) -> CallId | None:
@@ -82,14 +86,39 @@ def unwrap(id: str, limits: Limits) -> CallId | None:
     return None
 
 
+def with_thoughts(before: list[AnyPart], call: CallId, where: str) -> list[AnyPart]:
+    """The parts `before` a call with the thoughts that travelled in its id, each at its own place.
+
+    A client that echoes thoughts as well said them among `before`, at a place that its protocol chose.
+    """
+    carried = (*call.opening, *call.reasoning)
+    parts = [part for part in before if not _is_said_by(carried, part)]
+    turn = max([i + 1 for i, part in enumerate(parts) if type(part) is ToolCall], default=0)
+    opening, reasoning = [
+        [replace(part, where=where) for part in told] for told in (call.opening, call.reasoning)
+    ]
+    return [*parts[:turn], *opening, *parts[turn:], *reasoning]
+
+
+def _is_said_by(carried: tuple[Reasoning, ...], part: AnyPart) -> bool:
+    if type(part) is not Reasoning:
+        return False
+    if part.state:
+        return any(part.state == thought.state for thought in carried)
+    return any(thought.text and thought.text in part.text for thought in carried)
+
+
 def _legal_for_client(id: str, limits: Limits) -> bool:
     return bool(id) and len(id) <= LONGEST and _pattern(limits.call_id).fullmatch(id) is not None
 
 
 def _opened(values: list[Any] | None) -> CallId | None:
-    if values is None or len(values) != 4 or values[0] != "call" or not is_array(values[3]):
-        return None
-    return CallId(str(values[1]), _unpack_state(values[2]), tuple([_unpack(part) for part in values[3]]))
+    match values:
+        case ["call", str(id), state, [*reasoning], [*opening]]:
+            thoughts = [tuple([_unpack(part) for part in parts]) for parts in (reasoning, opening)]
+            return CallId(id, _unpack_state(state), *thoughts)
+        case _:
+            return None
 
 
 def _pack(part: Reasoning) -> list[Any]:

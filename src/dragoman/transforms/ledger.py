@@ -102,7 +102,7 @@ class Ledger:
             if made is not None:
                 stateful = stateful or made.state is not None
                 parts.append(made)
-        if stateful:
+        if stateful or (changed and any(part.state is not None for part in parts)):
             return return_states(replace(message, parts=tuple(parts)), self.origin, self.own, self.losses)
         return replace(message, parts=tuple(parts)) if changed else message
 
@@ -111,8 +111,8 @@ class Ledger:
         opened = call_ids.unwrap(call.id, self.client)
         if opened is not None:
             call = replace(call, id=opened.id, state=opened.state or call.state)
-            if not any(isinstance(part, Reasoning) and part.state for part in before):
-                before += opened.reasoning
+            if opened.reasoning or opened.opening:
+                before[:] = call_ids.with_thoughts(before, opened, call.where)
         raw = arguments.unwrap_raw(call.arguments)
         if raw is not call.arguments:
             call = replace(call, arguments=raw)

@@ -49,7 +49,8 @@ class Restorer:
         self._text: list[str] = []
         self._state: State | None = None
         self._declared: Tool | HostedTool | None = None
-        self._reasoning: list[Reasoning] = []
+        self._reasoning: list[Reasoning] = []  # what the next call's id must carry
+        self._opening: list[Reasoning] = []  # the same, from before the text that the call will follow
         self._complete_calls = 0
         self._cut = False  # a call was left incomplete
 
@@ -114,23 +115,32 @@ class Restorer:
                 return self._whole_call(part, "".join(self._held), complete)
             case ToolCall():
                 self._complete_calls += complete
-            case Text() if self._state and not self._ledger.client.text_state:
-                self._index += 1
-                hidden = carrier(self._state, alone=not self._text)
-                carried = hidden.state
-                return (
-                    PartEnd(index),
-                    PartStart(self._index, replace(hidden, state=None)),
-                    PartDelta(self._index, state=carried),
-                    PartEnd(self._index),
-                )
-            case Reasoning() if self._state and not self._ledger.client.reasoning_state:
-                self._reasoning.append(
-                    replace(part, text="".join(self._text), state=self._state, extras=None)
-                )
+            case Text():
+                self._opening += self._reasoning
+                self._reasoning = []
+                if self._state and not self._ledger.client.text_state:
+                    return (PartEnd(index), *self._carried(self._state))
+            case Reasoning() if self._state:
+                self._remember(replace(part, text="".join(self._text), state=self._state, extras=None))
             case _:
                 pass
         return (PartEnd(index, complete),)
+
+    def _carried(self, state: State) -> Iterable[Event]:
+        """The state of the text that just ended, in a part of its own."""
+        hidden = carrier(state, alone=not self._text)
+        self._remember(hidden)
+        self._index += 1
+        return (
+            PartStart(self._index, replace(hidden, state=None)),
+            PartDelta(self._index, state=hidden.state),
+            PartEnd(self._index),
+        )
+
+    def _remember(self, thought: Reasoning) -> None:
+        """Where clients do not echo the slot of a thought, the id of the next call carries it too."""
+        if not self._ledger.client.reasoning_state:
+            self._reasoning.append(thought)
 
     def _must_hold(self, call: ToolCall) -> bool:
         """Gemini tells the signature of a call after its name; schemas with numbers may need a repair."""
@@ -180,9 +190,10 @@ class Restorer:
             ledger.calls += 1
             id = call_ids.invent(ledger.calls)
             ledger.losses.invented("tool call id", f"{ledger.own} sent none")
-        reasoning, self._reasoning = tuple(self._reasoning), []
-        for carried in (reasoning, ()):
-            wrapped = call_ids.wrap(call_ids.CallId(id, state, carried), ledger.client)
+        full = call_ids.CallId(id, state, tuple(self._reasoning), tuple(self._opening))
+        self._reasoning, self._opening = [], []
+        for carried in (full, call_ids.CallId(id, state)):
+            wrapped = call_ids.wrap(carried, ledger.client)
             if len(wrapped) <= call_ids.LONGEST:
                 return wrapped
             ledger.losses.dropped("reasoning.state", "too long to travel in a call id")

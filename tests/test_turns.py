@@ -1,0 +1,109 @@
+"""Several turns: the upstream hears what it said, in its order, however little of it a Chat client echoes.
+
+Most Chat clients send back the text and the calls of a message and nothing else, so all state comes in ids.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import dragoman
+
+Wire = dict[str, Any]
+
+ANTHROPIC = [
+    {"type": "thinking", "thinking": "hm", "signature": "EqoB+/sig=="},
+    {"type": "redacted_thinking", "data": "REDACTED+/=="},
+    {"type": "text", "text": "Let me look."},
+    {"type": "tool_use", "id": "toolu_A", "name": "f", "input": {"a": 1}},
+    {"type": "tool_use", "id": "toolu_B", "name": "f", "input": {}},
+]
+INTERLEAVED = [ANTHROPIC[2], ANTHROPIC[0], ANTHROPIC[3]]
+RESPONSES = [
+    {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [{"type": "summary_text", "text": "hm"}],
+        "encrypted_content": "gAAA-_1==",
+    },
+    {"type": "message", "role": "assistant", "content": "Let me look."},
+    {"type": "function_call", "call_id": "call_A", "name": "f", "arguments": '{"a":1}'},
+    {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "gAAA-_2=="},
+    {"type": "function_call", "call_id": "call_B", "name": "f", "arguments": "{}"},
+]
+GEMINI = [
+    {"text": "Let me look.", "thoughtSignature": "VEVYVA=="},
+    {"functionCall": {"id": "A", "name": "f", "args": {"a": 1}}, "thoughtSignature": "Q0FMTA=="},
+    {"functionCall": {"id": "B", "name": "f", "args": {}}},
+]
+
+
+def anthropic(content: list[Wire]) -> Wire:
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
+    return {**head, "content": content, "stop_reason": "tool_use", "stop_sequence": None, "usage": usage}
+
+
+def responses(output: list[Wire]) -> Wire:
+    said = {"id": "msg_1", "content": [{"type": "output_text", "text": "Let me look.", "annotations": []}]}
+    output = [item | said if item["type"] == "message" else item for item in output]
+    return {"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": output}
+
+
+def gemini(parts: list[Wire]) -> Wire:
+    return {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
+
+
+# name: (upstream, its reply, what it said, where it hears it)
+CASES = {
+    "anthropic": ("anthropic", anthropic(ANTHROPIC), ANTHROPIC),
+    "anthropic, thinking after the text": ("anthropic", anthropic(INTERLEAVED), INTERLEAVED),
+    "openai-responses": ("openai-responses", responses(RESPONSES), RESPONSES),
+    "gemini": ("gemini", gemini(GEMINI), GEMINI),
+}
+PLAIN = {"role", "content", "tool_calls"}
+ECHOED = {
+    "all": PLAIN | {"reasoning_content", "reasoning_details"},
+    "thoughts": PLAIN | {"reasoning_content"},
+    "plain": PLAIN,
+}
+
+
+def heard(upstream: str, body: Wire) -> list[Wire]:
+    if upstream == "anthropic":
+        return body["messages"][1]["content"]
+    if upstream == "gemini":
+        return body["contents"][1]["parts"]
+    return [item for item in body["input"][1:] if not item["type"].endswith("output")]
+
+
+@pytest.mark.parametrize("origin", ["", "an account"])
+@pytest.mark.parametrize("keys", ECHOED.values(), ids=ECHOED)
+@pytest.mark.parametrize("upstream, reply, said", CASES.values(), ids=CASES)
+def test_the_upstream_hears_what_it_said(
+    upstream: str, reply: Wire, said: list[Wire], keys: set[str], origin: str
+) -> None:
+    asked: Wire = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}]}
+    first = dragoman.Exchange("openai-chat", upstream, origin=origin)
+    first.request(asked)
+    message = first.response(reply)["choices"][0]["message"]
+    echoed = {key: value for key, value in message.items() if key in keys}
+    results = [{"role": "tool", "tool_call_id": c["id"], "content": "ok"} for c in message["tool_calls"]]
+    again = {**asked, "messages": [*asked["messages"], echoed, *results]}
+    second = dragoman.Exchange("openai-chat", upstream, origin=origin)
+    assert heard(upstream, second.request(again)) == said
+    assert second.losses == []
+
+
+@pytest.mark.parametrize("upstream, reply, said", CASES.values(), ids=CASES)
+def test_nobody_else_hears_its_state(upstream: str, reply: Wire, said: list[Wire]) -> None:
+    message = dragoman.Exchange("openai-chat", upstream).response(reply)["choices"][0]["message"]
+    body = {"model": "m", "messages": [{key: message[key] for key in PLAIN}]}
+    for other in set(dragoman.protocols()) - {upstream}:
+        exchange = dragoman.Exchange("openai-chat", other)
+        sent = str(exchange.request(body))
+        secrets = ("EqoB", "REDACTED", "gAAA", "VEVYVA", "Q0FMTA", "ZHJhZ29t")
+        assert not [secret for secret in secrets if secret in sent]
+        assert [loss for loss in exchange.losses if upstream in loss.why]
