@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from dialects.replies import events, joined, parse, said, tool
-from dialects.strategies import calls, cuts, texts, tidy
+from dialects.strategies import FRAGMENTS, calls, cuts, texts, tidy
 from dragoman.core.events import PartDelta, PartEnd, PartStart
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, Reasoning, Request, Stop, Text, Tool, ToolCall
@@ -17,6 +17,7 @@ from dragoman.dialects.base import Dialect
 
 READ = tool("read", ["path"], path="string", content="string", count="integer")
 TOOLS = (READ, tool("f", x="number"), tool("now"))
+LONGEST_MARKER = 140  # "[" and a name of 128 characters
 every = pytest.mark.parametrize("name", names())
 
 
@@ -70,7 +71,7 @@ def test_reasoning_comes_back(name: str, thought: str) -> None:
 
 @every
 @given(st.data())
-def test_where_the_text_is_cut_does_not_matter(name: str, data: st.DataObject) -> None:
+def test_g117_where_the_text_is_cut_does_not_matter(name: str, data: st.DataObject) -> None:
     text = data.draw(texts)
     pieces = data.draw(cuts(text))
     stop = Stop(data.draw(st.sampled_from(["end", "length"])))
@@ -96,6 +97,23 @@ def test_prose_is_not_held_back(name: str, text: str) -> None:
     stage.feed(PartStart(0, Text()))
     heard = "".join(_text(stage.feed(PartDelta(0, char))) for char in f"It says: {text}!")
     assert heard == f"It says: {text}!"
+
+
+half_markers = st.lists(
+    st.one_of(st.sampled_from(FRAGMENTS).map(lambda marker: marker[:-1].replace("\n", "") + "z"), tidy),
+    max_size=6,
+).map(" ".join)
+
+
+@every
+@given(half_markers)
+def test_g116_text_waits_no_longer_than_a_marker(name: str, text: str) -> None:
+    stage = dialect(name).parser((), Losses())
+    stage.feed(PartStart(0, Text()))
+    text, heard = f"It says: {text}", 0
+    for count, char in enumerate(text, 1):
+        heard += len(_text(stage.feed(PartDelta(0, char))))
+        assert count - heard <= LONGEST_MARKER + (count - len(text[:count].rstrip()))
 
 
 @every

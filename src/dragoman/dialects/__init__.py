@@ -10,7 +10,7 @@ from dragoman.core.errors import ConfigError
 from dragoman.core.events import Event
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Tool
-from dragoman.core.stage import Stage
+from dragoman.core.stage import Stage, pipe
 from dragoman.dialects.base import Dialect
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.recovery import Recovery
@@ -55,5 +55,7 @@ def _outside() -> dict[str, EntryPoint]:
 def recovery(tools: tuple[Tool | HostedTool, ...], losses: Losses) -> Stage[Event, Event]:
     """Finds calls of these tools that a native upstream's model wrote as text, in any known dialect."""
     declared = Declared(tools)
+    if not declared.tools:
+        return pipe()
     grammars = [grammar for name in names() for grammar in dialect(name).grammars(declared)]
     return Recovery(tuple(grammar for grammar in grammars if grammar.leaks), tools, losses)

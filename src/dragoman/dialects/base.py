@@ -52,7 +52,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
     def write_reasoning(self, text: str) -> str:
         """Past reasoning with the gap after it; empty where it is not kept."""
-        return f"{self.think.opens}\n{text}\n{self.think.closes}\n\n" if self.think else ""
+        if not self.think:
+            return ""
+        return f"{self.think.opens}{self.think.label}\n{text}\n{self.think.closes}\n\n"
 
     def render(self, request: Request, losses: Losses) -> Request:
         return rendering.render(self, request, losses)

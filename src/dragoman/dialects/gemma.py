@@ -31,7 +31,7 @@ Strings stand between <|"|>; numbers, true, false and null bare; objects are {ke
 
 
 class Gemma(Dialect, frozen=True, kw_only=True):
-    think: Think | None = Think("<|channel>thought", "<channel|>", anywhere=True)
+    think: Think | None = Think("<|channel>", "<channel|>", "thought", anywhere=True)
     gap: str = ""
 
     def grammars(self, declared: Declared) -> tuple[Grammar, ...]:

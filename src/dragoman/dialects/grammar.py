@@ -109,8 +109,12 @@ class Grammar(Struct, frozen=True):
 
 
 class Think(Struct, frozen=True):
-    """How reasoning is written at the start of a reply. `anywhere`: its markers are tokens of their own."""
+    """How reasoning is written at the start of a reply. `anywhere`: its markers are tokens of their own.
+
+    `label`: a word that may stand on the line of the opening.
+    """
 
     opens: str = "<think>"
     closes: str = "</think>"
+    label: str = ""
     anywhere: bool = False

@@ -133,6 +133,8 @@ class Parser:
         yield from self._close(text)
         text.kind, text.open, text.untouched = part, self._next(), False
         yield PartStart(text.open, part)
+        if part is text.part:  # what else the upstream said about its text goes with the first piece of it
+            text.part = Text(where=text.part.where)
 
     def _close(self, text: TextPart, *, complete: bool = True) -> Iterator[Event]:
         if text.open is not None:

@@ -17,7 +17,6 @@ from dragoman.dialects.grammar import (
     Call,
     Framing,
     Grammar,
-    Opening,
     Problem,
     Said,
     Sink,
@@ -26,6 +25,7 @@ from dragoman.dialects.grammar import (
     Token,
     literal,
 )
+from dragoman.dialects.search import Probe, Search
 from dragoman.dialects.source import Broken, Reader, Source
 
 # How many openings inside one broken call are tried in their turn; this bounds the work per character
@@ -157,7 +157,7 @@ class Scanner:
         """Reasoning up to its end; a call ends it too, unless the block is closed after the call."""
         source, search, fresh = self._source, self._closings, self._fresh
         self._kind, self._code, self._space, self._quiet = Thought, Code(), [], False
-        yield from source.skip("\n")
+        yield from source.skip(f"{think.label}\n", "\n")
         while True:
             found = search.full.search(source.window, source.at)
             if not found:
@@ -275,37 +275,3 @@ class Scanner:
             text, self._space = "".join([*self._space, text]), []
         if text:
             self._out.append(self._kind(text))
-
-
-class Search:
-    """Openings as two searches: for whole ones, and for the beginning of one at the end of a text."""
-
-    def __init__(self, *openings: Opening) -> None:
-        self.full = re.compile("|".join(opening.full for opening in openings) or "(?!)")
-        self.partial = re.compile(f"(?:{'|'.join(o.partial for o in openings) or '(?!)'})\\Z")
-        self._longest = max((opening.longest for opening in openings), default=0)
-
-    def held(self, source: Source) -> int:
-        """Where the beginning of an opening starts at the end of the window."""
-        end = len(source.window)
-        found = self.partial.search(source.window, max(source.at, end - self._longest))
-        return found.start() if found else end
-
-
-class Probe:
-    """Asks a reader whether a call stands here, and stops it there."""
-
-    class Certain(Exception):
-        pass
-
-    def call(self, name: str, arguments: str, id: str = "") -> None:
-        raise Probe.Certain
-
-    def said(self, text: str) -> None:
-        raise Broken("no call")
-
-    def thought(self, text: str) -> None:
-        raise Broken("no call")
-
-    def changed(self, why: str) -> None:
-        pass
