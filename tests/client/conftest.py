@@ -10,13 +10,9 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 
-from dragoman import Provider, protocols
+from client.upstreams import KEY, UPSTREAMS, model_named
 from dragoman.client import Model
 from dragoman.demo import DemoApp
-
-KEY = "the key"
-VERSIONED = ("openai-chat", "openai-responses")  # protocols whose base URL ends with a version
-DIALECT = "hermes"
 
 
 @pytest.fixture(scope="session")
@@ -33,21 +29,6 @@ def address() -> Iterator[str]:
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     server.should_exit = True
     thread.join(5)
-
-
-def provider(address: str, protocol: str, **options) -> Provider:
-    base_url = f"{address}/v1" if protocol in VERSIONED else address
-    name = options.pop("name", f"my-{protocol}")
-    return Provider(name, **{"protocol": protocol, "base_url": base_url, "api_key": KEY, **options})
-
-
-UPSTREAMS = (*protocols(), DIALECT)
-
-
-def model_named(address: str, upstream: str) -> Model:
-    if upstream == DIALECT:
-        return provider(address, "openai-chat", name="my-dialect", dialect=DIALECT).model("demo")
-    return provider(address, upstream).model("demo")
 
 
 @pytest.fixture(params=UPSTREAMS)

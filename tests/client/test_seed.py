@@ -6,8 +6,8 @@ import base64
 from hashlib import blake2s
 
 import pytest
-from client.conftest import UPSTREAMS, model_named
 
+from client.upstreams import UPSTREAMS, model_named
 from dragoman import (
     SystemMessage,
     Tool,
@@ -59,7 +59,9 @@ def test_the_model_calls_a_tool(model: Model):
 
 
 def test_arguments_that_are_already_parsed():
-    assert get_arguments({"id": "1", "function": {"name": "f", "arguments": {"city": "NYC"}}}) == {"city": "NYC"}
+    assert get_arguments({"id": "1", "function": {"name": "f", "arguments": {"city": "NYC"}}}) == {
+        "city": "NYC"
+    }
 
 
 WAYS = {

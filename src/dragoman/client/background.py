@@ -76,7 +76,7 @@ class Calls:
 
 def wait_for(work: Awaitable[T]) -> T:
     """The result of `work`, which runs on the shared loop; Ctrl-C cancels it."""
-    future = _started(_awaited(work))
+    future = _started(work if asyncio.iscoroutine(work) else _awaited(work))
     try:
         return future.result()
     except BaseException:

@@ -11,7 +11,7 @@ import types
 import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence, Set
-from inspect import Parameter, getdoc, signature
+from inspect import Parameter, cleandoc, getdoc, signature
 from typing import Any
 
 from dragoman.client.docstrings import docstring
@@ -194,7 +194,7 @@ def _described(made: Wire, hint: type[Any]) -> Wire:
     own = hint.__doc__ or ""
     if not own or own.startswith(f"{hint.__name__}(") or own == enum.Enum.__doc__ or own == "An enumeration.":
         return made
-    summary, _ = docstring(own)
+    summary, _ = docstring(cleandoc(own))
     return {**made, "description": " ".join(summary.split())} if summary else made
 
 

@@ -1,0 +1,293 @@
+"""Calls over the network: settings, failures and tries, streams in time, event loops, state."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from itertools import count
+from typing import Any
+
+import pytest
+
+from client.upstreams import KEY, provider
+from dragoman import (
+    ConfigError,
+    LossError,
+    Provider,
+    SystemMessage,
+    Tool,
+    ToolMessage,
+    UpstreamError,
+    UserMessage,
+    agenerate,
+    astream,
+    generate,
+    protocols,
+    stream,
+)
+from dragoman.client import Finish, Model, ReasoningDelta
+from dragoman.core import jsontext
+from dragoman.transport import Timeouts
+
+DEMO = "demo:demo"
+weather = Tool(
+    "get_weather", "", {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+)
+runs = count(1)
+
+
+class Spy:
+    """A transport that keeps what is sent and lets the embedded model answer."""
+
+    def __init__(self) -> None:
+        from dragoman.demo import DemoTransport
+
+        self._demo, self.sent = DemoTransport(), list[tuple[str, dict[str, str], dict[str, Any]]]()
+
+    async def send(self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts):
+        self.sent.append((url, headers, jsontext.decode(body)))
+        return await self._demo.send(method, url, headers, body, timeouts)
+
+
+def spied(protocol: str) -> tuple[Spy, Model]:
+    spy = Spy()
+    base = "http://x/v1" if protocol.startswith("openai") else "http://x"
+    return spy, Provider("spied", protocol=protocol, base_url=base, api_key="k", transport=spy).model("m")
+
+
+# Settings
+
+SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "temperature": ({"temperature": 0.5}, {"temperature": 0.5}),
+    "max_tokens": ({"max_tokens": 7}, {"max_tokens": 7}),
+    "stop": ({"stop": "END"}, {"stop_sequences": ["END"]}),
+    "system": ({"system": "Be brief."}, {"system": "Be brief."}),
+    "a tool by name": (
+        {"tool_choice": "get_weather"},
+        {"tool_choice": {"type": "tool", "name": "get_weather"}},
+    ),
+    "a tool": ({"tool_choice": weather}, {"tool_choice": {"type": "tool", "name": "get_weather"}}),
+    "required": ({"tool_choice": "required"}, {"tool_choice": {"type": "any"}}),
+    "not parallel": (
+        {"parallel": False},
+        {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+    ),
+    "extra": ({"extra": {"top_k": 3, "new": [1]}}, {"top_k": 3, "new": [1]}),
+}
+
+
+@pytest.mark.parametrize(("settings", "expected"), SETTINGS.values(), ids=SETTINGS)
+def test_settings(settings: dict[str, Any], expected: dict[str, Any]):
+    spy, model = spied("anthropic")
+    generate("Hi", model, tools=[weather], **settings)
+    ((url, headers, body),) = spy.sent
+    assert (url, headers["x-api-key"]) == ("http://x/v1/messages", "k")
+    assert {name: body.get(name) for name in expected} == expected
+
+
+def test_an_unknown_setting_is_refused():
+    with pytest.raises(ConfigError, match=r"'temprature'; known: .*temperature"):
+        generate("Hi", DEMO, temprature=1)
+
+
+def test_strict_refuses_what_would_be_lost():
+    _, model = spied("anthropic")
+    assert any(loss.where == "seed" for loss in generate("Hi", model, seed=1).losses)
+    with pytest.raises(LossError, match="seed"):
+        generate("Hi", model, seed=1, strict=True)
+
+
+# Providers
+
+MISTAKES: dict[str, tuple[Any, str]] = {
+    "no provider": (
+        lambda: generate("Hi", "gpt-5"),
+        r"provider:model, not 'gpt-5'; known providers: .*openai",
+    ),
+    "unknown provider": (
+        lambda: generate("Hi", "acme:m"),
+        r"unknown provider 'acme'; known: anthropic, .*demo",
+    ),
+    "no key": (lambda: generate("Hi", "groq:m"), r"groq needs a key: set GROQ_API_KEY"),
+    "no address": (lambda: Provider("acme"), r"needs a protocol and a base_url"),
+    "unknown protocol": (
+        lambda: Provider("a", protocol="x", base_url="http://x"),
+        r"unknown protocol 'x'; known",
+    ),
+    "unknown dialect": (
+        lambda: Provider("a", protocol="gemini", base_url="http://x", dialect="x"),
+        r"unknown dialect 'x'; known",
+    ),
+}
+
+
+@pytest.mark.parametrize(("mistake", "said"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_explained(mistake: Any, said: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    with pytest.raises(ConfigError, match=said):
+        mistake()
+
+
+def test_a_known_provider_takes_its_key_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GROQ_API_KEY", "secret")
+    assert Provider("groq").headers == {"authorization": "Bearer secret"}
+    assert "secret" not in repr(Provider("groq").model("m"))
+
+
+# Failures and tries
+
+FAILURES: dict[str, tuple[str, str, int]] = {
+    "400": ("bad_request", "bad request", 400),
+    "401": ("unauthenticated", "bad key", 401),
+    "404": ("not_found", "no such model", 404),
+    "cut": ("truncated", "closed", 502),
+    "drop": ("server", "closed", 502),
+    "garbage": ("server", "malformed", 502),
+    "empty": ("server", "malformed", 502),
+}
+
+
+@pytest.mark.parametrize("protocol", protocols())
+@pytest.mark.parametrize(("fault", "expected"), FAILURES.items(), ids=FAILURES)
+def test_failures(address: str, protocol: str, fault: str, expected: tuple[str, str, int]):
+    model = provider(address, protocol, tries=1).model("demo")
+    with pytest.raises(UpstreamError) as caught:
+        generate(f"Hi [[fault: {fault}]]", model)
+    kind, message, status = expected
+    failure = caught.value.failure
+    assert (failure.kind, failure.status) == (kind, status)
+    assert message in failure.message
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("fault", ["429", "500", "529", "drop"])
+def test_another_try(address: str, fault: str, streamed: bool):
+    def ask(times: int, tries: int) -> str:
+        model = provider(address, "anthropic", tries=tries).model("demo")
+        prompt = f"Hi [[fault: {fault} x{times} run {next(runs)}]]"
+        shown = (lambda event: None) if streamed else None
+        return generate(prompt, model, on_event=shown).content
+
+    assert ask(times=1, tries=2) == "You said: Hi"
+    with pytest.raises(UpstreamError):
+        ask(times=2, tries=2)
+
+
+@pytest.mark.parametrize("fault", ["cut", "fail", "malformed", "empty"])
+@pytest.mark.parametrize("protocol", protocols())
+def test_a_stream_that_breaks_is_never_a_result(address: str, protocol: str, fault: str):
+    with stream(f"Hi [[fault: {fault}]]", provider(address, protocol).model("demo")) as events:
+        with pytest.raises(UpstreamError):
+            list(events)
+        with pytest.raises(ConfigError, match="not ended"):
+            _ = events.result
+
+
+def test_nobody_listens():
+    model = Provider("away", protocol="gemini", base_url="http://127.0.0.1:9", tries=1).model("m")
+    with pytest.raises(UpstreamError, match="away is not reachable") as caught:
+        generate("Hi", model)
+    assert caught.value.failure.kind == "overloaded"
+
+
+def test_a_wrong_key(address: str):
+    with pytest.raises(UpstreamError, match="bad key"):
+        generate("Hi", provider(address, "gemini", api_key=f"not {KEY}").model("demo"))
+
+
+# Streams in time
+
+
+@pytest.mark.parametrize("protocol", protocols())
+def test_the_first_event_does_not_wait_for_the_second(address: str, protocol: str):
+    """The stream stops for good after its first pieces; what they said is shown all the same."""
+    model = provider(address, protocol).model("demo")
+    started = time.perf_counter()
+    with stream("Hi there [[fault: stall 8]]", model) as events:
+        first = next(events)
+    assert isinstance(first, ReasoningDelta)
+    assert time.perf_counter() - started < 5
+
+
+def test_a_server_that_does_not_stream():
+    class Whole(Spy):
+        async def send(self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts):
+            asked = {**jsontext.decode(body), "stream": False}
+            return await super().send(method, url, headers, jsontext.encode(asked), timeouts)
+
+    model = Provider("whole", protocol="anthropic", base_url="http://x", transport=Whole()).model("m")
+    with stream("Hi", model) as events:
+        assert isinstance(list(events)[-1], Finish)
+    assert events.result.content == "You said: Hi"
+
+
+# Event loops
+
+
+def test_sync_functions_work_inside_a_running_loop(address: str):
+    async def main() -> str:
+        return generate("Hi", provider(address, "gemini").model("demo")).content
+
+    assert asyncio.run(main()) == "You said: Hi"
+
+
+def test_async_functions_on_loops_of_their_own(address: str):
+    model = provider(address, "openai-responses").model("demo")
+
+    async def main() -> list[str]:
+        replies = await asyncio.gather(*(agenerate(f"Hi {n}", model) for n in range(8)))
+        async with astream("Bye", model) as events:
+            shown = [event async for event in events]
+        assert isinstance(shown[-1], Finish)
+        return [*(reply.content for reply in replies), events.result.content]
+
+    for _ in range(2):
+        assert asyncio.run(main()) == [*(f"You said: Hi {n}" for n in range(8)), "You said: Bye"]
+
+
+def test_the_loop_does_not_wait_for_itself():
+    async def inside(event: object) -> None:
+        generate("Hi", DEMO)
+
+    with pytest.raises(ConfigError, match="async form"):
+        generate("Hi", DEMO, on_event=inside)
+
+
+def test_importing_dragoman_does_not_import_the_client():
+    program = (
+        "import sys, dragoman; heavy = {'httptools', 'asyncio', 'dragoman.client'} & set(sys.modules);"
+        "from dragoman import generate, stream; assert callable(stream);"
+        "print(heavy, generate('Hi', 'demo:x').content)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True
+    )
+    assert (ran.stdout, ran.stderr) == ("set() You said: Hi\n", "")
+
+
+# State
+
+
+def signatures(body: dict[str, Any]) -> int:
+    return jsontext.dumps(body).count("ZGVtb")  # what base64 makes of "demo", with which its state begins
+
+
+@pytest.mark.parametrize("protocol", protocols())
+def test_state_goes_back_to_who_made_it_and_to_nobody_else(protocol: str):
+    spy, model = spied(protocol)
+    first = generate("Weather in NYC", model, tools=[weather])
+    conversation = [UserMessage("Weather in NYC"), first, ToolMessage(first.tool_calls[0], "72")]
+    generate(conversation, model, tools=[weather])
+    assert signatures(spy.sent[-1][2]) == 1
+    other = Provider("other", protocol=protocol, base_url=model.provider.base_url, transport=spy, tries=1)
+    try:
+        reply = generate(conversation, other.model("m"), tools=[weather])
+    except UpstreamError:  # the scripted model knows its own call by its id, and misses its thought
+        pass
+    else:
+        assert any("spied" in loss.why for loss in reply.losses)
+    assert signatures(spy.sent[-1][2]) == 0
+    generate([SystemMessage("Hi"), *conversation], model, tools=[weather])
+    assert signatures(spy.sent[-1][2]) == 1

@@ -1,0 +1,257 @@
+"""`@tool`: the schema of a function, the values that its function gets, and what its results become."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Optional, TypedDict, Union
+
+import pydantic
+import pytest
+
+from dragoman import ConfigError, Tool, tool
+from dragoman.client.schemas import schema
+
+
+class Unit(enum.Enum):
+    CELSIUS = "c"
+    FAHRENHEIT = "f"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+@dataclass
+class Place:
+    """A place on earth.
+
+    Args:
+        city: its name
+    """
+
+    city: str
+    country: str = "US"
+    tags: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Tree:
+    value: int
+    children: list[Tree] = field(default_factory=list)
+
+
+class Options(TypedDict, total=False):
+    deep: bool
+
+
+class Book(pydantic.BaseModel):
+    title: str
+    pages: int = 1
+
+
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+PLACE = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "description": "its name"},
+        "country": {"type": "string", "default": "US"},
+        "tags": {"type": "array", "items": STRING},
+    },
+    "required": ["city"],
+    "description": "A place on earth.",
+}
+SCHEMAS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "str": (str, STRING),
+    "int": (int, INTEGER),
+    "float": (float, {"type": "number"}),
+    "bool": (bool, {"type": "boolean"}),
+    "anything": (Any, {}),
+    "list": (list, {"type": "array", "items": {}}),
+    "list of": (list[int], {"type": "array", "items": INTEGER}),
+    "set of": (set[str], {"type": "array", "items": STRING, "uniqueItems": True}),
+    "pair": (
+        tuple[int, str],
+        {"type": "array", "prefixItems": [INTEGER, STRING], "minItems": 2, "maxItems": 2},
+    ),
+    "tuple of": (tuple[int, ...], {"type": "array", "items": INTEGER}),
+    "dict": (dict, {"type": "object"}),
+    "dict of": (dict[str, int], {"type": "object", "additionalProperties": INTEGER}),
+    "Literal": (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+    "Literal of two types": (Literal["a", 1], {"type": ["string", "integer"], "enum": ["a", 1]}),
+    "Optional": (Optional[int], {"type": ["integer", "null"]}),  # noqa: UP045 - the older spelling is a row
+    "or None": (str | None, {"type": ["string", "null"]}),
+    "Union": (Union[int, str], {"type": ["integer", "string"]}),  # noqa: UP007 - the older spelling is a row
+    "Union with a list": (int | list[int], {"anyOf": [INTEGER, {"type": "array", "items": INTEGER}]}),
+    "enum": (Unit, {"type": "string", "enum": ["c", "f"]}),
+    "enum of numbers": (Level, {"type": "integer", "enum": [1, 2]}),
+    "dataclass": (Place, PLACE),
+    "dataclass in itself": (
+        Tree,
+        {
+            "type": "object",
+            "properties": {"value": INTEGER, "children": {"type": "array", "items": {"type": "object"}}},
+            "required": ["value"],
+        },
+    ),
+    "TypedDict": (Options, {"type": "object", "properties": {"deep": {"type": "boolean"}}}),
+    "described": (Annotated[str, "a city"], {"type": "string", "description": "a city"}),
+    "described by pydantic": (
+        Annotated[int, pydantic.Field(description="how many")],
+        {"type": "integer", "description": "how many"},
+    ),
+    "date": (datetime.date, {"type": "string", "format": "date"}),
+    "pydantic": (Book, Book.model_json_schema()),
+}
+
+
+@pytest.mark.parametrize(("hint", "expected"), SCHEMAS.values(), ids=SCHEMAS)
+def test_schemas(hint: Any, expected: dict[str, Any]):
+    assert schema(hint) == expected
+
+
+def test_a_type_without_a_schema_is_refused():
+    with pytest.raises(ConfigError, match="no JSON Schema"):
+        schema(pytest.MonkeyPatch)
+
+
+def test_a_function_becomes_a_tool():
+    @tool
+    def forecast(city: str, days: int = 3, unit: Unit = Unit.CELSIUS, note: str | None = None) -> str:
+        """Forecast the weather.
+
+        In more words.
+
+        Args:
+            city: City name,
+                with its state
+            days (int): how many days
+        Returns:
+            nothing
+        """
+        return f"{city} {days} {unit.name} {note}"
+
+    assert (forecast.name, forecast.description) == ("forecast", "Forecast the weather.\n\nIn more words.")
+    assert forecast.parameters == {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "City name, with its state"},
+            "days": {"type": "integer", "description": "how many days", "default": 3},
+            "unit": {"type": "string", "enum": ["c", "f"]},
+            "note": {"type": ["string", "null"]},
+        },
+        "required": ["city"],
+    }
+    assert forecast("Rome") == "Rome 3 CELSIUS None"
+    assert forecast.call({"city": "Rome", "unit": "f"}).text == "Rome 3 FAHRENHEIT None"
+
+
+def test_sphinx_docstrings_and_other_names():
+    @tool(name="add", description="Adds.", timeout=3)
+    def plus(a: int, b: int) -> int:
+        """Add.
+
+        :param a: the first
+        :param int b: the second
+        """
+        return a + b
+
+    described = [row["description"] for row in plus.parameters["properties"].values()]
+    assert (plus.name, plus.description, plus.timeout, described) == (
+        "add",
+        "Adds.",
+        3,
+        ["the first", "the second"],
+    )
+
+
+@tool
+def visit(place: Place) -> str:
+    return type(place).__name__ + place.country
+
+
+@tool
+def read(book: Book) -> int:
+    return book.pages
+
+
+@tool
+def level(level: Level) -> str:
+    return level.name
+
+
+@tool
+async def later(seconds: float) -> float:
+    return seconds
+
+
+@tool
+def broken() -> None:
+    raise ValueError("no luck")
+
+
+@tool
+def untyped(x):
+    return x
+
+
+@tool
+def place() -> Place:
+    return Place("Oslo", "NO")
+
+
+@tool
+def book() -> Book:
+    return Book(title="Emma")
+
+
+@tool
+def nothing() -> None: ...
+
+
+@tool
+def unprintable() -> object:
+    return {"at": Unprintable()}
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        return "something"
+
+
+CALLS: dict[str, tuple[Tool, dict[str, Any], str, bool]] = {
+    "a dataclass": (visit, {"place": {"city": "Rome"}}, "PlaceUS", False),
+    "a pydantic model": (read, {"book": {"title": "Emma", "pages": 3}}, "3", False),
+    "an enum": (level, {"level": 2}, "HIGH", False),
+    "async": (later, {"seconds": 1.5}, "1.5", False),
+    "a number as text": (later, {"seconds": "1.5"}, "1.5", False),
+    "no types": (untyped, {"x": {"a": [1, None, "é"]}}, '{"a":[1,null,"é"]}', False),
+    "text as it is": (untyped, {"x": "as\nit is"}, "as\nit is", False),
+    "a dataclass comes out": (place, {}, '{"city":"Oslo","country":"NO","tags":[]}', False),
+    "a pydantic model comes out": (book, {}, '{"title":"Emma","pages":1}', False),
+    "nothing comes out": (nothing, {}, "", False),
+    "what JSON cannot say": (unprintable, {}, "{'at': something}", False),
+    "an exception": (broken, {}, "ValueError: no luck", True),
+    "a wrong type": (level, {"level": 7}, "ValidationError: Invalid enum value 7", True),
+    "a missing field": (
+        visit,
+        {"place": {}},
+        "ValidationError: Object missing required field `city`",
+        True,
+    ),
+    "an unknown argument": (
+        nothing,
+        {"x": 1},
+        "TypeError: nothing() got an unexpected keyword argument 'x'",
+        True,
+    ),
+    "no function": (Tool("bare"), {}, "the tool bare has no function here", True),
+}
+
+
+@pytest.mark.parametrize(("called", "arguments", "text", "failed"), CALLS.values(), ids=CALLS)
+def test_calls(called: Tool, arguments: dict[str, Any], text: str, failed: bool):
+    outcome = called.call(arguments)
+    assert (outcome.text, outcome.failed) == (text, failed)
