@@ -11,7 +11,7 @@ from dragoman.core.errors import ConfigError, UpstreamError
 from dragoman.core.events import fold, unfold
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Loss, Losses
-from dragoman.core.model import Failure, Request, Wire
+from dragoman.core.model import Failure, Request, Usage, Wire
 from dragoman.core.stage import Pipe, Stage
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects import recovery
@@ -59,13 +59,30 @@ class Exchange:
         """What did not survive so far; `where` names the field as its source spells it."""
         return list(self._losses)
 
-    def request(self, body: Wire | bytes | str, model: str | None = None, stream: bool | None = None) -> Wire:
+    @property
+    def usage(self) -> Usage | None:
+        """What a translated reply said about its tokens; None until it has ended."""
+        return self._ledger.usage
+
+    @property
+    def calls(self) -> int:
+        """How many tool calls a translated reply held."""
+        return self._ledger.called
+
+    def request(
+        self,
+        body: Wire | bytes | str,
+        model: str | None = None,
+        stream: bool | None = None,
+        raw: bytes | None = None,
+    ) -> Wire:
         """The client's request as the upstream takes it.
 
-        `model` and `stream` say what the client's URL said, or override what its body says.
+        `model` and `stream` say what the client's URL said, or override what its body says. `raw` is what a
+        body given as an object was read from, where it is at hand: looking through it is cheaper.
         """
         wire = read_body(body, self.client.name)
-        if self._same and not _has_seals(wire):
+        if self._same and not _has_seals(wire, raw):
             return self._forward(wire, model, stream)
         heard = Losses()
         asked = self.client.decode_request(wire, heard)
@@ -115,9 +132,12 @@ class Exchange:
         self.status, body = self.client.encode_error(failure)
         return body
 
-    def stream(self, array: bool = False) -> Forwarded | Translated:
-        """Upstream's bytes -> client's bytes. `array`: a Gemini client that did not ask for SSE."""
-        if self._same and not array:
+    def stream(self, array: bool = False, forward: bool = True) -> Forwarded | Translated:
+        """Upstream's bytes -> client's bytes. `array`: a Gemini client that did not ask for SSE.
+
+        `forward` off: even between equal protocols, because what comes is not a stream.
+        """
+        if self._same and forward and not array:
             return Forwarded(self.client)
         stages = Pipe(self._stages())
         return Translated(self.upstream, self.client, stages, self._losses, self._asked, self.strict, array)
@@ -166,6 +186,6 @@ class Exchange:
             self._losses.refuse()
 
 
-def _has_seals(wire: Wire) -> bool:
+def _has_seals(wire: Wire, raw: bytes | None) -> bool:
     """Whether the history holds state that another upstream made while this client spoke through us."""
-    return seal.MAGIC.encode() in jsontext.encode(wire)
+    return seal.MAGIC.encode() in (jsontext.encode(wire) if raw is None else raw)

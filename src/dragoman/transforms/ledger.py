@@ -23,6 +23,7 @@ from dragoman.core.model import (
     ToolCall,
     ToolChoice,
     ToolResult,
+    Usage,
 )
 from dragoman.transforms import arguments, call_ids
 from dragoman.transforms.content import settle_part, without_summarised
@@ -43,6 +44,8 @@ class Ledger:
         self.client, self.upstream, self.origin, self.own, self.losses = client, upstream, origin, own, losses
         self.declared: dict[str, Tool | HostedTool] = {}  # flat name -> what the client declared
         self.calls = 0  # of the conversation so far; an invented id counts on from here
+        self.usage: Usage | None = None  # of the reply, once it has ended
+        self.called = 0  # complete calls of the reply
         self.prepared: Request | None = None
         self._names = Names((), upstream)
         self._used: dict[str, None] = {}  # every tool name of the request

@@ -205,6 +205,7 @@ class Restorer:
 
     def _settled(self, event: ResponseEnd) -> Event:
         """The stop reason from the content: a complete call means tool calls, an incomplete one a cut."""
+        self._ledger.usage, self._ledger.called = event.usage, self._complete_calls
         reason = event.stop.reason
         if self._cut and reason in _SAYS_WHOLE:
             return replace(event, stop=replace(event.stop, reason="length"))
