@@ -17,13 +17,18 @@ from dragoman import DragomanError, __version__
 COMMANDS = {
     "run": "Run an agent (Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code) on any model.",
     "serve": "Serve every protocol on one port: the gateway.",
+    "models": "List the models that clients may ask for.",
+    "check": "Check the configuration and say what would be served.",
     "translate": "Translate a request, a response, a stream or tool declarations.",
+    "mcp": "Offer the standard tools as an MCP server.",
     "demo": "Walk one tool call across two protocols; needs no key and no network.",
     "protocols": "List the protocols and dialects.",
 }
 
 EXAMPLES = """\b
 Examples:
+  dragoman run claude --model groq:openai/gpt-oss-120b
+  dragoman serve
   dragoman demo
   dragoman demo --from openai-chat --to anthropic --stream
   dragoman translate request --from anthropic --to gemini request.json

@@ -1,41 +1,67 @@
-"""What `dragoman serve` says when it starts: where it is, who answers, and how to point an agent at it."""
+"""What a gateway says of itself: where it is, who answers, and how to point an agent at it."""
 
 from __future__ import annotations
+
+import re
 
 import click
 
 from dragoman import __version__
 from dragoman.cli.agents import AGENTS, command_line
 from dragoman.gateway.config import Config
+from dragoman.gateway.routing import provider_named
+from dragoman.profiles import Provider
+
+_WIDTH = 12
 
 
 def welcome(config: Config, url: str, workers: int) -> str:
-    return "\n".join([_where(config, url, workers), *_answers(config), *_agents(config, url)])
-
-
-def _where(config: Config, url: str, workers: int) -> str:
     many = f", {workers} workers" if workers > 1 else ""
-    open_to = "clients need a key" if config.keys else "loopback only, since no keys are set"
-    return f"dragoman {__version__} listens on {click.style(url, bold=True)} ({open_to}{many})"
+    where = f"dragoman {__version__} listens on {click.style(url, bold=True)} ({listens(config)}{many})"
+    return "\n".join([where, *answers(config), *unanswered(config), "", *_agents(config, url), ""])
 
 
-def _answers(config: Config) -> list[str]:
-    """Whether a key is there, never the key."""
+def listens(config: Config) -> str:
+    """To whom."""
+    return "clients need a key" if config.keys else "loopback only: no keys are set"
+
+
+def answers(config: Config) -> list[str]:
+    """A line for each provider and each model. Whether a key is there, never the key."""
     if not config.providers:
-        return ["no provider has a key: the demo model answers, a script that really calls tools"]
-    lines = [f"{'provider':18} {name} ({_key(config, name)})" for name in config.providers]
-    return lines + [f"{'model':18} {asked} → {', '.join(targets)}" for asked, targets in config.models]
+        provider = ["no provider has a key: the demo model answers, a script that really calls tools"]
+    else:
+        provider = [_row("provider", f"{name}: {_key(of)}") for name, of in config.providers.items()]
+    return provider + [_row("model", f"{asked} → {', '.join(to)}") for asked, to in config.models]
 
 
-def _key(config: Config, name: str) -> str:
-    provider = config.providers[name]
-    if provider.passthrough:
-        return "the client's own key"
+def unanswered(config: Config) -> list[str]:
+    """Models that lead to providers without a key only."""
+    return [
+        f"{asked} cannot be served: {', '.join(targets)} lack their keys"
+        for asked, targets in config.models
+        if not any(provider_named(config, target.partition(":")[0]) for target in targets)
+    ]
+
+
+def _key(provider: Provider) -> str:
+    at = (
+        f"{provider.protocol} at {re.sub('//[^/@]*@', '//', provider.base_url)}"  # a password may stand there
+    )
+    dialect = f", tool calls as {provider.dialect}" if provider.dialect else ""
     if provider.needs_key:
-        return click.style(f"no key: {provider.key_env} is not set", fg="yellow")
-    return "key found" if provider.api_key else "without a key"
+        return click.style(f"{at}, no key: {provider.key_env} is not set", fg="yellow")
+    passed = ", with the client's own key" if provider.passthrough else ""
+    return at + dialect + (passed or (", key found" if provider.api_key else ""))
 
 
 def _agents(config: Config, url: str) -> list[str]:
     key = "$DRAGOMAN_KEY" if config.keys else "any"
-    return ["", *(f"{agent.title:18} {command_line(agent, url, key)}" for agent in AGENTS.values()), ""]
+    return [
+        _row(agent.title, command_line(agent, url, key) + (f"  # {agent.note}" if agent.note else ""))
+        for agent in AGENTS.values()
+    ]
+
+
+def _row(what: str, text: str) -> str:
+    return f"{what:{_WIDTH}} {text}"

@@ -33,6 +33,9 @@ class Provider(Struct, frozen=True, kw_only=True):
     max_concurrency: int = 0
     models: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:  # no secrets
+        return f"Provider({self.name}, {self.protocol}, {self.base_url})"
+
     def key_from(self, environ: Mapping[str, str]) -> str:
         """The key that the usual variables hold, or nothing."""
         return next(

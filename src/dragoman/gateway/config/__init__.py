@@ -40,6 +40,9 @@ class Config(Struct, frozen=True, kw_only=True):
     verbose: bool = False
     log_file: str = ""
 
+    def __repr__(self) -> str:  # no secrets
+        return f"Config({self.host}:{self.port}, {list(self.providers)}, {len(self.models)} models)"
+
     @property
     def loopback(self) -> bool:
         return self.host in _LOOPBACK

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from dragoman.dialects import names as dialect_names
 from dragoman.gateway.config.source import Path, Source, did_you_mean
-from dragoman.gateway.config.tables import ProviderTable
+from dragoman.gateway.config.tables import ProviderTable, TimeoutsTable
 from dragoman.profiles import Provider, known
 from dragoman.protocols import codec
 from dragoman.protocols import names as protocol_names
@@ -37,9 +37,9 @@ def _provider(source: Source, name: str, row: Any) -> Provider:
         **msgspec.structs.asdict(table),
         "api_key": source.secret((*where, "api_key"), table.api_key) if table.api_key else None,
         "headers": _headers(source, where, table.headers) if table.headers else None,
-        "timeouts": Timeouts(**_said(table.timeouts)) if table.timeouts else None,
+        "timeouts": _timeouts(source, where, table.timeouts) if table.timeouts else None,
     }
-    provider = replace(base, **{key: value for key, value in given.items() if value is not None})
+    provider = replace(base, **_said(given))
     _check_names(source, where, provider)
     _check_url(source, where, provider)
     return provider if provider.api_key else replace(provider, api_key=base.key_from(source.environ))
@@ -74,5 +74,10 @@ def _headers(source: Source, where: Path, headers: dict[str, str]) -> dict[str, 
     return {name.lower(): source.secret((*where, "headers", name), value) for name, value in headers.items()}
 
 
-def _said(table: Any) -> dict[str, Any]:
-    return {key: value for key, value in msgspec.structs.asdict(table).items() if value is not None}
+def _timeouts(source: Source, where: Path, given: dict[str, Any]) -> Timeouts:
+    table = source.convert((*where, "timeouts"), given, TimeoutsTable)
+    return Timeouts(**_said(msgspec.structs.asdict(table)))
+
+
+def _said(given: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if value is not None}

@@ -81,9 +81,7 @@ class Source:
         path = self._path(variable)
         self._variables[path] = variable
         if path[0] not in SECTIONS:
-            raise self.wrong(
-                path[:1], f"unknown section {path[0]}{did_you_mean(path[0], SECTIONS)}"
-            ) from None
+            raise self.wrong(path, f"unknown section {path[0]}{did_you_mean(path[0], SECTIONS)}")
         table = self._table
         for word in path[:-1]:
             inner = table.setdefault(word, {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -28,13 +28,13 @@ class Log(Struct, frozen=True, forbid_unknown_fields=True):
     file: str = ""
 
 
-class TimeoutsTable(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class TimeoutsTable(Struct, frozen=True, forbid_unknown_fields=True):
     connect: Seconds | None = None
     first_byte: Seconds | None = None
     idle: Seconds | None = None
 
 
-class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
     """A key that is left out is as it is for the known provider of that name."""
 
     protocol: str | None = None
@@ -44,7 +44,7 @@ class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     recover: bool | None = None
     passthrough: bool | None = None
     headers: dict[str, str] | None = None
-    timeouts: TimeoutsTable | None = None
+    timeouts: dict[str, Any] | None = None  # a TimeoutsTable
     max_concurrency: Count | None = None
     models: tuple[str, ...] | None = None
 

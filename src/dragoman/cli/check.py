@@ -1,0 +1,36 @@
+"""`dragoman check`: whether the configuration is right, and what would be served."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from dragoman.cli.settings import config_option, settings_of
+from dragoman.cli.welcome import answers, listens, unanswered
+from dragoman.gateway.config import DEFAULT_FILE
+
+
+@click.command()
+@config_option
+def command(config: str | None) -> int:
+    """Check the configuration and say what would be served.
+
+    \b
+    Exit code 1: a mistake, named with its file, line and key, or a model that nobody can answer for.
+    """
+    settings = settings_of(config)
+    click.echo(f"{_source(config)}: no mistakes")
+    click.echo(f"would listen on {settings.host}:{settings.port} ({listens(settings)})")
+    for line in answers(settings):
+        click.echo(line)
+    problems = unanswered(settings)
+    for problem in problems:
+        click.echo(click.style(problem, fg="red"), err=True)
+    return 1 if problems else 0
+
+
+def _source(config: str | None) -> str:
+    file = config or os.environ.get("DRAGOMAN_CONFIG") or DEFAULT_FILE
+    return file if Path(file).exists() else f"no {file}, the environment alone"
