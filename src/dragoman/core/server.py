@@ -39,9 +39,10 @@ class Server(Struct, frozen=True, kw_only=True):
     """`recognise` reads (method, path, query, headers); None where the path is not this protocol's.
 
     `claims` tells whose client asks for a path that nobody has. `models_path` and `count_path` are where an
-    upstream of this protocol lists its models and counts tokens, relative to its base URL. `forwards` names the headers that belong to a body and
-    go on with it to an upstream of the same protocol. `stateful` names the request fields that only a
-    server with a store can honour, each with the error code that its clients understand.
+    upstream of this protocol lists its models and counts tokens, relative to its base URL. `forwards` names
+    the headers that belong to a body and go on with it to an upstream of the same protocol. `stateful` names
+    the request fields that only a server with a store can honour, each with the error code that its clients
+    understand.
     """
 
     recognise: Callable[[str, str, Mapping[str, str], Mapping[str, str]], Served | None]

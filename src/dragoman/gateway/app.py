@@ -3,54 +3,64 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl
-from uuid import uuid4
 
-from dragoman import __version__
+from prometheus_client import CONTENT_TYPE_LATEST
+
 from dragoman.core.codec import Codec
-from dragoman.core.errors import DragomanError
+from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.fields import read_body
 from dragoman.core.model import Failure
-from dragoman.core.server import Served
+from dragoman.core.server import Served, Server
 from dragoman.demo import DemoTransport
-from dragoman.gateway.answers import Answer, Send
+from dragoman.gateway import bodies, probes
+from dragoman.gateway.answers import Answer, Send, retry_header
 from dragoman.gateway.auth import allowed, key_of
+from dragoman.gateway.bodies import ClientGone, Receive, TooLarge
 from dragoman.gateway.circuits import Circuits
 from dragoman.gateway.config import Config
+from dragoman.gateway.counting import answer_count
+from dragoman.gateway.headers import Headers
 from dragoman.gateway.journal import Journal
+from dragoman.gateway.pace import Pace
 from dragoman.gateway.pings import Pings
+from dragoman.gateway.presence import Presence
+from dragoman.gateway.redaction import Redactor, secrets_of
+from dragoman.gateway.relaying import CRASHED, Asked
 from dragoman.gateway.routing import UnknownModel, names, route
-from dragoman.gateway.serving import Asked, Seen, Serving, refuse
-from dragoman.gateway.tokens import estimate
+from dragoman.gateway.seen import Seen
+from dragoman.gateway.serving import Serving
+from dragoman.gateway.siblings import siblings
+from dragoman.gateway.upstream import Refused
+from dragoman.gateway.wires import OverheardTransport, Wires
 from dragoman.protocols import codec, server
 from dragoman.protocols import names as protocol_names
-from dragoman.transport import Client, Reply, Timeouts
+from dragoman.transport import Client, Reply, Timeouts, Transport
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 Scope = dict[str, Any]
-
-
-class TooLarge(DragomanError):
-    """A body beyond the limit."""
-
-
-class ClientGone(Exception):
-    """The client left before its request was complete."""
+_KEYLESS = Failure("unauthenticated", "this gateway needs a valid key", 401)
 
 
 class Gateway:
     """One process of the gateway. Everything it keeps between exchanges is in here."""
 
-    def __init__(self, config: Config, journal: Journal | None = None) -> None:
-        self._config = config
-        self._client = Client()
-        self._journal = journal or Journal()
-        self._pings = Pings(time.monotonic)
-        self._serving = Serving(_Upstreams(self._client), Circuits(time.monotonic), self._pings)
+    def __init__(self, config: Config, journal: Journal | None = None, pace: Pace | None = None) -> None:
+        pace = pace or Pace()
+        self._config, self._pace = config, pace
+        self._redactor = Redactor(secrets_of(config))
+        self.client = Client()
+        self.journal = journal or Journal.of(config)
+        self.circuits = Circuits(time.monotonic, pace.opens_after, pace.stays_open)
+        self.pings = Pings(pace)
+        self._wires = Wires(self.journal.write, self._redactor) if config.verbose else None
+        self._transport: Transport = _Upstreams(self.client)
+        if self._wires:
+            self._transport = OverheardTransport(self._transport, self._wires)
+        self._serving = Serving(self._transport, self.circuits, self.pings, pace)
+        self._siblings = siblings()
         self._ticker: asyncio.Task[None] | None = None
         self._speakers = [(codec(name), server(name)) for name in protocol_names()]
 
@@ -67,128 +77,164 @@ class Gateway:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                self._ticker = asyncio.create_task(self._pings.run())
+                self._ticker = asyncio.create_task(self._tick())
                 await send({"type": "lifespan.startup.complete"})
             else:
                 if self._ticker:
                     self._ticker.cancel()
-                await self._client.close()
+                await self.client.close()
+                self.journal.close()
+                if self._siblings:
+                    self._siblings.go()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(self.pings.every)
+            self.pings.tick()
+            self._measure()
+            if self._siblings:
+                self._siblings.leave(self.journal.metrics.numbers)
+
+    def _measure(self) -> None:
+        self.journal.metrics.numbers.gauges = {
+            "dragoman_in_flight": self.journal.metrics.in_flight,
+            "dragoman_streams": len(self.pings),
+            "dragoman_upstream_connections": self.client.connections,
+            "dragoman_open_circuits": len(self.circuits.opened),
+        }
+
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        request_id = f"req_{uuid4().hex}"
-        answer = Answer(send, [(b"request-id", request_id.encode()), (b"x-request-id", request_id.encode())])
+        headers = Headers(scope["headers"])
+        raw = scope["query_string"]
+        query = dict(parse_qsl(raw.decode("latin-1"))) if raw else {}
+        request_id = f"req_{os.urandom(12).hex()}"
+        told = request_id.encode()
+        answer = Answer(
+            self._wires.overhear(send) if self._wires else send,
+            [(b"request-id", told), (b"x-request-id", told)],
+        )
         method, path = scope["method"], scope["path"]
         for speaker, serves in self._speakers:
             served = serves.recognise(method, path, query, headers)
             if served:
-                await self._served(speaker, served, headers, query, receive, answer, request_id)
+                seen = Seen(request_id, speaker.name, served.action)
+                await self._served(speaker, serves, served, headers, query, receive, answer, seen)
                 return
-        await self._other(method, path, headers, answer)
+        await self._other(method, path, headers, allowed(key_of(headers, query), self._config.keys), answer)
 
-    async def _other(self, method: str, path: str, headers: dict[str, str], answer: Answer) -> None:
-        """Probes, metrics, and what agents try before they talk."""
-        match method, path:
-            case (("GET" | "HEAD"), ("/" | "/healthz" | "/readyz" | "/api/hello")):
-                await answer.json(200, {"status": "ok", "dragoman": __version__})
-            case "GET", "/metrics":
-                await answer.whole(200, self._journal.metrics(), [(b"x-format", b"prometheus")])
-            case "GET", "/v1/responses" if headers.get("upgrade", "").lower() == "websocket":
-                await answer.json(426, _error("this gateway speaks HTTP only"), [(b"upgrade", b"HTTP/1.1")])
-            case _:
-                await answer.json(404, _error(f"no such route: {method} {path}"))
+    async def _other(self, method: str, path: str, headers: Headers, known: bool, answer: Answer) -> None:
+        """Probes, metrics, and paths that nobody has."""
+        if path == "/metrics" and known:
+            await answer.whole(200, self._page(), kind=CONTENT_TYPE_LATEST.encode())
+        elif not await probes.answered(method, path, headers, answer):
+            claimed = [speaker for speaker, serves in self._speakers if serves.claims(path, headers)]
+            speaker = claimed[0] if claimed else self._speakers[0][0]
+            failure = Failure("not_found", f"no such route: {method} {path}", 404)
+            status, body = speaker.encode_error(_KEYLESS if path == "/metrics" else failure)
+            await answer.json(status, body)
+
+    def _page(self) -> bytes:
+        """The metrics of this process, and of its siblings where it has any."""
+        self._measure()
+        return self.journal.metrics.page(self._siblings.numbers() if self._siblings else ())
 
     async def _served(
         self,
         speaker: Codec,
+        serves: Server,
         served: Served,
-        headers: dict[str, str],
+        headers: Headers,
         query: dict[str, str],
         receive: Receive,
         answer: Answer,
-        request_id: str,
+        seen: Seen,
     ) -> None:
-        seen = Seen(speaker.name, time.monotonic)
+        """One request of a client, answered whatever happens, and told to the journal."""
         key = key_of(headers, query)
+        failure: Failure | None = None
+        self.journal.begun(seen, headers)
         try:
-            if not allowed(key, self._config.keys):
-                await refuse(
-                    speaker, Failure("unauthenticated", "this gateway needs a valid key", 401), answer, seen
-                )
+            if allowed(key, self._config.keys):
+                await self._answered(speaker, serves, served, headers, key, receive, answer, seen)
             else:
-                await self._answered(speaker, served, key, receive, answer, seen)
-        except UnknownModel as error:
-            await refuse(speaker, Failure("not_found", str(error), 404), answer, seen)
-        except TooLarge as error:
-            await refuse(speaker, Failure("too_large", str(error), 413), answer, seen)
-        except DragomanError as error:
-            await refuse(speaker, Failure("bad_request", str(error), 400), answer, seen)
+                failure = _KEYLESS
         except ClientGone:
             seen.gone = True
         except Exception as error:
-            await refuse(
-                speaker, Failure("server", "the gateway failed; its log tells more", 500), answer, seen
-            )
-            self._journal.crashed(request_id, error)
+            failure = _failure(error)
+            seen.crash = error if failure is CRASHED else None
         finally:
-            self._journal.told(request_id, seen, answer.status)
+            if failure:
+                await self._refuse(speaker, failure, key, answer, seen)
+            seen.status = answer.status
+            self.journal.told(seen)
 
     async def _answered(
-        self, speaker: Codec, served: Served, key: str, receive: Receive, answer: Answer, seen: Seen
+        self,
+        speaker: Codec,
+        serves: Server,
+        served: Served,
+        headers: Headers,
+        key: str,
+        receive: Receive,
+        answer: Answer,
+        seen: Seen,
     ) -> None:
-        match served.action:
-            case "models":
-                await answer.json(200, server(speaker.name).encode_models(names(self._config)))
-            case "model":
-                await answer.json(200, server(speaker.name).encode_model(served.model))
-            case "count":
-                body = await self._body(receive)
-                tokens = estimate(speaker, read_body(body, speaker.name))
-                extra = [(b"x-dragoman-estimate", b"true")]
-                await answer.json(200, server(speaker.name).encode_count(tokens), extra)
-            case "generate":
-                body = await self._body(receive)
-                wire = read_body(body, speaker.name)
-                asked = Asked(speaker, served, wire, body, key)
-                seen.model = served.model or str(wire.get("model") or "")
-                await self._while_connected(
-                    self._serving.serve(asked, route(self._config, seen.model), answer, seen), receive
-                )
-
-    async def _body(self, receive: Receive) -> bytes:
-        pieces: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            piece = message.get("body", b"")
-            size += len(piece)
-            if size > self._config.max_body:
-                raise TooLarge(f"the body is larger than {self._config.max_body} bytes")
-            pieces.append(piece)
-            if not message.get("more_body"):
-                return b"".join(pieces) if len(pieces) > 1 else piece
-
-    async def _while_connected(self, work: Any, receive: Receive) -> None:
-        """Do the work as long as the client is there; when it leaves, the upstream is cancelled."""
-        task = asyncio.ensure_future(work)
-        gone = asyncio.ensure_future(receive())
+        if served.action == "models":
+            await answer.json(200, serves.encode_models(names(self._config)))
+            return
+        if served.action == "model":
+            route(self._config, served.model)
+            await answer.json(200, serves.encode_model(served.model))
+            return
+        body = await bodies.read(receive, headers, self._config.max_body)
+        if self._wires:
+            self._wires.asked(seen.id, f"{speaker.name} {served.action} {served.model}", headers, body)
+        wire = read_body(body, speaker.name)
+        stream = bool(wire.get("stream")) if served.stream is None else served.stream
+        asked = Asked(speaker, serves, served, headers, wire, body, key, stream)
+        seen.model = served.model or str(wire.get("model") or "")
+        seen.stream, seen.tools = stream, serves.tally.tools(wire)
+        targets = route(self._config, seen.model)
+        presence = Presence(receive, answer, self._pace.looks_after)
         try:
-            await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
-                raise ClientGone
-            task.result()
+            if served.action == "count":
+                await answer_count(asked, targets[0], self._transport, answer)
+            else:
+                await self._serving.serve(asked, targets, answer, seen)
+        except asyncio.CancelledError:
+            if not presence.returned():
+                raise
+            raise ClientGone from None
         finally:
-            gone.cancel()
-            if not task.done():
-                task.cancel()
+            presence.close()
+
+    async def _refuse(self, speaker: Codec, failure: Failure, key: str, answer: Answer, seen: Seen) -> None:
+        """A failure in the client's words, without anybody's key in it."""
+        message = self._redactor.clean(failure.message, key)
+        failure = Failure(failure.kind, message, failure.status, failure.code, failure.retry_after)
+        seen.failure = failure
+        if not answer.begun:  # else it is cut off here, which is more honest than a clean end
+            status, body = speaker.encode_error(failure)
+            await answer.json(status, body, retry_header(failure.retry_after))
+
+
+def _failure(error: Exception) -> Failure:
+    match error:
+        case Refused():
+            return error.failure
+        case UnknownModel():
+            return Failure("not_found", str(error), 404)
+        case TooLarge():
+            return Failure("too_large", str(error), 413)
+        case ConfigError():  # of a provider: what its owner wrote cannot be used
+            return Failure("server", f"the gateway's configuration: {error}", 500)
+        case WireError() | bodies.Unreadable():
+            return Failure("bad_request", str(error), 400)
+        case _:
+            return CRASHED
 
 
 class _Upstreams:
@@ -200,9 +246,6 @@ class _Upstreams:
     async def send(
         self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
     ) -> Reply:
-        transport = self._demo if url.startswith("demo:") else self._client
-        return await transport.send(method, url.removeprefix("demo:"), headers, body, timeouts)
-
-
-def _error(message: str) -> dict[str, Any]:
-    return {"error": {"message": message, "type": "invalid_request_error", "code": None, "param": None}}
+        if url.startswith("demo:"):
+            return await self._demo.send(method, url.removeprefix("demo:"), headers, body, timeouts)
+        return await self._client.send(method, url, headers, body, timeouts)

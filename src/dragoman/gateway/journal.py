@@ -1,65 +1,130 @@
-"""One line for each exchange, and the counters behind /metrics. Secrets and contents stay out."""
+"""One line for each exchange, the counters behind /metrics, and spans where somebody collects them.
+
+Contents and secrets stay out.
+"""
 
 from __future__ import annotations
 
-import sys
-import time
+import os
 import traceback
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from msgspec import Struct
 
 from dragoman.core import jsontext
+from dragoman.gateway.config import Config
+from dragoman.gateway.lines import Lines
+from dragoman.gateway.metrics import Metrics
+from dragoman.gateway.seen import Seen
+from dragoman.gateway.spans import Spans, spans_for
 
-if TYPE_CHECKING:
-    from dragoman.gateway.serving import Seen
+_LONGEST = 300  # characters of an error
 
-_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+
+class Line(Struct, omit_defaults=True):
+    """What the log says about an exchange; what is not known is not said. Times are milliseconds."""
+
+    time: str
+    id: str
+    client: str
+    action: str = "generate"
+    model: str = ""
+    provider: str = ""
+    upstream: str = ""
+    target: str = ""
+    stream: bool = False
+    status: int | str = 0
+    tries: int = 0
+    tools: int = 0
+    calls: int = 0
+    input: int | None = None
+    output: int | None = None
+    cached: int = 0
+    first_ms: float | None = None
+    ms: float = -1.0
+    losses: dict[str, int] = {}
+    error: str = ""
 
 
 class Journal:
-    def __init__(self, write: Callable[[str], object] | None = None) -> None:
-        self._write = write or (lambda line: print(line, file=sys.stderr, flush=True))
-        self._registry = registry = CollectorRegistry()
-        labels = ("client", "provider", "status")
-        self._requests = Counter("dragoman_requests", "Exchanges.", labels, registry=registry)
-        self._losses = Counter("dragoman_losses", "What did not survive.", ("kind",), registry=registry)
-        self._first = Histogram(
-            "dragoman_first_byte_seconds", "To the first byte.", registry=registry, buckets=_SECONDS
-        )
-        self._total = Histogram("dragoman_seconds", "To the last byte.", registry=registry, buckets=_SECONDS)
-        self.in_flight = Gauge("dragoman_in_flight", "Exchanges under way.", registry=registry)
+    def __init__(
+        self,
+        write: Callable[[str], object] | None = None,
+        metrics: Metrics | None = None,
+        spans: Spans | None = None,
+    ) -> None:
+        self._lines = Lines()
+        self.write: Callable[[str], object] = write or self._lines.write
+        self.metrics = metrics or Metrics()
+        self._spans = spans
 
-    def told(self, request_id: str, seen: Seen, status: int) -> None:
-        provider = seen.target.provider.name if seen.target else ""
-        losses = seen.exchange.losses if seen.exchange else []
-        seconds = time.monotonic() - seen.started
-        self._requests.labels(seen.client, provider, "gone" if seen.gone else str(status)).inc()
-        for loss in losses:
-            self._losses.labels(loss.kind).inc()
-        if seen.first is not None:
-            self._first.observe(seen.first)
-        self._total.observe(seconds)
-        line = {
-            "id": request_id,
-            "client": seen.client,
-            "model": seen.model,
-            "provider": provider,
-            "upstream": seen.target.model if seen.target else "",
-            "status": "gone" if seen.gone else status,
-            "tries": seen.tries,
-            "first_ms": None if seen.first is None else round(seen.first * 1000),
-            "ms": round(seconds * 1000),
-            "losses": len(losses),
-            **({"error": seen.failure.message[:300]} if seen.failure else {}),
-        }
-        self._write(jsontext.dumps(line))
+    @classmethod
+    def of(cls, config: Config) -> Journal:
+        journal = cls(spans=spans_for(os.environ))
+        if config.log_file:
+            journal._lines = Lines(Path(config.log_file))
+            journal.write = journal._lines.write
+        return journal
 
-    def crashed(self, request_id: str, error: Exception) -> None:
+    def begun(self, seen: Seen, headers: Mapping[str, str]) -> None:
+        self.metrics.in_flight += 1
+        if self._spans:
+            self._spans.begun(seen, headers)
+
+    def told(self, seen: Seen) -> None:
+        self.metrics.in_flight -= 1
+        losses = _by_kind(seen)
+        self.metrics.count(seen, losses)
+        self.write(jsontext.dumps(_line(seen, losses)))
+        if seen.crash:
+            self._crashed(seen.id, seen.crash)
+        if self._spans:
+            self._spans.ended(seen, losses)
+
+    def close(self) -> None:
+        self._lines.close()
+
+    def _crashed(self, request_id: str, error: Exception) -> None:
+        """Where it happened, without what was said there: messages of errors may quote a request."""
         frames = traceback.extract_tb(error.__traceback__)
-        where = "; ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames[-4:])
-        self._write(jsontext.dumps({"id": request_id, "crash": type(error).__name__, "at": where}))
+        where = "; ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames[-6:])
+        self.write(jsontext.dumps({"id": request_id, "crash": type(error).__name__, "at": where}))
 
-    def metrics(self) -> bytes:
-        return generate_latest(self._registry)
+
+def _line(seen: Seen, losses: dict[str, int]) -> Line:
+    target, usage = seen.target, seen.usage
+    return Line(
+        time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        id=seen.id,
+        client=seen.client,
+        action=seen.action,
+        model=seen.model,
+        provider=seen.provider,
+        upstream=target.provider.protocol if target else "",
+        target=target.model if target else "",
+        stream=seen.stream,
+        status="gone" if seen.gone else seen.status,
+        tries=seen.tries,
+        tools=seen.tools,
+        calls=seen.calls,
+        input=usage.input if usage else None,
+        output=usage.output if usage else None,
+        cached=usage.cached if usage else 0,
+        first_ms=None if seen.first is None else _ms(seen.first),
+        ms=_ms(seen.seconds),
+        losses=losses,
+        error=seen.failure.message[:_LONGEST] if seen.failure else "",
+    )
+
+
+def _by_kind(seen: Seen) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for loss in seen.losses:
+        counts[loss.kind] = counts.get(loss.kind, 0) + 1
+    return counts
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 1)

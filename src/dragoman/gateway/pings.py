@@ -1,45 +1,73 @@
-"""Keep-alives toward clients whose upstream is silent: one ticker for all streams."""
+"""Keep-alives toward clients whose upstream is silent: one ticker for all streams.
+
+A stream says when it speaks; the ticker counts the ticks between. Nothing here runs for each piece of a
+stream but one assignment before and one after it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from dragoman.gateway.answers import Answer
+from dragoman.gateway.pace import Pace
 
-EVERY = 10.0  # seconds of silence; SDKs give up after minutes, proxies between us and them much earlier
+_TICKS = 2  # of silence make a ping
+
+
+class Pulse:
+    """One stream. `busy`: a piece is on its way, which a slow client may take long to take."""
+
+    __slots__ = ("_begin", "answer", "busy", "ping", "quiet", "sending")
+
+    def __init__(self, answer: Answer, ping: bytes, begin: Callable[[], Awaitable[None]]) -> None:
+        self.answer, self.ping, self._begin = answer, ping, begin
+        self.busy, self.quiet = False, 0
+        self.sending: asyncio.Task[None] | None = None
+
+    async def beat(self) -> None:
+        """Begin the answer where it has not begun, and say that we are alive."""
+        if not self.answer.begun:
+            await self._begin()
+        if not self.answer.ended:
+            await self.answer.piece(self.ping)
+
+    async def settle(self) -> None:
+        """Wait for a ping under way, so that nothing overtakes it."""
+        if self.sending:
+            await self.sending
 
 
 class Pings:
-    """Streams under way, and when each of them last said something."""
+    """The streams under way."""
 
-    def __init__(self, now: Callable[[], float], every: float = EVERY) -> None:
-        self._now, self._every = now, every
-        self._ping: dict[Answer, bytes] = {}
-        self._last: dict[Answer, float] = {}
+    def __init__(self, pace: Pace) -> None:
+        self.every = pace.pings_every / _TICKS  # seconds from tick to tick
+        self._commit = max(round(pace.commits_after / self.every), 1)
+        self._pulses: set[Pulse] = set()
 
-    def watch(self, answer: Answer, ping: bytes) -> None:
-        self._ping[answer] = ping
-        self._last[answer] = self._now()
+    def watch(self, pulse: Pulse) -> None:
+        self._pulses.add(pulse)
 
-    def passed(self, answer: Answer, data: bytes) -> None:
-        """Between two frames only: a forwarded piece may end inside one, and then silence is safer."""
-        self._last[answer] = self._now() if data.endswith((b"\n\n", b"\r\n\r\n")) else float("inf")
+    def forget(self, pulse: Pulse) -> None:
+        self._pulses.discard(pulse)
+        if pulse.sending:
+            pulse.sending.cancel()
 
-    def forget(self, answer: Answer) -> None:
-        self._ping.pop(answer, None)
-        self._last.pop(answer, None)
+    def __len__(self) -> int:
+        return len(self._pulses)
 
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(self._every / 4)
-            await self.tick()
+    def tick(self) -> None:
+        for pulse in self._pulses:
+            pulse.quiet += 1
+            due = _TICKS if pulse.answer.begun else self._commit
+            if pulse.quiet >= due and not pulse.busy and pulse.sending is None:
+                pulse.quiet = 0
+                pulse.sending = asyncio.ensure_future(self._beat(pulse))
 
-    async def tick(self) -> None:
-        limit = self._now() - self._every
-        for answer in [answer for answer, last in self._last.items() if last < limit]:
-            self._last[answer] = self._now()
-            try:
-                await answer.piece(self._ping[answer])
-            except Exception:
-                pass
+    async def _beat(self, pulse: Pulse) -> None:
+        """In a task of its own: one client that does not read must not keep the others waiting."""
+        try:
+            await pulse.beat()
+        finally:
+            pulse.sending = None

@@ -1,197 +1,146 @@
-"""One exchange, from the client's body to its answer: targets in order, tries, whole or streamed."""
+"""One exchange, from the client's request to its answer: targets in order, and tries of each."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-
-from msgspec import Struct
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Codec
-from dragoman.core.errors import DragomanError, WireError
-from dragoman.core.model import Failure, Wire
-from dragoman.core.server import Served
+from dragoman.core.model import Failure, FailureKind
 from dragoman.exchange import Exchange
-from dragoman.gateway.answers import Answer, loss_header, retry_header
+from dragoman.gateway.answers import Answer, loss_header
 from dragoman.gateway.circuits import Circuits
-from dragoman.gateway.pings import Pings
+from dragoman.gateway.pace import Pace
+from dragoman.gateway.pings import Pings, Pulse
+from dragoman.gateway.relaying import Asked, failed_stream, relay_stream, relay_whole
 from dragoman.gateway.routing import Target
-from dragoman.gateway.upstream import LARGEST_REPLY, Call, Refused, send
-from dragoman.protocols import server
-from dragoman.transport import Reply, Transport, TransportError
-from dragoman.transport.retries import backoff
+from dragoman.gateway.seen import Seen
+from dragoman.gateway.spans import trace_headers
+from dragoman.gateway.upstream import Refused, headers_for, send
+from dragoman.profiles import Provider
+from dragoman.transport import Transport
 
-TRIES = 3  # of one target, where another try may help
-_ELSEWHERE = frozenset({"unauthenticated", "billing", "forbidden", "not_found"})  # another provider may do
-
-
-class Asked(Struct, frozen=True):
-    """What a client asked: its protocol, what its URL said, its body and its key."""
-
-    client: Codec
-    served: Served
-    wire: Wire
-    body: bytes
-    key: str
-
-    @property
-    def stream(self) -> bool:
-        return bool(self.wire.get("stream")) if self.served.stream is None else self.served.stream
+# Not worth another try there, but another provider may do
+_ELSEWHERE: frozenset[FailureKind] = frozenset(
+    {"unauthenticated", "billing", "forbidden", "not_found", "context_too_long", "too_large"}
+)
 
 
 class Serving:
     """Everything exchanges share."""
 
-    def __init__(self, transport: Transport, circuits: Circuits, pings: Pings) -> None:
-        self._transport, self._circuits, self._pings = transport, circuits, pings
+    def __init__(self, transport: Transport, circuits: Circuits, pings: Pings, pace: Pace) -> None:
+        self._transport, self._circuits, self._pings, self._pace = transport, circuits, pings, pace
 
     async def serve(self, asked: Asked, targets: tuple[Target, ...], answer: Answer, seen: Seen) -> None:
-        """Answer from the first target that can; the last failure is the answer where none can."""
-        failure = Failure(
-            "overloaded", "every provider of this model is resting after failures", 503, retry_after=5
+        """Answer from the first target that can. Raises Refused where none can."""
+        _refuse_stateful(asked, targets)
+        if not asked.stream:
+            await self._targets(asked, targets, answer, seen, None)
+            return
+        pulse = Pulse(
+            answer, _ping(asked), lambda: answer.begin(asked.content_type, loss_header(seen.losses))
         )
-        for target in [target for target in targets if self._circuits.passes(target.provider.name)]:
-            try:
-                await self._tries(asked, target, answer, seen)
-                return
-            except Refused as refused:
-                failure = refused.failure
-                if not refused.retry and failure.kind not in _ELSEWHERE:
-                    break
-        await refuse(asked.client, failure, answer, seen)
-
-    async def _tries(self, asked: Asked, target: Target, answer: Answer, seen: Seen) -> None:
-        for attempt in range(TRIES):
-            seen.target, seen.tries = target, seen.tries + 1
-            try:
-                await self._try(asked, target, answer, seen)
-                self._circuits.succeeded(target.provider.name)
-                return
-            except Refused as refused:
-                if not refused.reachable:
-                    self._circuits.failed(target.provider.name)
-                if (
-                    not refused.retry
-                    or attempt == TRIES - 1
-                    or not self._circuits.passes(target.provider.name)
-                ):
-                    raise
-                await asyncio.sleep(backoff(attempt, refused.failure.retry_after))
-
-    async def _try(self, asked: Asked, target: Target, answer: Answer, seen: Seen) -> None:
-        provider = target.provider
-        exchange = Exchange(
-            asked.client.name,
-            provider.protocol,
-            provider.dialect,
-            recover=provider.recover,
-            origin=provider.name,
-        )
-        seen.exchange = exchange
-        self._refuse_stateful(asked, provider.protocol)
-        out = exchange.request(asked.wire, target.model, asked.stream)
-        body = asked.body if out is asked.wire else jsontext.encode(out)
-        reply = await send(self._transport, Call(target, exchange.path, exchange.headers, body), asked.key)
+        self._pings.watch(pulse)
         try:
-            if asked.stream:
-                await self._stream(asked, exchange, reply, answer, seen)
+            await self._targets(asked, targets, answer, seen, pulse)
+        except Refused as refused:
+            await pulse.settle()
+            if not answer.begun:
+                raise
+            seen.failure = refused.failure
+            await answer.end(failed_stream(asked, refused.failure))
+        finally:
+            self._pings.forget(pulse)
+
+    async def _targets(
+        self, asked: Asked, targets: tuple[Target, ...], answer: Answer, seen: Seen, pulse: Pulse | None
+    ) -> None:
+        refused: Refused | None = None
+        for left, target in zip(range(len(targets) - 1, -1, -1), targets, strict=True):
+            if not self._circuits.admits(target.provider.name):
+                continue
+            try:
+                await self._tries(asked, target, answer, seen, pulse, left)
+                return
+            except Refused as error:
+                refused = error
+                if not (refused.retry or refused.failure.kind in _ELSEWHERE):
+                    break
+        raise refused or self._resting(targets)
+
+    async def _tries(
+        self, asked: Asked, target: Target, answer: Answer, seen: Seen, pulse: Pulse | None, left: int
+    ) -> None:
+        """As often as it may help; with other targets `left`, a long wait is not worth it."""
+        name, pace = target.provider.name, self._pace
+        patience = pace.impatience if left else pace.patience
+        attempt = 0
+        while True:
+            seen.target = target
+            seen.tries += 1
+            try:
+                await self._try(asked, target, answer, seen, pulse)
+                return
+            except Refused as refused:
+                if refused.reachable:
+                    self._circuits.reached(name)
+                else:
+                    self._circuits.unreachable(name)
+                wait = pace.wait(attempt, refused.failure.retry_after)
+                attempt += 1
+                hopeless = not refused.retry or attempt == pace.tries or wait > patience
+                if hopeless or self._circuits.is_open(name):
+                    raise
+                await asyncio.sleep(wait)
+
+    async def _try(
+        self, asked: Asked, target: Target, answer: Answer, seen: Seen, pulse: Pulse | None
+    ) -> None:
+        provider = target.provider
+        exchange = seen.exchange = _exchange(asked, provider)
+        out = exchange.request(asked.wire, target.model, asked.stream, asked.body)
+        body = asked.body if out is asked.wire else jsontext.encode(out)
+        headers = headers_for(provider, asked.client.name, asked.key, asked.headers)
+        if seen.span is not None:
+            headers |= trace_headers(seen.span)
+        reply = await send(self._transport, target, exchange, body, headers)
+        self._circuits.reached(provider.name)
+        try:
+            if pulse:
+                await relay_stream(asked, exchange, reply, answer, pulse, seen)
             else:
-                await self._whole(exchange, reply, answer, seen)
+                await relay_whole(exchange, reply, answer, seen)
         finally:
             reply.close()
 
-    async def _whole(self, exchange: Exchange, reply: Reply, answer: Answer, seen: Seen) -> None:
-        try:
-            body = await reply.read(LARGEST_REPLY)
-        except TransportError as error:
-            raise Refused(Failure("truncated", str(error), 502), retry=True) from error
-        try:
-            out = exchange.response(body)
-        except WireError as error:
-            raise Refused(
-                Failure("server", f"malformed upstream answer: {error}", 502), retry=False
-            ) from error
-        if exchange.failure:
-            raise Refused(
-                exchange.failure, retry=exchange.failure.kind in ("rate_limit", "overloaded", "server")
-            )
-        seen.reply(out)
-        await answer.json(200, out, loss_header(exchange.losses))
-
-    async def _stream(
-        self, asked: Asked, exchange: Exchange, reply: Reply, answer: Answer, seen: Seen
-    ) -> None:
-        """The status goes out with the first bytes; until then a failure is an HTTP error or another try."""
-        stream = exchange.stream(array=asked.served.array)
-        content_type = "application/json" if asked.served.array else asked.client.http.stream_type
-        try:
-            async for chunk in reply:
-                out = stream.feed(chunk)
-                if out and not answer.begun:
-                    if stream.failure:
-                        raise Refused(stream.failure, retry=True)
-                    await answer.begin(content_type, loss_header(exchange.losses))
-                    seen.first_byte()
-                    self._pings.watch(answer, asked.client.keep_alive)
-                if out:
-                    self._pings.passed(answer, out)
-                    await answer.piece(out)
-            out = stream.close()
-        except TransportError as error:
-            out = stream.fail(Failure("truncated", f"the upstream's stream broke: {error}", 502))
-        finally:
-            self._pings.forget(answer)
-        if not answer.begun:
-            failure = stream.failure or Failure("truncated", "the upstream's stream was empty", 502)
-            raise Refused(failure, retry=True)
-        seen.streamed(stream)
-        await answer.end(out)
-
-    def _refuse_stateful(self, asked: Asked, upstream: str) -> None:
-        """A conversation kept by the provider cannot go on at another; the client must send it whole."""
-        if asked.client.name == upstream:
-            return
-        for field, code in server(asked.client.name).stateful.items():
-            if asked.wire.get(field):
-                problem = f"{field}: this gateway keeps no conversations; send the whole conversation instead"
-                raise Refused(Failure("bad_request", problem, 400, code), retry=False)
+    def _resting(self, targets: tuple[Target, ...]) -> Refused:
+        names = dict.fromkeys(target.provider.name for target in targets)
+        soonest = min(self._circuits.rests(name) for name in names)
+        problem = f"not reachable at the moment: {', '.join(names)}; it is tried again soon"
+        return Refused(Failure("overloaded", problem, 503, retry_after=soonest))
 
 
-async def refuse(client: Codec, failure: Failure, answer: Answer, seen: Seen) -> None:
-    """A failure in the client's words: as an HTTP error, or inside a stream that has begun."""
-    seen.failure = failure
-    status, body = client.encode_error(failure)
-    if answer.begun:
-        await answer.end()
-    else:
-        await answer.json(status, body, retry_header(failure.retry_after))
+def _exchange(asked: Asked, provider: Provider) -> Exchange:
+    return Exchange(
+        asked.client.name,
+        provider.protocol,
+        provider.dialect,
+        recover=provider.recover,
+        origin=provider.name,
+    )
 
 
-def as_failure(error: DragomanError) -> Failure:
-    """What is wrong with a client's own request."""
-    return Failure("bad_request", str(error), 400)
+def _ping(asked: Asked) -> bytes:
+    return b"\n" if asked.served.array else asked.client.keep_alive  # between two entries of an array
 
 
-class Seen:
-    """What the log and the metrics will say about an exchange."""
+def _refuse_stateful(asked: Asked, targets: tuple[Target, ...]) -> None:
+    """A conversation kept by a provider cannot go on at another; the client must send it whole."""
+    for field, code in asked.serves.stateful.items():
+        if asked.wire.get(field) and not all(_forwards(asked, target.provider) for target in targets):
+            problem = f"{field}: this gateway keeps no conversations; send the whole conversation instead"
+            raise Refused(Failure("bad_request", problem, 400, code))
 
-    def __init__(self, client: str, now: Callable[[], float]) -> None:
-        self.client, self._now = client, now
-        self.started = now()
-        self.model = ""
-        self.target: Target | None = None
-        self.exchange: Exchange | None = None
-        self.failure: Failure | None = None
-        self.tries = 0
-        self.gone = False
-        self.first: float | None = None
 
-    def first_byte(self) -> None:
-        self.first = self._now() - self.started
-
-    def reply(self, body: Wire) -> None:
-        self.first_byte()
-
-    def streamed(self, stream: object) -> None:
-        pass
+def _forwards(asked: Asked, provider: Provider) -> bool:
+    return provider.protocol == asked.client.name and not (provider.dialect or provider.recover)

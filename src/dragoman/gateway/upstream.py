@@ -1,61 +1,70 @@
-"""One upstream call: send, judge the answer, and say whether another try makes sense.
-
-Retries happen only before the first byte has reached the client.
-"""
+"""One upstream call: send, judge the answer, and say whether another try makes sense."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Mapping
 
+from dragoman import __version__
 from dragoman.core.codec import Codec
 from dragoman.core.model import Failure
+from dragoman.exchange import Exchange
 from dragoman.gateway.routing import Target
-from dragoman.protocols import codec
+from dragoman.profiles import Provider
+from dragoman.protocols import codec, server
 from dragoman.transport import Reply, Transport, TransportError
 from dragoman.transport.retries import RETRYABLE, read_failure, unreachable
 
 LARGEST_REPLY = 256 * 1024 * 1024
 _LARGEST_ERROR = 1024 * 1024
+_AGENT = {"user-agent": f"dragoman/{__version__}"}  # some providers turn away who has no name
 
 
 class Refused(Exception):
-    """The upstream gave no answer that a client could use; `retry` says whether it may later."""
+    """The upstream gave no answer that a client could use.
 
-    def __init__(self, failure: Failure, retry: bool, reachable: bool = True) -> None:
+    `retry`: the same request may go well later. `reachable`: the provider answered something.
+    """
+
+    def __init__(self, failure: Failure, retry: bool = False, reachable: bool = True) -> None:
         self.failure, self.retry, self.reachable = failure, retry, reachable
         super().__init__(failure.message)
 
 
-class Call(Struct, frozen=True):
-    """What goes to an upstream."""
-
-    target: Target
-    path: str
-    headers: dict[str, str]
-    body: bytes
-
-
-async def send(transport: Transport, call: Call, client_key: str) -> Reply:
+async def send(
+    transport: Transport, target: Target, exchange: Exchange, body: bytes, headers: Mapping[str, str]
+) -> Reply:
     """The answer of the upstream, if it is one; otherwise raises Refused."""
-    provider = call.target.provider
-    speaker = codec(provider.protocol)
-    key = client_key if provider.passthrough else provider.api_key
-    headers = {**call.headers, **(speaker.http.auth(key) if key else {}), **provider.headers}
+    provider = target.provider
+    url = provider.base_url.rstrip("/") + exchange.path
     try:
-        reply = await transport.send(
-            "POST", provider.base_url.rstrip("/") + call.path, headers, call.body, provider.timeouts
-        )
+        reply = await transport.send("POST", url, {**exchange.headers, **headers}, body, provider.timeouts)
     except TransportError as error:
         raise Refused(unreachable(provider.name, error), retry=True, reachable=False) from error
-    if reply.status < 400:
+    if reply.status < 300:
         return reply
-    raise await _refusal(reply, speaker)
+    raise await refusal(reply, exchange.upstream)
 
 
-async def _refusal(reply: Reply, speaker: Codec) -> Refused:
+async def refusal(reply: Reply, speaker: Codec) -> Refused:
+    """What an answer that is an error says."""
     try:
         body = await reply.read(_LARGEST_ERROR)
     except TransportError:
         body = b""
+    finally:
+        reply.close()
+    if reply.status < 400:  # nobody follows redirects with a prompt and a key in hand
+        where = reply.headers.get("location", "")
+        return Refused(Failure("server", f"the upstream redirects to {where!r}; set its base_url", 502))
     failure = read_failure(speaker, reply.status, body, reply.headers)
     return Refused(failure, retry=failure.kind in RETRYABLE)
+
+
+def headers_for(provider: Provider, client: str, client_key: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """The key, the provider's own headers, and those of the client that belong to a forwarded body."""
+    speaker = codec(provider.protocol)
+    key = client_key if provider.passthrough else provider.api_key
+    headers = {**_AGENT, **(speaker.http.auth(key) if key else {})}
+    if client == provider.protocol:
+        headers |= {name: asked[name] for name in server(client).forwards if name in asked}
+    return {**headers, **provider.headers}

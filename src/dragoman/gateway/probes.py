@@ -1,0 +1,25 @@
+"""What is asked of a server rather than of a model: health, and what agents try before they talk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dragoman import __version__
+from dragoman.gateway.answers import Answer
+
+_ALIVE = ("/", "/healthz", "/readyz", "/api/hello")  # the last one is Claude Code's
+_UPGRADABLE = ("/v1/responses", "/responses")
+
+
+async def answered(method: str, path: str, headers: Mapping[str, str], answer: Answer) -> bool:
+    """Whether this was a probe; then it has its answer."""
+    match method, path:
+        case (("GET" | "HEAD"), _) if path in _ALIVE:
+            await answer.json(200, {"status": "ok", "dragoman": __version__})
+        case "GET", _ if path in _UPGRADABLE and headers.get("upgrade", "").lower() == "websocket":
+            # Codex tries a WebSocket first; by this status it falls back at once
+            error = {"message": "this gateway speaks HTTP only", "type": "invalid_request_error"}
+            await answer.json(426, {"error": error}, [(b"upgrade", b"HTTP/1.1")])
+        case _:
+            return False
+    return True

@@ -1,0 +1,182 @@
+"""An upstream's answer on its way to the client: whole, or as a stream.
+
+Until something of the answer has gone out, whatever goes wrong raises Refused, and another try or another
+target may still answer. From then on it ends the stream, in the client's words.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from msgspec import Struct
+
+from dragoman.core import jsontext
+from dragoman.core.codec import Codec
+from dragoman.core.errors import WireError
+from dragoman.core.events import ResponseFailed
+from dragoman.core.fields import read_body
+from dragoman.core.losses import Losses
+from dragoman.core.model import Failure, Wire
+from dragoman.core.server import Served, Server
+from dragoman.exchange import Exchange
+from dragoman.framing import jsonarray, sse
+from dragoman.gateway.answers import Answer, loss_header
+from dragoman.gateway.headers import Headers
+from dragoman.gateway.pings import Pulse
+from dragoman.gateway.seen import Seen
+from dragoman.gateway.tail import Tail, read_usage
+from dragoman.gateway.upstream import LARGEST_REPLY, Refused
+from dragoman.protocols import server
+from dragoman.streams import Forwarded, Translated
+from dragoman.transport import Reply, TransportError
+from dragoman.transport.retries import RETRYABLE
+
+CRASHED = Failure("server", "the gateway failed; its log tells more", 500)
+
+
+class Asked(Struct, frozen=True):
+    """What a client asked: its protocol, what its URL said, its headers, its body and its key."""
+
+    client: Codec
+    serves: Server
+    served: Served
+    headers: Headers
+    wire: Wire
+    body: bytes
+    key: str
+    stream: bool
+
+    @property
+    def content_type(self) -> str:
+        return "application/json" if self.served.array else self.client.http.stream_type
+
+
+async def relay_whole(exchange: Exchange, reply: Reply, answer: Answer, seen: Seen) -> None:
+    body = await _read(reply)
+    try:
+        wire = read_body(body, exchange.upstream.name)
+        out = exchange.response(wire)
+    except WireError as error:
+        raise Refused(_malformed(error), retry=True) from error
+    if exchange.failure:
+        raise Refused(exchange.failure, retry=exchange.failure.kind in RETRYABLE)
+    forwarded = out is wire
+    seen.first_byte()
+    await answer.whole(200, body if forwarded else jsontext.encode(out), loss_header(exchange.losses))
+    if forwarded:
+        _count_whole(wire, exchange, seen)
+    else:
+        seen.usage, seen.calls = exchange.usage, exchange.calls
+
+
+async def relay_stream(
+    asked: Asked, exchange: Exchange, reply: Reply, answer: Answer, pulse: Pulse, seen: Seen
+) -> None:
+    kind = reply.headers.get("content-type", "")
+    if kind.startswith("text/html"):
+        raise Refused(Failure("server", "the upstream answered with a web page", 502), retry=True)
+    stream = exchange.stream(asked.served.array, forward=not kind.startswith("application/json"))
+    tail = Tail(exchange.upstream.name) if isinstance(stream, Forwarded) else None
+    try:
+        last = await _pass_on(stream, tail, exchange, reply, answer, asked, pulse, seen)
+    except TransportError as error:
+        last = stream.fail(Failure("truncated", f"the upstream's stream broke: {error}", 502))
+    except Exception as error:
+        if seen.first is None:
+            raise
+        seen.crash = error
+        last = stream.fail(CRASHED)
+    if seen.first is None:
+        if stream.failure or not last:
+            failure = stream.failure or Failure("truncated", "the upstream's answer was empty", 502)
+            raise Refused(failure, retry=failure.kind in RETRYABLE)
+        await _begin(asked, exchange, answer, pulse, seen)
+    seen.failure = stream.failure
+    _count_stream(stream, tail, exchange, seen)
+    pulse.busy = True
+    await answer.end(last)
+
+
+async def _pass_on(
+    stream: Forwarded | Translated,
+    tail: Tail | None,
+    exchange: Exchange,
+    reply: Reply,
+    answer: Answer,
+    asked: Asked,
+    pulse: Pulse,
+    seen: Seen,
+) -> bytes:
+    """Pieces as they come; gives what the end of the stream adds."""
+    async for chunk in reply:
+        out = stream.feed(chunk)
+        if not out:
+            continue
+        if seen.first is None:
+            failure = stream.failure or (_first_failure(exchange.client, out) if tail else None)
+            if failure:
+                raise Refused(failure, retry=failure.kind in RETRYABLE)
+            await _begin(asked, exchange, answer, pulse, seen)
+        if tail:
+            tail.feed(out)
+        pulse.busy = True  # nobody but this stream speaks now
+        await answer.piece(out)
+        pulse.busy, pulse.quiet = False, 0
+    return stream.close()
+
+
+async def _begin(asked: Asked, exchange: Exchange, answer: Answer, pulse: Pulse, seen: Seen) -> None:
+    """The status goes out with the first bytes, unless a ping went before."""
+    seen.first_byte()
+    await pulse.settle()
+    if not answer.begun:
+        await answer.begin(asked.content_type, loss_header(exchange.losses))
+
+
+async def _read(reply: Reply) -> bytes:
+    try:
+        return await reply.read(LARGEST_REPLY)
+    except TransportError as error:
+        raise Refused(
+            Failure("truncated", f"the upstream's answer broke: {error}", 502), retry=True
+        ) from error
+
+
+def failed_stream(asked: Asked, failure: Failure) -> bytes:
+    """A stream of nothing but a failure, for a client that has only heard pings."""
+    encoder, printer = (
+        asked.client.stream_encoder(Losses()),
+        jsonarray.Encoder() if asked.served.array else sse.Encoder(),
+    )
+    frames = [*encoder.feed(ResponseFailed(failure)), *encoder.close()]
+    pieces = [piece for frame in frames for piece in printer.feed(frame)]
+    return b"".join([*pieces, *printer.close()])
+
+
+def _first_failure(speaker: Codec, out: bytes) -> Failure | None:
+    """A forwarded stream that begins with an error is one: it may still become a status or another try."""
+    if b'"error"' not in out:
+        return None
+    for frame in (*(decoder := sse.Decoder()).feed(out), *decoder.close()):
+        with suppress(ValueError):
+            value = jsontext.decode(frame.data)
+            return speaker.decode_error(value, 0) if jsontext.is_object(value) else None
+    return None
+
+
+def _count_whole(wire: Wire, exchange: Exchange, seen: Seen) -> None:
+    tally = server(exchange.upstream.name).tally
+    usage = wire.get(tally.usage_field)
+    seen.usage = read_usage(tally, [usage] if jsontext.is_object(usage) else [])
+    seen.calls = tally.calls(wire)
+
+
+def _count_stream(stream: Forwarded | Translated, tail: Tail | None, exchange: Exchange, seen: Seen) -> None:
+    if tail:
+        seen.usage, seen.calls = tail.usage(), tail.calls
+    else:
+        seen.usage, seen.calls = exchange.usage, exchange.calls
+
+
+def _malformed(error: WireError) -> Failure:
+    return Failure("server", f"malformed upstream answer: {error}", 502)

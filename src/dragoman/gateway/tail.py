@@ -1,0 +1,70 @@
+"""Accounting for streams that pass as they are: nothing is decoded but the usage, once, at the end."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import Any
+
+from dragoman.core.errors import WireError
+from dragoman.core.jsontext import is_object
+from dragoman.core.model import Usage, Wire
+from dragoman.core.server import Tally
+from dragoman.protocols import server
+
+_LONGEST = 256 * 1024
+_decoder = json.JSONDecoder()
+
+
+class Tail:
+    """Keeps the first piece and the last two, where usage stands, and counts calls by their mark."""
+
+    __slots__ = ("_before", "_first", "_hint", "_last", "_mark", "_tally", "calls")
+
+    def __init__(self, protocol: str) -> None:
+        self._tally = server(protocol).tally
+        self._hint, self._mark = self._tally.call_hint, _compiled(self._tally.call_mark)
+        self._first = self._before = self._last = b""
+        self.calls = 0
+
+    def feed(self, data: bytes) -> None:
+        if not self._first:
+            self._first = data
+        self._before, self._last = self._last, data
+        if self._hint in data:
+            self.calls += len(self._mark.findall(data))
+
+    def usage(self) -> Usage | None:
+        """What the stream said about its tokens; a later number counts instead of an earlier one."""
+        last = (self._before + self._last)[-_LONGEST:]
+        return read_usage(self._tally, _objects(self._first, self._tally) + _objects(last, self._tally))
+
+
+def read_usage(tally: Tally, found: list[Wire]) -> Usage | None:
+    merged: Wire = {}
+    for each in found:
+        merged |= {name: value for name, value in each.items() if value is not None}
+    try:
+        return tally.usage({tally.usage_field: merged}) if merged else None
+    except WireError:  # nothing that accounting needs is worth a failed exchange
+        return None
+
+
+def _objects(data: bytes, tally: Tally) -> list[Wire]:
+    """The values of the usage field, as far as they are whole."""
+    text = data.decode("utf-8", "replace")
+    starts = [found.end() for found in re.finditer(rf'"{tally.usage_field}":\s*(?={{)', text)]
+    return [value for start in starts if is_object(value := _value(text, start))]
+
+
+def _value(text: str, start: int) -> Any:
+    try:
+        return _decoder.raw_decode(text, start)[0]
+    except (ValueError, RecursionError):
+        return None
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode())

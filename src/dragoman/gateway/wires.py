@@ -1,0 +1,84 @@
+"""What passes on both sides, for `--verbose`: heads and bodies, without secrets and long blobs.
+
+Both sides are overheard from outside, so an exchange that nobody listens to pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from dragoman.core import jsontext
+from dragoman.gateway.answers import Send
+from dragoman.gateway.redaction import Redactor, without_blobs, without_secrets
+from dragoman.transport import Reply, Timeouts, Transport
+
+_LONGEST = 20_000  # characters of one body
+_exchange: ContextVar[str] = ContextVar("exchange", default="")
+
+
+class Wires:
+    def __init__(self, write: Callable[[str], object], redactor: Redactor) -> None:
+        self._write, self._redactor = write, redactor
+
+    def asked(self, id: str, head: str, headers: Mapping[str, str], body: bytes) -> None:
+        """A client's request; what this task sends on belongs to it."""
+        _exchange.set(id)
+        self.tell("client asks", body, head, headers)
+
+    def overhear(self, send: Send) -> Send:
+        """The client's side of an answer."""
+
+        async def overheard(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                self.tell("client hears", b"", str(message["status"]))
+            elif message.get("body"):
+                self.tell("client hears", message["body"])
+            await send(message)
+
+        return overheard
+
+    def tell(self, what: str, body: bytes, head: str = "", headers: Mapping[str, str] | None = None) -> None:
+        line: dict[str, object] = {"id": _exchange.get(), "wire": what}
+        if head:
+            line["head"] = head
+        if headers:
+            line["headers"] = without_secrets(headers)
+        if body:
+            line["body"] = without_blobs(body.decode("utf-8", "replace"))[:_LONGEST]
+        self._write(self._redactor.clean(jsontext.dumps(line)))
+
+
+class OverheardTransport:
+    """The upstream's side."""
+
+    def __init__(self, transport: Transport, wires: Wires) -> None:
+        self._transport, self._wires = transport, wires
+
+    async def send(
+        self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
+    ) -> Reply:
+        self._wires.tell("upstream is asked", body, f"{method} {url}", headers)
+        reply = await self._transport.send(method, url, headers, body, timeouts)
+        self._wires.tell("upstream answers", b"", str(reply.status), reply.headers)
+        return _OverheardReply(reply, self._wires)
+
+
+class _OverheardReply:
+    def __init__(self, reply: Reply, wires: Wires) -> None:
+        self.status, self.headers = reply.status, reply.headers
+        self._reply, self._wires = reply, wires
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._reply:
+            self._wires.tell("upstream says", piece)
+            yield piece
+
+    async def read(self, limit: int) -> bytes:
+        body = await self._reply.read(limit)
+        self._wires.tell("upstream says", body)
+        return body
+
+    def close(self) -> None:
+        self._reply.close()
