@@ -1,0 +1,33 @@
+"""`dragoman mcp`: the standard tools as an MCP server on stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from dragoman import __version__
+from dragoman.cli.tools import chosen
+
+EXAMPLES = """\b
+Examples:
+  dragoman mcp --root ~/project
+  dragoman mcp --tool read_file --tool search_file_content
+  claude mcp add tools -- dragoman mcp --root ~/project --read-only
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option("--root", default=".", metavar="DIR", help="The directory that the tools stay in.  [.]")
+@click.option("--tool", "names", multiple=True, metavar="NAME", help="Offer this tool; all unless told.")
+@click.option("--read-only", is_flag=True, help="Offer only what changes nothing.")
+def command(root: str, names: tuple[str, ...], read_only: bool) -> None:
+    """Offer the standard tools as an MCP server.
+
+    \b
+    It speaks on stdin and stdout until its input ends. What a client lets a model run is the client's
+    decision: commands and changes are not asked about here.
+    """
+    from dragoman.toolkit.offering import serve_stdio
+
+    asyncio.run(serve_stdio(chosen(root, names, read_only), __version__))

@@ -1,0 +1,175 @@
+"""The tools of an MCP server as tools of ours, over stdio or streamable HTTP, by the official package.
+
+with McpServer("files", ["npx", "some-mcp-server"]) as tools:
+    run("…", model, tools)
+
+A connection belongs to the event loop and the task that opened it, so each has a task of its own, and calls
+from other loops are carried over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dragoman.client.background import wait_for
+from dragoman.client.tools import Tool
+from dragoman.client.values import Outcome
+from dragoman.core.codec import Limits
+from dragoman.core.errors import DragomanError
+from dragoman.toolkit.mcp_content import outcome_of
+from dragoman.transforms.tool_names import Names
+
+if TYPE_CHECKING:
+    import mcp
+
+T = TypeVar("T")
+LEGAL = Limits(tool_name=r"[a-zA-Z_][a-zA-Z0-9_-]*", tool_name_length=63)
+
+
+class McpError(DragomanError):
+    """An MCP server that cannot be reached, or that broke off."""
+
+
+class McpServer:
+    """`target` is the URL of a server, or the program that is one, with its arguments.
+
+    A program gets a bare environment and `environ`; a URL gets `headers` with every request.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: str | Sequence[str],
+        *,
+        environ: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        seconds: float = 30.0,
+    ) -> None:
+        need_mcp()
+        self.name, self.target, self.seconds = name, target, seconds
+        self._environ, self._headers, self._folder = dict(environ or {}), dict(headers or {}), folder
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+        self._client: mcp.Client | None = None
+
+    async def __aenter__(self) -> list[Tool]:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        ready: asyncio.Future[list[Tool]] = self._loop.create_future()
+        self._task = self._loop.create_task(self._hold(ready))
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await asyncio.shield(ready)
+        except TimeoutError:
+            raise McpError(f"{self}: no answer within {self.seconds:g} s") from None
+        finally:
+            if not ready.done() or ready.exception():
+                self._task.cancel()
+                await asyncio.gather(self._task, return_exceptions=True)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._task:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def __enter__(self) -> list[Tool]:
+        """For code that is not async."""
+        return wait_for(self.__aenter__())
+
+    def __exit__(self, *_: object) -> None:
+        wait_for(self.__aexit__())
+
+    def __str__(self) -> str:
+        shown = self.target if isinstance(self.target, str) else " ".join(self.target)
+        return f"MCP server {self.name} ({shown})"
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Outcome:
+        """Call a tool by the server's own name for it, from any event loop."""
+        return await self._carried(self._call(name, arguments))
+
+    async def _call(self, name: str, arguments: dict[str, Any]) -> Outcome:
+        if self._client is None or self._task is None or self._task.done():
+            raise McpError(f"{self} is not connected")
+        return outcome_of(await self._client.call_tool(name, arguments))
+
+    async def _carried(self, work: Coroutine[Any, Any, T]) -> T:
+        """`work` on the loop of the connection."""
+        if self._loop is None or self._loop.is_closed():
+            work.close()
+            raise McpError(f"{self} is not connected")
+        if asyncio.get_running_loop() is self._loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    async def _hold(self, ready: asyncio.Future[list[Tool]]) -> None:
+        """Connect, tell the tools, and stay until told to leave."""
+        try:
+            async with self._connected() as client:
+                self._client = client
+                ready.set_result(self._tools(await _listed(client)))
+                await self._stop.wait()
+        except Exception as error:
+            if not ready.done():
+                ready.set_exception(McpError(f"{self}: {_first(error)}"))
+        finally:
+            self._client = None
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncGenerator[mcp.Client]:
+        from mcp import Client
+
+        async with AsyncExitStack() as stack:
+            yield await stack.enter_async_context(Client(await self._reached(stack)))
+
+    async def _reached(self, stack: AsyncExitStack) -> Any:
+        """What the official client takes for a server: a transport, or how to start one."""
+        import httpx2
+        from mcp import StdioServerParameters
+        from mcp.client.streamable_http import streamable_http_client
+
+        if isinstance(self.target, str):
+            timeout = httpx2.Timeout(30.0, read=300.0)  # a stream is silent while a tool works
+            http = await stack.enter_async_context(httpx2.AsyncClient(headers=self._headers, timeout=timeout))
+            return streamable_http_client(self.target, http_client=http)
+        program, *arguments = self.target
+        folder = None if self._folder is None else os.fspath(self._folder)
+        return StdioServerParameters(command=program, args=arguments, env=self._environ, cwd=folder)
+
+    def _tools(self, offered: Iterable[mcp.Tool]) -> list[Tool]:
+        declared = list(offered)
+        names = Names((f"{self.name}__{each.name}" for each in declared), LEGAL)
+        return [self._tool(each, names.encode(f"{self.name}__{each.name}")) for each in declared]
+
+    def _tool(self, offered: mcp.Tool, name: str) -> Tool:
+        async def function(**arguments: Any) -> Outcome:
+            return await self.call(offered.name, arguments)
+
+        return Tool(name, offered.description or offered.title or "", offered.input_schema, function)
+
+
+def need_mcp() -> None:
+    """The official package is an extra; say so instead of failing in an import."""
+    if find_spec("mcp") is None:
+        raise DragomanError("mcp is missing: python -m pip install 'dragoman[mcp]'")
+
+
+async def _listed(client: mcp.Client) -> list[mcp.Tool]:
+    page = await client.list_tools()
+    tools = list(page.tools)
+    while page.next_cursor:
+        page = await client.list_tools(cursor=page.next_cursor)
+        tools += page.tools
+    return tools
+
+
+def _first(error: BaseException) -> str:
+    """What went wrong first, out of the groups that tasks make of it."""
+    inner: Sequence[BaseException] = getattr(error, "exceptions", ())
+    return _first(inner[0]) if inner else str(error) or type(error).__name__

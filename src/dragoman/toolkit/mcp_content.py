@@ -1,0 +1,98 @@
+"""The result of an MCP call <-> the outcome of a tool. Texts are joined; images stay images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from dragoman.client.values import Outcome
+from dragoman.core import jsontext
+from dragoman.core.model import Base64, Media, Plain, Url
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult, ContentBlock
+
+
+def outcome_of(result: CallToolResult) -> Outcome:
+    texts: list[str] = []
+    shown: list[Media] = []
+    for block in result.content:
+        match _read(block):
+            case Media() as media:
+                shown.append(media)
+            case text:
+                texts.append(text)
+    if result.structured_content is not None and not _says(texts, result.structured_content):
+        texts.append(jsontext.dumps(result.structured_content))
+    return Outcome("\n".join(texts), tuple(shown), result.is_error)
+
+
+def result_of(outcome: Outcome) -> CallToolResult:
+    from mcp.types import CallToolResult, TextContent
+
+    said = [TextContent(text=outcome.text)] if outcome.text or not outcome.media else []
+    return CallToolResult(content=[*said, *_blocks(outcome.media)], is_error=outcome.failed)
+
+
+def _read(block: ContentBlock) -> str | Media:
+    from mcp.types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+
+    match block:
+        case TextContent():
+            return block.text
+        case ImageContent():
+            return Media("image", block.mime_type, Base64(block.data))
+        case AudioContent():
+            return Media("audio", block.mime_type, Base64(block.data))
+        case ResourceLink():
+            return f"[{block.title or block.name}]({block.uri})"
+        case EmbeddedResource():
+            return _resource(block.resource)
+
+
+def _resource(resource: Any) -> str | Media:
+    if hasattr(resource, "text"):
+        return resource.text
+    kind = resource.mime_type or "application/octet-stream"
+    return Media(_kind(kind), kind, Base64(resource.blob), str(resource.uri).rpartition("/")[2])
+
+
+def _kind(media_type: str) -> Literal["image", "document", "audio", "video"]:
+    match media_type.partition("/")[0]:
+        case "image" | "audio" | "video" as kind:
+            return kind
+        case _:
+            return "document"
+
+
+def _says(texts: list[str], structured: Any) -> bool:
+    """Whether the texts say it already, as they should: in JSON, or as SDKs wrap a bare value."""
+    if jsontext.is_object(structured) and list(structured) == ["result"] and texts:
+        return True
+    return any(_parsed(text) == structured for text in texts)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return jsontext.decode(text)
+    except ValueError:
+        return None
+
+
+def _blocks(shown: tuple[Media, ...]) -> Iterator[ContentBlock]:
+    from mcp.types import AudioContent, BlobResourceContents, EmbeddedResource, ImageContent, TextContent
+
+    for number, media in enumerate(shown, 1):
+        match media.source:
+            case Base64(data) if media.kind == "image":
+                yield ImageContent(data=data, mime_type=media.media_type)
+            case Base64(data) if media.kind == "audio":
+                yield AudioContent(data=data, mime_type=media.media_type)
+            case Base64(data):
+                uri = f"attachment:///{media.name or number}"
+                blob = BlobResourceContents(uri=uri, mime_type=media.media_type, blob=data)
+                yield EmbeddedResource(resource=blob)
+            case Plain(text) | Url(text):
+                yield TextContent(text=text)
+            case _:
+                yield TextContent(text=f"a {media.kind} that only its provider can open")
