@@ -107,3 +107,38 @@ def test_nobody_else_hears_its_state(upstream: str, reply: Wire, said: list[Wire
         secrets = ("EqoB", "REDACTED", "gAAA", "VEVYVA", "Q0FMTA", "ZHJhZ29t")
         assert not [secret for secret in secrets if secret in sent]
         assert [loss for loss in exchange.losses if upstream in loss.why]
+
+
+# The same protocol on both sides, where the body must be taken apart nevertheless
+
+
+def nested(namespace: str, kind: str) -> Wire:
+    schema = {"type": "object", "properties": {"n": {"type": kind}}}
+    tools = [{"type": "function", "name": "read", "parameters": schema}]
+    return {"type": "namespace", "name": namespace, "description": namespace, "tools": tools}
+
+
+def test_the_same_name_in_two_namespaces_is_two_tools() -> None:
+    body: Wire = {
+        "model": "m",
+        "input": [{"role": "user", "content": "Hi"}],
+        "tools": [nested("a", "integer"), nested("b", "string")],
+    }
+    exchange = dragoman.Exchange("openai-responses", "openai-responses", recover=True)
+    assert exchange.request(body)["tools"] == body["tools"]
+    for namespace, expected in {"a": '{"n":5}', "b": '{"n":"5"}'}.items():
+        call = {"type": "function_call", "call_id": "c", "name": "read", "arguments": '{"n":"5"}'}
+        (item,) = exchange.response(responses([{**call, "namespace": namespace}]))["output"]
+        assert (item["namespace"], item["arguments"]) == (namespace, expected)
+
+
+def test_what_comes_back_in_extras_is_not_lost() -> None:
+    body: Wire = {
+        "model": "m",
+        "max_tokens": 9,
+        "context_management": {"edits": []},
+        "messages": [{"role": "user", "content": "Hi"}],
+    }
+    exchange = dragoman.Exchange("anthropic", "anthropic", recover=True)
+    assert exchange.request(body) == body
+    assert exchange.losses == []

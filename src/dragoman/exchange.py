@@ -180,8 +180,11 @@ class Exchange:
         self.headers = {"content-type": "application/json", **http.headers, **http.headers_for(body)}
 
     def _report(self, heard: Losses) -> None:
-        """Losses under the names the source uses; strict mode refuses here."""
-        self._losses.respell(self.client.spelling, heard)
+        """Losses under the names the source uses; strict mode refuses here.
+
+        What was `heard` while decoding is lost to other protocols only: its own gets it back in extras.
+        """
+        self._losses.respell(self.client.spelling, heard if self.client is not self.upstream else ())
         if self.strict:
             self._losses.refuse()
 

@@ -41,7 +41,7 @@ def test_what_the_upstream_knows_stays_as_it_is() -> None:
 def test_G91_a_namespace_becomes_part_of_the_name_and_is_restored() -> None:
     flattened = Flattened([NESTED], PLAIN, Losses())
     assert [tool.name for tool in flattened.tools if isinstance(tool, Tool)] == ["docs__search"]
-    call = unflatten(ToolCall("1", "docs__search", "{}"), flattened.declared["docs__search"])
+    call = unflatten(ToolCall("1", "docs__search", "{}"), flattened.declared["", "docs__search"])
     assert (call.name, call.namespace) == ("search", "docs")
 
 
@@ -65,6 +65,21 @@ def test_G90_history_is_flattened_too() -> None:
         ToolCall("2", "docs__search", "{}"),
     ]
     assert flattened.result(ToolResult("1", kind="custom")) == ToolResult("1")
+
+
+def test_the_same_name_in_two_namespaces_is_two_tools() -> None:
+    losses = Losses()
+    tools = [NESTED, Tool("search", namespace="web"), Tool("search")]
+    assert Flattened(tools, RICH, losses).tools == tools
+    assert len(Flattened(tools, PLAIN, losses).tools) == len(tools)
+    assert not list(losses)
+
+
+def test_a_hosted_tool_of_a_name_already_taken_is_left_out() -> None:
+    losses = Losses()
+    own = Tool("local_shell")
+    assert Flattened([own, SHELL], PLAIN, losses).tools == [own]
+    assert [loss.kind for loss in losses] == ["changed", "dropped"]
 
 
 def test_G87_a_second_tool_of_the_same_name_is_left_out() -> None:

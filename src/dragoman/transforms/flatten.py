@@ -59,12 +59,16 @@ _KNOWN: dict[str, tuple[str, Wire]] = {
 }
 
 
+# (namespace, name) as the upstream knows the tool -> what the client declared
+Declared = dict[tuple[str, str], Tool | HostedTool]
+
+
 class Flattened:
     """The tools of one request as an upstream with these limits takes them."""
 
     def __init__(self, tools: Iterable[Tool | HostedTool], limits: Limits, losses: Losses) -> None:
         self._limits = limits
-        self.declared: dict[str, Tool | HostedTool] = {}  # flat name -> what the client declared
+        self.declared: Declared = {}
         self.tools: list[Tool | HostedTool] = []
         tools = tuple(tools)
         searchable = not limits.deferred_tools and any(_is_search(tool) for tool in tools)
@@ -80,22 +84,23 @@ class Flattened:
                 losses.changed(tool.where, f"{tool.name} is deferred: it is sent once it has been loaded")
                 return
             tool = replace(tool, deferred=False)
-        flat = self._flat(tool, losses)
-        if flat.name in self.declared:
+        self._declare(tool, self._flat(tool, losses), losses)
+
+    def _declare(self, tool: Tool | HostedTool, flat: Tool, losses: Losses) -> None:
+        key = (flat.namespace, flat.name)
+        if key in self.declared:
             losses.dropped(tool.where, f"a second tool named {flat.name}; the first stands")
             return
-        self.declared[flat.name] = tool
+        self.declared[key] = tool
         self.tools.append(flat)
 
     def _add_hosted(self, tool: HostedTool, losses: Losses) -> None:
         if tool.kind in self._limits.hosted_tools or tool.kind not in _KNOWN:
             self.tools.append(tool)
             return
-        name = tool.name or tool.kind
         description, parameters = _KNOWN[tool.kind]
         losses.changed(tool.where, f"the hosted {tool.kind} tool is declared as a function")
-        self.declared[name] = tool
-        self.tools.append(Tool(name, description, parameters, where=tool.where))
+        self._declare(tool, Tool(tool.name or tool.kind, description, parameters, where=tool.where), losses)
 
     def _flat(self, tool: Tool, losses: Losses) -> Tool:
         if tool.namespace and not self._limits.namespaces:
@@ -120,7 +125,7 @@ class Flattened:
         if call.namespace and not self._limits.namespaces:
             flat = flat_name(call.namespace, call.name)
             # OpenAI names a loaded tool's own name as its namespace: then there is none to flatten
-            plain = flat not in self.declared and call.name in self.declared
+            plain = ("", flat) not in self.declared and ("", call.name) in self.declared
             call = replace(call, name=call.name if plain else flat, namespace="")
         if call.kind == "function" or self._keeps(call.kind):
             return call

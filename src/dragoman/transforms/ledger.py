@@ -27,7 +27,7 @@ from dragoman.core.model import (
 )
 from dragoman.transforms import arguments, call_ids
 from dragoman.transforms.content import settle_part, without_summarised
-from dragoman.transforms.flatten import Flattened
+from dragoman.transforms.flatten import Declared, Flattened
 from dragoman.transforms.pairing import pair
 from dragoman.transforms.schemas import fit
 from dragoman.transforms.states import return_states
@@ -42,7 +42,7 @@ class Ledger:
 
     def __init__(self, client: Limits, upstream: Limits, origin: str, own: str, losses: Losses) -> None:
         self.client, self.upstream, self.origin, self.own, self.losses = client, upstream, origin, own, losses
-        self.declared: dict[str, Tool | HostedTool] = {}  # flat name -> what the client declared
+        self.declared: Declared = {}
         self.calls = 0  # of the conversation so far; an invented id counts on from here
         self.usage: Usage | None = None  # of the reply, once it has ended
         self.called = 0  # complete calls of the reply
@@ -78,14 +78,22 @@ class Ledger:
     def restored_name(self, call: ToolCall) -> tuple[ToolCall, Tool | HostedTool | None]:
         """`call` under its flat declared name, and the declaration behind it."""
         flat = self._names.decode(call.name)
-        if flat not in self.declared:
-            meant = recognise(flat, self.declared)
+        declared = self._declaration(call.namespace, flat)
+        if declared is None:
+            meant = recognise(flat, [name for _, name in self.declared])
             if meant != flat:
                 self.losses.changed(
                     call.where or "tool call", f"the model called {flat}; the declared tool is {meant}"
                 )
-                flat = meant
-        return (call if flat == call.name else replace(call, name=flat)), self.declared.get(flat)
+                flat, declared = meant, self._declaration(call.namespace, meant)
+        return (call if flat == call.name else replace(call, name=flat)), declared
+
+    def _declaration(self, namespace: str, name: str) -> Tool | HostedTool | None:
+        """By both names; a namespace that nobody declared says nothing where the name is unique."""
+        if found := self.declared.get((namespace, name)):
+            return found
+        alike = [tool for (_, known), tool in self.declared.items() if known == name]
+        return alike[0] if len(alike) == 1 else None
 
     # Messages, each part looked at once
 
@@ -167,7 +175,8 @@ class Ledger:
             return choice
         if len(choice.names) > 1 and {tool.name for tool in flattened.tools} <= set(choice.names):
             return ToolChoice(choice.mode)
-        flat = {tool.name or "": name for name, tool in flattened.declared.items()}
+        flat = {tool.name or "": name for (_, name), tool in flattened.declared.items()}
+        flat |= {name: name for _, name in flattened.declared}
         names = tuple(self._names.encode(flat.get(name, name)) for name in choice.names)
         return choice if names == choice.names else ToolChoice(choice.mode, names)
 

@@ -125,7 +125,7 @@ DECODED: dict[str, tuple[list[Wire], list[Tool | HostedTool], list[str]]] = {
             Tool("f", "does f", SCHEMA, False, namespace="mcp__x"),
             Tool("g", "patches", kind="custom", grammar=("lark", "start: x"), namespace="mcp__x"),
         ],
-        [],
+        ["dropped tools[0].description: only openai-responses understands it"],
     ),
     "deferred": ([{**F, "defer_loading": True}], [Tool("f", "does f", SCHEMA, False, deferred=True)], []),
     "G84 what only this protocol has": (
@@ -184,7 +184,7 @@ def test_g92_tools_inside_the_conversation_are_declared():
     added = {"type": "additional_tools", "role": "developer", "tools": [PATCH, SPACE, {"type": "web_search"}]}
     request, losses = decode(input=[added, {"role": "user", "content": "hi"}])
     assert [tool.name or tool.kind for tool in request.tools] == ["apply_patch", "f", "g", "web_search"]
-    assert losses == []
+    assert losses == ["dropped input[0].tools[1].description: only openai-responses understands it"]
     assert "tools" not in CODEC.encode_request(request, Losses())
 
 

@@ -25,6 +25,7 @@ from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL, native
 AnyTool = Tool | HostedTool
 _EMPTY: Wire = {"type": "object", "properties": {}}
 _QUIET = frozenset({"type", "defer_loading", "format", "description", "strict", "parameters"})
+_QUIET_NAMESPACE = frozenset({"type"})  # others know no namespaces, so its description is lost with it
 
 
 def decode_tools(tools: list[Any], where: str, losses: Losses) -> list[AnyTool]:
@@ -154,7 +155,7 @@ def _decode_custom(fields: Fields, losses: Losses) -> Tool:
 def _decode_namespace(fields: Fields, losses: Losses) -> list[AnyTool]:
     name, tools = fields.need("name", str), fields.list("tools") or []
     note = {"at": fields.where, "declared": fields.rest}
-    fields.extras(losses, quiet=_QUIET)
+    fields.extras(losses, quiet=_QUIET_NAMESPACE)
     nested = decode_tools(tools, fields.path("tools"), losses)
     if not all(isinstance(tool, Tool) for tool in nested):
         raise WireError(PROTOCOL, fields.path("tools"), "expected function and custom tools only")
