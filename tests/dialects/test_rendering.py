@@ -187,7 +187,7 @@ OTHER_FORMS = {
         "<function_results>\n<result>RES</result>\n</function_results>",
     ),
     "roo-xml as Cline words results": (
-        replace(dialect("roo-xml"), results="cline"),  # type: ignore[call-arg]
+        replace(dialect("roo-xml"), form="cline"),  # type: ignore[call-arg]
         ToolCall("c", "get_time", '{"tz":"UTC"}'),
         "<get_time>\n<tz>UTC</tz>\n</get_time>",
         "[get_time for 'UTC'] Result:\nRES",
@@ -334,3 +334,13 @@ def test_other_packages_add_dialects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["dragoman.dialects"], "_outside", lambda: {"outside": outside})
     assert "outside" in names()
     assert dialect("outside") is HERMES
+
+
+def test_cline_declares_without_types() -> None:
+    words = replace(dialect("roo-xml"), form="cline")  # type: ignore[call-arg]
+    text = render(words, user("Q"), tools=(WEATHER,)).system[0].text
+    assert text.startswith("TOOL USE\n\n")
+    assert text.endswith(
+        "## get_weather\nDescription: Weather of a city\nParameters:\n- city: (required)\n- days: (optional)\n"
+        "\nUsage:\n<get_weather>\n<city>city here</city>\n<days>days here</days>\n</get_weather>"
+    )

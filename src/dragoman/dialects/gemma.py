@@ -9,22 +9,17 @@ Gemma 3 has no tokens of its own for calls and is taught the pythonic dialect.
 from __future__ import annotations
 
 import re
-from typing import Any, cast
 
 from dragoman.core import jsontext
 from dragoman.core.model import Tool, Wire
 from dragoman.dialects.base import Dialect, Made, Result
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Sink, Think, literal
+from dragoman.dialects.marked import ESCAPE, QUOTE, Payload, write_marked
 from dragoman.dialects.source import Broken, Reader, Source
 
-_QUOTE, _ESCAPE = '<|"|>', "<escape>"
-_FORMS = {"<|tool_call>": ("<tool_call|>", _QUOTE), "<start_function_call>": ("<end_function_call>", _ESCAPE)}
+_FORMS = {"<|tool_call>": ("<tool_call|>", QUOTE), "<start_function_call>": ("<end_function_call>", ESCAPE)}
 _NAME = re.compile(r"[^\s{}<>\[\]\"]*")
-_KEY = re.compile(r"[^{}\[\],:<>]+")
-_BARE = re.compile(r"[^{}\[\],<>]+")
-_SPACE = re.compile(r"\s*")
-_DEEPEST = 100
 _HOW = """\
 To call a tool, write <|tool_call>call:tool_name{key:<|"|>text<|"|>,number:2}<tool_call|> and end your reply.
 Strings stand between <|"|>; numbers, true, false and null bare; objects are {key:value}, arrays [value]."""
@@ -41,34 +36,24 @@ class Gemma(Dialect, frozen=True, kw_only=True):
         return "".join(f"<|tool>declaration:{_declared(tool)}<tool|>" for tool in tools) + f"\n\n{_HOW}"
 
     def write_calls(self, calls: tuple[Made, ...]) -> str:
-        return "".join(f"<|tool_call>call:{call.name}{_write(call.arguments)}<tool_call|>" for call in calls)
+        return "".join(
+            f"<|tool_call>call:{call.name}{write_marked(call.arguments)}<tool_call|>" for call in calls
+        )
 
     def write_results(self, results: tuple[Result, ...]) -> str:
         return "".join(
-            f"<|tool_response>response:{result.call.name}{_write(_answer(result))}<tool_response|>"
+            f"<|tool_response>response:{result.call.name}{write_marked(_answer(result))}<tool_response|>"
             for result in results
         )
 
 
 def _declared(tool: Tool) -> str:
     about: Wire = {"description": tool.description, "parameters": tool.parameters or {"type": "object"}}
-    return f"{tool.name}{_write(about)}"
+    return f"{tool.name}{write_marked(about)}"
 
 
 def _answer(result: Result) -> Wire:
     return {"error" if result.failed else "value": result.text}
-
-
-def _write(value: Any) -> str:
-    match value:
-        case str():
-            return f"{_QUOTE}{value}{_QUOTE}"
-        case dict():
-            return "{" + ",".join(f"{key}:{_write(item)}" for key, item in cast(Wire, value).items()) + "}"
-        case list():
-            return "[" + ",".join(_write(item) for item in cast(list[Any], value)) + "]"
-        case _:
-            return jsontext.dumps(value)
 
 
 def _read(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
@@ -96,89 +81,6 @@ def _payload(source: Source, quote: str, closes: str) -> Reader[str]:
             return "".join(parts)
         parts.append(stop)
         quoted = not quoted
-
-
-class Payload:
-    """A whole payload, read from its opening brace."""
-
-    def __init__(self, text: str, quote: str, tool: str, declared: Declared) -> None:
-        self._text, self._at, self._quote = text, 0, quote
-        self._tool, self._declared = tool, declared
-
-    def whole(self) -> Wire:
-        value = self._object(0)
-        self._space()
-        if self._at < len(self._text):
-            raise Broken("more than one payload")
-        return value
-
-    def _object(self, depth: int) -> Wire:
-        self._expect("{")
-        value: Wire = {}
-        while not self._skip("}"):
-            found = _KEY.match(self._text, self._at)
-            if not found:
-                raise Broken("a value without a key")
-            self._at = found.end()
-            self._expect(":")
-            key = found[0].strip()
-            value[key] = self._value(depth + 1, key)
-            if not self._skip(","):
-                self._expect("}")
-                break
-        return value
-
-    def _value(self, depth: int, key: str = "") -> Any:
-        if depth > _DEEPEST:
-            raise Broken("nested too deeply")
-        self._space()
-        if self._text.startswith("{", self._at):
-            return self._object(depth)
-        if self._skip("["):
-            return self._items(depth)
-        if self._text.startswith(self._quote, self._at):
-            return self._string(key if depth == 1 else "")
-        found = _BARE.match(self._text, self._at)
-        if not found:
-            raise Broken("a key without a value")
-        self._at = found.end()
-        bare = found[0].strip()
-        return jsontext.decode(bare) if jsontext.is_complete(bare) else bare
-
-    def _items(self, depth: int) -> list[Any]:
-        items: list[Any] = []
-        while not self._skip("]"):
-            items.append(self._value(depth + 1))
-            if not self._skip(","):
-                self._expect("]")
-                break
-        return items
-
-    def _string(self, key: str) -> Any:
-        start = self._at + len(self._quote)
-        end = self._text.find(self._quote, start)
-        if end < 0:
-            raise Broken("a string without its end")
-        self._at = end + len(self._quote)
-        text = self._text[start:end]
-        if self._quote == _ESCAPE and key:  # FunctionGemma escapes whatever it is: the schema says
-            return self._declared.read(self._tool, key, text, framed=False)
-        return text
-
-    def _space(self) -> None:
-        found = _SPACE.match(self._text, self._at)
-        self._at = found.end() if found else self._at
-
-    def _skip(self, mark: str) -> bool:
-        self._space()
-        if not self._text.startswith(mark, self._at):
-            return False
-        self._at += len(mark)
-        return True
-
-    def _expect(self, mark: str) -> None:
-        if not self._skip(mark):
-            raise Broken(f"expected {mark}")
 
 
 DIALECT = Gemma(name="gemma")

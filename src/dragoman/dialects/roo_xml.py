@@ -12,32 +12,17 @@ closed, and followed by the end of the reply or by another tag. Everything else 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from functools import partial
+from typing import Literal
 
-from dragoman.core.model import Tool, Wire
+from dragoman.core.model import Tool
+from dragoman.dialects import roo_words
 from dragoman.dialects.base import Dialect, Made, Result
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Sink, literal, tag
-from dragoman.dialects.samples import describe, sample
 from dragoman.dialects.source import Broken, Reader, Source
 from dragoman.dialects.tags import PLAIN, Form, Strictness, head, read_parameters
-from dragoman.dialects.values import spaced
 
-_HEADER = """\
-You have access to tools that help you accomplish tasks. Use tools by outputting XML-formatted tool calls.
-
-## Tool Use Rules
-1. {count}
-2. Format tool calls using XML with the tool name as the tag
-3. Include all required parameters within parameter tags
-
-## Tool Call Format
-<tool_name>
-<parameter1>value1</parameter1>
-<parameter2>value2</parameter2>
-</tool_name>
-
-## Available Tools"""
 _HTML = """
 a abbr address article aside audio b blockquote body br button canvas caption center circle cite code col
 colgroup data dd defs del details dfn dialog div dl dt em fieldset figcaption figure font footer form g h1
@@ -50,76 +35,35 @@ _ELEMENTS = frozenset(_HTML.split())
 
 
 class RooXml(Dialect, frozen=True, kw_only=True):
-    """`wrapped`: the tool sections stand in <tools>. `results`: how a result is worded, as the translation
-    examples say it ("Tool Result from NAME:") or as Cline does ("[NAME for 'main parameter'] Result:")."""
+    """`form`: worded as the translation examples are ("Tool Result from NAME:"), or as Cline does it
+    ("[NAME for 'main parameter'] Result:"). `wrapped`: the tool sections stand in <tools>.
+    """
 
     only_first: bool = True
+    form: Literal["plain", "cline"] = "plain"
     wrapped: bool = False
-    results: Literal["plain", "cline"] = "plain"
 
     def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
-        known = tuple(f"<{name}>" for name in declared.names())
-        found = (
-            [Grammar(literal(*known), _reader(s)) for s in (Strictness(), Strictness(known=True))]
-            if known
-            else []
-        )
-        return (*found, Grammar(tag(), _read_undeclared, "line", leaks=False))
+        undeclared = Grammar(tag(), _read_undeclared, "line", leaks=False)
+        if not declared.tools:
+            return (undeclared,)
+        opening = literal(*(f"<{name}>" for name in declared.names()))
+        strictnesses = (Strictness(), Strictness(known=True))
+        return (*(Grammar(opening, partial(_read, strictness)) for strictness in strictnesses), undeclared)
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
-        count = "Use exactly one tool per message" if self.only_first else "Use one or more tools per message"
-        sections = "\n\n".join(_section(tool) for tool in tools)
+        words = roo_words.CLINE if self.form == "cline" else roo_words.PLAIN
+        sections = "\n\n".join(words.section(tool) for tool in tools)
         if self.wrapped:
             sections = f"<tools>\n{sections}\n</tools>"
-        return f"{_HEADER.format(count=count)}\n\n{sections}"
+        return f"{words.header(several=not self.only_first)}\n\n{sections}"
 
     def write_calls(self, calls: tuple[Made, ...]) -> str:
-        return "\n\n".join(_write(call.name, call.texts) for call in calls)
+        return "\n\n".join(roo_words.call(call.name, call.texts) for call in calls)
 
     def write_results(self, results: tuple[Result, ...]) -> str:
-        return "\n\n".join(self._result(result) for result in results)
-
-    def _result(self, result: Result) -> str:
-        if self.results == "plain":
-            return f"Tool {'Error' if result.failed else 'Result'} from {result.call.name}:\n{result.text}"
-        main = next(
-            (f" for '{value}'" for value in result.call.arguments.values() if isinstance(value, str)), ""
-        )
-        text = f"<error>{result.text}</error>" if result.failed else result.text
-        return f"[{result.call.name}{main}] Result:\n{text}"
-
-
-# declarations
-
-
-def _section(tool: Tool) -> str:
-    schema = tool.parameters or {}
-    parameters: Wire = schema.get("properties") or {}
-    required = schema.get("required") or ()
-    lines = [f"## {tool.name}", f"Description: {tool.description}"]
-    lines.append("Parameters:" if parameters else "Parameters: none")
-    for name, about in parameters.items():
-        need = "required" if name in required else "optional"
-        lines.append(f"- {name}: ({need}) {describe(about, schema)}")
-    samples = {name: sample(name, parameters, schema) for name in parameters}
-    texts = {name: it if isinstance(it, str) else spaced(it) for name, it in samples.items()}
-    return "\n".join([*lines, "", "Usage:", _write(tool.name, texts)])
-
-
-def _write(name: str, arguments: dict[str, str]) -> str:
-    return "\n".join(
-        [f"<{name}>", *(_parameter(key, value) for key, value in arguments.items()), f"</{name}>"]
-    )
-
-
-def _parameter(name: str, text: str) -> str:
-    """A long text stands on lines of its own, as the content of a file does in any case."""
-    if "\n" in text or name == "content":
-        text = f"\n{text}\n"
-    return f"<{name}>{text}</{name}>"
-
-
-# calls
+        words = roo_words.CLINE if self.form == "cline" else roo_words.PLAIN
+        return "\n\n".join(words.result(result) for result in results)
 
 
 def _form(name: str) -> Form:
@@ -127,18 +71,15 @@ def _form(name: str) -> Form:
     return Form("<", head(PLAIN), "</{}>", (end,), lost=re.compile(rf"\n\s*{re.escape(end)}"))
 
 
-def _reader(strictness: Strictness) -> Any:
-    def read(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
-        opened = yield from source.expect(*(f"<{name}>" for name in declared.names()))
-        name = opened[1:-1]
-        gap = yield from source.space()
-        arguments = yield from read_parameters(source, name, _form(name), declared, sink, strictness)
-        if arguments == "{}" and declared.required(name) and "\n" not in gap:
-            source.named = ""
-            raise Broken("a tag in prose")
-        sink.call(name, arguments)
-
-    return read
+def _read(strictness: Strictness, source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    opened = yield from source.expect(*(f"<{name}>" for name in declared.names()))
+    name = opened[1:-1]
+    gap = yield from source.space()
+    arguments = yield from read_parameters(source, name, _form(name), declared, sink, strictness)
+    if arguments == "{}" and declared.required(name) and "\n" not in gap:
+        source.named = ""
+        raise Broken("a tag in prose")
+    sink.call(name, arguments)
 
 
 def _read_undeclared(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
