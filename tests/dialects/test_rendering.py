@@ -341,6 +341,6 @@ def test_cline_declares_without_types() -> None:
     text = render(words, user("Q"), tools=(WEATHER,)).system[0].text
     assert text.startswith("TOOL USE\n\n")
     assert text.endswith(
-        "## get_weather\nDescription: Weather of a city\nParameters:\n- city: (required)\n- days: (optional)\n"
-        "\nUsage:\n<get_weather>\n<city>city here</city>\n<days>days here</days>\n</get_weather>"
+        "## get_weather\nDescription: Weather of a city\nParameters:\n- city: (required)\n"
+        "- days: (optional)\n\nUsage:\n<get_weather>\n<city>city here</city>\n<days>days here</days>\n</get_weather>"
     )
