@@ -84,7 +84,7 @@ class Exchange:
         wire = read_body(body, self.client.name)
         if self._same and not _has_seals(wire, raw):
             return self._forward(wire, model, stream)
-        heard = Losses()
+        heard = Losses()  # what is lost to other protocols; its own gets it back in extras
         asked = self.client.decode_request(wire, heard)
         asked = replace(
             asked,
@@ -97,7 +97,9 @@ class Exchange:
         if self.dialect:
             request = self.dialect.render(request, self._losses)
         out = self.upstream.encode_request(request, self._losses)
-        self._report(heard)
+        self._losses.respell(self.client.spelling, heard if self.client is not self.upstream else ())
+        if self.strict:
+            self._losses.refuse()
         self._address(request.model, request.stream, out)
         return out
 
@@ -122,8 +124,11 @@ class Exchange:
             whole = fold([out for event in events for out in restored.feed(event)] + restored.close())
         except UpstreamError as error:
             return self.error(error.failure)
+        if self.client is not self.upstream:
+            self._losses.extend(heard)
         out = self.client.encode_response(whole, self._losses, self._asked)
-        self._report(heard)
+        if self.strict:
+            self._losses.refuse()
         return out
 
     def error(self, failure: Failure) -> Wire:
@@ -178,15 +183,6 @@ class Exchange:
         http = self.upstream.http
         self.path = http.path(model, stream)
         self.headers = {"content-type": "application/json", **http.headers, **http.headers_for(body)}
-
-    def _report(self, heard: Losses) -> None:
-        """Losses under the names the source uses; strict mode refuses here.
-
-        What was `heard` while decoding is lost to other protocols only: its own gets it back in extras.
-        """
-        self._losses.respell(self.client.spelling, heard if self.client is not self.upstream else ())
-        if self.strict:
-            self._losses.refuse()
 
 
 def _has_seals(wire: Wire, raw: bytes | None) -> bool:

@@ -87,7 +87,7 @@ class Restorer:
             return ()
         call = unflatten(call, self._declared)
         self._part, self._announced = (call if self._native(call) else functional(call)), True
-        return (PartStart(self._index, replace(self._part, id=self._client_id(call.id, None))),)
+        return (PartStart(self._index, replace(self._part, id=self._client_id(call.id, None, call.where))),)
 
     def _delta(self, delta: PartDelta) -> Iterable[Event]:
         if delta.state:
@@ -166,7 +166,7 @@ class Restorer:
         kept = self._ledger.client.call_state
         events: list[Event] = []
         if not self._announced:
-            id = self._client_id(call.id, None if kept else self._state)
+            id = self._client_id(call.id, None if kept else self._state, call.where)
             events.append(PartStart(self._index, replace(call, id=id, arguments="", state=None)))
         if call.arguments:
             events.append(PartDelta(self._index, call.arguments))
@@ -183,21 +183,25 @@ class Restorer:
             client.custom_tools if call.kind == "custom" else call.kind in client.hosted_tools
         )
 
-    def _client_id(self, id: str, state: State | None) -> str:
+    def _client_id(self, id: str, state: State | None, where: str) -> str:
         """The id the client will echo; it carries what the client has no other slot for."""
         ledger = self._ledger
         if not id:
             ledger.calls += 1
             id = call_ids.invent(ledger.calls)
             ledger.losses.invented("tool call id", f"{ledger.own} sent none")
+        thoughts = (*self._opening, *self._reasoning)
         full = call_ids.CallId(id, state, tuple(self._reasoning), tuple(self._opening))
         self._reasoning, self._opening = [], []
-        for carried in (full, call_ids.CallId(id, state)):
-            wrapped = call_ids.wrap(carried, ledger.client)
-            if len(wrapped) <= call_ids.LONGEST:
-                return wrapped
-            ledger.losses.dropped("reasoning.state", "too long to travel in a call id")
-        return call_ids.wrap(call_ids.CallId(id), ledger.client)
+        wrapped = call_ids.wrap(full, ledger.client)
+        if thoughts and len(wrapped) > call_ids.LONGEST:
+            for thought in thoughts:
+                ledger.losses.dropped(thought.where or "reasoning", _TOO_LONG)
+            wrapped = call_ids.wrap(call_ids.CallId(id, state), ledger.client)
+        if len(wrapped) > call_ids.LONGEST:
+            ledger.losses.dropped(where or "tool call", _TOO_LONG)
+            wrapped = call_ids.wrap(call_ids.CallId(id), ledger.client)
+        return wrapped
 
     def _stamped(self, state: State) -> State:
         ledger = self._ledger
@@ -221,5 +225,6 @@ class Restorer:
         return event
 
 
+_TOO_LONG = "its state is too long to travel in a call id"
 _SAYS_WHOLE = frozenset({"end", "stop_sequence", "tool_calls", "other"})
 _MAY_BE_CALLS = frozenset({"end", "stop_sequence", "other", "malformed_call"})

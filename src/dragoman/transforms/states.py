@@ -38,7 +38,7 @@ def _judge(part: AnyPart, origin: str, own: str, losses: Losses) -> AnyPart | No
         return part
     if state.origin == origin:
         return part if origin == own else replace(part, state=State(own, state.data, state.id))
-    losses.dropped(f"{part.where or 'reasoning'}.state", f"made by {state.origin}, which alone may see it")
+    losses.dropped(part.where or "reasoning", f"its state was made by {state.origin}, which alone may see it")
     if not isinstance(part, Reasoning):
         return replace(part, state=None)
     # without its extras: to another provider of the same protocol it is not the reasoning that it made

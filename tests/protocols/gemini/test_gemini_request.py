@@ -896,7 +896,7 @@ def test_several_system_parts_are_all_read():
 LOST = {
     "foreign state": (
         assistant(Text("a", state=State("anthropic", "x"), where="m")),
-        ["dropped m.state: made by anthropic, which alone may see it"],
+        ["dropped m: its state was made by anthropic, which alone may see it"],
     ),
     "hidden reasoning of another": (
         assistant(Reasoning(hidden=True, where="m")),
@@ -1039,7 +1039,7 @@ def test_calls_that_gemini_did_not_make(messages: list[Message], signatures: lis
     ]
     assert found == signatures
     invented = [loss for loss in losses if loss.startswith("invented")]
-    assert invented == [f"invented f.state: Gemini did not make the call: {SENTINEL}"] * (
+    assert invented == [f"invented f: a signature, as Gemini did not make the call: {SENTINEL}"] * (
         str(signatures).count(SENTINEL) > 0
     )
 

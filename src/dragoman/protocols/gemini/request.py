@@ -220,7 +220,7 @@ def _name(result: ToolResult, calls: dict[str, ToolCall], losses: Losses) -> str
 def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
     """`part` without what Gemini did not make: another's state, and reasoning that is nothing but state."""
     if part.state is not None and part.state.origin != PROTOCOL:
-        losses.dropped(f"{part.where}.state", f"made by {part.state.origin}, which alone may see it")
+        losses.dropped(part.where, f"its state was made by {part.state.origin}, which alone may see it")
         part = replace(part, state=None)
     match part:
         case Text() if part.citations:
@@ -243,4 +243,6 @@ def _sign_calls(contents: list[Wire], calls: dict[str, ToolCall], losses: Losses
         if first is not None and "thoughtSignature" not in first:
             first["thoughtSignature"] = SENTINEL
             call = calls[first["functionCall"].get("id", "")]
-            losses.invented(f"{call.where or call.name}.state", f"Gemini did not make the call: {SENTINEL}")
+            losses.invented(
+                call.where or call.name, f"a signature, as Gemini did not make the call: {SENTINEL}"
+            )
