@@ -11,7 +11,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError, UpstreamError
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, Request, Text, ToolCall, ToolResult, Wire
+from dragoman.core.model import Message, Request, Text, Tool, ToolCall, ToolResult, Wire
 from dragoman.protocols import codec as find_codec
 from dragoman.transforms.ledger import Ledger
 
@@ -39,9 +39,7 @@ def build_tool_results(
     (sent as JSON text), an exception (sent as a failed result), or a ToolResult.
     """
     codec, calls = find_codec(protocol), list(calls)
-    listed: list[Any] = (
-        [outputs[call.id] for call in calls] if isinstance(outputs, Mapping) else list(outputs)
-    )
+    listed = _in_order(calls, outputs) if isinstance(outputs, Mapping) else list(outputs)
     if len(listed) != len(calls):
         raise ConfigError(f"{len(calls)} calls need as many outputs, got {len(listed)}")
     if not calls:
@@ -52,11 +50,28 @@ def build_tool_results(
 
 
 def translate_tools(tools: list[Any], source: str, target: str) -> list[Wire]:
-    """Declarations alone, from one protocol to another; an `Exchange` also reports what is lost."""
+    """Declarations alone, from one protocol to another; an `Exchange` also reports what is lost.
+
+    No conversation will load deferred tools here, so another protocol gets them all.
+    """
     reader, writer = find_codec(source), find_codec(target)
-    asked = reader.decode_request({"model": "", reader.turns: [], "tools": tools}, Losses())
+    asked = reader.decode_request({"model": "", reader.turns: [], "tools": list(tools)}, Losses())
+    if source != target:
+        loaded = [replace(tool, deferred=False) if isinstance(tool, Tool) else tool for tool in asked.tools]
+        asked = replace(asked, tools=tuple(loaded))
     ledger = Ledger(reader.limits(""), writer.limits(""), target, target, Losses())
     return writer.encode_request(ledger.prepare(asked, summarise=False), Losses()).get("tools", [])
+
+
+def _in_order(calls: list[ToolCall], outputs: Mapping[str, Any]) -> list[Any]:
+    for call in calls:
+        if not call.id:
+            raise ConfigError(
+                f"the call of {call.name} has no id: give the outputs in the order of the calls"
+            )
+        if call.id not in outputs:
+            raise ConfigError(f"no output for call {call.id} of {call.name}")
+    return [outputs[call.id] for call in calls]
 
 
 def _result(call: ToolCall, output: Any) -> ToolResult:
@@ -68,5 +83,12 @@ def _result(call: ToolCall, output: Any) -> ToolResult:
         case BaseException():
             text, failed = f"{type(output).__name__}: {output}", True
         case _:
-            text, failed = jsontext.dumps(output), False
+            text, failed = _printed(call, output), False
     return ToolResult(call.id, call.name, (Text(text),) if text else (), failed, call.kind)
+
+
+def _printed(call: ToolCall, output: Any) -> str:
+    try:
+        return jsontext.dumps(output)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"the output for {call.name} is no text and no JSON value: {error}") from None

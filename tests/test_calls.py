@@ -1,0 +1,36 @@
+"""Calls without an exchange: what callers get wrong is told in words, and no declaration vanishes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import dragoman
+from dragoman.core.errors import ConfigError
+from dragoman.core.model import ToolCall
+
+CALL, NAMELESS = ToolCall("call_1", "f", "{}"), ToolCall("", "f", "{}")
+
+# name: (calls, outputs, what the error says)
+WRONG: dict[str, tuple[list[ToolCall], Any, str]] = {
+    "too few": ([CALL], [], "1 calls need as many outputs, got 0"),
+    "no output for an id": ([CALL], {"call_2": "x"}, "no output for call call_1 of f"),
+    "calls without ids": ([NAMELESS, NAMELESS], {"": "x"}, "has no id"),
+    "no JSON": ([CALL], [object()], "the output for f is no text and no JSON value"),
+}
+
+
+@pytest.mark.parametrize("protocol", dragoman.protocols())
+@pytest.mark.parametrize("calls, outputs, says", WRONG.values(), ids=WRONG)
+def test_outputs_that_answer_nothing(calls: list[ToolCall], outputs: Any, says: str, protocol: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        dragoman.build_tool_results(calls, outputs, protocol)
+
+
+@pytest.mark.parametrize("target", dragoman.protocols())
+def test_deferred_tools_are_declared_where_no_conversation_can_load_them(target: str) -> None:
+    tools = [{"name": name, "input_schema": {"type": "object"}, "defer_loading": True} for name in ("f", "g")]
+    translated = str(dragoman.translate_tools(tools, "anthropic", target))
+    assert "'f'" in translated
+    assert "'g'" in translated
