@@ -342,5 +342,6 @@ def test_cline_declares_without_types() -> None:
     assert text.startswith("TOOL USE\n\n")
     assert text.endswith(
         "## get_weather\nDescription: Weather of a city\nParameters:\n- city: (required)\n"
-        "- days: (optional)\n\nUsage:\n<get_weather>\n<city>city here</city>\n<days>days here</days>\n</get_weather>"
+        "- days: (optional)\n\nUsage:\n<get_weather>\n<city>city here</city>\n<days>days here</days>\n"
+        "</get_weather>"
     )
