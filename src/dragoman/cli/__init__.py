@@ -20,6 +20,7 @@ COMMANDS = {
     "models": "List the models that clients may ask for.",
     "check": "Check the configuration and say what would be served.",
     "translate": "Translate a request, a response, a stream or tool declarations.",
+    "ask": "Ask any model, which may use tools and MCP servers.",
     "mcp": "Offer the standard tools as an MCP server.",
     "demo": "Walk one tool call across two protocols; needs no key and no network.",
     "protocols": "List the protocols and dialects.",

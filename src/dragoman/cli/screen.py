@@ -1,0 +1,115 @@
+"""What `dragoman ask` shows: the answer on stdout as it grows, calls and results on stderr.
+
+Models and tools write what they like, so control characters are shown, never obeyed: an escape sequence
+could otherwise dress up the very command that a person is asked about.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from dragoman.client import (
+    ReasoningDelta,
+    RunEvent,
+    TextDelta,
+    ToolMessage,
+    ToolRunEnd,
+    ToolRunStart,
+    TurnEnd,
+)
+from dragoman.client.values import call_name
+from dragoman.core import jsontext
+
+LINES = 12  # of a result; the model gets all of it
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class Screen:
+    def __init__(self, reasoning: bool = False) -> None:
+        self._reasoning = reasoning
+        self._open = False  # a line of the answer that has no end yet
+        self._rich = sys.stderr.isatty() and find_spec("rich") is not None
+
+    def __call__(self, event: RunEvent) -> None:
+        match event:
+            case TextDelta(text):
+                self._write(text)
+            case ReasoningDelta(text) if self._reasoning:
+                click.secho(visible(text), dim=True, nl=False, err=True)
+            case ToolRunStart(call):
+                self.call(call)
+            case ToolRunEnd(call, message, seconds):
+                self.result(call_name(call), message, seconds)
+            case TurnEnd():
+                self.end_line()
+            case _:
+                pass
+
+    def call(self, call: dict[str, Any]) -> None:
+        click.echo(f"{click.style('→ ' + visible(call_name(call)), fg='cyan', bold=True)}", err=True)
+        for line in described(call):
+            click.echo(f"  {line}", err=True)
+
+    def result(self, name: str, message: ToolMessage, seconds: float) -> None:
+        title = f"{'✗' if message.failed else '✓'} {visible(name)} · {seconds:.2f} s"
+        colour = "red" if message.failed else "green"
+        shown = "\n".join(shortened(message))
+        if self._rich:
+            return _panel(title, shown, colour)
+        click.secho(title, fg=colour, err=True)
+        for line in shown.split("\n"):
+            click.echo(f"  {line}", err=True)
+        return None
+
+    def end_line(self) -> None:
+        if self._open:
+            self._write("\n")
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
+        sys.stdout.flush()
+        self._open = not text.endswith("\n") if text else self._open
+
+
+def visible(text: str) -> str:
+    """`text` with control characters and changes of writing direction spelled out."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text.replace("\r\n", "\n"))
+
+
+def described(call: dict[str, Any]) -> list[str]:
+    """The arguments of a call, all of them, one to a line."""
+    written = call["function"]["arguments"]
+    try:
+        arguments = jsontext.decode(written)
+    except ValueError:
+        return [visible(written)]
+    if not jsontext.is_object(arguments):
+        return [visible(written)]
+    return [f"{visible(name)}: {_value(value)}" for name, value in arguments.items()]
+
+
+def shortened(message: ToolMessage) -> list[str]:
+    lines = visible(message.content).rstrip("\n").split("\n") if message.content else []
+    shown = [line[:300] for line in lines[:LINES]]
+    if len(lines) > LINES:
+        shown.append(f"… {len(lines) - LINES} more lines")
+    return [*shown, *(f"[{media.kind}: {media.media_type}]" for media in message.images)]
+
+
+def _value(value: Any) -> str:
+    text = visible(value if isinstance(value, str) else jsontext.dumps(value))
+    return text.replace("\n", "\n    ")
+
+
+def _panel(title: str, text: str, colour: str) -> None:
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.text import Text
+
+    panel = Panel(Text(text), title=Text(title, style=colour), title_align="left", border_style="dim")
+    Console(stderr=True, highlight=False).print(panel)
