@@ -131,7 +131,11 @@ def work(pieces: list[bytes]) -> int:
 PRINTED = {
     "a value": (Frame("x", {"a": 1}), b'event: x\ndata: {"a":1}\n\n'),
     "bytes": (Frame("", b"[DONE]"), b"data: [DONE]\n\n"),
-    "letters that are not ASCII": (Frame("", {"a": "é\u2028"}), 'data: {"a":"é\u2028"}\n\n'.encode()),
+    "letters that are not ASCII": (Frame("", {"a": "é🌍"}), 'data: {"a":"é🌍"}\n\n'.encode()),
+    "letters at which google-genai cuts lines": (
+        Frame("", {"a": "é\u2028\u2029\u0085"}),
+        'data: {"a":"é\\u2028\\u2029\\u0085"}\n\n'.encode(),
+    ),
 }
 
 

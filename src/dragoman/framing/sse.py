@@ -97,9 +97,27 @@ class Encoder:
         event, data = frame.event, frame.data
         if type(data) is not bytes:
             data = jsontext.encode(data)
+            if not data.isascii():
+                data = _on_one_line(data)
         if event:
             return (b"event: %b\ndata: %b\n\n" % (event.encode(), data),)
         return (b"data: %b\n\n" % data,)
 
     def close(self) -> tuple[()]:
         return ()
+
+
+# Readers that cut lines as Python cuts strings (google-genai) would cut these characters too; in JSON they
+# only stand inside of strings, where an escape says the same
+_CUT = (
+    ("\u2028".encode(), b"\\u2028"),
+    ("\u2029".encode(), b"\\u2029"),
+    ("\u0085".encode(), b"\\u0085"),
+)
+
+
+def _on_one_line(data: bytes) -> bytes:
+    for character, escape in _CUT:
+        if character in data:
+            data = data.replace(character, escape)
+    return data
