@@ -16,11 +16,16 @@ from dragoman.demo import DemoApp
 
 
 @pytest.fixture(scope="session")
-def address() -> Iterator[str]:
+def app() -> DemoApp:
+    return DemoApp(KEY)
+
+
+@pytest.fixture(scope="session")
+def address(app: DemoApp) -> Iterator[str]:
     """Where the scripted model listens; it refuses requests without the key."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(DemoApp(KEY), log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

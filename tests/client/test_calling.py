@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import subprocess
 import sys
 import time
@@ -29,9 +30,14 @@ from dragoman import (
 )
 from dragoman.client import Finish, Model, ReasoningDelta
 from dragoman.core import jsontext
+from dragoman.core.losses import Losses
+from dragoman.core.model import Base64, Media, Text
+from dragoman.demo import DemoApp
+from dragoman.protocols import codec
 from dragoman.transport import Timeouts
 
 DEMO = "demo:demo"
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
 weather = Tool(
     "get_weather", "", {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 )
@@ -97,6 +103,29 @@ def test_strict_refuses_what_would_be_lost():
     assert any(loss.where == "seed" for loss in generate("Hi", model, seed=1).losses)
     with pytest.raises(LossError, match="seed"):
         generate("Hi", model, seed=1, strict=True)
+
+
+@pytest.mark.parametrize("protocol", protocols())
+def test_images_of_the_user(protocol: str):
+    spy, model = spied(protocol)
+    generate([UserMessage("What is this?", images=[PNG])], model)
+    request = codec(protocol).decode_request(spy.sent[0][2], Losses())
+    text, image = request.messages[0].parts
+    assert isinstance(text, Text)
+    assert text.text == "What is this?"
+    assert isinstance(image, Media)
+    assert (image.kind, image.media_type, image.source) == ("image", "image/png", Base64(PNG))
+
+
+@pytest.mark.parametrize("protocol", protocols())
+@pytest.mark.parametrize("name", ["weather service.get/now", "wétter", "weather_" + "x" * 100])
+def test_names_that_a_provider_does_not_take(protocol: str, name: str):
+    _, model = spied(protocol)
+    odd = Tool(name, "", weather.parameters)
+    reply = generate("Hi", model, tools=[odd], tool_choice="required")
+    assert [call["function"]["name"] for call in reply.tool_calls] == [name]
+    again = generate([UserMessage("Hi"), reply, ToolMessage(reply.tool_calls[0], "72")], model, tools=[odd])
+    assert again.content.endswith("returned: 72")
 
 
 # Providers
@@ -209,6 +238,17 @@ def test_the_first_event_does_not_wait_for_the_second(address: str, protocol: st
         first = next(events)
     assert isinstance(first, ReasoningDelta)
     assert time.perf_counter() - started < 5
+
+
+def test_leaving_a_stream_early_cancels_it(address: str, app: DemoApp):
+    with stream("Hi there [[fault: stall 8]]", provider(address, "anthropic").model("demo")) as events:
+        next(events)
+        assert app.under_way >= 1
+    deadline = time.monotonic() + 5
+    while app.under_way:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    assert list(events) == []
 
 
 def test_a_server_that_does_not_stream():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from client.upstreams import UPSTREAMS, model_named
-from dragoman import Tool, UpstreamError, UserMessage, arun, generate, protocols, run, tool
+from dragoman import SystemMessage, Tool, UpstreamError, UserMessage, arun, generate, protocols, run, tool
 from dragoman.client import (
     Finish,
     Model,
@@ -19,6 +21,8 @@ from dragoman.client import (
     ToolRunStart,
     TurnEnd,
     TurnStart,
+    export,
+    load,
 )
 from dragoman.client import tools as client_tools
 from dragoman.core.losses import Losses
@@ -88,6 +92,30 @@ def test_the_transcript_in_every_protocol(protocol: str):
         ["72 in SF"],
         ANSWER,
     ]
+
+
+@pytest.mark.parametrize("protocol", protocols())
+def test_a_transcript_is_loaded_again(protocol: str):
+    body = run([SystemMessage("Be brief."), UserMessage(BOTH)], DEMO, [get_weather]).export(protocol)
+    loaded = load(body, protocol)
+    assert told(protocol, export(loaded, protocol)) == told(protocol, body)
+    assert [type(message).__name__ for message in loaded][:5] == [
+        "SystemMessage",
+        "UserMessage",
+        "AssistantMessage",
+        "ToolMessage",
+        "ToolMessage",
+    ]
+    more = [*loaded[:6], UserMessage("And the weather in Rome?")]
+    assert run(more, DEMO, [get_weather]).content == "get_weather returned: 72 in Rome"
+
+
+def test_state_stays_in_a_transcript_for_who_made_it():
+    done = run(BOTH, DEMO, [get_weather])
+    made = done.results[0].parts[0].state
+    assert made is not None
+    assert made.data in str(done.export("anthropic"))
+    assert made.data not in str(done.export("openai-chat"))
 
 
 @pytest.mark.parametrize("upstream", UPSTREAMS)
@@ -164,9 +192,26 @@ def test_hooks_are_called_on_the_caller_s_thread():
     assert threads == {threading.current_thread()}
 
 
-def test_a_hook_that_fails_ends_the_run():
+@pytest.mark.parametrize("hook", ["on_event", "approve"])
+def test_a_hook_that_fails_ends_the_run(hook: str):
     with pytest.raises(ZeroDivisionError):
-        run("Weather in NYC", DEMO, [get_weather], on_event=lambda event: 1 / 0)
+        run(BOTH, DEMO, [get_weather], **{hook: lambda event: 1 / 0})
+
+
+def test_one_question_at_a_time():
+    asking: list[str] = []
+    most = 0
+
+    async def approve(call: dict[str, Any]) -> bool:
+        nonlocal most
+        asking.append(call["id"])
+        most = max(most, len(asking))
+        await asyncio.sleep(0.01)
+        asking.remove(call["id"])
+        return True
+
+    assert run(BOTH, DEMO, [get_weather], approve=approve).content == ANSWER
+    assert most == 1
 
 
 # For how long
@@ -246,6 +291,33 @@ def test_cancelling_the_task_cancels_the_tools():
 
     asyncio.run(main())
     assert seen == ["started", "cancelled"]
+
+
+def test_ctrl_c_cancels_the_tools():
+    seen: list[str] = []
+    main = threading.main_thread().ident
+    if threading.current_thread() is not threading.main_thread() or main is None:
+        pytest.skip("signals go to the main thread")
+
+    async def get_weather(city: str) -> str:
+        await asyncio.sleep(0.1)  # so that the caller surely waits
+        signal.pthread_kill(main, signal.SIGINT)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            seen.append("cancelled")
+        return city
+
+    with pytest.raises(KeyboardInterrupt):
+        run("Weather in NYC", DEMO, [get_weather])
+    wait_until(lambda: seen == ["cancelled"])
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def test_events(model: Model):

@@ -18,7 +18,7 @@ from dragoman.client.providers import Model, Provider
 from dragoman.client.results import Result
 from dragoman.client.streaming import AsyncStream, Stream, astream, stream
 from dragoman.client.tools import Tool, tool
-from dragoman.client.transcripts import export
+from dragoman.client.transcripts import export, load
 from dragoman.client.values import get_arguments
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "export",
     "generate",
     "get_arguments",
+    "load",
     "run",
     "stream",
     "tool",

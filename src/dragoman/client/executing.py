@@ -37,6 +37,7 @@ class Executor:
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._approve, self._seconds, self._notify = approve, seconds, notify
+        self._asking = asyncio.Lock()
 
     def is_handed_back(self, calls: list[OpenAICall]) -> bool:
         """Whether a call is of a tool that only its declarer can run."""
@@ -48,8 +49,11 @@ class Executor:
         tools = [self._tools.get(call_name(call)) for call in calls]
         if any(tool is not None and not tool.parallel for tool in tools):
             return [await self._run(call) for call in calls]
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._run(call)) for call in calls]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._run(call)) for call in calls]
+        except BaseExceptionGroup as failed:  # tools do not raise, so a hook did
+            raise failed.exceptions[0] from None
         return [task.result() for task in tasks]
 
     async def _run(self, call: OpenAICall) -> ToolMessage:
@@ -81,8 +85,9 @@ class Executor:
         """Why the call must not run; empty where it may."""
         if self._approve is None:
             return ""
-        answer = self._approve(call)
-        answer = await answer if isawaitable(answer) else answer
+        async with self._asking:  # one question at a time, whoever answers
+            answer = self._approve(call)
+            answer = await answer if isawaitable(answer) else answer
         if answer is True:
             return ""
         return f"This call was not allowed{f': {answer}' if isinstance(answer, str) and answer else ''}."

@@ -44,8 +44,8 @@ class Run:
     `stopped` says why it ended: answer, turns, time, tokens, or tool_calls (of tools without a function).
     """
 
-    def __init__(self, messages: list[AnyMessage | Message], tools: list[AnyTool]) -> None:
-        self.messages, self.tools = messages, tools
+    def __init__(self, messages: list[AnyMessage | Message], model: Model, tools: list[AnyTool]) -> None:
+        self.messages, self.model, self.tools = messages, model, tools
         self.results: list[Result] = []
         self.usage = Usage()
         self.stopped: Stopped = "answer"
@@ -66,8 +66,10 @@ class Run:
         return list(dict.fromkeys(loss for result in self.results for loss in result.losses))
 
     def export(self, protocol: str, model: str = "") -> Wire:
-        """The conversation as the body of a request in that protocol."""
-        return export(self.messages, protocol, model, self.tools)
+        """The conversation as the body of a request in that protocol; state only for who made it."""
+        provider = self.model.provider
+        origin = provider.name if provider.protocol == protocol else ""
+        return export(self.messages, protocol, model or self.model.name, self.tools, origin)
 
     def add(self, result: Result) -> None:
         self.results.append(result)
@@ -98,14 +100,14 @@ async def arun(
     `agenerate`. Cancelling the task cancels the request and the tools that are under way.
     """
     listed: list[AnyTool] = list(tools_of(tools))
-    target, run = model_of(model), Run(list(messages_of(conversation)), listed)
+    run = Run(list(messages_of(conversation)), model_of(model), listed)
     bounds = Bounds(max_turns, max_seconds, max_total_tokens, tool_timeout)
     able = [tool for tool in listed if isinstance(tool, Tool)]
     clock = asyncio.timeout(bounds.seconds)
     executor = Executor(able, approve, tool_timeout, _notifier(on_event))
     try:
         async with clock:
-            run.stopped = await _turns(run, target, executor, bounds, on_event, settings)
+            run.stopped = await _turns(run, executor, bounds, on_event, settings)
     except TimeoutError:
         if not clock.expired():
             raise
@@ -131,7 +133,6 @@ def run(
 
 async def _turns(
     run: Run,
-    model: Model,
     executor: Executor,
     bounds: Bounds,
     on_event: OnEvent | None,
@@ -141,7 +142,7 @@ async def _turns(
     while True:
         number = len(run.results) + 1
         await notify(TurnStart(number))
-        result = await agenerate(run.messages, model, tools=run.tools, on_event=on_event, **settings)
+        result = await agenerate(run.messages, run.model, tools=run.tools, on_event=on_event, **settings)
         run.add(result)
         await notify(TurnEnd(number, result))
         calls = result.tool_calls

@@ -118,7 +118,7 @@ class ToolMessage:
             tool_call_id, name = tool_call_id or call_id(call), name or call_name(call)
             found = outcome(_output(call, output) if callable(output) else output)
             content, shown, failed = content or found.text, found.media, failed or found.failed
-        elif not tool_call_id and not name:
+        elif not (tool_call_id or name):
             raise ConfigError("a ToolMessage needs a call, or a tool_call_id")
         self.content, self.tool_call_id, self.name, self.failed = content, tool_call_id, name, failed
         self.images = (*shown, *(image(each) for each in image_data))

@@ -46,6 +46,7 @@ class AsyncStream:
     def close(self) -> None:
         """Leave the rest unread; the upstream sees that nobody listens any more."""
         self._ended = True
+        self._waiting.clear()
         if self._reply:
             self._reply.close()
 
@@ -103,6 +104,7 @@ class Stream:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._waiting.clear()
         wait_for(self._stream.__aexit__())
 
     def __iter__(self) -> Stream:
