@@ -142,3 +142,11 @@ def test_what_comes_back_in_extras_is_not_lost() -> None:
     exchange = dragoman.Exchange("anthropic", "anthropic", recover=True)
     assert exchange.request(body) == body
     assert exchange.losses == []
+
+
+def test_the_output_of_a_local_shell_keeps_both_its_ids() -> None:
+    action = {"type": "exec", "command": ["ls"], "env": {}}
+    call = {"type": "local_shell_call", "id": "ls_1", "call_id": "c", "status": "completed", "action": action}
+    output = {"type": "local_shell_call_output", "id": "lo_1", "call_id": "c", "output": "{}"}
+    exchange = dragoman.Exchange("openai-responses", "openai-responses", recover=True)
+    assert exchange.request({"model": "m", "input": [call, output]})["input"] == [call, output]

@@ -39,7 +39,7 @@ def build_tool_results(
     (sent as JSON text), an exception (sent as a failed result), or a ToolResult.
     """
     codec, calls = find_codec(protocol), list(calls)
-    listed = _in_order(calls, outputs) if isinstance(outputs, Mapping) else list(outputs)
+    listed = _in_order(calls, outputs)
     if len(listed) != len(calls):
         raise ConfigError(f"{len(calls)} calls need as many outputs, got {len(listed)}")
     if not calls:
@@ -63,7 +63,9 @@ def translate_tools(tools: list[Any], source: str, target: str) -> list[Wire]:
     return writer.encode_request(ledger.prepare(asked, summarise=False), Losses()).get("tools", [])
 
 
-def _in_order(calls: list[ToolCall], outputs: Mapping[str, Any]) -> list[Any]:
+def _in_order(calls: list[ToolCall], outputs: Iterable[Any] | Mapping[str, Any]) -> list[Any]:
+    if not isinstance(outputs, Mapping):
+        return list(outputs)
     for call in calls:
         if not call.id:
             raise ConfigError(

@@ -38,7 +38,7 @@ MENDED = {
     "half a surrogate pair": (b'{"a":"x\\ud83d"}', {"a": "x\ufffd"}),
     "halves in the wrong order": (b'["\\ude00\\ud83d"]', ["\ufffd\ufffd"]),
     "a whole pair beside a half": (b'["\\ud83d\\ude00\\ud83d"]', ["😀\ufffd"]),
-    "numbers beside a half keep their spelling": (b'["\\ud83d",1.5]', ["\ufffd", 1.5]),
+    "numbers beside a half": (b'["\\ud83d",1.5]', ["\ufffd", 1.5]),
 }
 REFUSED = {
     "nothing": (b"", "invalid JSON"),
@@ -85,3 +85,11 @@ def test_what_a_text_spells(text: str, value: object, whole: bool) -> None:
 def test_what_is_not_json_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="object is not JSON"):
         jsontext.encode([object()])
+
+
+def test_numbers_beside_half_a_pair_keep_their_spelling() -> None:
+    assert jsontext.encode(jsontext.decode(rb'["\ud83d",1.10,1e400]')) == '["\ufffd",1.10,1e400]'.encode()
+
+
+def test_half_a_pair_in_a_value_is_printed_like_one_in_a_text() -> None:
+    assert jsontext.encode({"a\ud83d": ["x\ud83d", 1]}) == '{"a\ufffd":["x\ufffd",1]}'.encode()

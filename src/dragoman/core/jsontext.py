@@ -48,11 +48,16 @@ def decode(text: bytes | str) -> Any:
         return _decode_hard(text, error)
 
 
-encode = _encoder.encode  # print compactly: raw UTF-8, insertion order, numbers as they were spelled
+def encode(value: Any) -> bytes:
+    """Print compactly: raw UTF-8, insertion order, numbers as they were spelled."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _encoder.encode(_without_surrogates(value))
 
 
 def dumps(value: Any) -> str:
-    return _encoder.encode(value).decode()
+    return encode(value).decode()
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
@@ -95,11 +100,20 @@ def _decode_hard(text: bytes | str, error: Exception) -> Any:
     if not _ESCAPED_SURROGATE.search(raw):
         _refuse(str(error))
     try:
-        value = json.loads(raw, parse_constant=_refuse, parse_float=_read_float)
-        printed = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        return _decoder.decode(_SURROGATE.sub("\ufffd", printed))
+        return _without_surrogates(json.loads(raw, parse_constant=_refuse, parse_float=_read_float))
     except (ValueError, RecursionError) as again:
         _refuse(str(again))
+
+
+def _without_surrogates(value: Any) -> Any:
+    """A body that came as objects may hold half a surrogate pair too, and it becomes U+FFFD likewise."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if is_object(value):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    if is_array(value):
+        return [_without_surrogates(item) for item in value]
+    return value
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -20,7 +20,7 @@ LONGEST = 1 << 20  # nobody's signature is longer; what is, is withheld and repo
 
 
 def seal(*values: Any) -> str:
-    return base64.urlsafe_b64encode(_HEAD + jsontext.encode(values)).decode()
+    return base64.urlsafe_b64encode(_HEAD + jsontext.encode([*values])).decode()
 
 
 def unseal(text: str) -> list[Any] | None:

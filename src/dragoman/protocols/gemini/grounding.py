@@ -48,7 +48,7 @@ def encode_grounding(texts: Iterable[tuple[str, Sequence[Citation]]], losses: Lo
                 continue
             chunk = chunks.setdefault((citation.url, citation.title), len(chunks))
             supports.append({"segment": _segment(text, citation, base), "groundingChunkIndices": [chunk]})
-        base += len(text.encode())
+        base += _size(text)
     if not chunks:
         return {}
     listed = [{"web": {"uri": url, "title": title or url}} for url, title in chunks]
@@ -59,7 +59,7 @@ class _Answer:
     """Texts in a row, to find the characters that a count of bytes means."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._bytes = [text.encode() for text in texts]
+        self._bytes = [text.encode("utf-8", "surrogatepass") for text in texts]
         self._starts = [0, *accumulate(len(data) for data in self._bytes)][:-1]
         self._characters: dict[int, list[int]] = {}
 
@@ -116,5 +116,10 @@ def _decode_support(
 def _segment(text: str, citation: Citation, base: int) -> Wire:
     """A citation that does not say where it belongs is about the whole text."""
     start, end = (citation.start, citation.end) if 0 <= citation.start <= citation.end else (0, len(text))
-    first = base + len(text[:start].encode())
-    return {"startIndex": first, "endIndex": first + len(text[start:end].encode()), "text": text[start:end]}
+    first = base + _size(text[:start])
+    return {"startIndex": first, "endIndex": first + _size(text[start:end]), "text": text[start:end]}
+
+
+def _size(text: str) -> int:
+    """Gemini counts bytes."""
+    return len(text.encode("utf-8", "surrogatepass"))

@@ -126,7 +126,7 @@ def encode_result(result: ToolResult, losses: Losses) -> Wire:
     rest = own(result.extras, PROTOCOL)
     if rest.get("type") == "tool_search_output":
         return encode_found(result)
-    key = "id" if result.kind == "local_shell" else "call_id"
+    key = "id" if result.kind == "local_shell" and "id" not in rest else "call_id"
     wire: Wire = {"type": _ITEM_OF_RESULT[result.kind]}
     if result.call_id:
         wire[key] = result.call_id

@@ -71,7 +71,7 @@ def item_id(part: AnyPart, response: str, place: int) -> str:
         return known
     stem = _ILLEGAL.sub("_", response.removeprefix("resp_")) or "dragoman"
     if len(stem) > 52:
-        stem = hashlib.sha256(stem.encode()).hexdigest()[:48]
+        stem = hashlib.sha256(stem.encode("utf-8", "surrogatepass")).hexdigest()[:48]
     return f"{prefix}{stem}_{place}"
 
 

@@ -227,7 +227,8 @@ def _encode_file(media: Media, rest: Wire) -> Wire | None:
         case Base64(data):
             wire = {"file_data": f"data:{media.media_type};base64,{data}"}
         case Plain(text):
-            wire = {"file_data": f"data:text/plain;base64,{base64.b64encode(text.encode()).decode()}"}
+            data = base64.b64encode(text.encode("utf-8", "replace")).decode()
+            wire = {"file_data": f"data:text/plain;base64,{data}"}
         case Url(url):
             return {"type": "input_file", "file_url": url, **name, **rest}
         case FileId(id, origin) if origin == PROTOCOL:

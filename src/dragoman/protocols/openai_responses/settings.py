@@ -170,7 +170,7 @@ def _encode_user(user: str, losses: Losses) -> str:
     if len(user) <= _LONGEST_USER:
         return user
     losses.changed("user", f"longer than {_LONGEST_USER} characters: sent as its hash")
-    return hashlib.sha256(user.encode()).hexdigest()
+    return hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _encode_metadata(metadata: dict[str, Any], losses: Losses) -> dict[str, str]:
