@@ -3,6 +3,7 @@ which a signature is missing, was changed, or belongs elsewhere."""
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from hashlib import blake2s
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from dragoman.core.model import AnyPart, Message, Reasoning, Request, State, Tex
 _THOUGHT = (
     "_t"  # ends the id of a call that stands behind a thought; whose, the end of its protocol's name says
 )
+_OTHER_ALPHABET = re.compile(r"[A-Za-z0-9_=-]+")
 _UNSIGNED = "skip_thought_signature_validator"  # what Gemini accepts for a call that it did not make
 
 
@@ -68,10 +70,17 @@ def objection(request: Request, protocol: str) -> str:
     """What a provider says to a history that lost or changed what it must get back; empty: all is well."""
     for message in request.messages:
         for part in message.parts:
-            if part.state and part.state.data not in (_signature(part, protocol), _UNSIGNED):
+            if part.state and _plain(part.state.data) not in (_signature(part, protocol), _UNSIGNED):
                 return f"Invalid signature at {part.where or message.where}: changed, or made by someone else"
     missing = any(_lacks_signature(message, protocol) for message in _current_turn(request.messages))
     return _provider(protocol).missing if missing else ""
+
+
+def _plain(signature: str) -> str:
+    """google-genai keeps signatures as bytes and spells them in the other alphabet of base64."""
+    if signature == _UNSIGNED or not _OTHER_ALPHABET.fullmatch(signature):
+        return signature
+    return signature.replace("-", "+").replace("_", "/")
 
 
 def _current_turn(messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -1,0 +1,93 @@
+"""A gateway between real servers: the demo as upstream of every protocol, and what both sides saw."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.demo import DemoApp
+from dragoman.gateway.app import Gateway
+from dragoman.gateway.config import load
+from dragoman.gateway.journal import Journal
+from dragoman.gateway.pace import Pace
+from gateway.running import running
+
+UPSTREAM_KEY = "upstream-key-7f3a"
+CLIENT_KEY = "client-key-91bc"
+PROTOCOLS = ("openai-chat", "openai-responses", "anthropic", "gemini")
+UPSTREAMS = (*PROTOCOLS, "hermes")  # the last one has no native tool calling
+MODELS = {
+    "openai-chat": "gpt-4.1",
+    "openai-responses": "gpt-5",
+    "anthropic": "claude-sonnet-4-5",
+    "gemini": "gemini-3-pro-preview",
+    "hermes": "text-model",
+}
+HASTY = Pace(first_wait=0.005, patience=0.03, impatience=0.03)
+
+
+class Stand:
+    """A running gateway: its address, its insides, and the lines of its log."""
+
+    def __init__(self, gateway: Gateway, lines: list[str]) -> None:
+        self.gateway, self.lines = gateway, lines
+        self.url = ""
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """What the journal told of exchanges so far."""
+        read = [jsontext.decode(line) for line in self.lines]
+        return [line for line in read if "client" in line]
+
+    def last(self) -> dict[str, Any]:
+        """The last exchange; its line is written after its answer has gone out."""
+        wait_until(lambda: self.told and self.gateway.journal.metrics.in_flight == 0)
+        return self.told[-1]
+
+
+def configuration(upstream: str, keys: str = "") -> str:
+    """One provider for each protocol at `upstream`, one that speaks in text, one whose calls leak."""
+    rows = [f"[server]\nkeys = [{keys}]\n"]
+    for name in UPSTREAMS:
+        protocol = "openai-chat" if name == "hermes" else name
+        version = "/v1" if protocol.startswith("openai") else ""
+        rows.append(
+            f'[providers.{name}]\nprotocol = "{protocol}"\nbase_url = "{upstream}{version}"\n'
+            f'api_key = "{UPSTREAM_KEY}"\ntimeouts = {{ connect = 2, first_byte = 5, idle = 5 }}\n'
+            + ('dialect = "hermes"\n' if name == "hermes" else "")
+        )
+    rows.append(
+        f'[providers.leaky]\nprotocol = "openai-chat"\nbase_url = "{upstream}/v1"\nrecover = true\n'
+        f'api_key = "{UPSTREAM_KEY}"\n'
+    )
+    return "\n".join(rows)
+
+
+@contextlib.contextmanager
+def gateway(text: str, pace: Pace = HASTY, verbose: bool = False) -> Iterator[Stand]:
+    """A gateway with this configuration."""
+    lines: list[str] = []
+    config = replace(load(text, {}), verbose=verbose)
+    stand = Stand(Gateway(config, Journal(lines.append), pace), lines)
+    with running(stand.gateway) as stand.url:
+        yield stand
+
+
+@contextlib.contextmanager
+def demo() -> Iterator[tuple[DemoApp, str]]:
+    """The demo as an upstream that wants its key."""
+    app = DemoApp(key=UPSTREAM_KEY)
+    with running(app) as url:
+        yield app, url
+
+
+def wait_until(holds: Callable[[], Any], seconds: float = 5.0) -> None:
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.002)
