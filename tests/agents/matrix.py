@@ -45,7 +45,7 @@ DRIVERS = {
     "claude_code": Driver("claude_code", ("anthropic",)),
     "claude_code+probes": Driver("claude_code", ("anthropic",), {"AUX": "1"}),
     "claude_sdk": Driver("claude_agent_sdk", ("anthropic",)),
-    "claude_sdk+mcp": Driver("claude_agent_sdk", ("anthropic",), {"MCP": "1"}),
+    "claude_sdk+mcp": Driver("claude_agent_sdk", ("anthropic",), {"MCP": "1", "TOOL_SEARCH": "false"}),
     "claude_sdk+deferred": Driver(
         "claude_agent_sdk",
         ("anthropic",),

@@ -27,13 +27,27 @@ def reply(messages: list[dict[str, Any]]) -> str:
     ]
     scenario = (re.findall(r"\[\[scenario:(\w+)\]\]", users) or ["tool"])[-1]
     tool = shell("\n".join(text for role, text in said if role == "system"))
+    if wanted := deferred(users, len(results)):
+        return wanted
     if tool is None or scenario == "text":
         return "FINAL: plain answer, no tool."
-    steps = 2 if scenario in ("parallel", "twostep") else 1
+    steps = 2 if scenario in ("parallel", "twostep", "toolsearch") else 1
     if len(results) >= steps:
         return "FINAL: the tool said: " + " | ".join(results[-2:])
-    calls = COMMANDS if scenario == "parallel" else COMMANDS[len(results) : len(results) + 1]
+    turn = 0 if scenario == "toolsearch" else len(results)
+    calls = COMMANDS if scenario == "parallel" else COMMANDS[turn : turn + 1]
     return "Let me look.\n" + "\n".join(call(tool, command) for command in calls)
+
+
+def deferred(users: str, results: int) -> str:
+    """A tool that Claude Code has not loaded yet must be searched for first."""
+    named = re.findall(r"\[\[load:([\w.-]+)\]\]", users)
+    search = (
+        {"name": "ToolSearch", "arguments": {"query": f"select:{named[-1]}", "max_results": 5}}
+        if named
+        else {}
+    )
+    return f"<tool_call>\n{json.dumps(search)}\n</tool_call>" if named and not results else ""
 
 
 def shell(prompt: str) -> dict[str, Any] | None:

@@ -52,7 +52,7 @@ TALLY = Tally(
 SERVER = Server(
     recognise=recognise,
     claims=claims,
-    models_path="/v1/models",
+    models_path="/v1/models?limit=1000",
     decode_models=listed("data", "id"),
     encode_models=encode_models,
     encode_model=encode_model,

@@ -89,7 +89,7 @@ TALLY = Tally(
 SERVER = Server(
     recognise=recognise,
     claims=_claims,
-    models_path="/v1beta/models",
+    models_path="/v1beta/models?pageSize=1000",
     decode_models=decode_models,
     encode_models=encode_models,
     encode_model=encode_model,

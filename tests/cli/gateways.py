@@ -1,0 +1,71 @@
+"""Help for tests of commands that serve: real processes, free ports, everything ended with the test."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PROGRAM = [sys.executable, "-m", "dragoman"]
+
+
+def surroundings(**said: str) -> dict[str, str]:
+    """No key and no setting of the machine reaches the program under test."""
+    kept = ("PATH", "PYTHONPATH", "HOME", "LANG", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
+    return {**{name: os.environ[name] for name in kept if name in os.environ}, **said}
+
+
+@contextmanager
+def serving(
+    directory: Path, *arguments: str, **said: str
+) -> Iterator[tuple[str, "subprocess.Popen[bytes]", Path]]:
+    """The address of `dragoman serve`, its process and what it prints."""
+    log = directory / "serve.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*PROGRAM, "serve", "--port", "0", *arguments],
+            cwd=directory, env=surroundings(**said), stdout=out, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    try:
+        yield address(log, process), process, log
+    finally:
+        process.kill()
+        process.wait()
+
+
+def address(log: Path, process: "subprocess.Popen[bytes]") -> str:
+    for _ in range(600):
+        if found := re.search(r"listens on (http://\S+)", log.read_text()):
+            return found[1]
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.05)
+    raise AssertionError(f"it did not start: {log.read_text()}")
+
+
+def ask(url: str, text: str, key: str = "", stream: bool = False, model: str = "demo") -> Any:
+    """An Anthropic client's request; the reply read as JSON, or the open stream."""
+    body = {
+        "model": model,
+        "max_tokens": 50,
+        "stream": stream,
+        "messages": [{"role": "user", "content": text}],
+    }
+    headers = {"content-type": "application/json", "anthropic-version": "2023-06-01", "x-api-key": key}
+    request = urllib.request.Request(f"{url}/v1/messages", json.dumps(body).encode(), headers)
+    reply = urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30)
+    return reply if stream else json.loads(reply.read())
+
+
+def status(url: str, key: str = "") -> int:
+    try:
+        ask(url, "hi", key)
+    except urllib.error.HTTPError as error:
+        return error.code
+    return 200

@@ -1,0 +1,177 @@
+"""`dragoman check` and `dragoman models`: what would be served, and what can be asked for."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dragoman.cli import main
+from dragoman.profiles import known
+
+FILE = """
+[providers.near]
+protocol = "openai-chat"
+base_url = "http://me:pass@127.0.0.1:9/v1"
+dialect = "hermes"
+models = ["one"]
+[models]
+"claude-*" = ["near:a", "groq:b"]
+small = "near:c"
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Runs a command in a directory and an environment where nothing is said."""
+    monkeypatch.chdir(tmp_path)
+    for provider in known().values():
+        for variable in (provider.key_env, *provider.other_key_envs):
+            monkeypatch.delenv(variable, raising=False)
+
+    def invoke(*arguments: str, file: str = "", **said: str) -> Result:
+        if file:
+            Path("dragoman.toml").write_text(file)
+        for name, value in said.items():
+            monkeypatch.setenv(name, value)
+        return CliRunner().invoke(main, list(arguments))
+
+    return invoke
+
+
+def test_check_without_anything(run: Any):
+    result = run("check")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "no dragoman.toml, the environment alone: no mistakes",
+        "would listen on 127.0.0.1:8787 (loopback only: no keys are set)",
+        "no provider has a key: the demo model answers, a script that really calls tools",
+    ]
+
+
+def test_check_says_what_would_be_served(run: Any):
+    result = run("check", file=FILE, GROQ_API_KEY="gsk-hush", DRAGOMAN_SERVER__KEYS="hush")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        "dragoman.toml: no mistakes",
+        "would listen on 127.0.0.1:8787 (clients need a key)",
+        "provider     near: openai-chat at http://127.0.0.1:9/v1, tool calls as hermes",
+        "provider     groq: openai-chat at https://api.groq.com/openai/v1, key found",
+        "model        claude-* → near:a, groq:b",
+        "model        small → near:c",
+    ]
+
+
+def test_check_names_a_mistake(run: Any):
+    result = run("check", file=FILE.replace("dialect", "dialekt"))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "dragoman: dragoman.toml:5: providers.near.dialekt: unknown key; did you mean dialect?\n"
+    )
+
+
+def test_check_names_a_model_that_nobody_answers_for(run: Any):
+    result = run("check", file='[models]\na = "groq:x"\nb = ["groq:y", "demo:z"]\n')
+    assert result.exit_code == 1
+    assert result.stderr == "a cannot be served: groq:x lack their keys\n"
+
+
+def test_models_without_anything(run: Any):
+    result = run("models")
+    assert result.exit_code == 0
+    local, rest = result.stdout.splitlines()
+    assert local.startswith("ollama:*, ")
+    assert "demo:*" in local
+    assert rest == "any other name  → demo"
+
+
+def test_models_of_a_configuration(run: Any):
+    result = run("models", file=FILE, GROQ_API_KEY="k")
+    assert result.stdout.splitlines()[:4] == [
+        "claude-*  → near:a, groq:b",
+        "small     → near:c",
+        "near:*  (one, …)",
+        "groq:*",
+    ]
+    assert "any other name" not in result.stdout
+
+
+# path: (header, its value, list)
+LISTS: dict[str, tuple[str, str, Any]] = {
+    "/v1/models": (
+        "authorization",
+        "Bearer k",
+        {"data": [{"id": "gpt-a"}, {"id": "gpt-b"}, {"no": "id"}]},
+    ),
+    "/bare/models": ("authorization", "Bearer k", [{"id": "together-a"}]),
+    "/anthropic/v1/models?limit=1000": ("x-api-key", "k", {"data": [{"id": "claude-a"}]}),
+    "/google/v1beta/models?pageSize=1000": (
+        "x-goog-api-key",
+        "k",
+        {"models": [{"name": "models/gem-a"}]},
+    ),
+}
+
+
+class Lists(BaseHTTPRequestHandler):
+    """The model lists of three protocols; each wants its own key."""
+
+    def do_GET(self) -> None:
+        header, value, body = LISTS.get(self.path, ("", "", None))
+        known = body is not None and self.headers.get(header) == value
+        data = json.dumps(body if known else {"error": {"message": "who are you?"}}).encode()
+        self.send_response(200 if known else 401)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def upstream() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Lists)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def live(url: str) -> str:
+    rows = [
+        ("my-chat", "openai-chat", "/v1", "k"),
+        ("my-bare", "openai-chat", "/bare", "k"),
+        ("my-responses", "openai-responses", "/v1", "k"),
+        ("my-anthropic", "anthropic", "/anthropic", "k"),
+        ("my-google", "gemini", "/google", "k"),
+        ("my-locked", "openai-chat", "/v1", "wrong"),
+    ]
+    tables = [
+        f'[providers.{name}]\nprotocol = "{protocol}"\nbase_url = "{url}{path}"\napi_key = "{key}"\n'
+        for name, protocol, path, key in rows
+    ]
+    return "".join(tables) + '[providers.my-gone]\nprotocol = "gemini"\nbase_url = "http://127.0.0.1:1"\n'
+
+
+def test_live_lists_are_asked_of_each_provider(run: Any, upstream: str):
+    result = run("models", "--live", file=live(upstream))
+    assert result.exit_code == 1
+    ours = [line for line in result.stdout.splitlines() if line.startswith("my-")]
+    assert ours == [
+        "my-chat:gpt-a",
+        "my-chat:gpt-b",
+        "my-bare:together-a",
+        "my-responses:gpt-a",
+        "my-responses:gpt-b",
+        "my-anthropic:claude-a",
+        "my-google:gem-a",
+    ]
+    assert "my-locked: who are you?\n" in result.stderr
+    assert re.search(r"^my-gone: .*127\.0\.0\.1:1", result.stderr, re.MULTILINE)
+    assert result.stderr.count("\n") == 2

@@ -1,0 +1,248 @@
+"""`dragoman run` with fake agents on the PATH: what they are told, that it works, that nothing is left."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.gateways import PROGRAM, surroundings
+from dragoman.cli.agents import AGENTS
+from dragoman.cli.agents.homes import merged
+
+# Records what it is told, asks the gateway as an agent would, and does as PLAN says.
+AGENT = """#!{python}
+import json, os, signal, sys, time, urllib.error, urllib.request
+
+arguments, env = sys.argv[1:], os.environ
+name = os.path.basename(sys.argv[0])
+if name == "claude":
+    url, key = env["ANTHROPIC_BASE_URL"], env["ANTHROPIC_AUTH_TOKEN"]
+elif name == "codex":
+    said = dict(text.split("=", 1) for text in arguments if "=" in text)
+    url = said["model_providers.dragoman.base_url"].removesuffix("/v1")
+    key = env[said["model_providers.dragoman.env_key"]]
+elif name == "gemini":
+    url, key = env["GOOGLE_GEMINI_BASE_URL"], env["GEMINI_API_KEY"]
+elif name == "opencode":
+    options = json.loads(env["OPENCODE_CONFIG_CONTENT"])["provider"]["dragoman"]["options"]
+    url, key = options["baseURL"].removesuffix("/v1"), options["apiKey"]
+else:
+    url, key = env["OPENAI_BASE_URL"].removesuffix("/v1"), env["OPENAI_API_KEY"]
+
+def ask(model, key):
+    body = {{"model": model, "max_tokens": 9, "messages": [{{"role": "user", "content": "hello"}}]}}
+    headers = {{"content-type": "application/json", "authorization": "Bearer " + key}}
+    request = urllib.request.Request(url + "/v1/messages", json.dumps(body).encode(), headers)
+    try:
+        return urllib.request.build_opener(urllib.request.ProxyHandler({{}})).open(request).status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+home = env.get("GEMINI_CLI_HOME")
+record = {{
+    "arguments": arguments, "env": dict(env), "url": url,
+    "asked": [ask("claude-some-small-one", key), ask("any", "wrong")],
+    "home": home and {{
+        name: open(f"{{home}}/.gemini/{{name}}").read() for name in os.listdir(f"{{home}}/.gemini")
+    }},
+}}
+plan = env.get("PLAN", "0")
+if plan == "trap":
+    def leave(number, frame):
+        sys.exit(70 + number)
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, leave)
+with open(env["RECORD"] + ".part", "w") as out:
+    json.dump(record, out)
+os.rename(env["RECORD"] + ".part", env["RECORD"])
+print("the agent was here")
+if plan in ("trap", "wait"):
+    time.sleep(60)
+sys.exit(int(plan) if plan.isdigit() else 0)
+"""
+
+
+class Place:
+    """A machine with fake agents: its own PATH, home and temporary directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.record, self.temporary = root, root / "record.json", root / "tmp"
+        self.home, programs = root / "home", root / "bin"
+        for directory in (self.temporary, self.home, programs):
+            directory.mkdir()
+        for agent in AGENTS.values():
+            (programs / agent.program).write_text(AGENT.format(python=sys.executable))
+            (programs / agent.program).chmod(0o755)
+        places = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(self.home), "TMPDIR": str(self.temporary)}
+        self.environment = surroundings(**places, RECORD=str(self.record))
+
+    def start(self, *arguments: str, **said: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [*PROGRAM, "run", *arguments], cwd=self.root, env={**self.environment, **said},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def run(self, *arguments: str, **said: str) -> tuple[int, str, str]:
+        process = self.start(*arguments, **said)
+        out, errors = process.communicate(timeout=60)
+        return process.returncode, out, errors
+
+    def recorded(self) -> dict[str, Any]:
+        deadline = time.monotonic() + 30
+        while not self.record.exists():
+            assert time.monotonic() < deadline, "the agent was never there"
+            time.sleep(0.05)
+        return json.loads(self.record.read_text())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_every_agent_reaches_its_own_gateway(place: Place, name: str):
+    code, out, errors = place.run(name, "--model", "demo:m", "--log", "log.jsonl", "--", "-p", "hi there")
+    record = place.recorded()
+    assert (code, out) == (0, "the agent was here\n"), errors
+    assert record["asked"] == [200, 401]  # by its key, and by no other
+    assert record["arguments"][-2:] == ["-p", "hi there"]
+    lines = [json.loads(line) for line in (place.root / "log.jsonl").read_text().splitlines()]
+    served = [line for line in lines if line["status"] == 200]
+    assert [(line["provider"], line["target"]) for line in served] == [("demo", "m")]
+    assert list(place.temporary.iterdir()) == []
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", int(record["url"].rpartition(":")[2]))) != 0
+
+
+# name: (agent, in its environment or arguments)
+TOLD = {
+    "claude": {"ANTHROPIC_MODEL": "demo:m", "ANTHROPIC_DEFAULT_HAIKU_MODEL": "demo:m"},
+    "codex": 'model="demo:m"',
+    "gemini": "demo:m",
+    "opencode": {"OPENCODE_CONFIG_CONTENT": '"model":"dragoman/demo:m"'},
+    "qwen": {"OPENAI_MODEL": "demo:m"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name, told", TOLD.items(), ids=TOLD)
+def test_every_agent_is_told_its_model(place: Place, name: str, told: dict[str, str] | str):
+    place.run(name, "--model", "demo:m")
+    record = place.recorded()
+    if isinstance(told, str):
+        assert told in record["arguments"]
+    else:
+        assert {key: value for key, value in told.items() if value not in record["env"][key]} == {}
+
+
+def test_without_a_model_the_agent_asks_as_it_likes(place: Place):
+    assert place.run("claude")[0] == 0
+    record = place.recorded()
+    assert "ANTHROPIC_MODEL" not in record["env"]
+    assert record["asked"] == [200, 401]
+
+
+def test_what_would_lead_it_elsewhere_is_taken_away(place: Place):
+    place.run("claude", ANTHROPIC_API_KEY="mine", CLAUDE_CODE_USE_BEDROCK="1", no_proxy="x", OTHER="stays")
+    env = place.recorded()["env"]
+    assert not {"ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK"} & env.keys()
+    assert (env["no_proxy"], env["OTHER"]) == ("x,127.0.0.1,localhost", "stays")
+
+
+def test_gemini_logs_in_by_key_in_a_home_like_its_own(place: Place):
+    own = place.home / ".gemini"
+    own.mkdir()
+    settings = {"ui": {"theme": "x"}, "security": {"auth": {"selectedType": "oauth"}, "a": 1}}
+    (own / "settings.json").write_text(json.dumps(settings))
+    (own / "memory.md").write_text("remember")
+    place.run("gemini", "--model", "demo:m")
+    home = place.recorded()["home"]
+    assert home["memory.md"] == "remember"
+    security = {"auth": {"selectedType": "gemini-api-key"}, "a": 1}
+    assert json.loads(home["settings.json"]) == {"ui": {"theme": "x"}, "security": security}
+    assert "oauth" in (own / "settings.json").read_text()
+
+
+def test_settings_are_merged_however_deep():
+    assert merged({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 9}, "e": {"f": 4}}) == {
+        "a": {"b": 9, "c": 2}, "d": 3, "e": {"f": 4},
+    }  # fmt: skip
+    assert merged({"a": 1}, {"a": {"b": 2}}) == {"a": {"b": 2}}
+
+
+def test_all_models_of_the_agent_go_to_the_one_that_was_chosen(place: Place):
+    (place.root / "dragoman.toml").write_text(
+        '[models]\n"claude-*" = "demo:elsewhere"\nmine = ["demo:first", "demo:second"]\n'
+    )
+    place.run("claude", "--model", "mine", "--log", "log.jsonl")
+    (line,) = [json.loads(line) for line in (place.root / "log.jsonl").read_text().splitlines()][:1]
+    assert (line["model"], line["target"]) == ("claude-some-small-one", "first")
+
+
+@pytest.mark.parametrize("code", [1, 3, 77])
+def test_its_exit_code_is_ours(place: Place, code: int):
+    assert place.run("claude", PLAN=str(code))[0] == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_signals_reach_the_agent_and_it_decides(place: Place, number: signal.Signals):
+    process = place.start("claude", PLAN="trap")
+    place.recorded()
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does, to everyone in the foreground
+    else:
+        process.send_signal(number)
+    process.communicate(timeout=30)
+    assert process.returncode == 70 + number
+    assert list(place.temporary.iterdir()) == []
+
+
+def test_an_agent_that_a_signal_ended(place: Place):
+    process = place.start("gemini", "--model", "demo:m", PLAN="wait")
+    place.recorded()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert list(place.temporary.iterdir()) == []
+
+
+def test_failures_are_told_when_the_terminal_is_free_again(place: Place):
+    _, out, errors = place.run("claude", "--model", "demo:m")
+    assert out == "the agent was here\n"
+    assert errors.startswith("dragoman: 1 of 2 exchanges failed, the last with 401 from dragoman: ")
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_missing_agent_gets_its_install_command(place: Place, name: str):
+    code, out, errors = place.run(name, PATH="/usr/bin:/bin")
+    assert (code, out) == (127, "")
+    assert f"npm install -g {AGENTS[name].package}" in errors
+    assert errors.count("\n") == 1
+
+
+TWO = {"GROQ_API_KEY": "k", "XAI_API_KEY": "k"}
+# name: (arguments, environment, message)
+WRONG: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
+    "an unknown agent": (("cursor",), {}, "'cursor'"),
+    "an unknown model": (("claude", "--model", "x"), TWO, "the model 'x'"),
+    "no model, several providers": (("claude",), TWO, "'claude-sonnet-4-5'"),
+    "no model, another vendor": (("claude",), {"GROQ_API_KEY": "k"}, "say which one: --model groq:…"),
+    "an option of the agent before --": (("claude", "--yolo"), {}, "--yolo"),
+}
+
+
+@pytest.mark.parametrize("arguments, said, message", WRONG.values(), ids=WRONG)
+def test_wrong_use_is_one_line(place: Place, arguments: tuple[str, ...], said: dict[str, str], message: str):
+    code, out, errors = place.run(*arguments, **said)
+    assert (code, out) == (2, "")
+    assert message in errors
+    assert errors.count("\n") == 1
+    assert not place.record.exists()

@@ -1,0 +1,152 @@
+"""`dragoman serve` as a process: what it says, how it ends, what it refuses."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+from pathlib import Path
+
+import pytest
+
+from cli.gateways import PROGRAM, ask, serving, status, surroundings
+from dragoman.cli.agents import AGENTS
+
+
+def refused(directory: Path, *arguments: str, **said: str) -> str:
+    """The one line with which it refuses to serve."""
+    done = subprocess.run(
+        [*PROGRAM, "serve", *arguments],
+        cwd=directory, env=surroundings(**said), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_plain_serve_is_the_demo(tmp_path: Path):
+    with serving(tmp_path) as (url, _, log):
+        said = log.read_text()
+        assert "loopback only: no keys are set" in said
+        assert "the demo model answers" in said
+        for agent in AGENTS.values():
+            (line,) = [line for line in said.splitlines() if line.startswith(f"{agent.title} ")]
+            assert url in line
+            assert f" {agent.program}" in line
+        assert ask(url, "hello")["type"] == "message"
+
+
+def test_it_says_who_has_a_key_and_never_the_key(tmp_path: Path):
+    (tmp_path / "dragoman.toml").write_text(
+        '[providers.mistral]\n[models]\nfast = "groq:x"\nslow = "together:y"\n[server]\nkeys = ["env:MINE"]\n'
+    )
+    with serving(tmp_path, GROQ_API_KEY="gsk-hush", MINE="also-hush") as (url, _, log):
+        said = log.read_text()
+        assert "clients need a key" in said
+        assert re.search(r"provider +groq: .*, key found", said)
+        assert re.search(r"provider +mistral: .*, no key: MISTRAL_API_KEY is not set", said)
+        assert re.search(r"model +fast → groq:x", said)
+        assert "slow cannot be served: together:y lack their keys" in said
+        assert "hush" not in said
+        assert (status(url), status(url, "wrong")) == (401, 401)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_streams_end_before_it_does(tmp_path: Path, workers: str, number: signal.Signals):
+    with serving(tmp_path, "--workers", workers) as (url, process, log):
+        stream = ask(url, "tell me something [[fault: slow]]", stream=True)
+        first = stream.readline()
+        children = workers_of(process.pid)
+        process.send_signal(number)
+        rest = stream.read()
+        assert first.startswith(b"event: message_start")
+        assert rest.rstrip().endswith(b'data: {"type":"message_stop"}')
+        assert process.wait(20) == 0
+        assert log.read_text().endswith("dragoman has ended\n")
+        assert "Traceback" not in log.read_text()
+        assert len(children) == (2 if workers == "2" else 0)
+        assert [child for child in children if alive(child)] == []
+        with pytest.raises(urllib.error.URLError):
+            ask(url, "hello")
+
+
+def test_a_stream_that_takes_too_long_is_cut(tmp_path: Path):
+    with serving(tmp_path, DRAGOMAN_SERVER__GRACE="1") as (url, process, _):
+        stream = ask(url, "tell me something [[fault: stall]]", stream=True)
+        stream.readline()
+        process.terminate()
+        assert process.wait(10) == 0
+
+
+def test_several_workers_share_the_port(tmp_path: Path):
+    with serving(tmp_path, "--workers", "2") as (url, _, log):
+        assert "2 workers" in log.read_text()
+        assert [ask(url, f"hello {number}")["type"] for number in range(8)] == ["message"] * 8
+
+
+def test_a_worker_that_dies_is_replaced(tmp_path: Path):
+    with serving(tmp_path, "--workers", "2") as (url, process, _):
+        ask(url, "hello")
+        for child in workers_of(process.pid):
+            os.kill(child, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                assert ask(url, "hello")["type"] == "message"
+                break
+            except (OSError, urllib.error.URLError):
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+
+
+def test_a_port_in_use_is_one_line(tmp_path: Path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = refused(tmp_path, "--port", str(port))
+    assert said == f"dragoman: cannot listen on 127.0.0.1:{port}: address already in use\n"
+
+
+KEY = {"DRAGOMAN_SERVER__KEYS": "k"}
+REFUSALS: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
+    "no such file": (("--config", "nowhere.toml"), {}, "nowhere.toml: no such file"),
+    "open to the world without a key": (("--host", "0.0.0.0"), {}, "without keys only loopback is served"),
+    "a mistake in a variable": ((), {"DRAGOMAN_SERVER__GRACE": "x"}, "DRAGOMAN_SERVER__GRACE: expected a"),
+    "an address that is not ours": (("--host", "192.0.2.1"), KEY, "cannot listen on 192.0.2.1"),
+    "a host that is none": (("--host", "no such host"), KEY, "cannot listen on no such host"),
+}
+
+
+@pytest.mark.parametrize("arguments, said, message", REFUSALS.values(), ids=REFUSALS)
+def test_what_it_refuses_is_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], said: dict[str, str], message: str
+):
+    assert message in refused(tmp_path, *arguments, **said)
+
+
+def test_the_command_line_is_above_the_environment_and_the_file(tmp_path: Path):
+    (tmp_path / "my.toml").write_text('[server]\nhost = "192.0.2.1"\nkeys = ["k"]\n')
+    with serving(tmp_path, "--config", "my.toml", "--host", "127.0.0.1", DRAGOMAN_SERVER__PORT="1") as (
+        url,
+        _,
+        _,
+    ):
+        assert status(url, "k") == 200
+
+
+def workers_of(pid: int) -> list[int]:
+    """The children that serve; multiprocessing has a helper of its own beside them."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
