@@ -45,6 +45,11 @@ class Forwarded:
         held, self._held = self._held, [data[end:]]
         return b"".join(held) + data[:end]
 
+    @property
+    def ended(self) -> bool:
+        """Whether the stream said that it is over, well or not."""
+        return self._ended
+
     def close(self) -> bytes:
         """A stream that was cut ends in a failure, never in silence that looks like success."""
         held, self._held = self._held, []
@@ -99,6 +104,11 @@ class Translated:
         if self._strict:
             self._losses.refuse()
         return out[0] if len(out) == 1 else b"".join(out)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the stream said that it is over, well or not."""
+        return self._ended
 
     def close(self) -> bytes:
         out: list[bytes] = []
