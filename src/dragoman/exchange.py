@@ -143,14 +143,17 @@ class Exchange:
         `forward` off: even between equal protocols, because what comes is not a stream.
         """
         if self._same and forward and not array:
-            return Forwarded(self.client)
+            return Forwarded(self.client, lambda: self._translated(array))
+        return self._translated(array)
+
+    def _translated(self, array: bool) -> Translated:
         stages = Pipe(self._stages())
         return Translated(self.upstream, self.client, stages, self._losses, self._asked, self.strict, array)
 
     def _stages(self) -> list[Stage[Any, Any]]:
         """What stands between decoding and encoding a response."""
         stages: list[Stage[Any, Any]] = [Sequencer()]
-        tools = self._asked.tools if self._asked else ()
+        tools = self._ledger.prepared.tools if self._ledger.prepared else ()  # as the prompt declares them
         if self.dialect:
             stages.append(self.dialect.parser(tools, self._losses))
         elif self.recover:

@@ -26,6 +26,7 @@ from dragoman.core.model import (
     Text,
     Tool,
     ToolCall,
+    ToolChoice,
     Usage,
 )
 from dragoman.transforms.ledger import Ledger
@@ -182,3 +183,14 @@ def test_an_invented_id_never_repeats_one_of_the_history() -> None:
     assert isinstance(start, PartStart)
     assert isinstance(start.part, ToolCall)
     assert start.part.id == "call_dgm_5"
+
+
+def test_G125_an_answer_without_the_call_that_was_required_is_reported() -> None:
+    losses = Losses()
+    ledger = Ledger(PLAIN, PLAIN, "them", "them", losses)
+    asked = Request(
+        "m", (Message("user", (Text("go"),)),), tools=(Tool("f"),), tool_choice=ToolChoice("required")
+    )
+    ledger.prepare(asked, summarise=False)
+    assert list(Restorer(ledger).feed(END)) == [END]
+    assert [loss.where for loss in losses] == ["tool_choice"]

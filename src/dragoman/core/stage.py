@@ -37,15 +37,16 @@ class Pipe:
         return out
 
 
-def _through(feeds: tuple[Callable[[Any], Iterable[Any]], ...], items: Iterable[Any]) -> Sequence[Any]:
+def _through(feeds: tuple[Callable[[Any], Any], ...], items: Any) -> Sequence[Any]:
     for feed in feeds:
-        if type(items) is tuple and len(items) == 1:  # nearly always: one event in, one event out
+        single = type(items) is tuple and len(items) == 1  # pyright: ignore[reportUnknownArgumentType] - anything
+        if single:  # nearly always: one event in, one event out
             items = feed(items[0])
         else:
             items = [out for item in items for out in feed(item)]
             if not items:
                 break
-    return items if type(items) is tuple else tuple(items)
+    return tuple(items)
 
 
 def pipe(*stages: Stage[Any, Any]) -> Pipe:

@@ -75,6 +75,11 @@ class Ledger:
         """Input tokens, roughly: clients show a meter before the upstream has counted."""
         return _size(self.prepared) // 4 + 1 if self.prepared else 0
 
+    def demands_call(self) -> bool:
+        """Whether the client insisted on a call."""
+        choice = self.prepared.tool_choice if self.prepared else None
+        return choice is not None and choice.mode == "required"
+
     def restored_name(self, call: ToolCall) -> tuple[ToolCall, Tool | HostedTool | None]:
         """`call` under its flat declared name, and the declaration behind it."""
         flat = self._names.decode(call.name)

@@ -222,6 +222,10 @@ class Restorer:
             return ResponseFailed(
                 Failure("server", f"the model could not form a tool call ({raw})", 502, raw)
             )
+        if reason == "end" and self._ledger.demands_call():
+            self._ledger.losses.changed(
+                "tool_choice", "the model answered without the call that was required"
+            )
         return event
 
 
