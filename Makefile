@@ -67,8 +67,8 @@ $(READY): pyproject.toml constraints.txt
 $(BENCH_READY): pyproject.toml bench/constraints.txt
 	@echo "setting up $(BENCH_VENV)"
 	@$(PYTHON) -m venv $(BENCH_VENV)
-	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt -e .
-	@for peer in litellm llm-rosetta; do \
+	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt -e '.[client]'
+	@for peer in litellm mcp llm-rosetta; do \
 		$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt $$peer || echo "$$peer could not be installed"; \
 	done
 	@touch $@

@@ -3,6 +3,7 @@
 import warnings
 
 from bench.bars import Times, bars
+from bench.client import show_client
 from bench.contenders import CONTENDERS, DRAGOMAN, FLOOR, Contender, Pair
 from bench.dialects import show_dialects
 from bench.measure import best_times
@@ -20,6 +21,7 @@ def main() -> None:
     for workload in (REQUESTS, STREAMS):
         show_growth(workload)
     show_dialects()
+    show_client()
     print(f"\nBars, {HEADLINE.client} client and {HEADLINE.upstream} upstream")
     print(*bars(*headlines), sep="\n")
 
