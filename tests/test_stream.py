@@ -7,9 +7,10 @@ from itertools import product
 import pytest
 
 import dragoman
+from dragoman.core import jsontext
 from dragoman.core.events import ResponseEnd
 from dragoman.core.losses import Losses
-from dragoman.core.model import Response, Stop, Text, ToolCall, Usage
+from dragoman.core.model import Failure, Response, Stop, Text, ToolCall, Usage
 from dragoman.framing import sse
 from dragoman.protocols import codec, names
 from laws.test_exchange_laws import stream_wire
@@ -67,3 +68,33 @@ def test_a_call_cut_without_a_reason_ends_as_a_cut_reply(client: str) -> None:
 def test_a_ping_before_the_beginning_makes_no_chunk() -> None:
     stream = dragoman.Exchange("openai-chat", "anthropic").stream()
     assert stream.feed(b'event: ping\ndata: {"type":"ping"}\n\n') == b""
+
+
+# Within one protocol
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_whole_body_is_told_as_the_stream_that_was_expected(name: str) -> None:
+    body = jsontext.encode(codec(name).encode_response(REPLY, Losses()))
+    stream = dragoman.Exchange(name, name).stream()
+    out = b"".join(stream.feed(bytes([byte])) for byte in b"\n" + body) + stream.close()
+    frames, grammar = sse.Decoder(), codec(name).grammar()
+    assert [list(grammar.feed(frame)) for frame in frames.feed(out)]
+    assert stream.failure is None
+    assert out.count(b"Hi.") >= 1
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_whole_error_is_the_error_of_the_stream(name: str) -> None:
+    _, body = codec(name).encode_error(Failure("rate_limit", "slow down", 429))
+    stream = dragoman.Exchange(name, name).stream()
+    out = stream.feed(jsontext.encode(body)) + stream.close()
+    assert stream.failure is not None
+    assert stream.failure.kind == "rate_limit"
+    assert out.count(b"slow down") == 1
+
+
+def test_G17_a_finish_reason_is_an_end_without_done() -> None:
+    data = CHUNK % b'{"index":0,"delta":{"content":"Hi."},"finish_reason":"stop"}'
+    stream = dragoman.Exchange("openai-chat", "openai-chat").stream()
+    assert stream.feed(data) + stream.close() == data

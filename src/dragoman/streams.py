@@ -19,24 +19,31 @@ from dragoman.framing import jsonarray, sse
 
 
 class Forwarded:
-    """The same protocol on both sides: each event passes as it is, once it is whole; the end is watched."""
+    """The same protocol on both sides: each event passes as it is, once it is whole; the end is watched.
 
-    def __init__(self, codec: Codec) -> None:
-        self._codec = codec
+    What comes may be no events at all, but a whole body or an array: then it is `translated` after all.
+    """
+
+    def __init__(self, codec: Codec, translated: Callable[[], Translated]) -> None:
+        self._codec, self._translated = codec, translated
+        self._instead: Translated | None = None
         self._tail = b""
         self._begun = self._ended = False
         self._overlap = max(len(mark) for mark in codec.terminal)
-        self._events: bool | None = None  # False: no server-sent events, so nothing is held back
         self._held: list[bytes] = []  # the beginning of an event
         self.failure: Failure | None = None
 
     def feed(self, data: bytes) -> bytes:
+        if not self._tail and not self._instead:
+            data = data.lstrip()
+            if data[:1] in (b"{", b"["):
+                self._instead = self._translated()
+        if self._instead:
+            return self._followed(self._instead.feed(data))
         seen = self._tail + data
         if not self._ended:
             self._ended = any(mark in seen for mark in self._codec.terminal)
-        if self._events is None and data.strip():
-            self._events = data.lstrip()[:1] not in (b"{", b"[")
-        end = _after_blank_line(seen) - len(self._tail) if self._events else len(data)
+        end = _after_blank_line(seen) - len(self._tail)
         self._tail = seen[-self._overlap :]
         if end <= 0:
             self._held.append(data)
@@ -52,17 +59,25 @@ class Forwarded:
 
     def close(self) -> bytes:
         """A stream that was cut ends in a failure, never in silence that looks like success."""
+        if self._instead:
+            return self._followed(self._instead.close())
         held, self._held = self._held, []
         return b"".join(held) if self._ended else self.fail(_cut())
 
     def fail(self, failure: Failure) -> bytes:
         """End the stream with `failure`, as its protocol says it; half an event would only be in the way."""
+        if self._instead:
+            return self._followed(self._instead.fail(failure))
         self.failure, self._ended = failure, True
         encoder = self._codec.stream_encoder(Losses())
         frames = list(encoder.feed(ResponseFailed(failure)))
         if self._begun:  # and so it was announced
             frames = frames[-1:]
         return b"\n\n" + b"".join(piece for frame in frames for piece in sse.Encoder().feed(frame))
+
+    def _followed(self, out: bytes) -> bytes:
+        self.failure = self._instead.failure if self._instead else None
+        return out
 
 
 class Translated:

@@ -26,7 +26,14 @@ CODEC = Codec(
     http=HTTP,
     limits=limits,
     turns="messages",
-    terminal=(b"data: [DONE]", b"data:[DONE]", b'data: {"error"'),
+    # some servers leave [DONE] out: a finish reason is an end too
+    terminal=(
+        b"data: [DONE]",
+        b"data:[DONE]",
+        b'data: {"error"',
+        b'"finish_reason":"',
+        b'"finish_reason": "',
+    ),
     keep_alive=b": keep-alive\n\n",
     spelling={
         "output": "response_format",
