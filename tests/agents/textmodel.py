@@ -67,6 +67,13 @@ def call(tool: dict[str, Any], command: str) -> str:
 
 
 def filled(schema: dict[str, Any]) -> Any:
+    """The least that a schema lets pass."""
+    if "properties" in schema:
+        return {
+            name: filled(of)
+            for name, of in schema["properties"].items()
+            if name in schema.get("required", ())
+        }
     kinds = {"boolean": False, "integer": 1, "number": 1, "array": [], "object": {}}
     return schema["enum"][0] if "enum" in schema else kinds.get(schema.get("type", "string"), "check")
 
@@ -83,7 +90,8 @@ class Handler(BaseHTTPRequestHandler):
         if body.get("tools"):
             self.send(400, "application/json", [b'{"error":{"message":"this model takes no tools"}}'])
             return
-        text = reply(body["messages"])
+        wanted = body.get("response_format", {}).get("json_schema")
+        text = json.dumps(filled(wanted["schema"])) if wanted else reply(body["messages"])
         if body.get("stream"):
             pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
             events = [

@@ -103,6 +103,30 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path):
                 time.sleep(0.2)
 
 
+def test_workers_end_with_whom_they_work_for(tmp_path: Path):
+    with serving(tmp_path, "--workers", "2") as (url, process, _):
+        ask(url, "hello")
+        workers = workers_of(process.pid)
+        process.kill()
+        deadline = time.monotonic() + 20
+        while [worker for worker in workers if alive(worker)]:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def test_told_twice_it_waits_for_nobody(tmp_path: Path):
+    with serving(tmp_path, "--workers", "2") as (url, process, _):
+        stream = ask(url, "tell me something [[fault: stall]]", stream=True)
+        stream.readline()
+        workers = workers_of(process.pid)
+        process.terminate()
+        time.sleep(1)
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait(10) == 0
+        assert [worker for worker in workers if alive(worker)] == []
+
+
 def test_a_port_in_use_is_one_line(tmp_path: Path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 import uvicorn
-from uvicorn.supervisors.multiprocess import Multiprocess
 
 from dragoman.core.errors import ConfigError
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
+from dragoman.gateway.workers import Workers
 
 _BACKLOG = 2048
 
@@ -63,14 +63,17 @@ def url(config: Config, listener: socket.socket) -> str:
 
 def run(config: Config, listener: socket.socket, workers: int = 1) -> None:
     """Serve until SIGTERM or SIGINT; then take nothing new and let what is under way end."""
-    build = partial(Gateway, config)  # each worker builds its own: all that travels is the configuration
-    told = uvicorn.Config(build, **options(config), factory=True, workers=workers)
+    if workers == 1:
+        serve(config, listener)
+    else:
+        Workers(partial(serve, config, listener), workers, config.grace).run()
+
+
+def serve(config: Config, listener: socket.socket) -> None:
+    """In this process."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _already_ended)
-    if workers == 1:
-        uvicorn.Server(told).run(sockets=[listener])
-    else:
-        Multiprocess(told, sockets=[listener]).run()
+    uvicorn.Server(uvicorn.Config(Gateway(config), **options(config))).run(sockets=[listener])
 
 
 def _already_ended(number: int, frame: object) -> None:
