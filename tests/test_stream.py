@@ -98,3 +98,14 @@ def test_G17_a_finish_reason_is_an_end_without_done() -> None:
     data = CHUNK % b'{"index":0,"delta":{"content":"Hi."},"finish_reason":"stop"}'
     stream = dragoman.Exchange("openai-chat", "openai-chat").stream()
     assert stream.feed(data) + stream.close() == data
+
+
+@pytest.mark.parametrize("client", [name for name in names() if name != "gemini"])
+def test_G07_a_call_without_a_name_is_reported_and_not_offered(client: str) -> None:
+    calls = [{"functionCall": {"name": name, "args": {}}} for name in ("", "f")]
+    body = {"candidates": [{"content": {"role": "model", "parts": calls}, "finishReason": "STOP"}]}
+    exchange = dragoman.Exchange(client, "gemini")
+    assert [call.name for call in dragoman.parse_tool_calls(exchange.response(body), client)] == ["f"]
+    assert [loss.where for loss in exchange.losses if loss.kind == "dropped"] == [
+        "candidates[0].content.parts[0]"
+    ]

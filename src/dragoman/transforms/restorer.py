@@ -145,6 +145,8 @@ class Restorer:
     def _must_hold(self, call: ToolCall) -> bool:
         """Gemini tells the signature of a call after its name; schemas with numbers may need a repair."""
         declared = self._declared
+        if not call.name:  # it is never offered
+            return True
         if self._ledger.upstream.call_state and not self._ledger.client.call_state:
             return True
         if call.kind != "function" or not isinstance(declared, Tool):
@@ -154,6 +156,10 @@ class Restorer:
         )
 
     def _whole_call(self, call: ToolCall, text: str, complete: bool) -> Iterable[Event]:
+        if not call.name:
+            self._ledger.losses.dropped(call.where or "tool call", "a call without a name cannot run")
+            self._index -= 1
+            return ()
         call = unflatten(replace(call, arguments=text), self._declared)
         if complete and call.kind == "function" and isinstance(self._declared, Tool):
             repaired, reason = arguments.repair(call.arguments, self._declared.parameters)

@@ -34,9 +34,6 @@ class Names:
     def decode(self, name: str) -> str:
         return self._back.get(name, name)
 
-    def knows(self, spelled: str) -> bool:
-        return spelled in self._back
-
 
 def recognise(name: str, declared: Iterable[str]) -> str:
     """The declared name that a model meant by `default_api:read`, `functions.Read` or `read`.

@@ -7,6 +7,7 @@ out, send 0 for every call, count from 1, repeat id and name, or send the name l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import Any
 
 from dragoman.core import jsontext
@@ -57,6 +58,7 @@ class Calls:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._calls: list[Call] = []
+        self._pending: list[Call] = []  # those of them that may still have to be announced
         self._by_index: dict[Any, Call] = {}
 
     def __iter__(self) -> Iterator[Call]:
@@ -112,8 +114,8 @@ class Calls:
 
     def waiting(self, before: Call | None = None) -> Iterable[Call]:
         """Calls whose name is known and which nobody announced yet; `before`: as far as this one."""
-        end = len(self._calls) if before is None else self._calls.index(before)
-        return [call for call in self._calls[:end] if call.part < 0 and call.name]
+        self._pending = [call for call in self._pending if call.part < 0]
+        return [call for call in takewhile(lambda call: call is not before, self._pending) if call.name]
 
     def report_nameless(self) -> None:
         for call in self._calls:
@@ -137,6 +139,7 @@ class Calls:
     def _new(self, index: Any) -> Call:
         call = Call()
         self._calls.append(call)
+        self._pending.append(call)
         if index is not None:
             self._by_index[index] = call
         return call
