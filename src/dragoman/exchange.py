@@ -137,12 +137,9 @@ class Exchange:
         self.status, body = self.client.encode_error(failure)
         return body
 
-    def stream(self, array: bool = False, forward: bool = True) -> Forwarded | Translated:
-        """Upstream's bytes -> client's bytes. `array`: a Gemini client that did not ask for SSE.
-
-        `forward` off: even between equal protocols, because what comes is not a stream.
-        """
-        if self._same and forward and not array:
+    def stream(self, array: bool = False) -> Forwarded | Translated:
+        """Upstream's bytes -> client's bytes. `array`: a Gemini client that did not ask for SSE."""
+        if self._same and not array:
             return Forwarded(self.client, lambda: self._translated(array))
         return self._translated(array)
 

@@ -31,6 +31,7 @@ class Forwarded:
         self._begun = self._ended = False
         self._overlap = max(len(mark) for mark in codec.terminal)
         self._held: list[bytes] = []  # the beginning of an event
+        self._first = self._last = b""  # what was passed on at the beginning, and just now
         self.failure: Failure | None = None
 
     def feed(self, data: bytes) -> bytes:
@@ -48,14 +49,16 @@ class Forwarded:
         if end <= 0:
             self._held.append(data)
             return b""
-        self._begun = True
         held, self._held = self._held, [data[end:]]
-        return b"".join(held) + data[:end]
+        self._last = b"".join(held) + data[:end]
+        if not self._begun:
+            self._begun, self._first = True, self._last
+        return self._last
 
     @property
     def ended(self) -> bool:
         """Whether the stream said that it is over, well or not."""
-        return self._ended
+        return self._instead.ended if self._instead else self._ended
 
     def close(self) -> bytes:
         """A stream that was cut ends in a failure, never in silence that looks like success."""
@@ -72,7 +75,7 @@ class Forwarded:
         encoder = self._codec.stream_encoder(Losses())
         frames = list(encoder.feed(ResponseFailed(failure)))
         if self._begun:  # and so it was announced
-            frames = frames[-1:]
+            frames = [self._codec.continued(frames[-1], self._first, self._last)]
         return b"\n\n" + b"".join(piece for frame in frames for piece in sse.Encoder().feed(frame))
 
     def _followed(self, out: bytes) -> bytes:

@@ -58,11 +58,16 @@ class StreamEncoder(Protocol):
     def __call__(self, losses: Losses, request: Request | None = None) -> Stage[Event, Frame]: ...
 
 
+def unchanged(frame: Frame, first: bytes, last: bytes) -> Frame:
+    return frame
+
+
 class Codec(Struct, frozen=True, kw_only=True):
     """Decode is wire → neutral, encode is neutral → wire.
 
     `encode_response` and `stream_encoder` may look at the client's request, where the reply must echo it;
     `decode_error` gives None for a body that is not an error; `grammar` checks a stream frame by frame.
+    `continued` fits a frame to a stream of others that it ends: the first and the last of them tell how.
     """
 
     name: str
@@ -80,4 +85,5 @@ class Codec(Struct, frozen=True, kw_only=True):
     turns: str  # the field of a request that holds the conversation
     terminal: tuple[bytes, ...]  # byte strings of which one appears in every stream that ended well
     keep_alive: bytes  # what may be sent to a client of this protocol while the upstream is silent
+    continued: Callable[[Frame, bytes, bytes], Frame] = unchanged
     spelling: dict[str, str] = {}  # neutral setting -> how this protocol spells it, for losses

@@ -3,6 +3,7 @@
 from dragoman.core.codec import Codec, Limits
 from dragoman.protocols.openai_responses.decoder import StreamDecoder
 from dragoman.protocols.openai_responses.encoder import StreamEncoder
+from dragoman.protocols.openai_responses.frames import continued
 from dragoman.protocols.openai_responses.grammar import Grammar
 from dragoman.protocols.openai_responses.hosted import ENCODED
 from dragoman.protocols.openai_responses.http import HTTP, decode_error, encode_error
@@ -46,6 +47,7 @@ CODEC = Codec(
         b'"type": "response.failed"',
     ),
     keep_alive=b": keep-alive\n\n",
+    continued=continued,
     spelling={
         "max_tokens": "max_output_tokens",
         "output": "text.format",

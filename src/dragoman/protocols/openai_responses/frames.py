@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
 from dragoman.core.errors import WireError
@@ -9,6 +11,8 @@ from dragoman.core.fields import describe
 from dragoman.core.model import Wire
 from dragoman.protocols.openai_responses.wire import PROTOCOL
 
+_NUMBER = re.compile(rb'"sequence_number":\s*(\d+)')
+_NAMED = re.compile(rb'"response":\s*{\s*"id":\s*"([^"]+)"')
 ALIVE = frozenset({"response.queued", "response.in_progress", "keepalive", "ping"})
 TOLD_AGAIN = frozenset(
     {
@@ -39,6 +43,17 @@ def parse(frame: Frame) -> Wire:
     if type(body) is not dict:
         raise WireError(PROTOCOL, f"event {frame.event or '(unnamed)'}", "expected an object")
     return body  # pyright: ignore[reportUnknownVariableType] - JSON
+
+
+def continued(frame: Frame, first: bytes, last: bytes) -> Frame:
+    """Our frame behind those of an upstream: it counts on, and speaks of the same response."""
+    numbers, named = _NUMBER.findall(last), _NAMED.search(first)
+    data = dict(frame.data)
+    if numbers:
+        data["sequence_number"] = int(numbers[-1]) + 1
+    if named:
+        data["response"] = {**data["response"], "id": named[1].decode()}
+    return Frame(frame.event, data)
 
 
 def text_of(body: Wire, key: str) -> str:
