@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import dragoman
 
 
@@ -25,3 +27,18 @@ def test_state_that_is_withheld_is_reported_at_its_part() -> None:
     exchange.request({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "?"}, *turns]})
     (loss,) = [loss for loss in exchange.losses if "state" in loss.why]
     assert loss.where == "messages[1].content[0]"
+
+
+@pytest.mark.parametrize("upstream", ["openai-chat", "openai-responses"])
+def test_G82_strict_is_left_off_where_it_would_forbid_what_the_schema_allows(upstream: str) -> None:
+    env = {"type": "object", "additionalProperties": {"type": "string"}}
+    schema = {"type": "object", "properties": {"env": env}, "required": ["env"]}
+    exchange = dragoman.Exchange("anthropic", upstream)
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    (tool,) = exchange.request({**body, "tools": [{"name": "f", "strict": True, "input_schema": schema}]})[
+        "tools"
+    ]
+    tool = tool.get("function", tool)
+    assert tool["parameters"] == schema
+    assert not tool["strict"]
+    assert [loss.where for loss in exchange.losses] == ["tools[0]"]

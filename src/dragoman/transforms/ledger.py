@@ -29,7 +29,7 @@ from dragoman.transforms import arguments, call_ids
 from dragoman.transforms.content import settle_part, without_summarised
 from dragoman.transforms.flatten import Declared, Flattened
 from dragoman.transforms.pairing import pair
-from dragoman.transforms.schemas import fit
+from dragoman.transforms.schemas import can_be_strict, fit
 from dragoman.transforms.states import return_states
 from dragoman.transforms.tool_names import Names, recognise
 
@@ -168,6 +168,11 @@ class Ledger:
         name = self._names.encode(tool.name)
         if tool.kind == "custom":
             return tool if name == tool.name else replace(tool, name=name)
+        if tool.strict and self.upstream.schemas == "openai" and not can_be_strict(tool.parameters):
+            self.losses.changed(
+                tool.where, "strict is left off: its mode cannot say all that the schema allows"
+            )
+            tool = replace(tool, strict=False)
         where = f"{tool.where}.{self.client.schema_field}"
         parameters = fit(tool.parameters, self.upstream.schemas, where, self.losses, strict=bool(tool.strict))
         if name == tool.name and parameters is tool.parameters:
