@@ -1,6 +1,7 @@
 """A real MCP server, made with the official SDK: `python mcp_example.py` on stdio, `… PORT` over HTTP."""
 
 import asyncio
+import os
 import sys
 from dataclasses import dataclass
 
@@ -51,6 +52,12 @@ async def meet(name: str, others: int) -> str:
 async def fail() -> str:
     """Always fails."""
     raise ValueError("as announced")
+
+
+@server.tool()
+async def die() -> str:
+    """Ends the server."""
+    os._exit(1)
 
 
 @server.tool(name="odd.name/with spaces and much more than the sixty-three letters that fit")

@@ -116,6 +116,16 @@ def test_after_the_end_nothing_is_called(server: McpServer):
         assert named(tools)["example__add"].call({"a": 1, "b": 1}).text == "2"
 
 
+def test_a_server_that_dies_in_a_call_fails_the_call():
+    async def died() -> tuple[bool, bool]:
+        async with McpServer("example", STDIO) as tools, asyncio.timeout(20):
+            found = named(tools)
+            first = await found["example__die"].acall({})
+            return first.failed, (await found["example__add"].acall({"a": 1, "b": 1})).failed
+
+    assert asyncio.run(died()) == (True, True)
+
+
 UNREACHABLE = {
     "no program": ["no-such-program"],
     "a program that ends": [sys.executable, "-c", "pass"],
