@@ -71,13 +71,15 @@ def run(config: Config, listener: socket.socket, workers: int = 1) -> None:
 
 def serve(config: Config, listener: socket.socket) -> None:
     """In this process."""
+    server = uvicorn.Server(uvicorn.Config(Gateway(config), **options(config)))
+
+    def end(number: int, frame: object) -> None:
+        """Before uvicorn listens to signals, and after it: it raises the one that ended it once more."""
+        server.should_exit = True
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _already_ended)
-    uvicorn.Server(uvicorn.Config(Gateway(config), **options(config))).run(sockets=[listener])
-
-
-def _already_ended(number: int, frame: object) -> None:
-    """uvicorn raises the signal that ended it once more, when everything is over."""
+        signal.signal(number, end)
+    server.run(sockets=[listener])
 
 
 def _reason(error: OSError) -> str:
