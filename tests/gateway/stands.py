@@ -28,7 +28,7 @@ MODELS = {
     "gemini": "gemini-3-pro-preview",
     "hermes": "text-model",
 }
-HASTY = Pace(first_wait=0.005, patience=0.03, impatience=0.03)
+HASTY = Pace(first_wait=0.005, patience=0.03, impatience=0.03, opens_after=1000)
 
 
 class Stand:

@@ -56,9 +56,8 @@ async def _send(answered: Answered, send: Send) -> None:
     await before(answered)
     headers = [(b"content-type", answered.content_type.encode())]
     headers += [(name.encode(), value.encode()) for name, value in answered.headers.items()]
-    if answered.content_type == "application/json" and not (
-        answered.fault and answered.fault.name == "empty"
-    ):
+    fault = answered.fault.name if answered.fault else ""
+    if answered.content_type == "application/json" and fault not in ("empty", "malformed"):
         headers.append((b"content-length", str(sum(map(len, answered.pieces))).encode()))
     await send({"type": "http.response.start", "status": answered.status, "headers": headers})
     async for piece in pieces(answered):

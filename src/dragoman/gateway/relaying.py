@@ -6,6 +6,7 @@ target may still answer. From then on it ends the stream, in the client's words.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 from msgspec import Struct
@@ -28,9 +29,10 @@ from dragoman.gateway.tail import Tail, read_usage
 from dragoman.gateway.upstream import LARGEST_REPLY, Refused
 from dragoman.protocols import server
 from dragoman.streams import Forwarded, Translated
-from dragoman.transport import Reply, TransportError
+from dragoman.transport import Reply, TimedOut, TransportError
 from dragoman.transport.retries import RETRYABLE
 
+_ERROR = re.compile(rb'"error":\s*[{"]|event: error')
 CRASHED = Failure("server", "the gateway failed; its log tells more", 500)
 
 
@@ -72,15 +74,14 @@ async def relay_whole(exchange: Exchange, reply: Reply, answer: Answer, seen: Se
 async def relay_stream(
     asked: Asked, exchange: Exchange, reply: Reply, answer: Answer, pulse: Pulse, seen: Seen
 ) -> None:
-    kind = reply.headers.get("content-type", "")
-    if kind.startswith("text/html"):
+    if reply.headers.get("content-type", "").startswith("text/html"):
         raise Refused(Failure("server", "the upstream answered with a web page", 502), retry=True)
-    stream = exchange.stream(asked.served.array, forward=not kind.startswith("application/json"))
+    stream = exchange.stream(asked.served.array)
     tail = Tail(exchange.upstream.name) if isinstance(stream, Forwarded) else None
     try:
         last = await _pass_on(stream, tail, exchange, reply, answer, asked, pulse, seen)
     except TransportError as error:
-        last = stream.fail(Failure("truncated", f"the upstream's stream broke: {error}", 502))
+        last = stream.close() if stream.ended else stream.fail(_broken(error))
     except Exception as error:
         if seen.first is None:
             raise
@@ -91,8 +92,8 @@ async def relay_stream(
             failure = stream.failure or Failure("truncated", "the upstream's answer was empty", 502)
             raise Refused(failure, retry=failure.kind in RETRYABLE)
         await _begin(asked, exchange, answer, pulse, seen)
-    seen.failure = stream.failure
-    _count_stream(stream, tail, exchange, seen)
+    seen.failure = stream.failure or (_failure_in(exchange.client, tail.last) if tail else None)
+    _count_stream(tail, exchange, seen)
     pulse.busy = True
     await answer.end(last)
 
@@ -113,7 +114,7 @@ async def _pass_on(
         if not out:
             continue
         if seen.first is None:
-            failure = stream.failure or (_first_failure(exchange.client, out) if tail else None)
+            failure = stream.failure or (_failure_in(exchange.client, out) if tail else None)
             if failure:
                 raise Refused(failure, retry=failure.kind in RETRYABLE)
             await _begin(asked, exchange, answer, pulse, seen)
@@ -153,14 +154,18 @@ def failed_stream(asked: Asked, failure: Failure) -> bytes:
     return b"".join([*pieces, *printer.close()])
 
 
-def _first_failure(speaker: Codec, out: bytes) -> Failure | None:
-    """A forwarded stream that begins with an error is one: it may still become a status or another try."""
-    if b'"error"' not in out:
+def _failure_in(speaker: Codec, out: bytes) -> Failure | None:
+    """The error among forwarded events. Where it comes first, it may still become a status or another try."""
+    if not _ERROR.search(out):
         return None
-    for frame in (*(decoder := sse.Decoder()).feed(out), *decoder.close()):
+    decoder = sse.Decoder()
+    for frame in (*decoder.feed(out), *decoder.close()):
         with suppress(ValueError):
             value = jsontext.decode(frame.data)
-            return speaker.decode_error(value, 0) if jsontext.is_object(value) else None
+            inner = value.values() if jsontext.is_object(value) else ()
+            for told in (value, *inner):  # an error is an event, or stands in the response that failed
+                if jsontext.is_object(told) and (failure := speaker.decode_error(told, 0)):
+                    return failure
     return None
 
 
@@ -171,11 +176,18 @@ def _count_whole(wire: Wire, exchange: Exchange, seen: Seen) -> None:
     seen.calls = tally.calls(wire)
 
 
-def _count_stream(stream: Forwarded | Translated, tail: Tail | None, exchange: Exchange, seen: Seen) -> None:
-    if tail:
+def _count_stream(tail: Tail | None, exchange: Exchange, seen: Seen) -> None:
+    """What passed as it is was counted on the way, unless it turned out to be no stream at all."""
+    if tail and exchange.usage is None:
         seen.usage, seen.calls = tail.usage(), tail.calls
     else:
         seen.usage, seen.calls = exchange.usage, exchange.calls
+
+
+def _broken(error: TransportError) -> Failure:
+    slow = isinstance(error, TimedOut)
+    problem = f"the upstream's stream broke: {error}"
+    return Failure("timeout", problem, 504) if slow else Failure("truncated", problem, 502)
 
 
 def _malformed(error: WireError) -> Failure:

@@ -20,24 +20,24 @@ _decoder = json.JSONDecoder()
 class Tail:
     """Keeps the first piece and the last two, where usage stands, and counts calls by their mark."""
 
-    __slots__ = ("_before", "_first", "_hint", "_last", "_mark", "_tally", "calls")
+    __slots__ = ("_before", "_first", "_hint", "_mark", "_tally", "calls", "last")
 
     def __init__(self, protocol: str) -> None:
         self._tally = server(protocol).tally
         self._hint, self._mark = self._tally.call_hint, _compiled(self._tally.call_mark)
-        self._first = self._before = self._last = b""
+        self._first = self._before = self.last = b""
         self.calls = 0
 
     def feed(self, data: bytes) -> None:
         if not self._first:
             self._first = data
-        self._before, self._last = self._last, data
+        self._before, self.last = self.last, data
         if self._hint in data:
             self.calls += len(self._mark.findall(data))
 
     def usage(self) -> Usage | None:
         """What the stream said about its tokens; a later number counts instead of an earlier one."""
-        last = (self._before + self._last)[-_LONGEST:]
+        last = (self._before + self.last)[-_LONGEST:]
         return read_usage(self._tally, _objects(self._first, self._tally) + _objects(last, self._tally))
 
 

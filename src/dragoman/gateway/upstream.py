@@ -11,7 +11,7 @@ from dragoman.exchange import Exchange
 from dragoman.gateway.routing import Target
 from dragoman.profiles import Provider
 from dragoman.protocols import codec, server
-from dragoman.transport import Reply, Transport, TransportError
+from dragoman.transport import ConnectFailed, Reply, TimedOut, Transport, TransportError
 from dragoman.transport.retries import RETRYABLE, read_failure, unreachable
 
 LARGEST_REPLY = 256 * 1024 * 1024
@@ -39,7 +39,8 @@ async def send(
     try:
         reply = await transport.send("POST", url, {**exchange.headers, **headers}, body, provider.timeouts)
     except TransportError as error:
-        raise Refused(unreachable(provider.name, error), retry=True, reachable=False) from error
+        dead = isinstance(error, ConnectFailed | TimedOut)  # what hung up on this request may serve the next
+        raise Refused(unreachable(provider.name, error), retry=True, reachable=not dead) from error
     if reply.status < 300:
         return reply
     raise await refusal(reply, exchange.upstream)

@@ -1,0 +1,196 @@
+"""Whatever an upstream does wrong: the right error in the client's words, nothing left open, all alive."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.demo import DemoApp
+from dragoman.demo.answers import answer
+from dragoman.demo.faults import Memory
+from gateway.plain import Got, ask, asking, model_of, opened
+from gateway.stands import HASTY, PROTOCOLS, UPSTREAM_KEY, Stand, configuration, gateway, wait_until
+
+PAIRS = [(client, upstream) for client in PROTOCOLS for upstream in PROTOCOLS]
+each_pair = pytest.mark.parametrize("client, upstream", PAIRS, ids=[" over ".join(pair) for pair in PAIRS])
+
+
+@pytest.fixture(scope="module")
+def nowhere() -> str:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{unused.getsockname()[1]}"
+
+
+@pytest.fixture(scope="module")
+def impatient(behind: tuple[DemoApp, str], nowhere: str) -> Iterator[Stand]:
+    """A gateway that waits for its upstreams only a moment; one of them is down, and one it waits for."""
+    text = configuration(behind[1]).replace("first_byte = 5, idle = 5", "first_byte = 0.15, idle = 0.15")
+    text += f'\n[providers.down]\nprotocol = "openai-chat"\nbase_url = "{nowhere}/v1"\napi_key = "x"\n'
+    text += (
+        f'\n[providers.good]\nprotocol = "anthropic"\nbase_url = "{behind[1]}"\napi_key = "{UPSTREAM_KEY}"\n'
+    )
+    with gateway(text, replace(HASTY, tries=2)) as stand:
+        yield stand
+
+
+@pytest.fixture
+def fast(impatient: Stand) -> Stand:
+    impatient.lines.clear()
+    return impatient
+
+
+def tasks(stand: Stand) -> int:
+    ticker = stand.gateway._ticker
+    assert ticker
+    return len(asyncio.all_tasks(ticker.get_loop()))
+
+
+def settled(stand: Stand, behind: tuple[DemoApp, str], before: int) -> None:
+    """Upstream cancelled, nothing under way, and the next request is answered."""
+    wait_until(lambda: behind[0].under_way == 0)
+    wait_until(lambda: stand.gateway.journal.metrics.in_flight == len(stand.gateway.pings) == 0)
+    wait_until(lambda: tasks(stand) <= before)
+    good = "good:m" if "good" in stand.gateway._config.providers else model_of("anthropic")
+    got = ask(stand.url, "openai-chat", "still there?", good)
+    assert got.text("openai-chat") == "You said: still there?"
+
+
+# fault -> (status and kind of a whole answer), (status and kind of a streamed one)
+FAULTS = {
+    "hang": ((504, "timeout"), (504, "timeout")),
+    "drop": ((500, "server"), (500, "server")),
+    "stall": ((502, "truncated"), (200, "timeout")),
+    "cut": ((502, "truncated"), (200, "truncated")),
+    "cut 0": ((502, "truncated"), (502, "truncated")),
+    "empty": ((500, "server"), (502, "truncated")),
+    "garbage": ((500, "server"), (500, "server")),
+    "malformed": ((500, "server"), (0, "server")),
+    "fail": ((503, "overloaded"), (0, "overloaded")),
+}  # no status: it depends on whether something arrived, and so went out, before
+STATUS = {("anthropic", 503): 529}
+WORDS = {"timeout": "took more than 0.15 s", "overloaded": "demo: too busy"}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("fault", FAULTS)
+@each_pair
+def test_a_fault(
+    fast: Stand,
+    stand: Stand,
+    behind: tuple[DemoApp, str],
+    client: str,
+    upstream: str,
+    fault: str,
+    stream: bool,
+) -> None:
+    fast = fast if fault in ("hang", "stall") else stand
+    before = tasks(fast)
+    got = ask(fast.url, client, f"hello [[fault: {fault}]]", model_of(upstream), stream)
+    status, kind = FAULTS[fault][stream]
+    failure = got.failure(client) if not forwarded_malformed(client, upstream, fault, stream) else None
+    if failure is None:
+        assert b"data: {broken\n\n" in got.body  # passed as it came: the client's own parser will say so
+    else:
+        assert WORDS.get(kind, "") in failure.message
+        assert failure.kind in (kind, "server")  # not every protocol tells a timeout from other failures
+    if status:
+        assert got.status == STATUS.get((client, status), status)
+    settled(fast, behind, before)
+    line = fast.told[0]
+    assert line["status"] == got.status
+    assert bool(line.get("error")) == (failure is not None)
+
+
+def forwarded_malformed(client: str, upstream: str, fault: str, stream: bool) -> bool:
+    return client == upstream and fault == "malformed" and stream
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client", PROTOCOLS)
+def test_an_upstream_that_is_down(
+    fast: Stand, behind: tuple[DemoApp, str], client: str, stream: bool
+) -> None:
+    before = tasks(fast)
+    got = ask(fast.url, client, "hello", "down:x", stream)
+    assert got.status == STATUS.get((client, 503), 503)
+    assert got.failure(client).kind == "overloaded"
+    assert "provider down is not reachable" in got.failure(client).message
+    assert fast.last()["tries"] == 2
+    settled(fast, behind, before)
+
+
+def pieces_of(upstream: str, text: str) -> int:
+    """How many pieces the demo's stream has."""
+    path, body = asking(upstream, text, "m", stream=True)
+    query = {"alt": "sse"} if "?" in path else {}
+    return len(answer("POST", path.partition("?")[0], query, {}, jsontext.encode(body), Memory()).pieces)
+
+
+@each_pair
+def test_a_stream_that_is_cut_at_every_event(
+    stand: Stand, behind: tuple[DemoApp, str], client: str, upstream: str
+) -> None:
+    """It ends in a failure, wherever it is cut; only what had said its last word is whole."""
+    before = tasks(stand)
+    count = pieces_of(upstream, "hello there")
+    failed = []
+    for at in range(count + 1):
+        got = ask(stand.url, client, f"hello there [[fault: cut {at}]]", model_of(upstream), stream=True)
+        failed.append(not is_whole(got, client))
+    whole = failed.index(False) if False in failed else count + 1
+    assert failed == [at < whole for at in range(count + 1)]
+    assert whole >= count - 2, "a stream that was cut passes for a whole one"
+    assert failed[: count // 2] == [True] * (count // 2)
+    settled(stand, behind, before)
+
+
+def is_whole(got: Got, client: str) -> bool:
+    try:
+        failure = got.failure(client)
+    except AssertionError:
+        assert got.text(client) == "You said: hello there"
+        return True
+    assert failure.kind in ("truncated", "server"), failure
+    return False
+
+
+LEAVING = {"before the answer": "hang", "in the stream": "stall", "while it flows": "slow"}
+
+
+@pytest.mark.parametrize("moment", LEAVING)
+@each_pair
+def test_a_client_that_leaves(
+    stand: Stand, behind: tuple[DemoApp, str], client: str, upstream: str, moment: str
+) -> None:
+    """The upstream sees its connection closed, and nothing is left behind."""
+    before, connected = tasks(stand), stand.gateway.client.connections
+    words = "one two three four five six seven eight nine ten " * 20
+    path, body = asking(client, f"{words}[[fault: {LEAVING[moment]}]]", model_of(upstream), stream=True)
+    with opened(stand.url, path, jsontext.encode(body)) as connection:
+        wait_until(lambda: behind[0].under_way == 1)
+        if moment != "before the answer":
+            assert connection.recv(100).startswith(b"HTTP/1.1 200 OK")
+    wait_until(lambda: behind[0].under_way == 0)
+    wait_until(lambda: stand.told)
+    assert stand.told[0]["status"] == "gone"
+    wait_until(lambda: stand.gateway.client.connections <= connected)
+    settled(stand, behind, before)
+
+
+@pytest.mark.parametrize("client", PROTOCOLS)
+def test_a_client_that_leaves_without_its_whole_answer(
+    stand: Stand, behind: tuple[DemoApp, str], client: str
+) -> None:
+    before = tasks(stand)
+    path, body = asking(client, "hello [[fault: hang]]", model_of("gemini"))
+    with opened(stand.url, path, jsontext.encode(body)):
+        wait_until(lambda: behind[0].under_way == 1)
+    wait_until(lambda: behind[0].under_way == 0)
+    settled(stand, behind, before)
+    assert stand.told[0]["status"] == "gone"
