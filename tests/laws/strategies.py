@@ -17,6 +17,7 @@ from dragoman.core.model import (
     Settings,
     State,
     Stop,
+    StopReason,
     Text,
     Tool,
     ToolCall,
@@ -125,7 +126,7 @@ def responses(draw: st.DrawFn) -> Response:
     parts += draw(st.lists(texts, max_size=1))
     parts += draw(st.lists(calls, max_size=3, unique_by=lambda call: call.id))
     called = any(isinstance(part, ToolCall) for part in parts)
-    reason = "tool_calls" if called else draw(st.sampled_from(["end", "length"]))
+    reason: StopReason = "tool_calls" if called else draw(st.sampled_from(("end", "length")))
     cached = draw(st.integers(0, 50))
     thought = draw(st.integers(0, 50))
     usage = Usage(cached + draw(st.integers(0, 50)), thought + draw(st.integers(0, 50)), cached, 0, thought)

@@ -211,12 +211,12 @@ def only_wire_errors(*others: type[Exception]) -> AbstractContextManager[None]:
     return suppress(WireError, *others)
 
 
-def broken(draw: st.DrawFn, wire: Any) -> Any:
+def broken(data: st.DataObject, wire: Any) -> Any:
     """`wire` with one value somewhere replaced by any other."""
     wire = copy.deepcopy(wire)
     spots = [(place, key) for place in places(wire) for key in place]
-    place, key = draw(st.sampled_from(spots))
-    place[key] = draw(values)
+    place, key = data.draw(st.sampled_from(spots))
+    place[key] = data.draw(values)
     return wire
 
 
@@ -225,7 +225,7 @@ def broken(draw: st.DrawFn, wire: Any) -> Any:
 def test_a_malformed_request_raises_wire_errors_only(
     codec: Codec, request: Request, data: st.DataObject
 ) -> None:
-    wire = broken(data.draw, plain(codec.encode_request(request, Losses())))
+    wire = broken(data, plain(codec.encode_request(request, Losses())))
     with only_wire_errors():
         back = codec.decode_request(wire, Losses())
         codec.encode_request(replace(back, extras=None), Losses())
@@ -236,7 +236,7 @@ def test_a_malformed_request_raises_wire_errors_only(
 def test_a_malformed_response_raises_wire_errors_only(
     codec: Codec, response: Response, data: st.DataObject
 ) -> None:
-    wire = broken(data.draw, plain(codec.encode_response(response, Losses())))
+    wire = broken(data, plain(codec.encode_response(response, Losses())))
     with only_wire_errors():
         codec.decode_error(wire, 0)
         codec.decode_response(wire, Losses())
@@ -253,7 +253,7 @@ def test_a_malformed_stream_raises_wire_errors_only(
     spoiled = (
         data.draw(st.binary(max_size=20))
         if isinstance(body, bytes)
-        else jsontext.encode(broken(data.draw, plain(body)))
+        else jsontext.encode(broken(data, plain(body)))
     )
     frames[index] = Frame(frames[index].event, spoiled)
     with only_wire_errors(UpstreamError):
