@@ -16,6 +16,12 @@ _CODED = frozenset(
     {"context_too_long", "unauthenticated", "billing", "not_found", "rate_limit", "overloaded"}
 )
 
+# Codes for what a server should have kept and has not -> the field that asks for it
+_KEPT = {
+    "previous_response_not_found": "previous_response_id",
+    "conversation_not_found": "conversation",
+}
+
 
 def decode_error(body: Wire, status: int) -> Failure | None:
     """An error body, a response that failed, or an `error` event in either of its two shapes."""
@@ -37,7 +43,13 @@ def decode_error(body: Wire, status: int) -> Failure | None:
 def encode_error(failure: Failure) -> tuple[int, Wire]:
     kind = failure.kind
     code = CODES.encode(kind) if kind in _CODED else None
-    error = {"message": failure.message, "type": TYPES.encode(kind), "param": None, "code": code}
+    param = _KEPT.get(failure.code)
+    error = {
+        "message": failure.message,
+        "type": TYPES.encode(kind),
+        "param": param,
+        "code": failure.code if param else code,
+    }
     return status_of(kind), {"error": error}
 
 
