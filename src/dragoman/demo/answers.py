@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec
@@ -40,7 +41,7 @@ def answer(
     method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes, memory: Memory
 ) -> Answered:
     """The path tells which protocol a request speaks."""
-    for name in names():
+    for name in names() if method == "POST" else reversed(names()):
         served = server(name).recognise(method, path, query, headers)
         if served:
             return _served(name, served, body, memory)
@@ -71,7 +72,9 @@ def _served(name: str, served: Served, body: bytes, memory: Memory) -> Answered:
                 return _failed(speaker, Failure("bad_request", f"demo: {field} is not supported", 400, code))
         if served.action == "count":
             return _json(serves.encode_count(size_of(_request(speaker, wire))))
-        return _generate(speaker, served, _request(speaker, wire), memory)
+        request = _request(speaker, wire)
+        request = replace(request, model=served.model) if served.model else request
+        return _generate(speaker, served, request, memory)
     except WireError as error:
         return _failed(speaker, Failure("bad_request", str(error), 400))
 

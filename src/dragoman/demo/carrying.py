@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from dragoman.demo.answers import Answered
 
-SILENCE = 0.4  # seconds: longer than the pings of a test, shorter than its timeouts
+SILENCE = 0.3  # seconds: longer than the pings of a test, shorter than its timeouts
 
 
 class Cut(Exception):

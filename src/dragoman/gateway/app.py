@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from dragoman.core import jsontext
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.fields import read_body
@@ -63,6 +64,7 @@ class Gateway:
         self._siblings = siblings()
         self._ticker: asyncio.Task[None] | None = None
         self._speakers = [(codec(name), server(name)) for name in protocol_names()]
+        self._listing = self._speakers[::-1]  # who is told by a header goes before who takes every list
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
@@ -116,7 +118,7 @@ class Gateway:
             [(b"request-id", told), (b"x-request-id", told)],
         )
         method, path = scope["method"], scope["path"]
-        for speaker, serves in self._speakers:
+        for speaker, serves in self._speakers if method == "POST" else self._listing:
             served = serves.recognise(method, path, query, headers)
             if served:
                 seen = Seen(request_id, speaker.name, served.action)
@@ -154,6 +156,7 @@ class Gateway:
         """One request of a client, answered whatever happens, and told to the journal."""
         key = key_of(headers, query)
         failure: Failure | None = None
+        said = b""
         self.journal.begun(seen, headers)
         try:
             if allowed(key, self._config.keys):
@@ -164,10 +167,11 @@ class Gateway:
             seen.gone = True
         except Exception as error:
             failure = _failure(error)
+            said = error.body if isinstance(error, Refused) else b""
             seen.crash = error if failure is CRASHED else None
         finally:
             if failure:
-                await self._refuse(speaker, failure, key, answer, seen)
+                await self._refuse(speaker, failure, said, key, answer, seen)
             seen.status = answer.status
             self.journal.told(seen)
 
@@ -211,13 +215,17 @@ class Gateway:
         finally:
             presence.close()
 
-    async def _refuse(self, speaker: Codec, failure: Failure, key: str, answer: Answer, seen: Seen) -> None:
-        """A failure in the client's words, without anybody's key in it."""
+    async def _refuse(
+        self, speaker: Codec, failure: Failure, said: bytes, key: str, answer: Answer, seen: Seen
+    ) -> None:
+        """A failure in the client's words, or as it was `said` in them, without anybody's key in it."""
         message = self._redactor.clean(failure.message, key)
         failure = Failure(failure.kind, message, failure.status, failure.code, failure.retry_after)
         seen.failure = failure
         if not answer.begun:  # else it is cut off here, which is more honest than a clean end
             status, body = speaker.encode_error(failure)
+            if said:
+                status, body = failure.status, jsontext.decode(self._redactor.clean(said.decode(), key))
             await answer.json(status, body, retry_header(failure.retry_after))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dragoman import __version__
+from dragoman.core import jsontext
 from dragoman.core.codec import Codec
 from dragoman.core.model import Failure
 from dragoman.exchange import Exchange
@@ -22,11 +23,14 @@ _AGENT = {"user-agent": f"dragoman/{__version__}"}  # some providers turn away w
 class Refused(Exception):
     """The upstream gave no answer that a client could use.
 
-    `retry`: the same request may go well later. `reachable`: the provider answered something.
+    `retry`: the same request may go well later. `reachable`: the provider answered something. `body`: what
+    it said, where the client speaks the same protocol and may read it as it is.
     """
 
-    def __init__(self, failure: Failure, retry: bool = False, reachable: bool = True) -> None:
-        self.failure, self.retry, self.reachable = failure, retry, reachable
+    def __init__(
+        self, failure: Failure, retry: bool = False, reachable: bool = True, body: bytes = b""
+    ) -> None:
+        self.failure, self.retry, self.reachable, self.body = failure, retry, reachable, body
         super().__init__(failure.message)
 
 
@@ -43,10 +47,10 @@ async def send(
         raise Refused(unreachable(provider.name, error), retry=True, reachable=not dead) from error
     if reply.status < 300:
         return reply
-    raise await refusal(reply, exchange.upstream)
+    raise await _refusal(reply, exchange)
 
 
-async def refusal(reply: Reply, speaker: Codec) -> Refused:
+async def _refusal(reply: Reply, exchange: Exchange) -> Refused:
     """What an answer that is an error says."""
     try:
         body = await reply.read(_LARGEST_ERROR)
@@ -57,8 +61,14 @@ async def refusal(reply: Reply, speaker: Codec) -> Refused:
     if reply.status < 400:  # nobody follows redirects with a prompt and a key in hand
         where = reply.headers.get("location", "")
         return Refused(Failure("server", f"the upstream redirects to {where!r}; set its base_url", 502))
-    failure = read_failure(speaker, reply.status, body, reply.headers)
-    return Refused(failure, retry=failure.kind in RETRYABLE)
+    failure = read_failure(exchange.upstream, reply.status, body, reply.headers)
+    readable = exchange.client is exchange.upstream and _is_error(body, exchange.upstream)
+    return Refused(failure, retry=failure.kind in RETRYABLE, body=body if readable else b"")
+
+
+def _is_error(body: bytes, speaker: Codec) -> bool:
+    value = jsontext.decode_object(body.decode("utf-8", "replace"))
+    return value is not None and "error" in value and speaker.decode_error(value, 0) is not None
 
 
 def headers_for(provider: Provider, client: str, client_key: str, asked: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,352 @@
+"""What clients get wrong, or bring along: bodies, sizes, encodings, models, keys."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from google.genai import errors
+
+from dragoman.core import jsontext
+from dragoman.demo import DemoApp
+from dragoman.protocols import codec
+from gateway.canned import Answer, Canned, chat, provider
+from gateway.plain import ask, asking, model_of, opened, send
+from gateway.running import running
+from gateway.sdks import SDKS
+from gateway.stands import (
+    CLIENT_KEY,
+    HASTY,
+    MODELS,
+    PROTOCOLS,
+    UPSTREAM_KEY,
+    Stand,
+    configuration,
+    gateway,
+    wait_until,
+)
+
+each_client = pytest.mark.parametrize("client", PROTOCOLS)
+PATHS = {client: asking(client, "", "m")[0] for client in PROTOCOLS}
+
+
+@pytest.fixture(scope="module")
+def small(behind: tuple[DemoApp, str]) -> Iterator[Stand]:
+    """A gateway that takes no more than a megabyte."""
+    text = configuration(behind[1]).replace("[server]\n", "[server]\nmax_body_mb = 1\n")
+    with gateway(text) as stand:
+        yield stand
+
+
+GARBAGE: dict[str, bytes] = {
+    "nothing": b"",
+    "no JSON": b"hello",
+    "half of it": b'{"model": "x", "mess',
+    "an array": b"[1, 2]",
+    "a string": b'"x"',
+    "not UTF-8": b'{"model": "\xff\xfe"}',
+    "nested too deeply": b'{"a":' * 100_000,
+    "no messages": b'{"model": "M"}',
+    "messages of the wrong kind": b'{"model":"M","max_tokens":1,"messages":7,"input":7,"contents":7}',
+    "messages of nonsense": b'{"model":"M","max_tokens":1,"messages":[[]],"input":[[]],"contents":[[]]}',
+    "a zero byte": b'{"model": "M", "messages": "\x00"}',
+}
+
+
+@pytest.mark.parametrize("upstream", ["anthropic", "gemini"])
+@pytest.mark.parametrize("name", GARBAGE)
+@each_client
+def test_garbage_is_a_bad_request(stand: Stand, client: str, name: str, upstream: str) -> None:
+    model = model_of(upstream)
+    path = asking(client, "", model)[0]
+    body = GARBAGE[name].replace(b'"M"', f'"{model}"'.encode())
+    got = send(stand.url, "POST", path, body)
+    if client == "openai-responses" and name == "no messages":
+        assert got.status == 200  # there a request need not say anything
+        return
+    failure = got.failure(client)
+    if failure.kind == "not_found":  # it names no model that could be asked
+        assert b'"M"' not in GARBAGE[name]
+    else:
+        assert (got.status, failure.kind) == (400, "bad_request"), failure
+    assert stand.last()["status"] == got.status
+
+
+@each_client
+def test_a_body_beyond_the_limit(small: Stand, client: str) -> None:
+    model = model_of("anthropic")
+    path, body = asking(client, "x" * 1_100_000, model)
+    got = send(small.url, "POST", path, jsontext.encode(body))
+    assert got.status == 413
+    assert "1048576 bytes" in got.failure(client).message
+    fits = ask(small.url, client, "x" * 1_000_000, model)
+    assert fits.status == 200
+
+
+def test_a_body_beyond_the_limit_that_does_not_say_so(small: Stand) -> None:
+    """Chunked: nobody knows how much will come."""
+    host, port = small.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+        piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+        for _ in range(20):
+            connection.sendall(piece)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "nonsense"])
+def test_the_content_type_is_not_looked_at(stand: Stand, kind: str) -> None:
+    path, body = asking("anthropic", "hi", model_of("gemini"))
+    got = send(stand.url, "POST", path, jsontext.encode(body), {"content-type": kind})
+    assert got.text("anthropic") == "You said: hi"
+
+
+def test_a_packed_body(small: Stand) -> None:
+    path, body = asking("anthropic", "hi", model_of("gemini"))
+    packed = gzip.compress(jsontext.encode(body))
+    assert (
+        send(small.url, "POST", path, packed, {"content-encoding": "gzip"}).text("anthropic")
+        == "You said: hi"
+    )
+    for headers, wrong, status in (
+        ({"content-encoding": "gzip"}, b"not packed", 400),
+        ({"content-encoding": "gzip"}, packed[:-9], 400),
+        ({"content-encoding": "zstd"}, packed, 400),
+        ({"content-encoding": "gzip"}, gzip.compress(b" " * 2_000_000), 413),
+    ):
+        got = send(small.url, "POST", path, wrong, headers)
+        assert got.status == status, got.body
+        assert got.failure("anthropic")
+
+
+def test_a_client_that_leaves_in_its_own_request(stand: Stand) -> None:
+    with opened(stand.url, "/v1/messages", b"", "x-more: 1\r\ntransfer-encoding: chunked\r\n") as connection:
+        connection.sendall(b"5\r\nhello\r\n")
+    host, port = stand.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        head = (
+            f"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {CLIENT_KEY}\r\ncontent-length: 99\r\n\r\n"
+        )
+        connection.sendall(head.encode() + b"{")
+        wait_until(lambda: stand.gateway.journal.metrics.in_flight > 0)
+    wait_until(lambda: stand.gateway.journal.metrics.in_flight == 0)
+    assert stand.told[-1]["status"] == "gone"
+
+
+# Models
+
+
+@each_client
+def test_an_unknown_model(behind: tuple[DemoApp, str], client: str) -> None:
+    text = configuration(behind[1]) + '\n[models]\nfast = "anthropic:x"\n"claude-*" = "gemini:y"\n'
+    with gateway(text) as stand:
+        got = ask(stand.url, client, "hi", "nonsense")
+        assert (got.status, got.failure(client).kind) == (404, "not_found")
+        assert "nonsense" in got.failure(client).message
+        assert "fast" in got.failure(client).message
+        assert ask(stand.url, client, "hi", "fast").text(client) == "You said: hi"
+        assert ask(stand.url, client, "hi", "claude-opus-9").text(client) == "You said: hi"
+        assert [line.get("provider", "") for line in stand.told[1:]] == ["anthropic", "gemini"]
+
+
+# Keys
+
+PLACES = {
+    "a bearer": {"authorization": "Bearer KEY"},
+    "a bearer in small letters": {"authorization": "bearer KEY"},
+    "x-api-key": {"x-api-key": "KEY"},
+    "x-goog-api-key": {"x-goog-api-key": "KEY"},
+    "api-key": {"api-key": "KEY"},
+    "the URL": {},
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@each_client
+def test_a_key_in_every_place(stand: Stand, client: str, place: str) -> None:
+    path, body = asking(client, "hi", model_of("anthropic"))
+
+    def status(key: str) -> int:
+        headers = {name: value.replace("KEY", key) for name, value in PLACES[place].items()}
+        there = path if headers else f"{path}?key={key}"
+        return send(stand.url, "POST", there, jsontext.encode(body), headers, key="").status
+
+    assert [status(CLIENT_KEY), status(CLIENT_KEY[:-1]), status(CLIENT_KEY + "x"), status("caf%C3%A9")] == [
+        200,
+        401,
+        401,
+        401,
+    ]
+
+
+WRONG_KEY: dict[str, type[Exception]] = {
+    "openai-chat": openai.AuthenticationError,
+    "openai-responses": openai.AuthenticationError,
+    "anthropic": anthropic.AuthenticationError,
+    "gemini": errors.ClientError,
+}
+
+
+@pytest.mark.parametrize("client", SDKS)
+def test_a_wrong_key_is_the_sdks_own_error(stand: Stand, client: str) -> None:
+    sdk = SDKS[client](stand.url, "wrong-key-1234")
+    with pytest.raises(WRONG_KEY[client], match="needs a valid key"):
+        sdk.whole(sdk.asked(model_of("anthropic"), sdk.user("hi")))
+    assert not [line for line in stand.lines if "wrong-key-1234" in line]
+
+
+@each_client
+def test_a_key_is_needed_for_everything_but_probes(stand: Stand, client: str) -> None:
+    for method, path in (
+        ("POST", PATHS[client]),
+        ("GET", "/v1/models"),
+        ("GET", "/v1beta/models"),
+        ("GET", "/metrics"),
+    ):
+        assert send(stand.url, method, path, b"{}", key="").status == 401, path
+    assert send(stand.url, "GET", "/healthz", key="").status == 200
+
+
+def test_a_clients_key_never_goes_on() -> None:
+    upstream = Canned(Answer(200, chat("well")))
+    with running(upstream) as url:
+        text = (
+            f'[server]\nkeys = ["{CLIENT_KEY}"]\n'
+            + provider("one", url)
+            + provider("none", url, api_key='""')
+        )
+        text += provider("through", url, passthrough="true")
+        with gateway(text) as stand:
+            for place in PLACES.values():
+                headers = {name: value.replace("KEY", CLIENT_KEY) for name, value in place.items()}
+                path, body = asking("anthropic", "hi", "one:m")
+                send(stand.url, "POST", f"{path}?key={CLIENT_KEY}", jsontext.encode(body), headers, key="")
+            path, body = asking("openai-chat", "hi", "none:m")
+            send(stand.url, "POST", f"{path}?key={CLIENT_KEY}", jsontext.encode(body))
+            path, body = asking("openai-chat", "hi", "through:m")
+            send(stand.url, "POST", path, jsontext.encode(body))
+    *others, without, through = upstream.asked
+    assert len(others) == len(PLACES)
+    for asked in (*others, without):
+        assert CLIENT_KEY not in str(asked.headers) + asked.path + asked.body.decode()
+    assert {asked.headers["authorization"] for asked in others} == {"Bearer key-of-one"}
+    assert "authorization" not in without.headers
+    assert through.headers["authorization"] == f"Bearer {CLIENT_KEY}"
+
+
+def test_a_key_that_would_break_the_head_goes_nowhere() -> None:
+    upstream = Canned(Answer(200, chat("well")))
+    with running(upstream) as url, gateway(provider("one", url, passthrough="true")) as stand:
+        path, body = asking("openai-chat", "hi", "one:m")
+        got = send(stand.url, "POST", f"{path}?key=a%0d%0aevil:1", jsontext.encode(body), key="")
+        assert (got.status, upstream.asked) == (500, [])
+        assert "evil" not in got.body.decode()
+
+
+def test_headers_that_belong_to_a_forwarded_body_go_with_it() -> None:
+    upstream = Canned(Answer(400, b"{}"))
+    with running(upstream) as url, gateway(provider("one", url, "anthropic") + provider("two", url)) as stand:
+        path, body = asking("anthropic", "hi", "one:m")
+        headers = {"anthropic-beta": "b1,b2", "anthropic-version": "2026-10-21", "x-other": "no"}
+        for model in ("one:m", "two:m"):
+            send(stand.url, "POST", path, jsontext.encode({**body, "model": model}), headers)
+    same, other = upstream.asked
+    assert (same.headers["anthropic-beta"], same.headers["anthropic-version"]) == ("b1,b2", "2026-10-21")
+    assert "x-other" not in same.headers
+    assert not [name for name in other.headers if name.startswith("anthropic")]
+    assert same.headers["user-agent"].startswith("dragoman/")
+
+
+# Forwarding
+
+
+@each_client
+def test_the_same_protocol_passes_as_it_is(client: str) -> None:
+    """Unknown fields, order and spelling survive in both directions; only the model changes."""
+    path, body = asking(client, "hi", "one:their-name")
+    raw = jsontext.encode({"unknown": {"b": 1.10, "a": [1e5]}, **body, "also": None})
+    raw = (
+        raw.replace(b'"one:their-name"', b'"one:their-name"')
+        .replace(b"1.1,", b"1.10,")
+        .replace(b"100000.0", b"1e5")
+    )
+    reply = codec(client).encode_response
+    assert reply
+    whole = b'{ "made_up": 1.50, "id" : "x" , "object":"response", "usage":null }'
+    upstream = Canned(Answer(200, whole))
+    with running(upstream) as url, gateway(provider("one", url, client)) as stand:
+        got = send(stand.url, "POST", path, raw)
+    asked = upstream.asked[0]
+    expected = raw if client == "gemini" else raw.replace(b"one:their-name", b"their-name")
+    assert asked.body == expected
+    assert (got.status, got.body) == (200, whole)
+
+
+# Secrets
+
+
+def test_no_secret_is_ever_shown(behind: tuple[DemoApp, str], capfd: pytest.CaptureFixture[str]) -> None:
+    """Not in answers, not in errors, not in the log, not even in the wires of --verbose."""
+    shown: list[bytes] = []
+    echo = f'{{"error":{{"message":"bad key {UPSTREAM_KEY} for {CLIENT_KEY}"}}}}'.encode()
+    with running(Canned(Answer(401, echo))) as url:
+        text = configuration(behind[1], f'"{CLIENT_KEY}"')
+        text += provider(
+            "echo", url, api_key=f'"{UPSTREAM_KEY}"', headers='{ x-secret = "header-secret-55" }'
+        )
+        with gateway(text, HASTY, verbose=True) as stand:
+            for client in PROTOCOLS:
+                for upstream in (*MODELS, "echo", "nonsense"):
+                    for stream in (False, True):
+                        for fault in ("", "[[fault: 401]]", "[[fault: cut]]"):
+                            model = f"{upstream}:{MODELS.get(upstream, 'm')}"
+                            got = ask(stand.url, client, f"hi {fault}", model, stream)
+                            shown += [got.body, str(got.headers).encode()]
+                path, body = asking(client, "hi", model_of("gemini"))
+                for headers in PLACES.values():
+                    told = {name: value.replace("KEY", CLIENT_KEY) for name, value in headers.items()}
+                    got = send(
+                        stand.url, "POST", f"{path}?key={CLIENT_KEY}", jsontext.encode(body), told, key=""
+                    )
+                    shown.append(got.body)
+            shown.append(send(stand.url, "GET", "/metrics").body)
+            lines = "\n".join(stand.lines)
+    captured = capfd.readouterr()
+    everything = b"\n".join(shown).decode() + lines + captured.out + captured.err
+    assert "bad key *** for ***" in everything
+    assert "upstream is asked" in lines
+    for secret in (CLIENT_KEY, UPSTREAM_KEY, "header-secret-55"):
+        assert secret not in everything
+
+
+def test_wires_are_told_on_both_sides(behind: tuple[DemoApp, str]) -> None:
+    with gateway(configuration(behind[1]), HASTY, verbose=True) as stand:
+        ask(stand.url, "anthropic", "hi there", model_of("gemini"), stream=True)
+        told: list[dict[str, Any]] = [jsontext.decode(line) for line in stand.lines]
+    wires = [line for line in told if "wire" in line]
+    assert {line["id"] for line in wires} == {stand.told[0]["id"]}
+    kinds = list(dict.fromkeys(line["wire"] for line in wires))
+    assert kinds == ["client asks", "upstream is asked", "upstream answers", "upstream says", "client hears"]
+    by_kind = {kind: [line for line in wires if line["wire"] == kind] for kind in kinds}
+    assert '"messages"' in by_kind["client asks"][0]["body"]
+    assert '"contents"' in by_kind["upstream is asked"][0]["body"]
+    assert by_kind["upstream is asked"][0]["headers"]["x-goog-api-key"] == "***"
+    assert any("message_stop" in line.get("body", "") for line in by_kind["client hears"])
+
+
+def test_long_blobs_are_shortened(behind: tuple[DemoApp, str]) -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD" * 1000}}
+    body = {
+        "model": model_of("openai-chat"),
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": [image]}],
+    }
+    with gateway(configuration(behind[1]), HASTY, verbose=True) as stand:
+        send(stand.url, "POST", "/v1/messages", jsontext.encode(body))
+        assert max(map(len, stand.lines)) < 2000
+        assert "(4000 characters)" in "".join(stand.lines)

@@ -1,0 +1,210 @@
+"""Another try, another target, or the failure passed on: when, how often, and never after the first byte."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dragoman.gateway.circuits import Circuits
+from dragoman.gateway.pace import Pace
+from gateway.canned import Answer, Canned, chat, chunks, error, provider
+from gateway.plain import ask
+from gateway.running import running
+from gateway.stands import HASTY, Stand, gateway
+
+GOOD = Answer(200, chat("well"))
+STREAM = Answer(200, *chunks("well"), content_type="text/event-stream")
+BUSY = Answer(429, error("busy"), retry_after_ms="20")
+PATIENT = replace(HASTY, patience=5.0, impatience=0.5)
+
+
+class Bench:
+    """Upstreams by name, and a gateway whose model `m` leads to all of them, in order."""
+
+    def __init__(self, pace: Pace, **upstreams: Canned | None) -> None:
+        self.upstreams = upstreams
+        self._stack, self._pace = ExitStack(), pace
+
+    def __enter__(self) -> Bench:
+        rows = []
+        for name, app in self.upstreams.items():
+            url = self._stack.enter_context(running(app)) if app else nowhere()
+            rows.append(provider(name, url))
+        listed = ", ".join(f'"{name}:their-{name}"' for name in self.upstreams)
+        text = "\n".join(rows) + f"\n[models]\nm = [{listed}]\n"
+        self.stand: Stand = self._stack.enter_context(gateway(text, self._pace))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+
+    def asked(self, name: str) -> int:
+        upstream = self.upstreams[name]
+        return len(upstream.asked) if upstream else 0
+
+
+def nowhere() -> str:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{unused.getsockname()[1]}"
+
+
+# what the upstream answers, in turn -> status, tries
+TRIES: dict[str, tuple[tuple[Answer, ...], int, int]] = {
+    "at once": ((GOOD,), 200, 1),
+    "busy once": ((BUSY, GOOD), 200, 2),
+    "busy twice": ((BUSY, BUSY, GOOD), 200, 3),
+    "busy for good": ((BUSY,), 429, 3),
+    "an error once": ((Answer(500, error("oops")), GOOD), 200, 2),
+    "overloaded once": ((Answer(529, error("oops")), GOOD), 200, 2),
+    "a bad gateway once": ((Answer(502, b"<html>", content_type="text/html"), GOOD), 200, 2),
+    "errors for good": ((Answer(500, error("oops")),), 500, 3),
+    "garbage once": ((Answer(200, b"<html>", content_type="text/html"), GOOD), 200, 2),
+    "an error with status 200 once": ((Answer(200, b'{"error":{"message":"x","code":503}}'), GOOD), 200, 2),
+    "a bad request": ((Answer(400, error("no")), GOOD), 400, 1),
+    "a bad key": ((Answer(401, error("no")), GOOD), 401, 1),
+    "no such model": ((Answer(404, error("no")), GOOD), 404, 1),
+    "a redirect": ((Answer(307, location="http://elsewhere/"), GOOD), 500, 1),
+    "longer than anybody waits": ((Answer(429, error("busy"), retry_after="60"), GOOD), 429, 1),
+    "until a date": ((Answer(429, error("busy"), retry_after="Wed, 21 Oct 2026 07:28:00 GMT"), GOOD), 200, 2),
+}
+
+
+@pytest.mark.parametrize("name", TRIES)
+def test_tries(name: str) -> None:
+    answers, status, tries = TRIES[name]
+    with Bench(PATIENT, one=Canned(*answers)) as bench:
+        got = ask(bench.stand.url, "anthropic", "hi", "m")
+        assert (got.status, bench.asked("one"), bench.stand.last()["tries"]) == (status, tries, tries)
+        if status == 200:
+            assert got.text("anthropic") == "well"
+
+
+def test_what_the_upstream_says_about_waiting_reaches_the_client() -> None:
+    with Bench(PATIENT, one=Canned(Answer(429, error("busy"), retry_after="60"))) as bench:
+        got = ask(bench.stand.url, "openai-chat", "hi", "m")
+        assert (got.headers["retry-after"], got.headers["retry-after-ms"]) == ("60", "60000")
+        gemini = ask(bench.stand.url, "gemini", "hi", "m")
+        assert gemini.json["error"]["details"][0]["retryDelay"] == "60s"
+    with Bench(HASTY, one=Canned(BUSY)) as bench:
+        got = ask(bench.stand.url, "openai-chat", "hi", "m")
+        assert (got.headers["retry-after"], got.headers["retry-after-ms"]) == ("1", "20")
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        None,
+        Canned(Answer(500, error("oops"))),
+        Canned(Answer(401, error("no"))),
+        Canned(Answer(404, error("no"))),
+        Canned(Answer(400, error("maximum context length is 10 tokens"))),
+        Canned(Answer(429, error("busy"), retry_after="3")),
+        Canned(Answer(200, b"<html>", content_type="text/html")),
+        Canned(Answer(200, b'data: {"error":{"message":"x"}}\n\n', content_type="text/event-stream")),
+    ],
+    ids=["down", "500", "401", "404", "too long", "429", "garbage", "an error in the stream"],
+)
+def test_the_next_target_answers(first: Canned | None, stream: bool) -> None:
+    if first:
+        first.asked.clear()
+    with Bench(PATIENT, one=first, two=Canned(STREAM if stream else GOOD)) as bench:
+        got = ask(bench.stand.url, "openai-chat", "hi", "m", stream)
+        assert got.status == 200
+        assert got.text("openai-chat") == "well"
+        line = bench.stand.last()
+        assert (line["provider"], line["target"], bench.asked("two")) == ("two", "their-two", 1)
+
+
+def test_a_bad_request_goes_to_nobody_else() -> None:
+    with Bench(HASTY, one=Canned(Answer(400, error("no"))), two=Canned(GOOD)) as bench:
+        assert ask(bench.stand.url, "openai-chat", "hi", "m").status == 400
+        assert (bench.asked("one"), bench.asked("two")) == (1, 0)
+
+
+def test_the_last_failure_is_told_where_nobody_can_answer() -> None:
+    with Bench(HASTY, one=None, two=Canned(Answer(503, error("resting")))) as bench:
+        got = ask(bench.stand.url, "openai-chat", "hi", "m")
+        assert (got.status, got.failure("openai-chat").message) == (503, "resting")
+
+
+@pytest.mark.parametrize("client", ["openai-chat", "anthropic"])
+def test_nobody_else_is_asked_after_the_first_byte(client: str) -> None:
+    begun = Answer(200, chunks("well")[0], chunks("well")[1], 0.05, content_type="text/event-stream")
+    with Bench(HASTY, one=Canned(begun), two=Canned(STREAM)) as bench:
+        got = ask(bench.stand.url, client, "hi", "m", stream=True)
+        assert got.status == 200
+        assert got.failure(client).kind in ("truncated", "server")
+        assert (bench.asked("one"), bench.asked("two")) == (1, 0)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_circuit() -> None:
+    clock = Clock()
+    circuits = Circuits(clock, opens_after=3, stays_open=10)
+    for _ in range(2):
+        circuits.unreachable("p")
+    assert circuits.admits("p")
+    circuits.reached("p")  # in a row, or not at all
+    for _ in range(3):
+        assert circuits.admits("p")
+        circuits.unreachable("p")
+    assert not circuits.admits("p")
+    assert circuits.admits("q")
+    assert circuits.opened == ("p",)
+    clock.now += 9.9
+    assert not circuits.admits("p")
+    assert circuits.rests("p") == pytest.approx(0.1)
+    clock.now += 0.2
+    assert [circuits.admits("p"), circuits.admits("p")] == [True, False]  # one finds out, the others wait
+    circuits.unreachable("p")
+    clock.now += 9.9
+    assert not circuits.admits("p")
+    clock.now += 0.2
+    assert circuits.admits("p")
+    circuits.reached("p")
+    assert [circuits.admits("p"), circuits.admits("p"), circuits.opened] == [True, True, ()]
+
+
+def test_a_dead_provider_is_left_alone_and_found_again() -> None:
+    pace = replace(HASTY, tries=1, opens_after=2, stays_open=0.3)
+    with Bench(pace, one=None) as bench:
+        said = [ask(bench.stand.url, "openai-chat", "hi", "m") for _ in range(3)]
+        assert [got.status for got in said] == [503, 503, 503]
+        assert ["not reachable at the moment" in got.json["error"]["message"] for got in said] == [
+            False,
+            False,
+            True,
+        ]
+        assert said[2].headers["retry-after"] == "1"
+        bench.stand.last()
+        assert [line.get("tries", 0) for line in bench.stand.told] == [1, 1, 0]
+        bench.stand.gateway.circuits._now = lambda: 1e9  # later
+        again = ask(bench.stand.url, "openai-chat", "hi", "m")
+        assert "is not reachable: no connection" in again.json["error"]["message"]
+
+
+def test_a_dead_provider_does_not_slow_its_replacement_down() -> None:
+    with Bench(replace(HASTY, opens_after=1), one=None, two=Canned(GOOD)) as bench:
+        for _ in range(3):
+            assert ask(bench.stand.url, "openai-chat", "hi", "m").status == 200
+        assert [line["tries"] for line in bench.stand.told] == [2, 1, 1]
+
+
+@pytest.mark.parametrize("asked, expected", [(None, (0.125, 0.25)), (3.0, (3.0, 3.0))])
+def test_waits(asked: float | None, expected: tuple[float, float]) -> None:
+    waits = [Pace().wait(0, asked) for _ in range(50)]
+    assert expected[0] <= min(waits) <= max(waits) <= expected[1]
+    later = [Pace().wait(2, None) for _ in range(50)]
+    assert 0.5 <= min(later) <= max(later) <= 1.0

@@ -1,0 +1,307 @@
+"""Everything but generating: lists, counts, probes, upgrades, refusals of what needs a store, and headers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from google.genai import errors, types
+
+from dragoman.core import jsontext
+from dragoman.core.losses import Loss
+from dragoman.demo import DemoApp
+from dragoman.gateway.answers import loss_header
+from gateway.plain import ask, asking, model_of, opened, send
+from gateway.sdks import TOOLS, sdk_of
+from gateway.stands import CLIENT_KEY, PROTOCOLS, Stand, configuration, gateway
+
+each_client = pytest.mark.parametrize("client", PROTOCOLS)
+UNKNOWN = {
+    "/v1/nonsense": "openai-chat",
+    "/nonsense": "openai-chat",
+    "/v1/chat/nonsense": "openai-chat",
+    "/v1/responses/resp_1/nonsense": "openai-responses",
+    "/v1/messages/nonsense": "anthropic",
+    "/v1/messages/batches": "anthropic",
+    "/v1beta/models/m:nonsense": "gemini",
+    "/v1beta/nonsense": "gemini",
+}
+
+
+@pytest.mark.parametrize("path", UNKNOWN)
+def test_an_unknown_route(stand: Stand, path: str) -> None:
+    got = send(stand.url, "POST", path, b"{}")
+    failure = got.failure(UNKNOWN[path])
+    assert (got.status, failure.kind) == (404, "not_found")
+    assert failure.message == f"no such route: POST {path}"
+
+
+def test_an_unknown_route_is_told_to_whoever_asks(stand: Stand) -> None:
+    said = send(stand.url, "GET", "/v1/files", headers={"anthropic-version": "2023-06-01"}).json
+    assert said["type"] == "error"
+    said = send(stand.url, "GET", "/v1/files", headers={"x-goog-api-key": CLIENT_KEY}).json
+    assert said["error"]["status"] == "NOT_FOUND"
+    assert send(stand.url, "DELETE", "/v1/chat/completions").status == 404
+    assert send(stand.url, "OPTIONS", "/v1/messages", headers={"origin": "http://evil"}).status == 404
+    got = send(stand.url, "POST", "/v1/messages", b"{}", {"origin": "http://evil"})
+    assert not [name for name in got.headers if name.startswith("access-control")]
+
+
+# Probes and upgrades
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/api/hello"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_probe(stand: Stand, method: str, path: str) -> None:
+    got = send(stand.url, method, path, key="")
+    assert got.status == 200
+    assert got.body == b"" if method == "HEAD" else got.json["status"] == "ok"
+
+
+def test_a_websocket_is_refused_in_the_way_that_makes_codex_fall_back(stand: Stand) -> None:
+    upgrade = {
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "x",
+    }
+    for path in ("/v1/responses", "/responses"):
+        got = send(stand.url, "GET", path, headers=upgrade)
+        assert got.status == 426
+        assert got.json["error"]["message"] == "this gateway speaks HTTP only"
+    assert send(stand.url, "GET", "/v1/responses").status == 404
+
+
+# What needs a store
+
+
+@pytest.mark.parametrize("upstream", ["gemini", "openai-chat", "hermes", "anthropic"])
+def test_a_thread_is_refused_in_the_way_that_makes_the_sdks_resend(stand: Stand, upstream: str) -> None:
+    """Ignored, the conversation would be lost. The last upstream speaks Anthropic and refuses for itself."""
+    path, body = asking("anthropic", "hi", model_of(upstream))
+    got = send(stand.url, "POST", path, jsontext.encode({**body, "thread": {"type": "create"}}))
+    assert got.status == 400
+    assert got.json["error"]["type"] == "invalid_request_error"
+    assert got.json["error"]["details"]["error_code"] == "thread_unsupported_request"
+    sdk = sdk_of("anthropic", stand.url)
+    with pytest.raises(anthropic.BadRequestError) as caught:
+        sdk.sync.messages.create(
+            **sdk.asked(model_of(upstream), sdk.user("hi")), extra_body={"thread": {"type": "create"}}
+        )
+    assert type(caught.value).__name__ == "ThreadUnsupportedRequestError"
+
+
+@pytest.mark.parametrize("upstream", ["gemini", "openai-chat", "hermes", "openai-responses"])
+@pytest.mark.parametrize("field", ["previous_response_id", "conversation"])
+def test_a_conversation_that_nobody_kept(stand: Stand, upstream: str, field: str) -> None:
+    sdk = sdk_of("openai-responses", stand.url)
+    with pytest.raises(openai.BadRequestError) as caught:
+        sdk.sync.responses.create(model=model_of(upstream), input="hi", **{field: "resp_1"})
+    error: Any = caught.value.body
+    assert field in error["message"]
+    assert error["type"] == "invalid_request_error"
+    assert error["code"] == {"previous_response_id": "previous_response_not_found"}.get(
+        field, "conversation_not_found"
+    )
+
+
+# Models
+
+
+@pytest.fixture(scope="module")
+def listing(behind: tuple[DemoApp, str]) -> Any:
+    text = (
+        configuration(behind[1])
+        + '\n[models]\nfast = "anthropic:x"\nbig = "gemini:y"\n"gpt-*" = "gemini:y"\n'
+    )
+    with gateway(text) as stand:
+        yield stand
+
+
+def test_model_lists_in_the_shape_of_the_asking_client(listing: Stand) -> None:
+    chat = sdk_of("openai-chat", listing.url).sync
+    messages = sdk_of("anthropic", listing.url).sync
+    gemini = sdk_of("gemini", listing.url).sync
+    assert [model.id for model in chat.models.list()] == ["fast", "big"]
+    assert [model.id for model in messages.models.list()] == ["fast", "big"]
+    assert [model.name for model in gemini.models.list()] == ["models/fast", "models/big"]
+    assert send(listing.url, "GET", "/v1beta/models").json["models"][0]["name"] == "models/fast"
+    assert send(listing.url, "GET", "/models").json["object"] == "list"
+
+
+def test_one_model(listing: Stand) -> None:
+    chat = sdk_of("openai-chat", listing.url).sync
+    messages = sdk_of("anthropic", listing.url).sync
+    gemini = sdk_of("gemini", listing.url).sync
+    for name in ("fast", "gpt-anything", "gemini:some"):
+        assert chat.models.retrieve(name).id == name
+        assert messages.models.retrieve(name).id == name
+        assert gemini.models.get(model=name).name == f"models/{name}"
+    with pytest.raises(openai.NotFoundError):
+        chat.models.retrieve("nonsense")
+    with pytest.raises(anthropic.NotFoundError):
+        messages.models.retrieve("nonsense")
+    with pytest.raises(errors.ClientError) as caught:
+        gemini.models.get(model="nonsense")
+    assert caught.value.code == 404
+
+
+def test_the_embedded_model_is_listed(embedded: Stand) -> None:
+    assert [model.id for model in sdk_of("openai-chat", embedded.url).sync.models.list()] == ["demo"]
+
+
+# Tokens
+
+PNG = "iVBORw0KGgo="
+TALK = "The quick brown fox jumps over the lazy dog. " * 20
+
+
+def count_anthropic(stand: Stand, model: str, **more: Any) -> int:
+    client = sdk_of("anthropic", stand.url).sync
+    told = {"messages": [{"role": "user", "content": TALK}], **more}
+    return client.messages.count_tokens(model=model, **told).input_tokens
+
+
+def count_gemini(stand: Stand, model: str) -> int:
+    client = sdk_of("gemini", stand.url).sync
+    return client.models.count_tokens(model=model, contents=TALK).total_tokens
+
+
+def count_responses(stand: Stand, model: str) -> int:
+    client = sdk_of("openai-responses", stand.url).sync
+    return client.responses.input_tokens.count(model=model, input=TALK).input_tokens
+
+
+@pytest.mark.parametrize("upstream", ["openai-chat", "openai-responses", "anthropic", "gemini", "hermes"])
+def test_tokens_are_counted_for_any_upstream(stand: Stand, upstream: str) -> None:
+    """About four letters each; the demo counts exactly four."""
+    for counted in (count_anthropic, count_gemini, count_responses):
+        assert len(TALK) / 4 * 0.9 < counted(stand, model_of(upstream)) < len(TALK) / 4 * 1.4
+
+
+def test_an_estimate_is_marked_and_a_count_is_not(stand: Stand) -> None:
+    body = {"messages": [{"role": "user", "content": TALK}]}
+
+    def count(model: str) -> tuple[int, str]:
+        sent = jsontext.encode({**body, "model": model})
+        got = send(stand.url, "POST", "/v1/messages/count_tokens", sent)
+        return got.json["input_tokens"], got.headers.get("x-dragoman-estimate", "")
+
+    assert count(model_of("anthropic")) == (len(TALK) // 4 + 1, "")
+    estimated, marked = count(model_of("gemini"))
+    assert (estimated > len(TALK) // 4, marked) == (True, "true")
+    assert count("anthropic:nobody [[fault: 500]]")[1] == ""
+
+
+def test_tools_results_and_images_count(stand: Stand) -> None:
+    model = model_of("gemini")
+    tools = [
+        {"name": name, "description": words, "input_schema": {"type": "object", "properties": {}}}
+        for name, (words, _) in TOOLS.items()
+    ]
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+    called = {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "t", "name": "get_weather", "input": {}}],
+    }
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": TALK}, image]}
+    bare = count_anthropic(stand, model)
+    assert count_anthropic(stand, model, tools=tools) > bare + 30
+    assert count_anthropic(stand, model, system=TALK) > bare + 200
+    cycle = [{"role": "user", "content": TALK}, called, {"role": "user", "content": [result]}]
+    assert count_anthropic(stand, model, messages=cycle, tools=tools) > 2 * bare + 1000
+
+
+@each_client
+def test_a_count_of_an_unknown_model(listing: Stand, client: str) -> None:
+    paths = {
+        "gemini": "/v1beta/models/nonsense:countTokens",
+        "openai-responses": "/v1/responses/input_tokens",
+    }
+    path = paths.get(client, "/v1/messages/count_tokens")
+    got = send(
+        listing.url, "POST", path, b'{"model": "nonsense", "messages": [], "input": "x", "contents": []}'
+    )
+    assert got.status == 404
+
+
+def test_gemini_counts_a_whole_request_too(stand: Stand) -> None:
+    asked = {
+        "contents": [{"role": "user", "parts": [{"text": TALK}]}],
+        "systemInstruction": {"parts": [{"text": TALK}]},
+    }
+    body = jsontext.encode({"generateContentRequest": {"model": "models/x", **asked}})
+    path = f"/v1beta/models/{model_of('anthropic')}:countTokens"
+    assert send(stand.url, "POST", path, body).json["totalTokens"] > len(TALK) // 2
+    assert types.CountTokensResponse.model_validate(send(stand.url, "POST", path, body).json).total_tokens
+
+
+# Headers
+
+
+@each_client
+def test_every_answer_has_the_id_that_the_log_has(stand: Stand, client: str) -> None:
+    good = ask(stand.url, client, "hi", model_of("anthropic"))
+    bad = ask(stand.url, client, "hi", "nonsense:x")
+    streamed = ask(stand.url, client, "hi", model_of("anthropic"), stream=True)
+    ids = [got.headers["request-id"] for got in (good, bad, streamed)]
+    stand.last()
+    assert ids == [got.headers["x-request-id"] for got in (good, bad, streamed)]
+    assert ids == [line["id"] for line in stand.told]
+    assert len(set(ids)) == 3
+    assert all(re.fullmatch(r"req_[0-9a-f]{24}", id) for id in ids)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_losses_are_told_in_a_header(stand: Stand, stream: bool) -> None:
+    path, body = asking("openai-chat", "hi", model_of("gemini"), stream)
+    lossy = {
+        **body,
+        "logit_bias": {"1": 2},
+        "made_up": "x",
+        "prediction": {"type": "content", "content": "y"},
+    }
+    got = send(stand.url, "POST", path, jsontext.encode(lossy))
+    count, _, listed = got.headers["x-dragoman-losses"].partition("; ")
+    assert int(count) >= 3
+    assert "dropped made_up" in listed
+    assert stand.last()["losses"]["dropped"] >= 3
+    assert (
+        "x-dragoman-losses"
+        not in ask(stand.url, "openai-chat", "hi", model_of("openai-chat"), stream).headers
+    )
+
+
+def test_a_header_of_losses_is_short_and_printable() -> None:
+    losses = [
+        Loss("dropped", f"messages[{number}].wörld\r\nevil: 1" + "x" * 300, "why") for number in range(9)
+    ]
+    ((name, value),) = loss_header(losses)
+    assert name == b"x-dragoman-losses"
+    assert value.startswith(b"9; dropped messages[0].w?rld??evil: 1x")
+    assert len(value) <= 1000
+    assert not [byte for byte in value if not 32 <= byte < 127]
+    assert loss_header([]) == []
+
+
+def test_a_stream_is_not_held_back_on_its_way(stand: Stand) -> None:
+    """Proxies pass it on as it comes, and nobody keeps it."""
+    got = ask(stand.url, "anthropic", "hi", model_of("gemini"), stream=True)
+    assert got.headers["content-type"] == "text/event-stream"
+    assert (got.headers["cache-control"], got.headers["x-accel-buffering"]) == ("no-cache", "no")
+
+
+def test_requests_in_a_row_share_a_connection(stand: Stand) -> None:
+    path, body = asking("anthropic", "hi", model_of("gemini"))
+    raw = jsontext.encode(body)
+    with opened(stand.url, path, raw) as connection:
+        for _ in range(3):
+            read = b""
+            while b"\r\n\r\n" not in read or not read.rstrip().endswith(b"}"):
+                read += connection.recv(65536)
+            assert read.startswith(b"HTTP/1.1 200 OK")
+            head = f"POST {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {CLIENT_KEY}\r\n"
+            connection.sendall(f"{head}content-length: {len(raw)}\r\n\r\n".encode() + raw)

@@ -1,0 +1,222 @@
+"""While an upstream is silent the client hears pings, before the first byte and after it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.demo import DemoApp
+from dragoman.gateway.answers import Answer as Written
+from dragoman.gateway.pings import Pings, Pulse
+from gateway.canned import Answer, Canned, chunks, provider
+from gateway.plain import Got, ask, asking, model_of, opened, send
+from gateway.running import running
+from gateway.sdks import SDKS, sdk_of, speaking
+from gateway.stands import HASTY, PROTOCOLS, Stand, configuration, gateway, wait_until
+
+OFTEN = replace(HASTY, pings_every=0.08, commits_after=0.08)
+PING = {
+    "openai-chat": b": keep-alive\n\n",
+    "openai-responses": b": keep-alive\n\n",
+    "anthropic": b'event: ping\ndata: {"type": "ping"}\n\n',
+    "gemini": b"\n",
+}
+PAIRS = [
+    (client, upstream)
+    for client in PROTOCOLS
+    for upstream in (client, PROTOCOLS[PROTOCOLS.index(client) - 1])
+]
+each_pair = pytest.mark.parametrize("client, upstream", PAIRS, ids=[" over ".join(pair) for pair in PAIRS])
+each_client = pytest.mark.parametrize("client", PROTOCOLS)
+
+
+@pytest.fixture(scope="module")
+def pinging(behind: tuple[DemoApp, str]) -> Iterator[Stand]:
+    """A gateway that pings ten times a second; one provider is given up after a while."""
+    text = configuration(behind[1]).replace("first_byte = 5, idle = 5", "first_byte = 2, idle = 2")
+    text += (
+        text.partition("[providers.anthropic]")[2]
+        .partition("[providers")[0]
+        .join(["\n[providers.short]\n", ""])
+        .replace("first_byte = 2", "first_byte = 0.3")
+    )
+    with gateway(text, OFTEN) as stand:
+        yield stand
+
+
+@pytest.mark.parametrize("fault", ["late", "pause"])
+@each_pair
+def test_pings(pinging: Stand, client: str, upstream: str, fault: str) -> None:
+    got = ask(pinging.url, client, f"hello there [[fault: {fault}]]", model_of(upstream), stream=True)
+    assert got.text(client) == "You said: hello there"
+    first = got.body[: len(PING[client])] == PING[client]
+    assert first == (fault == "late")
+    if client != "gemini":
+        assert 2 <= got.body.count(PING[client]) <= 6
+    else:
+        assert b"\n\n\n" in b"\n\n" + got.body
+
+
+@pytest.mark.parametrize("fault", ["late", "pause"])
+@pytest.mark.parametrize("mode", ["streamed", "astreamed"])
+@pytest.mark.parametrize("client", SDKS)
+def test_every_sdk_takes_pings(pinging: Stand, client: str, mode: str, fault: str) -> None:
+    sdk = sdk_of(client, pinging.url)
+    asked = sdk.asked(model_of("gemini"), sdk.user(f"hello there [[fault: {fault}]]"))
+    assert speaking(sdk, mode)(asked).text == "You said: hello there"
+
+
+@pytest.mark.parametrize("fault", ["late", "pause"])
+def test_pings_in_an_array(pinging: Stand, fault: str) -> None:
+    """A Gemini client that did not ask for events gets its array, with blanks between the entries."""
+    path, body = asking("gemini", f"hello there [[fault: {fault}]]", model_of("anthropic"), stream=True)
+    got = send(pinging.url, "POST", path.removesuffix("?alt=sse"), jsontext.encode(body))
+    parts = [part for entry in got.json for part in entry["candidates"][0]["content"].get("parts", ())]
+    assert "".join(part["text"] for part in parts if not part.get("thought")) == "You said: hello there"
+    assert got.body.count(b"\n") >= 2
+
+
+def pinged(got: Got, client: str) -> bool:
+    return got.status == 200 and got.body.startswith(PING[client])
+
+
+@each_client
+def test_a_failure_after_pings_is_told_in_the_stream(pinging: Stand, client: str) -> None:
+    """The status has gone out with the first ping; what then goes wrong is told as the stream's end."""
+    got = ask(pinging.url, client, "hello [[fault: hang]]", "short:m", stream=True)
+    assert pinged(got, client)
+    assert "took more than 0.3 s to answer" in got.failure(client).message
+    line = pinging.last()
+    assert (line["status"], line["tries"]) == (200, 3)
+    assert "took more than" in line["error"]
+
+
+def test_a_failure_after_pings_in_an_array(pinging: Stand) -> None:
+    path, body = asking("gemini", "hello [[fault: hang]]", "short:m", stream=True)
+    got = send(pinging.url, "POST", path.removesuffix("?alt=sse"), jsontext.encode(body))
+    assert got.json[-1]["error"]["status"] == "DEADLINE_EXCEEDED"
+
+
+@each_client
+def test_another_target_may_answer_after_pings(behind: tuple[DemoApp, str], client: str) -> None:
+    """Pings are no answer: retries and fallbacks go on behind them."""
+    slow = Canned(Answer(200, 5.0))
+    with running(slow) as dead:
+        text = provider("slow", dead, timeouts="{ first_byte = 0.4, idle = 0.4 }") + configuration(behind[1])
+        listed = f'["slow:x", "{model_of("openai-responses")}"]'
+        pace = replace(OFTEN, tries=1)
+        with gateway(f"{text}\n[models]\nm = {listed}\n", pace) as stand:
+            got = ask(stand.url, client, "hello there", "m", stream=True)
+            assert pinged(got, client)
+            assert got.text(client) == "You said: hello there"
+            assert stand.last()["provider"] == "openai-responses"
+
+
+def test_no_ping_without_need(behind: tuple[DemoApp, str]) -> None:
+    """A stream that flows is left alone, however long it takes."""
+    with gateway(configuration(behind[1]), replace(OFTEN, pings_every=0.2, commits_after=0.2)) as stand:
+        words = "one two three four five six seven eight nine ten " * 3
+        got = ask(stand.url, "openai-chat", f"{words}[[fault: slow]]", model_of("openai-chat"), stream=True)
+        assert got.text("openai-chat").startswith("You said: one two")
+        assert PING["openai-chat"] not in got.body
+
+
+def test_no_ping_breaks_into_an_event(pinging: Stand) -> None:
+    """An upstream that stops inside an event: the half of it waits, and the ping goes before it."""
+    events = chunks("well", "done")
+    half = len(events[1]) // 2
+    answer = Answer(
+        200, events[0], events[1][:half], 0.4, events[1][half:], *events[2:], content_type="text/event-stream"
+    )
+    with running(Canned(answer)) as url, gateway(provider("one", url), OFTEN) as stand:
+        got = ask(stand.url, "openai-chat", "hi", "m", stream=True)
+        assert got.text("openai-chat") == "welldone"
+        assert got.body == events[0] + PING["openai-chat"] * got.body.count(PING["openai-chat"]) + b"".join(
+            events[1:]
+        )
+
+
+def test_whole_answers_are_not_pinged(pinging: Stand) -> None:
+    got = ask(pinging.url, "openai-chat", "hello [[fault: late]]", model_of("anthropic"))
+    assert got.json["choices"][0]["message"]["content"] == "You said: hello"
+
+
+def test_a_client_that_does_not_read_keeps_nobody_waiting() -> None:
+    """Pings go out in tasks of their own."""
+
+    async def work() -> list[str]:
+        said: list[str] = []
+        stuck = asyncio.Event()
+
+        def writer(name: str) -> Written:
+            async def write(message: object) -> None:
+                if name == "stuck":
+                    await stuck.wait()
+                said.append(name)
+
+            answer = Written(write, [])
+            answer.begun = True
+            return answer
+
+        pings = Pings(OFTEN)
+        pulses = [Pulse(writer(name), b"ping", _nothing) for name in ("stuck", "free")]
+        for pulse in pulses:
+            pings.watch(pulse)
+        for _ in range(6):
+            pings.tick()
+            await asyncio.sleep(0)
+        pulses[1].busy = True  # a piece is on its way: no ping beside it
+        for _ in range(6):
+            pings.tick()
+            await asyncio.sleep(0)
+        for pulse in pulses:
+            pings.forget(pulse)
+        await asyncio.sleep(0)
+        return said
+
+    assert asyncio.run(work()) == ["free", "free", "free"]
+
+
+async def _nothing() -> None:
+    pass
+
+
+def test_a_slow_client_does_not_make_the_gateway_swallow_the_stream() -> None:
+    """Backpressure from end to end: the upstream waits for the client."""
+    piece = chunks("x" * 60_000)[1]
+    sent = 0
+
+    class Fountain:
+        async def __call__(self, scope, receive, send) -> None:
+            nonlocal sent
+            if scope["type"] == "lifespan":
+                await DemoApp()(scope, receive, send)
+                return
+            await receive()
+            kind = [(b"content-type", b"text/event-stream")]
+            await send({"type": "http.response.start", "status": 200, "headers": kind})
+            for _ in range(1000):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                sent += len(piece)
+
+    def flowing() -> bool:
+        return sent > 500_000
+
+    with running(Fountain()) as url, gateway(provider("one", url), HASTY) as stand:
+        for client in ("openai-chat", "anthropic"):
+            sent = 0
+            path, body = asking(client, "hi", "m", stream=True)
+            with opened(stand.url, path, jsontext.encode(body)) as connection:
+                wait_until(flowing)
+                time.sleep(0.3)
+                still = sent
+                time.sleep(0.2)
+                assert sent == still, "the upstream goes on although nobody reads"
+                assert still < 25_000_000  # of sixty; most of it in the sockets' own buffers
+                connection.recv(65536)
+            wait_until(lambda: stand.gateway.client.connections == 0)
