@@ -13,14 +13,17 @@ READY := $(VENV)/.ready
 BENCH_READY := $(BENCH_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench corpora lock clean
+.PHONY: help setup run demo test check format bench corpora lock clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## install everything into .venv (the other targets do it by themselves)
 
-run: $(READY)  ## show what dragoman does: a tool call across two protocols, no key and no network needed
+run: $(READY)  ## serve every protocol on one port; without a key the scripted model answers
+	@$(BIN)/dragoman serve
+
+demo: $(READY)  ## walk one tool call across two protocols, both wires side by side
 	@$(BIN)/dragoman demo
 
 test: $(READY)  ## run the tests
