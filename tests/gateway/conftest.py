@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dragoman.demo import DemoApp
-from gateway.stands import CLIENT_KEY, Stand, configuration, demo, gateway
+from gateway.stands import CLIENT_KEY, Stand, configuration, demo, gateway, wait_until
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +31,7 @@ def embedded() -> Iterator[Stand]:
 
 @pytest.fixture
 def stand(shared: Stand) -> Stand:
-    """The shared one, with an empty log."""
+    """The shared one, with nothing under way and an empty log."""
+    wait_until(lambda: shared.gateway.journal.metrics.in_flight == 0)
     shared.lines.clear()
     return shared

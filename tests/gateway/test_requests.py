@@ -287,6 +287,24 @@ def test_the_same_protocol_passes_as_it_is(client: str) -> None:
     assert (got.status, got.body) == (200, whole)
 
 
+def test_an_error_of_the_same_protocol_passes_as_it_is() -> None:
+    """Its code, its details and its status are what the SDK looks at."""
+    told = {
+        "type": "error",
+        "error": {"type": "x_error", "message": "no", "details": {"error_code": "x", "n": 1.50}},
+    }
+    with (
+        running(Canned(Answer(418, jsontext.encode(told)))) as url,
+        gateway(
+            provider("one", url, "anthropic") + provider("two", url, "anthropic", dialect='"hermes"')
+        ) as stand,
+    ):
+        for model in ("one:m", "two:m"):
+            got = ask(stand.url, "anthropic", "hi", model)
+            assert (got.status, got.json) == (418, told)
+        assert ask(stand.url, "openai-chat", "hi", "one:m").status == 400
+
+
 # Secrets
 
 

@@ -26,6 +26,7 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.counting import answer_count
 from dragoman.gateway.headers import Headers
 from dragoman.gateway.journal import Journal
+from dragoman.gateway.overview import Overview
 from dragoman.gateway.pace import Pace
 from dragoman.gateway.pings import Pings
 from dragoman.gateway.presence import Presence
@@ -34,7 +35,6 @@ from dragoman.gateway.relaying import CRASHED, Asked
 from dragoman.gateway.routing import UnknownModel, names, route
 from dragoman.gateway.seen import Seen
 from dragoman.gateway.serving import Serving
-from dragoman.gateway.siblings import siblings
 from dragoman.gateway.upstream import Refused
 from dragoman.gateway.wires import OverheardTransport, Wires
 from dragoman.protocols import codec, server
@@ -61,8 +61,8 @@ class Gateway:
         if self._wires:
             self._transport = OverheardTransport(self._transport, self._wires)
         self._serving = Serving(self._transport, self.circuits, self.pings, pace)
-        self._siblings = siblings()
-        self._ticker: asyncio.Task[None] | None = None
+        self._overview = Overview(self.journal.metrics, self._gauges)
+        self._tasks: list[asyncio.Task[None]] = []
         self._speakers = [(codec(name), server(name)) for name in protocol_names()]
         self._listing = self._speakers[::-1]  # who is told by a header goes before who takes every list
 
@@ -79,28 +79,22 @@ class Gateway:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                self._ticker = asyncio.create_task(self._tick())
+                self._tasks = [
+                    asyncio.create_task(self.pings.run()),
+                    asyncio.create_task(self._overview.share()),
+                ]
                 await send({"type": "lifespan.startup.complete"})
             else:
-                if self._ticker:
-                    self._ticker.cancel()
+                for task in self._tasks:
+                    task.cancel()
                 await self.client.close()
                 self.journal.close()
-                if self._siblings:
-                    self._siblings.go()
+                self._overview.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(self.pings.every)
-            self.pings.tick()
-            self._measure()
-            if self._siblings:
-                self._siblings.leave(self.journal.metrics.numbers)
-
-    def _measure(self) -> None:
-        self.journal.metrics.numbers.gauges = {
+    def _gauges(self) -> dict[str, float]:
+        return {
             "dragoman_in_flight": self.journal.metrics.in_flight,
             "dragoman_streams": len(self.pings),
             "dragoman_upstream_connections": self.client.connections,
@@ -129,18 +123,13 @@ class Gateway:
     async def _other(self, method: str, path: str, headers: Headers, known: bool, answer: Answer) -> None:
         """Probes, metrics, and paths that nobody has."""
         if path == "/metrics" and known:
-            await answer.whole(200, self._page(), kind=CONTENT_TYPE_LATEST.encode())
+            await answer.whole(200, self._overview.page(), kind=CONTENT_TYPE_LATEST.encode())
         elif not await probes.answered(method, path, headers, answer):
             claimed = [speaker for speaker, serves in self._speakers if serves.claims(path, headers)]
             speaker = claimed[0] if claimed else self._speakers[0][0]
             failure = Failure("not_found", f"no such route: {method} {path}", 404)
             status, body = speaker.encode_error(_KEYLESS if path == "/metrics" else failure)
             await answer.json(status, body)
-
-    def _page(self) -> bytes:
-        """The metrics of this process, and of its siblings where it has any."""
-        self._measure()
-        return self.journal.metrics.page(self._siblings.numbers() if self._siblings else ())
 
     async def _served(
         self,

@@ -74,7 +74,6 @@ class Journal:
             self._spans.begun(seen, headers)
 
     def told(self, seen: Seen) -> None:
-        self.metrics.in_flight -= 1
         losses = _by_kind(seen)
         self.metrics.count(seen, losses)
         self.write(jsontext.dumps(_line(seen, losses)))
@@ -82,6 +81,7 @@ class Journal:
             self._crashed(seen.id, seen.crash)
         if self._spans:
             self._spans.ended(seen, losses)
+        self.metrics.in_flight -= 1
 
     def close(self) -> None:
         self._lines.close()

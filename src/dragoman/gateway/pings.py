@@ -57,6 +57,11 @@ class Pings:
     def __len__(self) -> int:
         return len(self._pulses)
 
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self.every)
+            self.tick()
+
     def tick(self) -> None:
         for pulse in self._pulses:
             pulse.quiet += 1
