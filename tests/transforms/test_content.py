@@ -5,8 +5,22 @@ from __future__ import annotations
 import pytest
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import Base64, Foreign, Media, Text, ToolResult, Url
-from dragoman.transforms.content import settle_part
+from dragoman.core.model import (
+    AnyPart,
+    Base64,
+    Citation,
+    Foreign,
+    Media,
+    Message,
+    Reasoning,
+    State,
+    Text,
+    ToolCall,
+    ToolResult,
+    Url,
+)
+from dragoman.exchange import Exchange
+from dragoman.transforms.content import joined, settle_part
 
 PNG, JPEG, PDF = "iVBORw0KGgoAAAA", "/9j/4AAQ", "JVBERi0xLjQ"
 
@@ -56,3 +70,54 @@ def test_seed_001_a_binary_result_is_summarised_where_that_is_asked() -> None:
         "1", content=(Text("shot"), Text("Binary content of type image/png was processed."))
     )
     assert [loss.kind for loss in losses] == ["changed"]
+
+
+SIGNED = Text("c", state=State("them", "s"))
+CITED = Text("c", (Citation("u"),))
+CALL = ToolCall("1", "f")
+EXTRAS = {"here": {"x": 1}}
+
+# name: (parts, parts as one would have said them whole)
+PIECES: dict[str, tuple[list[AnyPart], list[AnyPart]]] = {
+    "nothing": ([], []),
+    "one": ([Text("a")], [Text("a")]),
+    "several": ([Text("a"), Text(" b", extras={"here": {}}), Text("")], [Text("a b")]),
+    "thoughts and texts": (
+        [Reasoning("a"), Reasoning("b"), Text("c"), Text("d")],
+        [Reasoning("ab"), Text("cd")],
+    ),
+    "around a call": ([Text("a"), CALL, Text("b")], [Text("a"), CALL, Text("b")]),
+    "what is signed stays": ([Text("a"), SIGNED, Text("b")], [Text("a"), SIGNED, Text("b")]),
+    "what is cited stays": ([Text("a"), CITED], [Text("a"), CITED]),
+    "hidden thoughts stay": ([Reasoning("", hidden=True)] * 2, [Reasoning("", hidden=True)] * 2),
+    "extras stay": ([Text("a"), Text("b", extras=EXTRAS)], [Text("a"), Text("b", extras=EXTRAS)]),
+}
+
+
+@pytest.mark.parametrize("parts, whole", PIECES.values(), ids=PIECES)
+@pytest.mark.parametrize("apart", [False, True], ids=["in one message", "each in a message"])
+def test_pieces_of_a_streamed_text_are_one_text(parts: list[AnyPart], whole: list[AnyPart], apart: bool):
+    pieces = [(part,) for part in parts] if apart else [tuple(parts)]
+    messages = joined([Message("assistant", piece) for piece in pieces])
+    assert [part for message in messages for part in message.parts] == whole
+    assert len(messages) == (1 if pieces else 0)
+
+
+def test_what_a_user_said_apart_stays_apart():
+    said = [Message("user", (Text("a"), Text("b"))), Message("user", (Text("c"),))]
+    assert joined(said) == said
+
+
+def test_messages_with_extras_of_their_own_stay():
+    said = [Message("assistant", (Text("a"),)), Message("assistant", (Text("b"),), extras=EXTRAS)]
+    assert joined(said) == said
+
+
+@pytest.mark.parametrize("upstream", ["openai-chat", "openai-responses", "anthropic"])
+def test_a_history_that_google_genai_kept_chunk_by_chunk(upstream: str):
+    """Its chats keep every chunk of a streamed reply as a content; servers would join them by lines."""
+    contents = [("user", "Hi"), ("model", "The"), ("model", " end"), ("model", ""), ("user", "And?")]
+    body = {"contents": [{"role": role, "parts": [{"text": text}]} for role, text in contents]}
+    sent = Exchange("gemini", upstream).request(body, model="m")
+    said = [turn["content"] for turn in sent.get("messages") or sent["input"] if turn["role"] == "assistant"]
+    assert said == ["The end"]

@@ -34,6 +34,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     hosted_tools: frozenset[str] = frozenset()
     call_state: bool = False  # a call has an opaque slot of its own
     text_state: bool = False  # a text has one
+    text_pieces: bool = False  # its clients keep each piece of a streamed text as a part of its own
     reasoning_state: bool = True  # every client echoes the slot of a reasoning part
     schemas: Literal["json", "openai", "gemini"] = "json"
     schema_field: str = "parameters"  # where a declaration holds its schema

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from msgspec.structs import replace
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Base64, Foreign, Media, Message, Text, ToolResult
+from dragoman.core.model import AnyPart, Base64, Foreign, Media, Message, Reasoning, Text, ToolResult
 
 Content = Text | Media | Foreign
 
@@ -54,6 +56,47 @@ def _settle_item(item: Content, own: str, summarise: bool, losses: Losses) -> Co
             return true_type(item, losses)
         case Text():
             return item
+
+
+def joined(messages: list[Message]) -> list[Message]:
+    """`messages` with the pieces of one streamed text, or thought, as one part of one message again."""
+    turns: list[Message] = []
+    for message in messages:
+        last = turns[-1] if turns else None
+        if (
+            last
+            and last.role == message.role == "assistant"
+            and not (_says_more(last) or _says_more(message))
+        ):
+            message = replace(last, parts=last.parts + message.parts)
+            turns.pop()
+        turns.append(message)
+    return [_joined(turn) if turn.role == "assistant" else turn for turn in turns]
+
+
+def _joined(message: Message) -> Message:
+    parts: list[AnyPart] = []
+    for part in message.parts:
+        last = parts[-1] if parts else None
+        if type(part) is type(last) and _is_piece(part) and _is_piece(last):
+            part = replace(last, text=last.text + part.text)
+            parts.pop()
+        parts.append(part)
+    return message if len(parts) == len(message.parts) else replace(message, parts=tuple(parts))
+
+
+def _is_piece(part: AnyPart | None) -> TypeGuard[Text | Reasoning]:
+    """What carries nothing but words."""
+    match part:
+        case Text(citations=()) | Reasoning(hidden=False):
+            return part.state is None and not _says_more(part)
+        case _:
+            return False
+
+
+def _says_more(value: AnyPart | Message) -> bool:
+    """Whether it has fields that only its own protocol understands; empty extras tell where it came from."""
+    return any((value.extras or {}).values())
 
 
 def without_summarised(message: Message, losses: Losses) -> Message:

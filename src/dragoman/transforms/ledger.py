@@ -26,7 +26,7 @@ from dragoman.core.model import (
     Usage,
 )
 from dragoman.transforms import arguments, call_ids
-from dragoman.transforms.content import settle_part, without_summarised
+from dragoman.transforms.content import joined, settle_part, without_summarised
 from dragoman.transforms.flatten import Declared, Flattened
 from dragoman.transforms.pairing import pair
 from dragoman.transforms.schemas import can_be_strict, fit
@@ -60,6 +60,8 @@ class Ledger:
             [without_summarised(m, self.losses) for m in request.messages] if summarise else request.messages
         )
         messages = [self._message(message, flattened, summarise) for message in asked]
+        if self.client.text_pieces:
+            messages = joined(messages)
         self._used.update(dict.fromkeys(request.tool_choice.names if request.tool_choice else ()))
         self._names = Names(self._used, self.upstream)
         paired = pair(messages, lambda id: call_ids.legal(id, self.upstream), self.losses)

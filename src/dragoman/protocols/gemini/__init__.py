@@ -17,6 +17,7 @@ LIMITS = Limits(
     hosted_tools=frozenset({"web_search", "web_fetch", "code_execution", "maps", "computer", "mcp"}),
     call_state=True,
     text_state=True,
+    text_pieces=True,
     schemas="gemini",
 )
 
