@@ -13,7 +13,7 @@ READY := $(VENV)/.ready
 BENCH_READY := $(BENCH_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test check format bench corpora lock clean
+.PHONY: help setup run demo test test-agents check format bench corpora lock clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ demo: $(READY)  ## walk one tool call across two protocols, both wires side by s
 
 test: $(READY)  ## run the tests
 	$(BIN)/python -m pytest -n $(JOBS) --quiet
+
+test-agents: $(READY)  ## run real agents through the gateway, over an upstream of every protocol
+	$(BIN)/python tests/agents/matrix.py
 
 check: $(READY)  ## lint, format check, types, import contracts
 	$(BIN)/ruff check .
