@@ -16,7 +16,7 @@ class Canned:
     """`answers` are taken one by one, the last one again and again."""
 
     def __init__(self, *answers: Answer) -> None:
-        self._answers = list(answers)
+        self.answers = list(answers)
         self.asked: list[Asked] = []
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
@@ -30,7 +30,7 @@ class Canned:
             if not message.get("more_body"):
                 break
         self.asked.append(Asked(scope, body))
-        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         await answer.send(send)
 
 

@@ -27,6 +27,7 @@ from dragoman.gateway.seen import Seen
 from dragoman.gateway.siblings import Siblings
 from dragoman.gateway.spans import Spans, spans_for
 from dragoman.gateway.tail import Tail
+from dragoman.streams import Translated
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.running import running
@@ -88,6 +89,30 @@ def test_a_crash_is_told_without_what_was_said() -> None:
     crash = jsontext.decode(lines[1])
     assert (crash["crash"], "test_journal.py" in crash["at"]) == ("ZeroDivisionError", True)
     assert "my secret prompt" not in "".join(lines)
+
+
+@pytest.mark.parametrize("client", PROTOCOLS)
+def test_a_crash_in_mid_stream_ends_the_stream_as_a_failure(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    feed, count = Translated.feed, 0
+
+    def crashing(self: Translated, data: bytes) -> bytes:
+        nonlocal count
+        count += 1
+        if count > 3:
+            raise ZeroDivisionError
+        return feed(self, data)
+
+    monkeypatch.setattr(Translated, "feed", crashing)
+    upstream = "gemini" if client != "gemini" else "anthropic"
+    got = ask(
+        stand.url, client, "one two three four five six [[fault: slow]]", model_of(upstream), stream=True
+    )
+    assert got.status == 200
+    assert got.failure(client).message == "the gateway failed; its log tells more"
+    stand.last()
+    assert jsontext.decode(stand.lines[-1])["crash"] == "ZeroDivisionError"
 
 
 async def _crash(*anything: object) -> None:

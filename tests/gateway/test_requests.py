@@ -357,6 +357,22 @@ def test_wires_are_told_on_both_sides(behind: tuple[DemoApp, str]) -> None:
     assert any("message_stop" in line.get("body", "") for line in by_kind["client hears"])
 
 
+def test_a_key_that_nobody_configured_is_no_less_secret(behind: tuple[DemoApp, str]) -> None:
+    with gateway(configuration(behind[1]), HASTY, verbose=True) as stand:
+        for headers in ({"authorization": "Bearer nobodys-key-42"}, {"x-goog-api-key": "nobodys-key-42"}):
+            path, body = asking("gemini", "hi", model_of("openai-chat"))
+            send(
+                stand.url,
+                "POST",
+                path,
+                jsontext.encode(body),
+                {**headers, "cookie": "nobodys-key-42"},
+                key="",
+            )
+        assert "nobodys-key-42" not in "".join(stand.lines)
+        assert '"wire":"client asks"' in "".join(stand.lines)
+
+
 def test_long_blobs_are_shortened(behind: tuple[DemoApp, str]) -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD" * 1000}}
     body = {

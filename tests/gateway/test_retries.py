@@ -119,6 +119,8 @@ def test_the_next_target_answers(first: Canned | None, stream: bool) -> None:
         assert got.text("openai-chat") == "well"
         line = bench.stand.last()
         assert (line["provider"], line["target"], bench.asked("two")) == ("two", "their-two", 1)
+        if first and "retry-after" in first.answers[0].headers:
+            assert bench.asked("one") == 1  # nobody waits three seconds while another may answer
 
 
 def test_a_bad_request_goes_to_nobody_else() -> None:

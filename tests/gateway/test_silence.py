@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from typing import ClassVar
 
 import pytest
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.server import Served
 from dragoman.demo import DemoApp
+from dragoman.exchange import Exchange
 from dragoman.gateway.answers import Answer as Written
+from dragoman.gateway.headers import Headers
 from dragoman.gateway.pings import Pings, Pulse
+from dragoman.gateway.relaying import Asked, relay_stream
+from dragoman.gateway.seen import Seen
+from dragoman.protocols import codec, server
 from gateway.canned import Answer, Canned, chunks, provider
 from gateway.plain import Got, ask, asking, model_of, opened, send
 from gateway.running import running
@@ -124,6 +131,70 @@ def test_no_ping_without_need(behind: tuple[DemoApp, str]) -> None:
         got = ask(stand.url, "openai-chat", f"{words}[[fault: slow]]", model_of("openai-chat"), stream=True)
         assert got.text("openai-chat").startswith("You said: one two")
         assert PING["openai-chat"] not in got.body
+
+
+def test_a_status_is_kept_back_longer_than_a_ping(behind: tuple[DemoApp, str]) -> None:
+    """An error with a status is worth more to a client than an early ping: it knows how to try again."""
+    text = configuration(behind[1]).replace("first_byte = 5", "first_byte = 0.4")
+    with gateway(text, replace(OFTEN, commits_after=5.0, tries=1)) as stand:
+        for client in PROTOCOLS:
+            got = ask(stand.url, client, "hello there [[fault: late]]", model_of("gemini"), stream=True)
+            assert got.text(client) == "You said: hello there"
+            assert not got.body.startswith(PING[client])
+            assert (
+                ask(stand.url, client, "hello [[fault: hang]]", model_of("gemini"), stream=True).status == 504
+            )
+
+
+def test_nothing_overtakes_a_ping() -> None:
+    """The answer begins with a ping whose head is still on its way when the first words come."""
+
+    async def work() -> list[str]:
+        said: list[str] = []
+        slow = asyncio.Event()
+
+        async def write(message: dict[str, object]) -> None:
+            if message["type"] == "http.response.start":
+                await slow.wait()
+                said.append("start")
+            else:
+                said.append(str(message["body"]))
+
+        pings, answer = Pings(OFTEN), Written(write, [])
+        pulse = Pulse(answer, b"ping", lambda: answer.begin("text/event-stream"))
+        pings.watch(pulse)
+        for _ in range(4):
+            pings.tick()
+            await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(0.02, slow.set)
+        exchange, asked = Exchange("anthropic", "anthropic"), plain("anthropic")
+        seen = Seen("id", "anthropic", "generate")
+        await relay_stream(asked, exchange, Flowing(), answer, pulse, seen)
+        pings.forget(pulse)
+        return said
+
+    assert asyncio.run(work()) == ["start", "b'ping'", repr(Flowing.event), "b''"]
+
+
+class Flowing:
+    """A reply of one event, all there."""
+
+    event = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+    status = 200
+    headers: ClassVar[dict[str, str]] = {"content-type": "text/event-stream"}
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self.event
+
+    async def read(self, limit: int) -> bytes:
+        return self.event
+
+    def close(self) -> None:
+        pass
+
+
+def plain(client: str) -> Asked:
+    return Asked(codec(client), server(client), Served("generate"), Headers([]), {}, b"", "", True)
 
 
 def test_no_ping_breaks_into_an_event(pinging: Stand) -> None:

@@ -59,8 +59,10 @@ def loss_header(losses: list[Loss]) -> Headers:
         return []
     named = ", ".join(f"{loss.kind} {loss.where}" for loss in losses[:_LISTED])
     text = f"{len(losses)}; {named}" + (", ..." if len(losses) > _LISTED else "")
-    printable = "".join(letter if " " <= letter <= "~" else "?" for letter in text[:_LONGEST])
-    return [(b"x-dragoman-losses", printable.encode())]
+    text = text[:_LONGEST]
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(letter if " " <= letter <= "~" else "?" for letter in text)
+    return [(b"x-dragoman-losses", text.encode())]
 
 
 def retry_header(seconds: float | None) -> Headers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import overload
 
 
 class Headers(Mapping[str, str]):
@@ -15,6 +16,17 @@ class Headers(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         return self._raw[name.encode()].decode("latin-1")
+
+    @overload
+    def get(self, name: str, /) -> str | None: ...
+
+    @overload
+    def get(self, name: str, default: str, /) -> str: ...
+
+    def get(self, name: str, default: str | None = None, /) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride] - of strings only
+        """Without the exception that the inherited one takes for each header that is not there."""
+        value = self._raw.get(name.encode())
+        return default if value is None else value.decode("latin-1")
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.encode() in self._raw

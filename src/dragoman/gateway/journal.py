@@ -6,9 +6,10 @@ Contents and secrets stay out.
 from __future__ import annotations
 
 import os
+import time
 import traceback
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -96,7 +97,7 @@ class Journal:
 def _line(seen: Seen, losses: dict[str, int]) -> Line:
     target, usage = seen.target, seen.usage
     return Line(
-        time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        time=_now(),
         id=seen.id,
         client=seen.client,
         action=seen.action,
@@ -124,6 +125,17 @@ def _by_kind(seen: Seen) -> dict[str, int]:
     for loss in seen.losses:
         counts[loss.kind] = counts.get(loss.kind, 0) + 1
     return counts
+
+
+def _now() -> str:
+    """ISO 8601, with the second printed once for all exchanges that end in it."""
+    second, rest = divmod(time.time(), 1)
+    return f"{_printed(int(second))}.{int(rest * 1000):03}Z"
+
+
+@lru_cache(maxsize=2)
+def _printed(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
 def _ms(seconds: float) -> float:
