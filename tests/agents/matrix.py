@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -81,6 +82,7 @@ def main() -> int:
         print(f"agents: {clients}/drivers is absent, nothing to run")
         return 0
     logs.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     runs = [
         Run(name, speaks, upstream, scenario)
         for name in options.driver

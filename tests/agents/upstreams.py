@@ -58,16 +58,16 @@ def configuration(upstream: Upstream, behind: str) -> str:
 
 
 @contextmanager
-def started(command: list[str], log: Path) -> Iterator[str]:
-    """The address that a server prints when it listens."""
+def started(command: list[str], log: Path, mark: str = "") -> Iterator[str]:
+    """The address that a server prints, behind `mark`, when it listens."""
     with log.open("wb") as out:
         running = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
     try:
-        while not (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())):
+        while not (found := re.search(rf"{mark}(http://127\.0\.0\.1:\d+)", log.read_text())):
             if running.poll() is not None:
                 raise SystemExit(log.read_text())
             time.sleep(0.05)
-        yield found[0]
+        yield found[1]
     finally:
         running.terminate()
         try:
