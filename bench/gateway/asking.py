@@ -1,0 +1,81 @@
+"""One request as it goes over the wire, sent by hand: for checks, first events and streams held open."""
+
+import socket
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+
+SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    port: int
+    path: str
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def all_headers(self) -> dict[str, str]:
+        usual = {"content-type": "application/json", "authorization": "Bearer k", "x-api-key": "k"}
+        return {**usual, "anthropic-version": "2023-06-01", **self.headers}
+
+    @property
+    def wire(self) -> bytes:
+        headers = {"host": f"127.0.0.1:{self.port}", **self.all_headers, "content-length": len(self.body)}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return f"POST {self.path} HTTP/1.1\r\n{lines}\r\n".encode() + self.body
+
+
+def ask(asked: Asked) -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", asked.port, timeout=SECONDS)
+    try:
+        connection.request("POST", asked.path, asked.body, asked.all_headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+@contextmanager
+def opened(asked: Asked, count: int, first: bytes) -> Generator[None]:
+    """So many streams of which the first text has come."""
+    sockets = [socket.create_connection(("127.0.0.1", asked.port), timeout=SECONDS) for _ in range(count)]
+    try:
+        for sock in sockets:
+            sock.sendall(asked.wire)
+        for sock in sockets:
+            read_until(sock, first)
+        yield
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+def first_event_seconds(asked: Asked, count: int, first: bytes) -> list[float]:
+    """How long the first text took, each time; a stream is read to its end before the next is asked for."""
+    taken: list[float] = []
+    with socket.create_connection(("127.0.0.1", asked.port), timeout=SECONDS) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(count):
+            start = time.perf_counter()
+            sock.sendall(asked.wire)
+            got = read_until(sock, first)
+            taken.append(time.perf_counter() - start)
+            if not got.endswith(END):
+                read_until(sock, END, got[-len(END) :])
+    return taken
+
+
+END = b"0\r\n\r\n"
+
+
+def read_until(sock: socket.socket, needle: bytes, got: bytes = b"") -> bytes:
+    while needle not in got:
+        more = sock.recv(65536)
+        if not more:
+            raise ConnectionError(f"the connection ended before {needle!r}: {got[:300]!r}")
+        got += more
+    return got

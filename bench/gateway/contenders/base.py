@@ -1,0 +1,42 @@
+"""What a gateway under test is: how it is started, and how one of its clients asks for a pair."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.gateway.pairs import PATHS, Kind, Pair
+from bench.gateway.upstream import Upstream
+
+
+class Missing(Exception):
+    """This machine cannot run it; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    command: list[str]
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where a client of one protocol goes for one pair: the path, and what it calls the model."""
+
+    path: str
+    model: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """`version` may raise Missing, `start` may write files, `door` is None for what it does not offer."""
+
+    name: str
+    version: Callable[[], str]
+    start: Callable[[Path, int, Upstream], Start]
+    door: Callable[[Upstream, Pair, Kind], Door | None]
+    patience: float = 20.0  # seconds until it must have answered once
+
+
+def usual_door(pair: Pair, kind: Kind) -> Door:
+    return Door(PATHS[pair.client], f"{pair.upstream}-{kind}")

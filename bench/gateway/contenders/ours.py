@@ -1,0 +1,39 @@
+"""dragoman as it comes: one worker, its log on, metrics on."""
+
+import json
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+
+from bench.gateway.contenders.base import Door, Gateway, Start, usual_door
+from bench.gateway.pairs import UPSTREAMS, Kind, Pair
+from bench.gateway.upstream import Upstream
+
+KINDS: tuple[Kind, ...] = ("whole", "stream", "pause", "hold")
+AFTER_BASE = {"openai-chat": "/v1", "hermes": "/v1"}
+
+
+def start(place: Path, port: int, upstream: Upstream) -> Start:
+    conf = place / "dragoman.toml"
+    conf.write_text("".join(provider(upstream, name, kind) for name in UPSTREAMS for kind in KINDS))
+    return Start([sys.executable, "-m", "dragoman", "serve", "--config", str(conf), "--port", str(port)])
+
+
+def provider(upstream: Upstream, name: str, kind: Kind) -> str:
+    settings = {
+        "protocol": "openai-chat" if name == "hermes" else name,
+        "base_url": upstream.base(name, kind) + AFTER_BASE.get(name, ""),
+        "api_key": "k",
+    }
+    if name == "hermes":
+        settings["dialect"] = "hermes"
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+    return f"[providers.{name}-{kind}]\n{lines}"
+
+
+def door(upstream: Upstream, pair: Pair, kind: Kind) -> Door:
+    usual = usual_door(pair, kind)
+    return Door(usual.path, f"{usual.model}:m")
+
+
+DRAGOMAN = Gateway("dragoman", lambda: version_of("dragoman"), start, door)

@@ -1,0 +1,48 @@
+"""The figures that are taken, and what a run has of them: the best of several, and reasons for gaps."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from bench.gateway.pairs import Pair
+
+
+class Figure(NamedTuple):
+    key: str
+    title: str
+    digits: int
+    higher_is_better: bool = False
+
+
+OF_PAIR = (
+    Figure("rate", "requests/s", 0, higher_is_better=True),
+    Figure("cpu", "CPU µs/request", 0),
+    Figure("p50", "added p50 ms", 2),
+    Figure("p99", "added p99 ms", 2),
+    Figure("events", "stream events/s", 0, higher_is_better=True),
+    Figure("event_cpu", "CPU µs/event", 1),
+    Figure("first", "added first event ms", 2),
+    Figure("large", "150 kB requests/s", 0, higher_is_better=True),
+)
+OF_GATEWAY = (
+    Figure("start", "start s", 2),
+    Figure("idle", "idle MB", 0),
+    Figure("stream_kb", "kB per open stream", 0),
+)
+HIGHER = frozenset(figure.key for figure in OF_PAIR if figure.higher_is_better)
+Values = dict[str, float]
+
+
+@dataclass(slots=True)
+class Taken:
+    """What was measured of one gateway; `notes` say what could not be, by pair or for all of it."""
+
+    version: str = ""
+    values: Values = field(default_factory=dict[str, float])
+    pairs: dict[Pair, Values] = field(default_factory=dict[Pair, Values])
+    notes: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def keep_best(best: Values, new: Values) -> None:
+    for key, value in new.items():
+        better = max if key in HIGHER else min
+        best[key] = better(value, best.get(key, value))

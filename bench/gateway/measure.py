@@ -1,0 +1,118 @@
+"""How each figure is taken, of one gateway that runs."""
+
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.conversation import Conversation
+from bench.gateway.asking import Asked, ask, first_event_seconds, opened
+from bench.gateway.bodies import FIRST_TEXT, frames, large, reply_of, request_body, small
+from bench.gateway.contenders import Gateway
+from bench.gateway.figures import Values
+from bench.gateway.pairs import HOLD, PATHS, PAUSE, STREAM, WHOLE, Kind, Pair
+from bench.gateway.processes import cpu_seconds, memory_kb
+from bench.gateway.replies import WrongReply, check
+from bench.gateway.upstream import Upstream
+from bench.gateway.wrk import load
+
+OPEN_STREAMS = 500
+FIRST_EVENTS = 40
+ENOUGH, LONGEST = 40, 20.0
+"""A slow gateway is loaded for as long as so many answers take, up to so many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    gateway: Gateway
+    pid: int
+    port: int
+    place: Path
+    upstream: Upstream
+
+    def asked(self, pair: Pair, kind: Kind, talk: Conversation | None = None) -> Asked | None:
+        door = self.gateway.door(self.upstream, pair, kind)
+        if door is None:
+            return None
+        body = request_body(pair.client, door.model, kind, talk or small())
+        return Asked(self.port, door.path, body, door.headers)
+
+    def direct(self, pair: Pair, kind: Kind) -> Asked:
+        """The same without a gateway. Nobody reads the body there, so it may be the client's."""
+        path = f"/{pair.upstream}/{kind}{PATHS[pair.client]}"
+        return Asked(self.upstream.port(kind), path, request_body(pair.client, "m", kind, small()))
+
+
+def why_not(running: Running, pair: Pair) -> str | None:
+    """Why this pair is not measured, or None: whole and streamed, the call must arrive as it was made."""
+    for kind in (WHOLE, STREAM):
+        asked = running.asked(pair, kind)
+        if asked is None:
+            return "not offered"
+        try:
+            status, body = ask(asked)
+            if status != 200:
+                return f"{kind}: status {status}: {body[:200].decode(errors='replace')}"
+            check(pair.client, kind, body, reply_of(kind))
+        except (WrongReply, OSError) as error:
+            return f"{kind}: {error}"
+    return None
+
+
+def requests(running: Running, pair: Pair, seconds: float) -> Values:
+    rate, cpu = under_load(running, running.asked(pair, WHOLE), connections=32, seconds=seconds)
+    return {"rate": rate, "cpu": cpu}
+
+
+def large_requests(running: Running, pair: Pair, seconds: float) -> Values:
+    rate, _ = under_load(running, running.asked(pair, WHOLE, large()), connections=8, seconds=seconds)
+    return {"large": rate}
+
+
+def streams(running: Running, pair: Pair, seconds: float) -> Values:
+    rate, cpu = under_load(running, running.asked(pair, STREAM), connections=8, seconds=seconds)
+    events = len(frames(pair.upstream))
+    return {"events": rate * events, "event_cpu": cpu / events}
+
+
+def latency(running: Running, pair: Pair, seconds: float) -> Values:
+    """One connection, so that nothing waits for anything but its own answer."""
+    asked = running.asked(pair, WHOLE)
+    assert asked
+    bare = load(running.place, running.direct(pair, WHOLE), 1, seconds)
+    seen = load(running.place, asked, 1, seconds)
+    return {"p50": (seen.p50 - bare.p50) / 1e3, "p99": (seen.p99 - bare.p99) / 1e3}
+
+
+def first_event(running: Running, pair: Pair, seconds: float) -> Values:
+    asked = running.asked(pair, PAUSE)
+    assert asked
+    bare = first_event_seconds(running.direct(pair, PAUSE), FIRST_EVENTS, FIRST_TEXT)
+    seen = first_event_seconds(asked, FIRST_EVENTS, FIRST_TEXT)
+    return {"first": (statistics.median(seen) - statistics.median(bare)) * 1e3}
+
+
+def memory(running: Running, pair: Pair) -> Values:
+    """In a gateway that has just answered its first request."""
+    asked = running.asked(pair, HOLD)
+    assert asked
+    idle = memory_kb(running.pid)
+    with opened(asked, OPEN_STREAMS, FIRST_TEXT):
+        full = memory_kb(running.pid)
+    return {"idle": idle / 1024, "stream_kb": (full - idle) / OPEN_STREAMS}
+
+
+def under_load(
+    running: Running, asked: Asked | None, connections: int, seconds: float
+) -> tuple[float, float]:
+    """Answers a second, and CPU microseconds of the gateway for each."""
+    assert asked
+    start = time.perf_counter()
+    ask(asked)
+    wanted = min(LONGEST, max(seconds, ENOUGH * (time.perf_counter() - start)))
+    before = cpu_seconds(running.pid)
+    seen = load(running.place, asked, connections, wanted)
+    return seen.rate, (cpu_seconds(running.pid) - before) * 1e6 / seen.count
+
+
+TAKES = (requests, latency, streams, first_event, large_requests)

@@ -1,0 +1,54 @@
+"""Which client speaks to which upstream, and what the benchmark asks of that pair."""
+
+from typing import Literal, NamedTuple
+
+Kind = Literal["whole", "stream", "pause", "hold"]
+"""How the upstream answers: at once, at once as a stream, with a pause after the first text, without end."""
+
+WHOLE: Kind = "whole"
+STREAM: Kind = "stream"
+PAUSE: Kind = "pause"
+HOLD: Kind = "hold"
+
+
+class Pair(NamedTuple):
+    """`upstream` is a protocol, or `hermes`: a Chat upstream whose model writes its calls as text."""
+
+    client: str
+    upstream: str
+
+    @property
+    def title(self) -> str:
+        return f"{TITLES[self.client]} → {TITLES[self.upstream]}"
+
+    @property
+    def translates(self) -> bool:
+        return self.client != self.upstream
+
+
+TITLES = {
+    "openai-chat": "Chat",
+    "openai-responses": "Responses",
+    "anthropic": "Anthropic",
+    "gemini": "Gemini",
+    "hermes": "hermes text",
+}
+CHAT_CHAT = Pair("openai-chat", "openai-chat")
+ANTHROPIC_ANTHROPIC = Pair("anthropic", "anthropic")
+ANTHROPIC_CHAT = Pair("anthropic", "openai-chat")
+CHAT_ANTHROPIC = Pair("openai-chat", "anthropic")
+PAIRS = (
+    CHAT_CHAT,
+    ANTHROPIC_ANTHROPIC,
+    ANTHROPIC_CHAT,
+    CHAT_ANTHROPIC,
+    Pair("openai-chat", "gemini"),
+    Pair("openai-responses", "anthropic"),
+    Pair("openai-chat", "hermes"),
+)
+UPSTREAMS = tuple(dict.fromkeys(pair.upstream for pair in PAIRS))
+PATHS = {
+    "openai-chat": "/v1/chat/completions",
+    "openai-responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+}

@@ -1,0 +1,85 @@
+"""The text and the call in what a client got, whole or streamed: checked before anything is measured."""
+
+import json
+from collections.abc import Iterator
+
+from bench.conversation import Json
+from bench.gateway.pairs import Kind
+from bench.streams import TOOL, Reply
+
+
+class WrongReply(Exception):
+    """What came back is not the reply that the upstream gave; the message says in what."""
+
+
+def check(client: str, kind: Kind, body: bytes, reply: Reply) -> None:
+    try:
+        text, name, arguments = said(client, kind, body)
+        value = json.loads(arguments)
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise WrongReply(f"no call in {body[:300]!r}") from error
+    if name != TOOL or value != json.loads(reply.arguments):
+        raise WrongReply(f"called {name}({arguments[:100]})")
+    if text.strip() != reply.text.strip():
+        raise WrongReply(f"said {text[:100]!r}")
+
+
+def said(client: str, kind: Kind, body: bytes) -> tuple[str, str, str]:
+    if kind == "whole":
+        return WHOLE[client](json.loads(body))
+    text, name, arguments = "", "", ""
+    for event in events(body):
+        more, called, fragment = PIECES[client](event)
+        text, name, arguments = text + more, name or called, arguments + fragment
+    return text, name, arguments
+
+
+def events(body: bytes) -> Iterator[Json]:
+    for line in body.decode().splitlines():
+        if line.startswith("data:") and not line.endswith("[DONE]"):
+            yield json.loads(line[5:])
+
+
+def chat_whole(reply: Json) -> tuple[str, str, str]:
+    message = reply["choices"][0]["message"]
+    function = message["tool_calls"][0]["function"]
+    return message["content"], function["name"], function["arguments"]
+
+
+def anthropic_whole(reply: Json) -> tuple[str, str, str]:
+    text, call = reply["content"]
+    return text["text"], call["name"], json.dumps(call["input"])
+
+
+def responses_whole(reply: Json) -> tuple[str, str, str]:
+    message, call = reply["output"]
+    return message["content"][0]["text"], call["name"], call["arguments"]
+
+
+def chat_piece(event: Json) -> tuple[str, str, str]:
+    delta: Json = event["choices"][0]["delta"] if event["choices"] else {}
+    calls: list[Json] = delta.get("tool_calls") or [{"function": {}}]
+    function: Json = calls[0]["function"]
+    return delta.get("content") or "", function.get("name") or "", function.get("arguments") or ""
+
+
+def anthropic_piece(event: Json) -> tuple[str, str, str]:
+    name = event.get("content_block", {}).get("name", "")
+    delta = event.get("delta", {})
+    return delta.get("text", ""), name, delta.get("partial_json", "")
+
+
+def responses_piece(event: Json) -> tuple[str, str, str]:
+    match event["type"]:
+        case "response.output_text.delta":
+            return event["delta"], "", ""
+        case "response.function_call_arguments.delta":
+            return "", "", event["delta"]
+        case "response.output_item.added":
+            return "", event["item"].get("name", ""), ""
+        case _:
+            return "", "", ""
+
+
+WHOLE = {"openai-chat": chat_whole, "anthropic": anthropic_whole, "openai-responses": responses_whole}
+PIECES = {"openai-chat": chat_piece, "anthropic": anthropic_piece, "openai-responses": responses_piece}

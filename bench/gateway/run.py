@@ -1,0 +1,116 @@
+"""A run: every gateway is started and checked once, then they take turns, so that noise hits all alike."""
+
+import os
+import time
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.gateway.asking import ask
+from bench.gateway.contenders import Gateway, Missing
+from bench.gateway.figures import Taken, keep_best
+from bench.gateway.measure import TAKES, Running, memory, why_not
+from bench.gateway.pairs import PAIRS, WHOLE, Pair
+from bench.gateway.processes import OTHERS, TESTED, free_port, running
+from bench.gateway.upstream import Upstream, serving
+from bench.gateway.wrk import LoadFailed
+
+Results = dict[str, Taken]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    gateways: Sequence[Gateway]
+    pairs: Sequence[Pair]
+    rounds: int
+    seconds: float
+
+
+def run(plan: Plan, place: Path) -> Results:
+    os.sched_setaffinity(0, {OTHERS})
+    results = {gateway.name: Taken() for gateway in plan.gateways}
+    with serving(place) as upstream, ExitStack() as stack:
+        started = [
+            begun
+            for gateway in plan.gateways
+            if (begun := begin(stack, gateway, place, upstream, results[gateway.name]))
+        ]
+        turns = [(pair, one) for pair in plan.pairs for one in started if fits(one, pair, results)]
+        for number in range(plan.rounds):
+            for pair, one in turns:
+                tell(f"round {number + 1} of {plan.rounds}: {one.gateway.name}, {pair.title}")
+                measure(one, pair, plan.seconds, results[one.gateway.name])
+    tell("")
+    return results
+
+
+def begin(
+    stack: ExitStack, gateway: Gateway, place: Path, upstream: Upstream, taken: Taken
+) -> Running | None:
+    """Started twice: for the better time, and for its memory while it is fresh."""
+    try:
+        taken.version = gateway.version()
+        with starting(gateway, place, upstream, taken) as fresh:
+            keep_best(taken.values, memory(fresh, first_pair(fresh)))
+        return stack.enter_context(starting(gateway, place, upstream, taken))
+    except (Missing, OSError) as reason:
+        taken.notes["missing"] = str(reason)
+        return None
+
+
+@contextmanager
+def starting(gateway: Gateway, place: Path, upstream: Upstream, taken: Taken) -> Generator[Running]:
+    tell(f"starting {gateway.name}")
+    port = free_port()
+    how = gateway.start(place, port, upstream)
+    log = place / f"{gateway.name}.out"
+    since = time.perf_counter()
+    with running(how.command, log, how.env, TESTED) as process:
+        one = Running(gateway, process.pid, port, place, upstream)
+        wait_for_answer(one, since + gateway.patience, log)
+        keep_best(taken.values, {"start": time.perf_counter() - since})
+        yield one
+
+
+def wait_for_answer(one: Running, until: float, log: Path) -> None:
+    asked = one.asked(first_pair(one), WHOLE)
+    assert asked
+    said = "it does not listen"
+    while time.perf_counter() < until:
+        try:
+            status, body = ask(asked)
+        except OSError:
+            time.sleep(0.005)
+            continue
+        if status == 200:
+            return
+        said = f"status {status}: {body[:200].decode(errors='replace')}"
+        time.sleep(0.02)
+    raise Missing(f"no answer in time ({said}); its log ends: {log.read_text(errors='replace')[-500:]}")
+
+
+def first_pair(one: Running) -> Pair:
+    """The one whose start and memory are taken: a translating one, where it has any."""
+    able = [pair for pair in PAIRS if one.asked(pair, WHOLE)]
+    return max(able, key=lambda pair: pair.translates)
+
+
+def fits(one: Running, pair: Pair, results: Results) -> bool:
+    reason = why_not(one, pair)
+    if reason:
+        results[one.gateway.name].notes[pair.title] = reason
+    return not reason
+
+
+def measure(one: Running, pair: Pair, seconds: float, taken: Taken) -> None:
+    best = taken.pairs.setdefault(pair, {})
+    for take in TAKES:
+        try:
+            keep_best(best, take(one, pair, seconds))
+        except (LoadFailed, OSError) as error:
+            taken.notes[f"{pair.title}, {take.__name__}"] = str(error)
+
+
+def tell(what: str) -> None:
+    print(f"\r\x1b[K{what}", end="", flush=True)

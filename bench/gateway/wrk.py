@@ -1,0 +1,61 @@
+"""wrk, the load generator: one thread, so many connections, so many seconds; what it saw, as values."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.gateway.asking import Asked
+
+SCRIPT = """
+local file = io.open({body}, "rb")
+wrk.method, wrk.path, wrk.body = "POST", {path}, file:read("*a")
+file:close()
+wrk.headers = {{ {headers} }}
+function done(summary, latency)
+  local wrong = summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.timeout
+  io.write(string.format('\\n{{"count": %d, "seconds": %f, "p50": %f, "p99": %f, "wrong": %d}}\\n',
+    summary.requests, summary.duration / 1e6, latency:percentile(50), latency:percentile(99), wrong))
+end
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Latencies are in microseconds."""
+
+    count: int
+    seconds: float
+    p50: float
+    p99: float
+    wrong: int
+
+    @property
+    def rate(self) -> float:
+        return self.count / self.seconds
+
+
+class LoadFailed(Exception):
+    """Under load something else than a good answer came, or nothing at all."""
+
+
+def load(place: Path, asked: Asked, connections: int, seconds: float) -> Seen:
+    body, script = place / "wrk.body", place / "wrk.lua"
+    body.write_bytes(asked.body)
+    headers = ", ".join(f"[{quote(name)}] = {quote(value)}" for name, value in asked.all_headers.items())
+    script.write_text(SCRIPT.format(body=quote(str(body)), path=quote(asked.path), headers=headers))
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "60s"]
+    ran = subprocess.run(
+        [*command, "-s", str(script), f"http://127.0.0.1:{asked.port}"], capture_output=True, text=True
+    )
+    if ran.returncode:
+        raise LoadFailed(ran.stderr.strip() or ran.stdout.strip())
+    seen = Seen(**json.loads(ran.stdout.strip().splitlines()[-1]))
+    if seen.wrong or not seen.count:
+        raise LoadFailed(f"{seen.wrong} of {seen.count} answers went wrong")
+    return seen
+
+
+def quote(text: str) -> str:
+    """JSON's strings are Lua's, for what we send."""
+    return json.dumps(text)
