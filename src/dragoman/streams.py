@@ -21,7 +21,8 @@ from dragoman.framing import jsonarray, sse
 class Forwarded:
     """The same protocol on both sides: each event passes as it is, once it is whole; the end is watched.
 
-    What comes may be no events at all, but a whole body or an array: then it is `translated` after all.
+    What comes may be no events at all, but a whole body or an array, or events that lack what clients rely
+    on: then it is `translated` after all.
     """
 
     def __init__(self, codec: Codec, translated: Callable[[], Translated]) -> None:
@@ -51,7 +52,10 @@ class Forwarded:
             return b""
         held, self._held = self._held, [data[end:]]
         self._last = b"".join(held) + data[:end]
-        if not self._begun:
+        if not self._begun and b"data:" in self._last:
+            if self._codec.numbered not in self._last:
+                self._instead = self._translated()
+                return self._followed(self._instead.feed(self._last + data[end:]))
             self._begun, self._first = True, self._last
         return self._last
 

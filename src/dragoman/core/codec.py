@@ -87,4 +87,5 @@ class Codec(Struct, frozen=True, kw_only=True):
     terminal: tuple[bytes, ...]  # byte strings of which one appears in every stream that ended well
     keep_alive: bytes  # what may be sent to a client of this protocol while the upstream is silent
     continued: Callable[[Frame, bytes, bytes], Frame] = unchanged
+    numbered: bytes = b""  # what every event holds; a stream that begins without it is said anew for clients
     spelling: dict[str, str] = {}  # neutral setting -> how this protocol spells it, for losses

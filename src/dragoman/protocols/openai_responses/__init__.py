@@ -48,6 +48,7 @@ CODEC = Codec(
     ),
     keep_alive=b": keep-alive\n\n",
     continued=continued,
+    numbered=b'"sequence_number"',  # llama.cpp leaves out all numbers, and the OpenAI SDK stumbles over that
     spelling={
         "max_tokens": "max_output_tokens",
         "output": "text.format",

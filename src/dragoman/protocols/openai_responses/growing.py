@@ -154,13 +154,10 @@ def begun(wire: Wire) -> Wire:
 
 
 def blank(kind: str, wire: Wire, item: GrowingItem, place: int) -> Text | Refusal:
-    """A part of a message before its text: `wire` is how it was announced, if it was."""
+    """A part of a message before its text: `wire` is how it was announced, as far as it was."""
     usual: Wire = {"annotations": [], "logprobs": []} if kind == "output_text" else {}
-    rest = {
-        key: value
-        for key, value in (wire or {"type": kind, **usual}).items()
-        if key not in ("text", "refusal")
-    }
+    told = {"type": kind, **usual, **wire}
+    rest = {key: value for key, value in told.items() if key not in ("text", "refusal")}
     if "annotations" in rest:
         rest["annotations"] = []
     envelope = {key: value for key, value in begun(item.wire).items() if key != "content"}
