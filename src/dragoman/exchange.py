@@ -16,10 +16,12 @@ from dragoman.core.stage import Pipe, Stage
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects import recovery
 from dragoman.protocols import codec
+from dragoman.protocols import upstream as find_upstream
 from dragoman.streams import Forwarded, Translated
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
 from dragoman.transforms.sequence import Sequencer
+from dragoman.transforms.session import Conversation
 
 
 class Exchange:
@@ -41,17 +43,22 @@ class Exchange:
     ) -> None:
         if images not in ("native", "summary"):
             raise ConfigError(f"images is 'native' or 'summary', not {images!r}")
-        self.client, self.upstream = codec(client), codec(upstream)
+        self.client, self.upstream = codec(client), find_upstream(upstream)
+        if self.upstream.session:
+            dialect = dialect or self.upstream.session.dialect
         self.dialect = find_dialect(dialect) if dialect else None
         self.strict, self.recover = strict, recover
         self.path, self.headers = "", dict[str, str]()
         self.status = 200
         self.failure: Failure | None = None
+        self.resumed = False  # only what is new was asked for
         self._summarise = images == "summary"
         self._origin = origin or upstream
         self._losses = Losses()
         self._asked: Request | None = None  # the client's request, in neutral form
+        self._conversation: Conversation | None = None  # where the upstream keeps it
         self._ledger = self._new_ledger("")
+        self._foreign = self.client.name != self.upstream.name
         self._same = client == upstream and not (dialect or recover or self._summarise)
 
     @property
@@ -96,12 +103,32 @@ class Exchange:
         request = self._ledger.prepare(asked, self._summarise)
         if self.dialect:
             request = self.dialect.render(request, self._losses)
+        if self.upstream.session:
+            self._conversation = Conversation(self.upstream.session, asked, request)
+            request = self._conversation.begin()
         out = self.upstream.encode_request(request, self._losses)
-        self._losses.respell(self.client.spelling, heard if self.client is not self.upstream else ())
+        self._losses.respell(self.client.spelling, heard if self._foreign else ())
         if self.strict:
             self._losses.refuse()
         self._address(request.model, request.stream, out)
         return out
+
+    @property
+    def follows(self) -> str:
+        """Where the upstream keeps conversations: under which name this one was `kept`; empty: it begins."""
+        return self._conversation.follows if self._conversation else ""
+
+    def resume(self, handle: Wire) -> Wire:
+        """The request again, with only what is new, in the conversation that was `kept` with this handle."""
+        if not self._conversation:
+            raise ConfigError("a conversation is resumed after its request, at an upstream that keeps them")
+        self.resumed = True
+        return self.upstream.encode_request(self._conversation.resume(handle), Losses())
+
+    @property
+    def kept(self) -> tuple[str, Wire] | None:
+        """After a whole reply: the name under which to keep the conversation, and its handle."""
+        return self._conversation.kept() if self._conversation else None
 
     def request_bytes(self, body: bytes, model: str | None = None, stream: bool | None = None) -> bytes:
         """Like `request`, printed. Between equal protocols an unchanged body keeps its very bytes."""
@@ -124,7 +151,7 @@ class Exchange:
             whole = fold([out for event in events for out in restored.feed(event)] + restored.close())
         except UpstreamError as error:
             return self.error(error.failure)
-        if self.client is not self.upstream:
+        if self._foreign:
             self._losses.extend(heard)
         out = self.client.encode_response(whole, self._losses, self._asked)
         if self.strict:
@@ -156,6 +183,8 @@ class Exchange:
         elif self.recover:
             stages.append(recovery(tools, self._losses))
         stages.append(Restorer(self._ledger))
+        if self._conversation:
+            stages.append(self._conversation)
         return stages
 
     def _new_ledger(self, model: str) -> Ledger:

@@ -51,6 +51,20 @@ class Http(Struct, frozen=True, kw_only=True):
     stream_type: str = "text/event-stream"
 
 
+class Session(Struct, frozen=True, kw_only=True):
+    """A server that keeps the conversation, so that only what is new is sent to it.
+
+    What a request says about where it goes on is a handle: it stands in the extras under `slot`. `begin`
+    makes that of a new conversation; `follow` makes the next one of what was sent and what the reply said
+    there, or None where the reply has no name. `dialect`: how its models are told of tools.
+    """
+
+    slot: str
+    dialect: str
+    begin: Callable[[], Wire]
+    follow: Callable[[Wire, Wire], Wire | None]
+
+
 class EncodeResponse(Protocol):
     def __call__(self, response: Response, losses: Losses, request: Request | None = None) -> Wire: ...
 
@@ -89,3 +103,4 @@ class Codec(Struct, frozen=True, kw_only=True):
     continued: Callable[[Frame, bytes, bytes], Frame] = unchanged
     numbered: bytes = b""  # what every event holds; a stream that begins without it is said anew for clients
     spelling: dict[str, str] = {}  # neutral setting -> how this protocol spells it, for losses
+    session: Session | None = None  # a server that keeps the conversation

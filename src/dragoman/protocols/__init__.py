@@ -15,25 +15,39 @@ _FOLDERS = {
     "anthropic": "anthropic",
     "gemini": "gemini",
 }
+# What only upstreams speak: a protocol whose server keeps the conversation, in the folder of its wire
+_SESSIONS = {"qwen-chat": "openai_chat"}
 
 
 def names() -> tuple[str, ...]:
     return tuple(_FOLDERS)
 
 
+def upstream_names() -> tuple[str, ...]:
+    return (*_FOLDERS, *_SESSIONS)
+
+
 @cache
 def codec(name: str) -> Codec:
     """How the protocol is spoken."""
-    return import_module(f"dragoman.protocols.{_folder(name)}").CODEC
+    return import_module(f"dragoman.protocols.{_folder(name, _FOLDERS)}").CODEC
+
+
+@cache
+def upstream(name: str) -> Codec:
+    """How an upstream is spoken to that may keep the conversation."""
+    if name in _SESSIONS:
+        return import_module(f"dragoman.protocols.{_SESSIONS[name]}.session").CODEC
+    return import_module(f"dragoman.protocols.{_folder(name, _FOLDERS | _SESSIONS)}").CODEC
 
 
 @cache
 def server(name: str) -> Server:
     """How the protocol's own server looks from outside."""
-    return import_module(f"dragoman.protocols.{_folder(name)}.server").SERVER
+    return import_module(f"dragoman.protocols.{_folder(name, _FOLDERS | _SESSIONS)}.server").SERVER
 
 
-def _folder(name: str) -> str:
-    if name not in _FOLDERS:
-        raise ConfigError(f"unknown protocol {name!r}; known: {', '.join(_FOLDERS)}")
-    return _FOLDERS[name]
+def _folder(name: str, folders: dict[str, str]) -> str:
+    if name not in folders:
+        raise ConfigError(f"unknown protocol {name!r}; known: {', '.join(folders)}")
+    return folders[name]
