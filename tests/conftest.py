@@ -1,11 +1,14 @@
-"""Settings for all tests.
+"""Settings for all tests, and the database that some of them share.
 
 Laws run the same examples every time; `HYPOTHESIS_PROFILE=deep` looks for new ones.
 """
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from gateway_store.servers import NoServer, shared
 
 SLOW_MACHINE = (HealthCheck.too_slow,)
 
@@ -14,3 +17,16 @@ settings.register_profile(
 )
 settings.register_profile("deep", deadline=None, max_examples=2000, suppress_health_check=SLOW_MACHINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a running PostgreSQL, up to the name of a database."""
+    base, is_worker = tmp_path_factory.getbasetemp(), "PYTEST_XDIST_WORKER" in os.environ
+    try:
+        return shared(
+            base.parent / "postgres" if is_worker else base / "postgres",
+            os.getppid() if is_worker else os.getpid(),
+        )
+    except NoServer as error:
+        pytest.skip(f"no PostgreSQL here: {error}")

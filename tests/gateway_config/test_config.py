@@ -6,6 +6,7 @@ import pytest
 
 from dragoman.core.errors import ConfigError
 from dragoman.gateway.config import Config, load, load_file
+from dragoman.gateway.store import Retention
 from dragoman.transport import Timeouts
 
 LOCAL = '[providers.local]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
@@ -29,6 +30,8 @@ def test_everything_said():
         grace = 5
         [store]
         url = "sqlite:///x.db"
+        keep_days = 0.5
+        max_mb = 10
         [log]
         verbose = true
         file = "x.log"
@@ -51,6 +54,7 @@ def test_everything_said():
     )
     assert (config.host, config.port, config.keys) == ("0.0.0.0", 9000, ("k1", "plain"))
     assert (config.max_body, config.grace, config.store_url) == (2 * 1024 * 1024, 5, "sqlite:///x.db")
+    assert config.retention == Retention(12 * 3600.0, 10 * 1024 * 1024)
     assert (config.verbose, config.log_file) == (True, "x.log")
     local = config.providers["local"]
     assert (local.protocol, local.base_url, local.api_key) == ("openai-chat", "http://127.0.0.1:9/v1", "k2")
@@ -123,6 +127,22 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
         {},
         "dragoman.toml:2: server.host: without keys only loopback is served, not 0.0.0.0",
     ),
+    "a store of another kind": (
+        '[store]\nurl = "mysql://me:pw@x/y"\n',
+        {},
+        "dragoman.toml:2: store.url: expected sqlite:///FILE, memory: or postgresql://",
+    ),
+    "a store by a variable": (
+        "",
+        {"DRAGOMAN_STORE__URL": "x.db"},
+        "DRAGOMAN_STORE__URL: expected sqlite:///FILE",
+    ),
+    "kept for no time": (
+        "[store]\nurl = 'memory:'\nkeep_days = 0\n",
+        {},
+        "dragoman.toml:3: store.keep_days: expected a number > 0",
+    ),
+    "no room": ("[store]\nmax_mb = 0\n", {}, "dragoman.toml:2: store.max_mb: expected a whole number >= 1"),
     "no provider": (
         "[providers]\nx = 5\n",
         {},
@@ -299,6 +319,12 @@ ABOVE: dict[str, tuple[str, dict[str, str], str, object]] = {
         {"DRAGOMAN_SERVER__HOST": "0.0.0.0", "DRAGOMAN_SERVER__KEYS": "k"},
         "host",
         "0.0.0.0",
+    ),
+    "how long it keeps": (
+        "[store]\nmax_mb = 9\n",
+        {"DRAGOMAN_STORE__KEEP_DAYS": "1"},
+        "retention",
+        Retention(24 * 3600.0, 9 * 1024 * 1024),
     ),
     "a store": ("", {"DRAGOMAN_STORE__URL": "env:DB", "DB": "postgresql://x"}, "store_url", "postgresql://x"),
     "models beside those of the file": (

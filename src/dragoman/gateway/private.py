@@ -26,8 +26,9 @@ class Door(Struct, frozen=True):
 
 @contextmanager
 def private(config: Config, journal: Journal) -> Generator[Door]:
-    """Open as long as the block runs."""
+    """Open as long as the block runs. What it keeps, it keeps in memory: nothing is left behind."""
     config = replace(config, host="127.0.0.1", port=0, keys=(secrets.token_urlsafe(24),), grace=1)
+    config = replace(config, store_url="memory:")
     listener = bind(config)
     server = uvicorn.Server(uvicorn.Config(Gateway(config, journal), **options(config)))
     thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="gateway", daemon=True)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from dragoman.gateway.config import Config
+from dragoman.gateway.store.addresses import passwords
 
 HIDDEN = "***"
 _SHORTEST = 6  # a shorter "secret" is a word, and hiding it would garble everything
@@ -31,6 +32,7 @@ class Redactor:
 
 def secrets_of(config: Config) -> Iterable[str]:
     yield from config.keys
+    yield from passwords(config.store_url)
     for provider in config.providers.values():
         yield provider.api_key
         yield from (value for name, value in provider.headers.items() if _TELLING.search(name))

@@ -15,10 +15,12 @@ from dragoman.gateway.config.models import Models, read_models
 from dragoman.gateway.config.providers import read_providers
 from dragoman.gateway.config.source import Source
 from dragoman.gateway.config.tables import Log, Server, Store
+from dragoman.gateway.store import Retention, open_store
 from dragoman.profiles import Provider
 
 DEFAULT_FILE = "dragoman.toml"
 _MB = 1024 * 1024
+_DAY = 24 * 3600.0
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -26,7 +28,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """`models` maps what a client asks for (`*` matches anything) to targets `provider:model`, in order.
 
     `grace` is how many seconds streams get to end when the gateway is told to; `verbose` logs both wires,
-    redacted, to `log_file` or, where that is empty, to stderr.
+    redacted, to `log_file` or, where that is empty, to stderr. `store_url` names where conversations are kept
+    that a client asks to keep; empty: in the usual file.
     """
 
     host: str = "127.0.0.1"
@@ -37,6 +40,7 @@ class Config(Struct, frozen=True, kw_only=True):
     providers: dict[str, Provider] = {}
     models: Models = ()
     store_url: str = ""
+    retention: Retention = Retention()
     verbose: bool = False
     log_file: str = ""
 
@@ -65,7 +69,7 @@ def load_file(path: str | None, environ: Mapping[str, str]) -> Config:
 def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Config:
     source = Source(text, path, environ)
     server = source.section("server", Server)
-    log = source.section("log", Log)
+    log, store = source.section("log", Log), source.section("store", Store)
     providers = read_providers(source)
     config = Config(
         host=server.host,
@@ -75,7 +79,8 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
         grace=server.grace,
         providers=providers,
         models=read_models(source, providers),
-        store_url=source.secret(("store", "url"), source.section("store", Store).url),
+        store_url=_store_url(source, store),
+        retention=Retention(store.keep_days * _DAY, store.max_mb * _MB),
         verbose=log.verbose,
         log_file=log.file,
     )
@@ -90,3 +95,12 @@ def _keys(source: Source, server: Server) -> tuple[str, ...]:
     if not all(listed):
         raise source.wrong(where, "an empty key would let everyone in")
     return tuple(source.secret(where, key) for key in listed)
+
+
+def _store_url(source: Source, store: Store) -> str:
+    url = source.secret(("store", "url"), store.url)
+    try:
+        open_store(url)  # which opens nothing yet
+    except ConfigError as error:
+        raise source.wrong(("store", "url"), str(error)) from None
+    return url

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(gt=0)]
+Days = Annotated[float, Meta(gt=0)]
 
 
 class Server(Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,6 +22,8 @@ class Server(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Store(Struct, frozen=True, forbid_unknown_fields=True):
     url: str = ""
+    keep_days: Days = 30
+    max_mb: Annotated[int, Meta(ge=1)] = 1024
 
 
 class Log(Struct, frozen=True, forbid_unknown_fields=True):

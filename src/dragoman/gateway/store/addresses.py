@@ -1,0 +1,57 @@
+"""The URL of a store: which database it names, and how it is shown without its password."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from dragoman.core.errors import ConfigError
+
+DEFAULT = "sqlite:///dragoman.db"
+_KNOWN = "sqlite:///FILE, memory: or postgresql://USER:PASSWORD@HOST/DATABASE"
+
+
+class Address(Struct, frozen=True):
+    """`path` is a file or `:memory:`; without one, `url` is PostgreSQL's."""
+
+    url: str
+    path: str = ""
+
+
+def read_address(url: str) -> Address:
+    scheme, colon, rest = url.partition(":")
+    match scheme:
+        case "memory" if colon and not rest:
+            return Address(url, ":memory:")
+        case "sqlite" if rest.startswith("///") and len(rest) > 3:
+            return Address(
+                url, rest[3:]
+            )  # three slashes: relative to the working directory; four: from the root
+        case "postgresql" | "postgres" if rest.startswith("//"):
+            return Address(url)
+        case _:
+            raise ConfigError(f"expected {_KNOWN}; {_shown(url)}")
+
+
+def without_password(text: str, url: str) -> str:
+    """`text` with the password of `url` blotted out."""
+    for password in passwords(url):
+        text = text.replace(password, "***")
+    return text
+
+
+def passwords(url: str) -> list[str]:
+    """As they are written in `url`, and as they are meant."""
+    try:
+        parts = urlsplit(url)
+        found = parts.password or ""
+    except ValueError:
+        return []
+    asked = [word.partition("=")[2] for word in parts.query.split("&") if word.startswith("password=")]
+    return [each for secret in (found, *asked) for each in {secret, unquote(secret)} if each]
+
+
+def _shown(url: str) -> str:
+    """A wrong URL may still hold a password somewhere: only what stands before it is shown."""
+    return f"got {url.partition(':')[0]!r} before the colon" if ":" in url else "it has no colon"

