@@ -64,7 +64,7 @@ class LazyStore:
             return self._open
 
     async def _sweep(self, store: Backend) -> None:
-        """Soon after the first use, then sparsely, at other times than processes that started with this one."""
+        """Soon after the first use, then sparsely, and at random: others were started with this one."""
         wait = self._every * random.uniform(0.01, 0.02)
         while True:
             await asyncio.sleep(wait)

@@ -36,6 +36,7 @@ _LOST = (
     OSError,
     asyncpg.ConnectionDoesNotExistError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the end of a connection, noticed in the middle of a statement
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
 )
