@@ -1,4 +1,4 @@
-"""Real servers for tests: uvicorn in a thread, on a free port of loopback, gone when the test leaves."""
+"""Real servers for tests: in a thread, on a free port of loopback, gone when the test leaves."""
 
 from __future__ import annotations
 
@@ -6,32 +6,63 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
 
+from dragoman.gateway.app import Gateway
+from dragoman.gateway.config import Config
+from dragoman.gateway.serve import bind, url
+from dragoman.listening import Application, HttpServer, Patience, run
+
+
+def running(app: Any) -> contextlib.AbstractContextManager[str]:
+    """Serves a gateway, or any ASGI application; gives its address."""
+    return serving(app) if isinstance(app, Gateway) else _serving_asgi(app)
+
 
 @contextlib.contextmanager
-def running(app: Any, **options: Any) -> Iterator[str]:
-    """Serves `app`; gives its address."""
-    told = {"lifespan": "on", "log_level": "critical", "access_log": False, "ws": "none", **options}
+def serving(application: Application, patience: Patience | None = None) -> Iterator[str]:
+    """On our own server."""
+    config = Config(port=0)
+    listener = bind(config)
+    server = HttpServer(application, grace=1, patience=patience)
+    thread = threading.Thread(target=run, args=(server, listener), daemon=True)
+    address = url(config, listener)
+    thread.start()
+    try:
+        wait_for(lambda: server.started, thread)
+        yield address
+    finally:
+        server.end_soon()
+        thread.join(10)
+        assert not thread.is_alive(), "the server does not end"
+
+
+@contextlib.contextmanager
+def _serving_asgi(app: Any) -> Iterator[str]:
+    told = {"lifespan": "on", "log_level": "critical", "access_log": False, "ws": "none"}
     server = uvicorn.Server(
         uvicorn.Config(app, host="127.0.0.1", port=0, timeout_graceful_shutdown=1, **told)
     )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    until = time.monotonic() + 10
-    while not server.started:
-        assert thread.is_alive(), "the server did not start"
-        assert time.monotonic() < until, "the server takes too long"
-        time.sleep(0.005)
+    wait_for(lambda: server.started, thread)
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(10)
         assert not thread.is_alive(), "the server does not end"
+
+
+def wait_for(started: Callable[[], bool], thread: threading.Thread) -> None:
+    until = time.monotonic() + 10
+    while not started():
+        assert thread.is_alive(), "the server did not start"
+        assert time.monotonic() < until, "the server takes too long"
+        time.sleep(0.005)
 
 
 logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # a cut connection is an exception to uvicorn

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import ClassVar
 
 import pytest
 from msgspec.structs import replace
@@ -14,11 +13,10 @@ from dragoman.core import jsontext
 from dragoman.core.server import Served
 from dragoman.demo import DemoApp
 from dragoman.exchange import Exchange
-from dragoman.gateway.answers import Answer as Written
-from dragoman.gateway.headers import Headers
 from dragoman.gateway.pings import Pings, Pulse
 from dragoman.gateway.relaying import Asked, relay_stream
 from dragoman.gateway.seen import Seen
+from dragoman.listening import Answer as Written
 from dragoman.protocols import codec, server
 from gateway.canned import Answer, Canned, chunks, provider
 from gateway.plain import Got, ask, asking, model_of, opened, send
@@ -147,20 +145,12 @@ def test_a_status_is_kept_back_longer_than_a_ping(behind: tuple[DemoApp, str]) -
 
 
 def test_nothing_overtakes_a_ping() -> None:
-    """The answer begins with a ping whose head is still on its way when the first words come."""
+    """The answer begins with a ping that the client has not taken yet when the first words come."""
 
-    async def work() -> list[str]:
-        said: list[str] = []
+    async def work() -> list[bytes]:
         slow = asyncio.Event()
-
-        async def write(message: dict[str, object]) -> None:
-            if message["type"] == "http.response.start":
-                await slow.wait()
-                said.append("start")
-            else:
-                said.append(str(message["body"]))
-
-        pings, answer = Pings(OFTEN), Written(write, [])
+        line = Slow(slow)
+        pings, answer = Pings(OFTEN), Written(line)
         pulse = Pulse(answer, b"ping", lambda: answer.begin("text/event-stream"))
         pings.watch(pulse)
         for _ in range(4):
@@ -171,9 +161,29 @@ def test_nothing_overtakes_a_ping() -> None:
         seen = Seen("id", "anthropic", "generate")
         await relay_stream(asked, exchange, Flowing(), answer, pulse, seen)
         pings.forget(pulse)
-        return said
+        return line.written
 
-    assert asyncio.run(work()) == ["start", "b'ping'", repr(Flowing.event), "b''"]
+    head, *said = asyncio.run(work())
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert said == [b"ping", Flowing.event, b""]
+
+
+class Slow:
+    """A connection whose client takes what is written when it is `taken`."""
+
+    close = chunked = bodiless = False
+
+    def __init__(self, taken: asyncio.Event) -> None:
+        self.taken, self.written = taken, list[bytes]()
+
+    def date(self) -> bytes:
+        return b""
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    async def drained(self) -> None:
+        await self.taken.wait()
 
 
 class Flowing:
@@ -181,7 +191,9 @@ class Flowing:
 
     event = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
     status = 200
-    headers: ClassVar[dict[str, str]] = {"content-type": "text/event-stream"}
+
+    def __init__(self) -> None:
+        self.headers = {"content-type": "text/event-stream"}
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self.event
@@ -194,7 +206,7 @@ class Flowing:
 
 
 def plain(client: str) -> Asked:
-    return Asked(codec(client), server(client), Served("generate"), Headers([]), {}, b"", "", True)
+    return Asked(codec(client), server(client), Served("generate"), {}, {}, b"", "", True)
 
 
 def test_no_ping_breaks_into_an_event(pinging: Stand) -> None:
@@ -220,22 +232,13 @@ def test_whole_answers_are_not_pinged(pinging: Stand) -> None:
 def test_a_client_that_does_not_read_keeps_nobody_waiting() -> None:
     """Pings go out in tasks of their own."""
 
-    async def work() -> list[str]:
-        said: list[str] = []
-        stuck = asyncio.Event()
-
-        def writer(name: str) -> Written:
-            async def write(message: object) -> None:
-                if name == "stuck":
-                    await stuck.wait()
-                said.append(name)
-
-            answer = Written(write, [])
-            answer.begun = True
-            return answer
-
+    async def work() -> list[int]:
+        lines = [Slow(asyncio.Event()), Slow(asyncio.Event())]
+        lines[1].taken.set()
         pings = Pings(OFTEN)
-        pulses = [Pulse(writer(name), b"ping", _nothing) for name in ("stuck", "free")]
+        pulses = [Pulse(Written(line), b"ping", _nothing) for line in lines]
+        for pulse in pulses:
+            pulse.answer.begun = True
         for pulse in pulses:
             pings.watch(pulse)
         for _ in range(6):
@@ -248,9 +251,9 @@ def test_a_client_that_does_not_read_keeps_nobody_waiting() -> None:
         for pulse in pulses:
             pings.forget(pulse)
         await asyncio.sleep(0)
-        return said
+        return [len(line.written) for line in lines]
 
-    assert asyncio.run(work()) == ["free", "free", "free"]
+    assert asyncio.run(work()) == [1, 3]
 
 
 async def _nothing() -> None:

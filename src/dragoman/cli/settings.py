@@ -24,6 +24,6 @@ def settings_of(path: str | None, **said: object) -> Config:
 
 def need_gateway() -> None:
     """The server's parts are an extra; say so instead of failing in an import."""
-    for name in ("httptools", "uvicorn", "prometheus_client"):
+    for name in ("httptools", "prometheus_client"):
         if find_spec(name) is None:
             raise DragomanError(f"{name} is missing: python -m pip install 'dragoman[gateway]'")

@@ -1,11 +1,10 @@
-"""The gateway as a bare ASGI application: every route of the four protocols, on one port."""
+"""The gateway: every route of the four protocols, on one port."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import time
-from typing import Any
 from urllib.parse import parse_qsl
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -18,18 +17,15 @@ from dragoman.core.model import Failure
 from dragoman.core.server import Served, Server
 from dragoman.demo import DemoTransport
 from dragoman.gateway import bodies, probes
-from dragoman.gateway.answers import Answer, Send, retry_header
+from dragoman.gateway.answers import retry_header
 from dragoman.gateway.auth import allowed, key_of
-from dragoman.gateway.bodies import ClientGone, Receive, TooLarge
 from dragoman.gateway.circuits import Circuits
 from dragoman.gateway.config import Config
 from dragoman.gateway.counting import answer_count
-from dragoman.gateway.headers import Headers
 from dragoman.gateway.journal import Journal
 from dragoman.gateway.overview import Overview
 from dragoman.gateway.pace import Pace
 from dragoman.gateway.pings import Pings
-from dragoman.gateway.presence import Presence
 from dragoman.gateway.redaction import Redactor, secrets_of
 from dragoman.gateway.relaying import CRASHED, Asked
 from dragoman.gateway.routing import UnknownModel, names, route
@@ -37,11 +33,11 @@ from dragoman.gateway.seen import Seen
 from dragoman.gateway.serving import Serving
 from dragoman.gateway.upstream import Refused
 from dragoman.gateway.wires import OverheardTransport, Wires
+from dragoman.listening import Answer, ClientGone, Incoming, TooLarge, TooSlow
 from dragoman.protocols import codec, server
 from dragoman.protocols import names as protocol_names
 from dragoman.transport import Client, Reply, Timeouts, Transport
 
-Scope = dict[str, Any]
 _KEYLESS = Failure("unauthenticated", "this gateway needs a valid key", 401)
 
 
@@ -66,32 +62,31 @@ class Gateway:
         self._speakers = [(codec(name), server(name)) for name in protocol_names()]
         self._listing = self._speakers[::-1]  # who is told by a header goes before who takes every list
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        match scope["type"]:
-            case "http":
-                await self._http(scope, receive, send)
-            case "lifespan":
-                await self._lifespan(receive, send)
-            case _:
-                await send({"type": "websocket.close", "code": 1000})
+    async def start(self) -> None:
+        self._tasks = [asyncio.create_task(self.pings.run()), asyncio.create_task(self._overview.share())]
 
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                self._tasks = [
-                    asyncio.create_task(self.pings.run()),
-                    asyncio.create_task(self._overview.share()),
-                ]
-                await send({"type": "lifespan.startup.complete"})
-            else:
-                for task in self._tasks:
-                    task.cancel()
-                await self.client.close()
-                self.journal.close()
-                self._overview.close()
-                await send({"type": "lifespan.shutdown.complete"})
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await self.client.close()
+        self.journal.close()
+        self._overview.close()
+
+    async def __call__(self, incoming: Incoming, answer: Answer) -> None:
+        method, path, headers, raw = incoming.method, incoming.path, incoming.headers, incoming.query
+        query = dict(parse_qsl(raw.decode("latin-1"))) if raw else {}
+        request_id = f"req_{os.urandom(12).hex()}"
+        told = request_id.encode()
+        answer.headers = [(b"request-id", told), (b"x-request-id", told)]
+        if self._wires:
+            answer.overheard = self._wires.hears
+        for speaker, serves in self._speakers if method == "POST" else self._listing:
+            served = serves.recognise(method, path, query, headers)
+            if served:
+                seen = Seen(request_id, speaker.name, served.action)
+                await self._served(speaker, serves, served, incoming, query, answer, seen)
                 return
+        await self._other(incoming, allowed(key_of(headers, query), self._config.keys), answer)
 
     def _gauges(self) -> dict[str, float]:
         return {
@@ -101,27 +96,9 @@ class Gateway:
             "dragoman_open_circuits": len(self.circuits.opened),
         }
 
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope["headers"])
-        raw = scope["query_string"]
-        query = dict(parse_qsl(raw.decode("latin-1"))) if raw else {}
-        request_id = f"req_{os.urandom(12).hex()}"
-        told = request_id.encode()
-        answer = Answer(
-            self._wires.overhear(send) if self._wires else send,
-            [(b"request-id", told), (b"x-request-id", told)],
-        )
-        method, path = scope["method"], scope["path"]
-        for speaker, serves in self._speakers if method == "POST" else self._listing:
-            served = serves.recognise(method, path, query, headers)
-            if served:
-                seen = Seen(request_id, speaker.name, served.action)
-                await self._served(speaker, serves, served, headers, query, receive, answer, seen)
-                return
-        await self._other(method, path, headers, allowed(key_of(headers, query), self._config.keys), answer)
-
-    async def _other(self, method: str, path: str, headers: Headers, known: bool, answer: Answer) -> None:
+    async def _other(self, incoming: Incoming, known: bool, answer: Answer) -> None:
         """Probes, metrics, and paths that nobody has."""
+        method, path, headers = incoming.method, incoming.path, incoming.headers
         if path == "/metrics" and known:
             await answer.whole(200, self._overview.page(), kind=CONTENT_TYPE_LATEST.encode())
         elif not await probes.answered(method, path, headers, answer):
@@ -136,24 +113,24 @@ class Gateway:
         speaker: Codec,
         serves: Server,
         served: Served,
-        headers: Headers,
+        incoming: Incoming,
         query: dict[str, str],
-        receive: Receive,
         answer: Answer,
         seen: Seen,
     ) -> None:
         """One request of a client, answered whatever happens, and told to the journal."""
-        key = key_of(headers, query)
+        key = key_of(incoming.headers, query)
         failure: Failure | None = None
         said = b""
-        self.journal.begun(seen, headers)
+        self.journal.begun(seen, incoming.headers)
         try:
             if allowed(key, self._config.keys):
-                await self._answered(speaker, serves, served, headers, key, receive, answer, seen)
+                await self._answered(speaker, serves, served, incoming, key, answer, seen)
             else:
                 failure = _KEYLESS
-        except ClientGone:
-            seen.gone = True
+        except (ClientGone, asyncio.CancelledError):
+            seen.gone = incoming.gone
+            raise
         except Exception as error:
             failure = _failure(error)
             said = error.body if isinstance(error, Refused) else b""
@@ -169,9 +146,8 @@ class Gateway:
         speaker: Codec,
         serves: Server,
         served: Served,
-        headers: Headers,
+        incoming: Incoming,
         key: str,
-        receive: Receive,
         answer: Answer,
         seen: Seen,
     ) -> None:
@@ -182,7 +158,7 @@ class Gateway:
             route(self._config, served.model)
             await answer.json(200, serves.encode_model(served.model))
             return
-        body = await bodies.read(receive, headers, self._config.max_body)
+        body, headers = await bodies.read(incoming, self._config.max_body), incoming.headers
         if self._wires:
             self._wires.asked(seen.id, f"{speaker.name} {served.action} {served.model}", headers, body)
         wire = read_body(body, speaker.name)
@@ -191,18 +167,10 @@ class Gateway:
         seen.model = served.model or str(wire.get("model") or "")
         seen.stream, seen.tools = stream, serves.tally.tools(wire)
         targets = route(self._config, seen.model)
-        presence = Presence(receive, answer, self._pace.looks_after)
-        try:
-            if served.action == "count":
-                await answer_count(asked, targets[0], self._transport, answer)
-            else:
-                await self._serving.serve(asked, targets, answer, seen)
-        except asyncio.CancelledError:
-            if not presence.returned():
-                raise
-            raise ClientGone from None
-        finally:
-            presence.close()
+        if served.action == "count":
+            await answer_count(asked, targets[0], self._transport, answer)
+        else:
+            await self._serving.serve(asked, targets, answer, seen)
 
     async def _refuse(
         self, speaker: Codec, failure: Failure, said: bytes, key: str, answer: Answer, seen: Seen
@@ -226,6 +194,8 @@ def _failure(error: Exception) -> Failure:
             return Failure("not_found", str(error), 404)
         case TooLarge():
             return Failure("too_large", str(error), 413)
+        case TooSlow():
+            return Failure("timeout", str(error), 408)
         case ConfigError():  # of a provider: what its owner wrote cannot be used
             return Failure("server", f"the gateway's configuration: {error}", 500)
         case WireError() | bodies.Unreadable():

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.gateway.answers import Answer
 from dragoman.gateway.relaying import Asked
 from dragoman.gateway.routing import Target
 from dragoman.gateway.tokens import estimate
 from dragoman.gateway.upstream import headers_for
+from dragoman.listening import Answer
 from dragoman.transport import Transport, TransportError
 
 ESTIMATED = [(b"x-dragoman-estimate", b"true")]

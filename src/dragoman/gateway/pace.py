@@ -21,7 +21,6 @@ class Pace(Struct, frozen=True, kw_only=True):
     impatience: float = 2.0  # the same, where another target may answer instead
     pings_every: float = 10.0  # of silence
     commits_after: float = 30.0
-    looks_after: float = 0.05  # for the client's leaving; most whole answers are faster
     opens_after: int = 5  # failures in a row to reach a provider, until it is left alone
     stays_open: float = 15.0
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from dragoman.gateway.answers import Answer
 from dragoman.gateway.pace import Pace
+from dragoman.listening import Answer
 
 _TICKS = 2  # of silence make a ping
 

@@ -8,7 +8,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Thread
 
-import uvicorn
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -16,7 +15,8 @@ from dragoman.core.errors import DragomanError
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
 from dragoman.gateway.journal import Journal
-from dragoman.gateway.serve import bind, options, url
+from dragoman.gateway.serve import bind, url
+from dragoman.listening import HttpServer, run
 
 
 class Door(Struct, frozen=True):
@@ -30,8 +30,8 @@ def private(config: Config, journal: Journal) -> Generator[Door]:
     config = replace(config, host="127.0.0.1", port=0, keys=(secrets.token_urlsafe(24),), grace=1)
     config = replace(config, store_url="memory:")
     listener = bind(config)
-    server = uvicorn.Server(uvicorn.Config(Gateway(config, journal), **options(config)))
-    thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="gateway", daemon=True)
+    server = HttpServer(Gateway(config, journal), config.grace)
+    thread = Thread(target=run, args=(server, listener), name="gateway", daemon=True)
     door = Door(url(config, listener), config.keys[0])
     thread.start()
     try:
@@ -41,5 +41,5 @@ def private(config: Config, journal: Journal) -> Generator[Door]:
             time.sleep(0.01)
         yield door
     finally:
-        server.should_exit = True
+        server.end_soon()
         thread.join(5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dragoman import __version__
-from dragoman.gateway.answers import Answer
+from dragoman.listening import Answer
 
 _ALIVE = ("/", "/healthz", "/readyz", "/api/hello")  # the last one is Claude Code's
 _UPGRADABLE = ("/v1/responses", "/responses")

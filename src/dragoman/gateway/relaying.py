@@ -7,6 +7,7 @@ target may still answer. From then on it ends the stream, in the client's words.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 
 from msgspec import Struct
@@ -21,12 +22,12 @@ from dragoman.core.model import Failure, Wire
 from dragoman.core.server import Served, Server
 from dragoman.exchange import Exchange
 from dragoman.framing import jsonarray, sse
-from dragoman.gateway.answers import Answer, loss_header
-from dragoman.gateway.headers import Headers
+from dragoman.gateway.answers import loss_header
 from dragoman.gateway.pings import Pulse
 from dragoman.gateway.seen import Seen
 from dragoman.gateway.tail import Tail, read_usage
 from dragoman.gateway.upstream import LARGEST_REPLY, Refused
+from dragoman.listening import Answer
 from dragoman.protocols import server
 from dragoman.streams import Forwarded, Translated
 from dragoman.transport import Reply, TimedOut, TransportError
@@ -42,7 +43,7 @@ class Asked(Struct, frozen=True):
     client: Codec
     serves: Server
     served: Served
-    headers: Headers
+    headers: Mapping[str, str]
     wire: Wire
     body: bytes
     key: str

@@ -1,4 +1,4 @@
-"""Runs the gateway on uvicorn: one process or several on one port, and an end that lets streams finish.
+"""Runs the gateway: one process or several on one port, and an end that lets streams finish.
 
 The socket is bound here, before anything else is started: a port in use is an error in one line, and several
 workers share one queue of connections.
@@ -9,34 +9,15 @@ from __future__ import annotations
 import signal
 import socket
 from functools import partial
-from typing import Any
-
-import uvicorn
 
 from dragoman.core.errors import ConfigError
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
 from dragoman.gateway.workers import Workers
+from dragoman.listening import HttpServer
+from dragoman.listening import run as run_server
 
 _BACKLOG = 2048
-
-
-def options(config: Config) -> dict[str, Any]:
-    """What uvicorn is told: the fast parts, no access log of its own, and time for streams to end."""
-    return {
-        "host": config.host,
-        "port": config.port,
-        "loop": "auto",  # uvloop where it is installed
-        "http": "httptools",
-        "ws": "none",
-        "lifespan": "on",
-        "log_level": "warning",
-        "access_log": False,
-        "server_header": False,
-        "date_header": False,
-        "backlog": _BACKLOG,
-        "timeout_graceful_shutdown": config.grace,
-    }
 
 
 def bind(config: Config) -> socket.socket:
@@ -71,15 +52,7 @@ def run(config: Config, listener: socket.socket, workers: int = 1) -> None:
 
 def serve(config: Config, listener: socket.socket) -> None:
     """In this process."""
-    server = uvicorn.Server(uvicorn.Config(Gateway(config), **options(config)))
-
-    def end(number: int, frame: object) -> None:
-        """Before uvicorn listens to signals, and after it: it raises the one that ended it once more."""
-        server.should_exit = True
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
-    server.run(sockets=[listener])
+    run_server(HttpServer(Gateway(config), config.grace), listener, signal.SIGTERM, signal.SIGINT)
 
 
 def _reason(error: OSError) -> str:

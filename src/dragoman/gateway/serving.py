@@ -7,7 +7,7 @@ import asyncio
 from dragoman.core import jsontext
 from dragoman.core.model import Failure, FailureKind
 from dragoman.exchange import Exchange
-from dragoman.gateway.answers import Answer, loss_header
+from dragoman.gateway.answers import loss_header
 from dragoman.gateway.circuits import Circuits
 from dragoman.gateway.pace import Pace
 from dragoman.gateway.pings import Pings, Pulse
@@ -16,6 +16,7 @@ from dragoman.gateway.routing import Target
 from dragoman.gateway.seen import Seen
 from dragoman.gateway.spans import trace_headers
 from dragoman.gateway.upstream import Refused, headers_for, send
+from dragoman.listening import Answer
 from dragoman.profiles import Provider
 from dragoman.transport import Transport
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
-from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.gateway.answers import Send
 from dragoman.gateway.redaction import Redactor, without_blobs, without_secrets
 from dragoman.transport import Reply, Timeouts, Transport
 
@@ -27,17 +25,9 @@ class Wires:
         _exchange.set(id)
         self.tell("client asks", body, head, headers)
 
-    def overhear(self, send: Send) -> Send:
+    def hears(self, status: int, body: bytes) -> None:
         """The client's side of an answer."""
-
-        async def overheard(message: dict[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                self.tell("client hears", b"", str(message["status"]))
-            elif message.get("body"):
-                self.tell("client hears", message["body"])
-            await send(message)
-
-        return overheard
+        self.tell("client hears", body, str(status) if status else "")
 
     def tell(self, what: str, body: bytes, head: str = "", headers: Mapping[str, str] | None = None) -> None:
         line: dict[str, object] = {"id": _exchange.get(), "wire": what}

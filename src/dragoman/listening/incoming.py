@@ -1,0 +1,156 @@
+"""One request of a client: its head, and its body as it arrives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import overload
+from urllib.parse import unquote_to_bytes
+
+import httptools
+
+from dragoman.core.errors import DragomanError
+
+
+class ClientGone(Exception):
+    """The client left before its request was complete."""
+
+
+class TooSlow(DragomanError):
+    """A body that would take forever to arrive."""
+
+    def __init__(self) -> None:
+        super().__init__("the body of the request took too long to arrive")
+
+
+class TooLarge(DragomanError):
+    """A body beyond the limit."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the body is larger than {limit} bytes")
+
+
+class RequestHeaders(Mapping[str, str]):
+    """Names are lower case; a value is decoded where somebody asks for it; of a header said twice the last
+    counts."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self._raw = dict(raw)
+
+    def __getitem__(self, name: str) -> str:
+        return self._raw[name.encode()].decode("latin-1")
+
+    @overload
+    def get(self, name: str, /) -> str | None: ...
+
+    @overload
+    def get(self, name: str, default: str, /) -> str: ...
+
+    def get(self, name: str, default: str | None = None, /) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride] - of strings only
+        """Without the exception that the inherited one takes for each header that is not there."""
+        value = self._raw.get(name.encode())
+        return default if value is None else value.decode("latin-1")
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.encode() in self._raw
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.decode("latin-1") for name in self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+
+class Incoming:
+    """`gone`: the client left while its answer was under way, which cancels the application's task."""
+
+    __slots__ = (
+        "_awaited", "_limit", "_pieces", "_waiter", "complete", "discarded", "gone", "headers", "keep",
+        "method", "modern", "path", "query", "size", "started",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        method: str,
+        target: bytes,
+        headers: RequestHeaders,
+        modern: bool,
+        keep: bool,
+        started: float,
+        awaited: Callable[[], None],
+    ) -> None:
+        self.method, self.headers = method, headers
+        self.path, self.query = path_and_query(target)
+        self.modern, self.keep = modern, keep  # HTTP/1.1, and the connection may serve another request
+        self.started, self.size = started, 0
+        self.complete = self.gone = self.discarded = False
+        self._pieces: list[bytes] = []
+        self._limit = -1
+        self._waiter: asyncio.Future[None] | None = None
+        self._awaited = awaited
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body; one that is longer than `limit` raises TooLarge, as early as that is known."""
+        length = self.headers.get("content-length", "")
+        if self.size > limit or (length.isdigit() and int(length) > limit):
+            raise TooLarge(limit)
+        if not self.complete:
+            await self._wait(limit)
+        pieces, self._pieces = self._pieces, []
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def _wait(self, limit: int) -> None:
+        self._limit = limit
+        self._awaited()
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+
+    # What the connection says
+
+    def feed(self, data: bytes) -> None:
+        self.size += len(data)
+        if self.discarded:
+            return
+        self._pieces.append(data)
+        if 0 <= self._limit < self.size:
+            self._settle(TooLarge(self._limit))
+
+    def end(self) -> None:
+        self.complete = True
+        self._settle(None)
+
+    def lose(self) -> None:
+        self.gone = True
+        self._settle(ClientGone())
+
+    def is_too_slow(self) -> None:
+        self._settle(TooSlow())
+
+    def discard(self) -> None:
+        """Nobody will read the rest."""
+        self.discarded = True
+        self._pieces.clear()
+
+    def _settle(self, error: Exception | None) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter and not waiter.done():
+            if error:
+                waiter.set_exception(error)
+            else:
+                waiter.set_result(None)
+
+
+def path_and_query(target: bytes) -> tuple[str, bytes]:
+    """Of a request's target, which may be a whole URL; the path without its escapes."""
+    if not target.startswith(b"/"):
+        try:
+            parsed = httptools.parse_url(target)
+            target = (parsed.path or b"/") + (b"?" + parsed.query if parsed.query else b"")
+        except httptools.HttpParserInvalidURLError:
+            pass
+    path, _, query = target.partition(b"?")
+    if b"%" in path:
+        path = unquote_to_bytes(path)
+    return path.decode("utf-8", "replace"), query
