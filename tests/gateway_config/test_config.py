@@ -6,6 +6,8 @@ import pytest
 
 from dragoman.core.errors import ConfigError
 from dragoman.gateway.config import Config, load, load_file
+from dragoman.gateway.config.keys import Allowance, NamedKey
+from dragoman.gateway.config.tables import Limits
 from dragoman.gateway.store import Retention
 from dragoman.transport import Timeouts
 
@@ -28,6 +30,18 @@ def test_everything_said():
         keys = ["env:KEY", "plain"]
         max_body_mb = 2
         grace = 5
+        [limits]
+        in_flight = 10
+        queue = 20
+        queue_seconds = 1.5
+        requests_per_minute = 600
+        concurrency = 8
+        [keys.alice]
+        key = "env:ALICE"
+        requests_per_minute = 60
+        [keys.bob]
+        key = "b"
+        concurrency = 0
         [store]
         url = "sqlite:///x.db"
         keep_days = 0.5
@@ -45,22 +59,30 @@ def test_everything_said():
         headers = { X-Team = "env:TEAM" }
         timeouts = { connect = 1, idle = 2.5 }
         max_concurrency = 3
+        queue = 4
+        queue_seconds = 0.5
         models = ["a", "b"]
         [models]
         "claude-*" = ["local:a", "groq:b"]
         small = "local:b"
         """,
-        {"KEY": "k1", "LOCAL": "k2", "TEAM": "blue"},
+        {"KEY": "k1", "LOCAL": "k2", "TEAM": "blue", "ALICE": "a"},
     )
-    assert (config.host, config.port, config.keys) == ("0.0.0.0", 9000, ("k1", "plain"))
+    assert (config.host, config.port, config.keys) == ("0.0.0.0", 9000, ("k1", "plain", "a", "b"))
     assert (config.max_body, config.grace, config.store_url) == (2 * 1024 * 1024, 5, "sqlite:///x.db")
     assert config.retention == Retention(12 * 3600.0, 10 * 1024 * 1024)
     assert (config.verbose, config.log_file) == (True, "x.log")
+    assert config.limits == Limits(10, 20, 1.5, 600, 8)
+    assert config.named_keys == (
+        NamedKey("alice", "a", Allowance(60, 8)),  # what it does not say is as for everyone
+        NamedKey("bob", "b", Allowance(600, 0)),
+    )
     local = config.providers["local"]
     assert (local.protocol, local.base_url, local.api_key) == ("openai-chat", "http://127.0.0.1:9/v1", "k2")
     assert (local.dialect, local.recover, local.passthrough) == ("hermes", False, True)
     assert (local.headers, local.timeouts) == ({"x-team": "blue"}, Timeouts(connect=1, idle=2.5))
-    assert (local.max_concurrency, local.models) == (3, ("a", "b"))
+    assert (local.max_concurrency, local.queue, local.queue_seconds) == (3, 4, 0.5)
+    assert local.models == ("a", "b")
     assert config.models == (("claude-*", ("local:a", "groq:b")), ("small", ("local:b",)))
 
 
@@ -77,7 +99,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "a key beside the tables": (
         "port = 1\n",
         {},
-        "dragoman.toml:1: port: unknown key; known: server, store, log",
+        "dragoman.toml:1: port: unknown key; known: server, limits, keys, store, log",
     ),
     "no table": ("server = 5\n", {}, "dragoman.toml:1: server: expected a table"),
     "an unknown key": (
@@ -228,6 +250,32 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
         {},
         "dragoman.toml:4: providers.local.max_concurrency: expected a whole number >= 0",
     ),
+    "a named key without its key": (
+        "[keys.alice]\nconcurrency = 1\n",
+        {},
+        "dragoman.toml:1: keys.alice.key: missing",
+    ),
+    "a named key that is empty": ('[keys.a]\nkey = ""\n', {}, "dragoman.toml:2: keys.a.key: an empty key"),
+    "a key with two names": (
+        '[keys.a]\nkey = "x"\n[keys.b]\nkey = "x"\n',
+        {},
+        "dragoman.toml:4: keys.b.key: the same key as in keys.a",
+    ),
+    "a key with a name and without": (
+        '[server]\nkeys = "x"\n[keys.b]\nkey = "x"\n',
+        {},
+        "dragoman.toml:4: keys.b.key: the same key as in server.keys",
+    ),
+    "a limit of a key with a typo": (
+        '[keys.a]\nkey = "x"\nconcurency = 1\n',
+        {},
+        "dragoman.toml:3: keys.a.concurency: unknown key; did you mean concurrency?",
+    ),
+    "a negative limit": (
+        "[limits]\nin_flight = -1\n",
+        {},
+        "dragoman.toml:2: limits.in_flight: expected a whole number >= 0",
+    ),
     "no target": (
         "[models]\nx = 5\n",
         {},
@@ -300,9 +348,12 @@ def test_secrets_stay_out_of_mistakes():
 
 def test_secrets_stay_out_of_what_is_printed():
     config = load(
-        LOCAL + 'api_key = "sk-secret"\nheaders = { a = "hush-secret" }\n[server]\nkeys = ["my-secret"]', {}
+        LOCAL + 'api_key = "sk-secret"\nheaders = { a = "hush-secret" }\n[server]\nkeys = ["my-secret"]\n'
+        '[keys.alice]\nkey = "her-secret"',
+        {},
     )
     assert "secret" not in repr(config)
+    assert "secret" not in repr(config.named_keys)
     assert "secret" not in repr(config.providers["local"])
 
 
@@ -326,6 +377,8 @@ ABOVE: dict[str, tuple[str, dict[str, str], str, object]] = {
         "retention",
         Retention(24 * 3600.0, 9 * 1024 * 1024),
     ),
+    "a named key": ("", {"DRAGOMAN_KEYS__MY_LAPTOP__KEY": "k"}, "keys", ("k",)),
+    "a limit": ("", {"DRAGOMAN_LIMITS__IN_FLIGHT": "7"}, "limits", Limits(in_flight=7)),
     "a store": ("", {"DRAGOMAN_STORE__URL": "env:DB", "DB": "postgresql://x"}, "store_url", "postgresql://x"),
     "models beside those of the file": (
         '[models]\na = "demo:x"\nb = "demo:y"\n',

@@ -16,7 +16,8 @@ class Provider(Struct, frozen=True, kw_only=True):
     """An upstream with an address and a key.
 
     `key_env` names the variable that usually holds the key, `other_key_envs` where it may be as well; a
-    provider without one needs no key. `passthrough`: the client's own key is sent on.
+    provider without one needs no key. `passthrough`: the client's own key is sent on. At most
+    `max_concurrency` exchanges are under way there (0: any number), `queue` more wait for `queue_seconds`.
     """
 
     name: str
@@ -31,6 +32,8 @@ class Provider(Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     timeouts: Timeouts = Timeouts()
     max_concurrency: int = 0
+    queue: int = 100
+    queue_seconds: float = 30.0
     models: tuple[str, ...] = ()
 
     def __repr__(self) -> str:  # no secrets

@@ -11,10 +11,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from dragoman.core.errors import ConfigError
+from dragoman.gateway.config.keys import NamedKey, read_keys, read_named_keys
 from dragoman.gateway.config.models import Models, read_models
 from dragoman.gateway.config.providers import read_providers
 from dragoman.gateway.config.source import Source
-from dragoman.gateway.config.tables import Log, Server, Store
+from dragoman.gateway.config.tables import Limits, Log, Server, Store
 from dragoman.gateway.store import Retention, open_store
 from dragoman.profiles import Provider
 
@@ -30,11 +31,15 @@ class Config(Struct, frozen=True, kw_only=True):
     `grace` is how many seconds streams get to end when the gateway is told to; `verbose` logs both wires,
     redacted, to `log_file` or, where that is empty, to stderr. `store_url` names where conversations are kept
     that a client asks to keep; empty: in the usual file.
+    `keys` are all that there are, those of `named_keys` among them; `workers` processes share the port.
     """
 
     host: str = "127.0.0.1"
     port: int = 8787
     keys: tuple[str, ...] = ()
+    named_keys: tuple[NamedKey, ...] = ()
+    limits: Limits = Limits()
+    workers: int = 1
     max_body: int = 64 * _MB
     grace: int = 30
     providers: dict[str, Provider] = {}
@@ -70,11 +75,16 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
     source = Source(text, path, environ)
     server = source.section("server", Server)
     log, store = source.section("log", Log), source.section("store", Store)
+    limits = source.section("limits", Limits)
+    keys = read_keys(source, server)
+    named = read_named_keys(source, limits, keys)
     providers = read_providers(source)
     config = Config(
         host=server.host,
         port=server.port,
-        keys=_keys(source, server),
+        keys=(*keys, *(each.key for each in named)),
+        named_keys=named,
+        limits=limits,
         max_body=server.max_body_mb * _MB,
         grace=server.grace,
         providers=providers,
@@ -87,14 +97,6 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
     if not config.loopback and not config.keys:
         raise source.wrong(("server", "host"), f"without keys only loopback is served, not {config.host}")
     return config
-
-
-def _keys(source: Source, server: Server) -> tuple[str, ...]:
-    where = ("server", "keys")
-    listed = (server.keys,) if isinstance(server.keys, str) else server.keys
-    if not all(listed):
-        raise source.wrong(where, "an empty key would let everyone in")
-    return tuple(source.secret(where, key) for key in listed)
 
 
 def _store_url(source: Source, store: Store) -> str:

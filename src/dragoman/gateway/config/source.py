@@ -92,10 +92,11 @@ class Source:
         table[path[-1]] = {**old, **value} if is_object(old) and is_object(value) else value
 
     def _path(self, variable: str) -> Path:
-        """Names of providers have dashes where variables have underscores."""
+        """Names of providers and keys have dashes where variables have underscores."""
         words = variable.removeprefix(_PREFIX).lower().split("__")
-        if words[0] == "providers" and len(words) > 1:
-            named = {_plain(name): name for name in (*known(), *self._table.get("providers", ()))}
+        if words[0] in ("providers", "keys") and len(words) > 1:
+            others = known() if words[0] == "providers" else ()
+            named = {_plain(name): name for name in (*others, *self._table.get(words[0], ()))}
             words[1] = named.get(_plain(words[1]), words[1].replace("_", "-"))
         return tuple(words)
 

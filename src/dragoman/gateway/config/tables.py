@@ -31,6 +31,22 @@ class Log(Struct, frozen=True, forbid_unknown_fields=True):
     file: str = ""
 
 
+class Limits(Struct, frozen=True, forbid_unknown_fields=True):
+    """Of a process: `in_flight`, `queue`. Of each key: `requests_per_minute`, `concurrency`. 0: no limit."""
+
+    in_flight: Count = 1000
+    queue: Count = 250
+    queue_seconds: Seconds = 10.0
+    requests_per_minute: Count = 0
+    concurrency: Count = 0
+
+
+class KeyTable(Struct, frozen=True, forbid_unknown_fields=True):
+    key: str | None = None
+    requests_per_minute: Count | None = None
+    concurrency: Count | None = None
+
+
 class TimeoutsTable(Struct, frozen=True, forbid_unknown_fields=True):
     connect: Seconds | None = None
     first_byte: Seconds | None = None
@@ -49,7 +65,17 @@ class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
     headers: dict[str, str] | None = None
     timeouts: dict[str, Any] | None = None  # a TimeoutsTable
     max_concurrency: Count | None = None
+    queue: Count | None = None
+    queue_seconds: Seconds | None = None
     models: tuple[str, ...] | None = None
 
 
-SECTIONS = {"server": Server, "store": Store, "log": Log, "providers": ProviderTable, "models": None}
+SECTIONS = {
+    "server": Server,
+    "limits": Limits,
+    "keys": KeyTable,
+    "store": Store,
+    "log": Log,
+    "providers": ProviderTable,
+    "models": None,
+}

@@ -1,0 +1,56 @@
+"""Who may ask: the keys of `[server]`, and those of `[keys.NAME]` with names and limits of their own."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from dragoman.gateway.config.source import Source
+from dragoman.gateway.config.tables import KeyTable, Limits, Server
+
+
+class Allowance(Struct, frozen=True):
+    """What a key may do; 0 is no limit."""
+
+    requests_per_minute: int = 0
+    concurrency: int = 0
+
+
+class NamedKey(Struct, frozen=True):
+    name: str
+    key: str
+    allowance: Allowance
+
+    def __repr__(self) -> str:  # no secrets
+        return f"NamedKey({self.name}, {self.allowance})"
+
+
+def read_keys(source: Source, server: Server) -> tuple[str, ...]:
+    where = ("server", "keys")
+    listed = (server.keys,) if isinstance(server.keys, str) else server.keys
+    if not all(listed):
+        raise source.wrong(where, "an empty key would let everyone in")
+    return tuple(source.secret(where, key) for key in listed)
+
+
+def read_named_keys(source: Source, limits: Limits, others: tuple[str, ...]) -> tuple[NamedKey, ...]:
+    """What a named key does not say is as `[limits]` says it. `others` are the keys without a name."""
+    named: dict[str, NamedKey] = {}
+    for name, row in source.table("keys").items():
+        where = ("keys", name)
+        table = source.convert(where, row, KeyTable)
+        if not table.key:
+            raise source.wrong((*where, "key"), "missing" if table.key is None else "an empty key")
+        key = source.secret((*where, "key"), table.key)
+        if key in named or key in others:
+            other = f"keys.{named[key].name}" if key in named else "server.keys"
+            raise source.wrong((*where, "key"), f"the same key as in {other}")
+        named[key] = NamedKey(name, key, _allowance(table, limits))
+    return tuple(named.values())
+
+
+def _allowance(table: KeyTable, limits: Limits) -> Allowance:
+    rate, concurrency = table.requests_per_minute, table.concurrency
+    return Allowance(
+        limits.requests_per_minute if rate is None else rate,
+        limits.concurrency if concurrency is None else concurrency,
+    )
