@@ -44,6 +44,11 @@ class Stand:
         read = [jsontext.decode(line) for line in self.lines]
         return [line for line in read if "client" in line]
 
+    def last_told(self) -> dict[str, Any]:
+        """The last line, with others still under way."""
+        wait_until(lambda: self.told)
+        return self.told[-1]
+
     def last(self) -> dict[str, Any]:
         """The last exchange; its line is written after its answer has gone out."""
         wait_until(lambda: self.told and self.gateway.journal.metrics.in_flight == 0)

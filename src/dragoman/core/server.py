@@ -35,6 +35,15 @@ class Tally(Struct, frozen=True, kw_only=True):
     call_mark: str
 
 
+class Quota(Struct, frozen=True):
+    """How often a client may ask: `limit` times a minute, `remaining` now, all again in `reset` seconds."""
+
+    limit: int
+    remaining: int
+    reset: float
+    now: float  # seconds since 1970
+
+
 class Server(Struct, frozen=True, kw_only=True):
     """`recognise` reads (method, path, query, headers); None where the path is not this protocol's.
 
@@ -42,7 +51,7 @@ class Server(Struct, frozen=True, kw_only=True):
     upstream of this protocol lists its models and counts tokens, relative to its base URL. `forwards` names
     the headers that belong to a body and go on with it to an upstream of the same protocol. `stateful` names
     the request fields that only a server with a store can honour, each with the error code that its clients
-    understand.
+    understand. `encode_quota` gives the headers that tell a client how fast it may ask.
     """
 
     recognise: Callable[[str, str, Mapping[str, str], Mapping[str, str]], Served | None]
@@ -56,6 +65,7 @@ class Server(Struct, frozen=True, kw_only=True):
     count_path: Callable[[str], str] | None = None
     forwards: tuple[str, ...] = ()
     stateful: dict[str, str] = {}
+    encode_quota: Callable[[Quota], dict[str, str]] = lambda quota: {}
 
 
 def listed(field: str, key: str) -> Callable[[Wire], tuple[str, ...]]:

@@ -18,11 +18,12 @@ from dragoman.core.server import Served, Server
 from dragoman.demo import DemoTransport
 from dragoman.gateway import bodies, probes
 from dragoman.gateway.answers import retry_header
-from dragoman.gateway.auth import allowed, key_of
+from dragoman.gateway.auth import key_of
 from dragoman.gateway.circuits import Circuits
 from dragoman.gateway.config import Config
 from dragoman.gateway.counting import answer_count
 from dragoman.gateway.journal import Journal
+from dragoman.gateway.limits import Limits, Passage
 from dragoman.gateway.overview import Overview
 from dragoman.gateway.pace import Pace
 from dragoman.gateway.pings import Pings
@@ -51,12 +52,13 @@ class Gateway:
         self.client = Client()
         self.journal = journal or Journal.of(config)
         self.circuits = Circuits(time.monotonic, pace.opens_after, pace.stays_open)
+        self.limits = Limits(config)
         self.pings = Pings(pace)
         self._wires = Wires(self.journal.write, self._redactor) if config.verbose else None
         self._transport: Transport = _Upstreams(self.client)
         if self._wires:
             self._transport = OverheardTransport(self._transport, self._wires)
-        self._serving = Serving(self._transport, self.circuits, self.pings, pace)
+        self._serving = Serving(self._transport, self.circuits, self.limits.slots, self.pings, pace)
         self._overview = Overview(self.journal.metrics, self._gauges)
         self._tasks: list[asyncio.Task[None]] = []
         self._speakers = [(codec(name), server(name)) for name in protocol_names()]
@@ -86,11 +88,13 @@ class Gateway:
                 seen = Seen(request_id, speaker.name, served.action)
                 await self._served(speaker, serves, served, incoming, query, answer, seen)
                 return
-        await self._other(incoming, allowed(key_of(headers, query), self._config.keys), answer)
+        known = self.limits.callers.find(key_of(headers, query)) is not None
+        await self._other(incoming, known, answer)
 
     def _gauges(self) -> dict[str, float]:
         return {
             "dragoman_in_flight": self.journal.metrics.in_flight,
+            "dragoman_waiting": self.limits.waiting,
             "dragoman_streams": len(self.pings),
             "dragoman_upstream_connections": self.client.connections,
             "dragoman_open_circuits": len(self.circuits.opened),
@@ -101,7 +105,7 @@ class Gateway:
         method, path, headers = incoming.method, incoming.path, incoming.headers
         if path == "/metrics" and known:
             await answer.whole(200, self._overview.page(), kind=CONTENT_TYPE_LATEST.encode())
-        elif not await probes.answered(method, path, headers, answer):
+        elif not await probes.answered(method, path, headers, self.limits.full, answer):
             claimed = [speaker for speaker, serves in self._speakers if serves.claims(path, headers)]
             speaker = claimed[0] if claimed else self._speakers[0][0]
             failure = Failure("not_found", f"no such route: {method} {path}", 404)
@@ -121,13 +125,19 @@ class Gateway:
         """One request of a client, answered whatever happens, and told to the journal."""
         key = key_of(incoming.headers, query)
         failure: Failure | None = None
+        passage: Passage | None = None
         said = b""
         self.journal.begun(seen, incoming.headers)
         try:
-            if allowed(key, self._config.keys):
-                await self._answered(speaker, serves, served, incoming, key, answer, seen)
-            else:
+            caller = self.limits.callers.find(key)
+            if caller is None:
                 failure = _KEYLESS
+            elif served.action in ("models", "model"):
+                await self._listed(serves, served, answer)
+            else:
+                seen.caller = caller.name
+                passage = await self.limits.arrive(caller, serves, answer, seen)
+                await self._answered(speaker, serves, served, incoming, key, answer, seen, passage)
         except (ClientGone, asyncio.CancelledError):
             seen.gone = incoming.gone
             raise
@@ -136,6 +146,8 @@ class Gateway:
             said = error.body if isinstance(error, Refused) else b""
             seen.crash = error if failure is CRASHED else None
         finally:
+            if passage:
+                passage.leave()
             if failure:
                 await self._refuse(speaker, failure, said, key, answer, seen)
             seen.status = answer.status
@@ -150,15 +162,10 @@ class Gateway:
         key: str,
         answer: Answer,
         seen: Seen,
+        passage: Passage,
     ) -> None:
-        if served.action == "models":
-            await answer.json(200, serves.encode_models(names(self._config)))
-            return
-        if served.action == "model":
-            route(self._config, served.model)
-            await answer.json(200, serves.encode_model(served.model))
-            return
         body, headers = await bodies.read(incoming, self._config.max_body), incoming.headers
+        await passage.turn()
         if self._wires:
             self._wires.asked(seen.id, f"{speaker.name} {served.action} {served.model}", headers, body)
         wire = read_body(body, speaker.name)
@@ -171,6 +178,13 @@ class Gateway:
             await answer_count(asked, targets[0], self._transport, answer)
         else:
             await self._serving.serve(asked, targets, answer, seen)
+
+    async def _listed(self, serves: Server, served: Served, answer: Answer) -> None:
+        if served.action == "models":
+            await answer.json(200, serves.encode_models(names(self._config)))
+        else:
+            route(self._config, served.model)
+            await answer.json(200, serves.encode_model(served.model))
 
     async def _refuse(
         self, speaker: Codec, failure: Failure, said: bytes, key: str, answer: Answer, seen: Seen

@@ -30,6 +30,7 @@ class Line(Struct, omit_defaults=True):
     time: str
     id: str
     client: str
+    key: str = ""
     action: str = "generate"
     model: str = ""
     provider: str = ""
@@ -46,6 +47,8 @@ class Line(Struct, omit_defaults=True):
     first_ms: float | None = None
     ms: float = -1.0
     losses: dict[str, int] = {}
+    waited_ms: float | None = None
+    shed: str = ""
     error: str = ""
 
 
@@ -100,6 +103,7 @@ def _line(seen: Seen, losses: dict[str, int]) -> Line:
         time=_now(),
         id=seen.id,
         client=seen.client,
+        key=seen.caller,
         action=seen.action,
         model=seen.model,
         provider=seen.provider,
@@ -116,6 +120,8 @@ def _line(seen: Seen, losses: dict[str, int]) -> Line:
         first_ms=None if seen.first is None else _ms(seen.first),
         ms=_ms(seen.seconds),
         losses=losses,
+        waited_ms=_ms(seen.waited) if seen.waited else None,
+        shed=seen.shed,
         error=seen.failure.message[:_LONGEST] if seen.failure else "",
     )
 

@@ -27,6 +27,8 @@ _COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "dragoman_tokens": ("Tokens, as the provider counted them.", ("provider", "kind")),
     "dragoman_tool_calls": ("Tool calls in replies.", ("client", "provider")),
+    "dragoman_key_requests": ("Exchanges of each key.", ("key", "status")),
+    "dragoman_shed": ("Requests that were turned away, by the limit that did it.", ("reason", "key")),
     "dragoman_losses": ("What did not survive translation.", ("kind",)),
 }
 _TIMES: dict[str, str] = {
@@ -62,11 +64,12 @@ class Metrics:
 
     def count(self, seen: Seen, losses: Mapping[str, int]) -> None:
         provider, counters = seen.provider, self.numbers.counters
-        _add(
-            counters["dragoman_requests"],
-            (seen.client, provider, "gone" if seen.gone else str(seen.status)),
-            1,
-        )
+        status = "gone" if seen.gone else str(seen.status)
+        _add(counters["dragoman_requests"], (seen.client, provider, status), 1)
+        if seen.caller:
+            _add(counters["dragoman_key_requests"], (seen.caller, status), 1)
+        if seen.shed:
+            _add(counters["dragoman_shed"], (seen.shed, seen.caller), 1)
         if seen.tries:
             _add(counters["dragoman_tries"], (provider,), seen.tries)
         if seen.calls:
@@ -145,6 +148,7 @@ class _Families(Collector):
 
 _GAUGES = {
     "dragoman_in_flight": "Exchanges under way.",
+    "dragoman_waiting": "Requests in line, for a turn here or at a provider.",
     "dragoman_streams": "Streams under way.",
     "dragoman_upstream_connections": "Open connections to providers.",
     "dragoman_open_circuits": "Providers that are left alone after failures.",

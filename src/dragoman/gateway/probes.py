@@ -11,9 +11,17 @@ _ALIVE = ("/", "/healthz", "/readyz", "/api/hello")  # the last one is Claude Co
 _UPGRADABLE = ("/v1/responses", "/responses")
 
 
-async def answered(method: str, path: str, headers: Mapping[str, str], answer: Answer) -> bool:
-    """Whether this was a probe; then it has its answer."""
+async def answered(
+    method: str, path: str, headers: Mapping[str, str], saturated: bool, answer: Answer
+) -> bool:
+    """Whether this was a probe; then it has its answer.
+
+    A saturated gateway is ready all the same: taken out of a balancer's list, it would leave its load to the
+    others until none is left, while each of them answers what it cannot take in a millisecond.
+    """
     match method, path:
+        case "GET", "/readyz":
+            await answer.json(200, {"status": "ok", "dragoman": __version__, "saturated": saturated})
         case (("GET" | "HEAD"), _) if path in _ALIVE:
             await answer.json(200, {"status": "ok", "dragoman": __version__})
         case "GET", _ if path in _UPGRADABLE and headers.get("upgrade", "").lower() == "websocket":

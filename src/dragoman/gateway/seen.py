@@ -17,13 +17,16 @@ class Seen:
     """One exchange. Times are seconds since it began; `first` is None until something was said."""
 
     __slots__ = (
-        "action", "calls", "client", "crash", "exchange", "failure", "first", "gone", "id", "model", "span",
-        "started", "status", "stream", "target", "tools", "tries", "usage",
+        "action", "caller", "calls", "client", "crash", "exchange", "failure", "first", "gone", "id", "model",
+        "shed", "span", "started", "status", "stream", "target", "tools", "tries", "usage", "waited",
     )  # fmt: skip
 
     def __init__(self, id: str, client: str, action: str) -> None:
         self.id, self.client, self.action = id, client, action
         self.started = time.perf_counter()
+        self.caller = ""  # the name of the key
+        self.shed = ""  # which limit turned it away
+        self.waited = 0.0  # seconds in line
         self.model = ""
         self.stream = False
         self.target: Target | None = None

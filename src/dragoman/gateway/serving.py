@@ -9,6 +9,7 @@ from dragoman.core.model import Failure, FailureKind
 from dragoman.exchange import Exchange
 from dragoman.gateway.answers import loss_header
 from dragoman.gateway.circuits import Circuits
+from dragoman.gateway.limits import Slots
 from dragoman.gateway.pace import Pace
 from dragoman.gateway.pings import Pings, Pulse
 from dragoman.gateway.relaying import Asked, failed_stream, relay_stream, relay_whole
@@ -29,8 +30,11 @@ _ELSEWHERE: frozenset[FailureKind] = frozenset(
 class Serving:
     """Everything exchanges share."""
 
-    def __init__(self, transport: Transport, circuits: Circuits, pings: Pings, pace: Pace) -> None:
-        self._transport, self._circuits, self._pings, self._pace = transport, circuits, pings, pace
+    def __init__(
+        self, transport: Transport, circuits: Circuits, slots: Slots, pings: Pings, pace: Pace
+    ) -> None:
+        self._transport, self._circuits, self._slots = transport, circuits, slots
+        self._pings, self._pace = pings, pace
 
     async def serve(self, asked: Asked, targets: tuple[Target, ...], answer: Answer, seen: Seen) -> None:
         """Answer from the first target that can. Raises Refused where none can."""
@@ -56,8 +60,14 @@ class Serving:
     async def _targets(
         self, asked: Asked, targets: tuple[Target, ...], answer: Answer, seen: Seen, pulse: Pulse | None
     ) -> None:
+        """In order, but where a provider is full, the others go first and its queue is the last resort."""
         refused: Refused | None = None
-        for left, target in zip(range(len(targets) - 1, -1, -1), targets, strict=True):
+        order = list(targets)
+        for place, target in enumerate(order):
+            left = len(order) - 1 - place
+            if place < len(targets) and left and self._slots.full(target.provider):
+                order.append(target)
+                continue
             if not self._circuits.admits(target.provider.name):
                 continue
             try:
@@ -78,6 +88,7 @@ class Serving:
         attempt = 0
         while True:
             seen.target = target
+            slot = await self._slots.enter(target.provider, seen)
             seen.tries += 1
             try:
                 await self._try(asked, target, answer, seen, pulse)
@@ -92,7 +103,10 @@ class Serving:
                 hopeless = not refused.retry or attempt == pace.tries or wait > patience
                 if hopeless or self._circuits.is_open(name):
                     raise
-                await asyncio.sleep(wait)
+            finally:
+                if slot:
+                    slot.leave()
+            await asyncio.sleep(wait)
 
     async def _try(
         self, asked: Asked, target: Target, answer: Answer, seen: Seen, pulse: Pulse | None

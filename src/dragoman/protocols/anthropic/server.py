@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from dragoman.core.fields import Fields
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
-from dragoman.core.server import Served, Server, Tally, listed, rows
+from dragoman.core.server import Quota, Served, Server, Tally, listed, rows
 from dragoman.protocols.anthropic.response import decode_usage
 from dragoman.protocols.anthropic.wire import PROTOCOL
 
@@ -41,6 +42,15 @@ def encode_model(name: str) -> Wire:
     return {"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
 
 
+def _quota(quota: Quota) -> dict[str, str]:
+    full = datetime.fromtimestamp(quota.now + quota.reset, UTC).isoformat(timespec="seconds")
+    return {
+        "anthropic-ratelimit-requests-limit": str(quota.limit),
+        "anthropic-ratelimit-requests-remaining": str(quota.remaining),
+        "anthropic-ratelimit-requests-reset": full.replace("+00:00", "Z"),
+    }
+
+
 TALLY = Tally(
     tools=lambda body: len(rows(body.get("tools"))),
     calls=lambda body: sum(block.get("type") == "tool_use" for block in rows(body.get("content"))),
@@ -58,6 +68,7 @@ SERVER = Server(
     encode_model=encode_model,
     encode_count=lambda tokens: {"input_tokens": tokens},
     tally=TALLY,
+    encode_quota=_quota,
     count_path=lambda model: "/v1/messages/count_tokens",
     forwards=("anthropic-version", "anthropic-beta"),
     stateful={"thread": "thread_unsupported_request"},

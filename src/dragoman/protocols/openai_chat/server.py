@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Usage, Wire
-from dragoman.core.server import Served, Server, Tally, listed, rows
+from dragoman.core.server import Quota, Served, Server, Tally, listed, rows
 from dragoman.protocols.openai_chat.response import decode_usage
 
 
@@ -38,6 +38,14 @@ def _usage(body: Wire) -> Usage | None:
     return decode_usage(body["usage"]) if is_object(body["usage"]) else None
 
 
+def _quota(quota: Quota) -> dict[str, str]:
+    return {
+        "x-ratelimit-limit-requests": str(quota.limit),
+        "x-ratelimit-remaining-requests": str(quota.remaining),
+        "x-ratelimit-reset-requests": f"{quota.reset:.3f}s",
+    }
+
+
 TALLY = Tally(
     tools=lambda body: len(rows(body.get("tools")) or rows(body.get("functions"))),
     calls=_calls,
@@ -55,4 +63,5 @@ SERVER = Server(
     encode_model=encode_model,
     encode_count=lambda tokens: {"input_tokens": tokens},
     tally=TALLY,
+    encode_quota=_quota,
 )

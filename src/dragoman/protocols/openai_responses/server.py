@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dragoman.core.fields import Fields
 from dragoman.core.model import Wire
-from dragoman.core.server import Served, Server, Tally, listed, rows
+from dragoman.core.server import Quota, Served, Server, Tally, listed, rows
 from dragoman.protocols.openai_responses.response import decode_usage
 from dragoman.protocols.openai_responses.wire import PROTOCOL
 
@@ -33,6 +33,14 @@ def encode_model(name: str) -> Wire:
     return {"id": name, "object": "model", "created": 0, "owned_by": "dragoman"}
 
 
+def _quota(quota: Quota) -> dict[str, str]:
+    return {
+        "x-ratelimit-limit-requests": str(quota.limit),
+        "x-ratelimit-remaining-requests": str(quota.remaining),
+        "x-ratelimit-reset-requests": f"{quota.reset:.3f}s",
+    }
+
+
 TALLY = Tally(
     tools=lambda body: len(rows(body.get("tools"))),
     calls=lambda body: sum(item.get("type") in _CALLS for item in rows(body.get("output"))),
@@ -50,6 +58,7 @@ SERVER = Server(
     encode_model=encode_model,
     encode_count=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
     tally=TALLY,
+    encode_quota=_quota,
     count_path=lambda model: "/responses/input_tokens",
     forwards=("openai-beta",),
     stateful={

@@ -1,0 +1,103 @@
+"""What the gateway takes on, and what it turns away: by key, by provider, and altogether.
+
+A request is judged before its body is read (`arrive`), takes its turn before its body is parsed (`turn`), and
+gives everything back when it leaves, however it ends. Waiting in line happens with the body in hand, because
+only then can a client's leaving be noticed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from dragoman.core.server import Server
+from dragoman.gateway.config import Config
+from dragoman.gateway.limits.callers import Caller, Callers
+from dragoman.gateway.limits.counts import Counts, ProcessCounts
+from dragoman.gateway.limits.gate import Gate, Ticket, turn
+from dragoman.gateway.limits.shed import Shed, gateway_busy, over_limit, quota_headers
+from dragoman.gateway.limits.slots import Slots
+from dragoman.gateway.seen import Seen
+from dragoman.listening import Answer
+
+__all__ = ["Caller", "Limits", "Passage", "Shed", "Slots"]
+
+
+class Limits:
+    """`arrived` are all who have come and not left: inside, in line, or still sending their request."""
+
+    def __init__(self, config: Config, counts: Counts | None = None) -> None:
+        limits = config.limits
+        self.callers = Callers(config)
+        self.counts = counts or ProcessCounts()
+        self.slots = Slots(config.workers)
+        self.door = Gate(limits.in_flight or sys.maxsize, limits.queue)
+        self.patience = limits.queue_seconds
+        self.arrived = 0
+
+    async def arrive(self, caller: Caller, serves: Server, answer: Answer, seen: Seen) -> Passage:
+        """Before the body is read. Raises Shed where the request is not taken."""
+        if self.full and not self.door.displace(caller.name):
+            seen.shed = "gateway"
+            raise gateway_busy(self.door)
+        passage = Passage(self, caller, seen)
+        if caller.limited:
+            try:
+                await passage.count(serves, answer)
+            except BaseException:
+                passage.leave()
+                raise
+        return passage
+
+    @property
+    def full(self) -> bool:
+        """Whether whoever comes next is turned away."""
+        return self.arrived >= self.door.capacity + self.door.queue
+
+    @property
+    def waiting(self) -> int:
+        return self.door.waiting + self.slots.waiting
+
+
+class Passage:
+    """One request between its arrival and its end; `leave` may be said more than once."""
+
+    __slots__ = ("_caller", "_counted", "_left", "_limits", "_seen", "_ticket")
+
+    def __init__(self, limits: Limits, caller: Caller, seen: Seen) -> None:
+        self._limits, self._caller, self._seen = limits, caller, seen
+        self._ticket: Ticket | None = None
+        self._counted = self._left = False
+        limits.arrived += 1
+
+    async def count(self, serves: Server, answer: Answer) -> None:
+        """Against what its key may do. Counting tokens is no request that a rate is about."""
+        caller, seen = self._caller, self._seen
+        verdict = await self._limits.counts.enter(caller, seen.id, seen.action == "generate")
+        self._counted = not verdict.refused
+        answer.headers += quota_headers(caller, verdict, serves)
+        if verdict.refused:
+            seen.shed = verdict.refused
+            raise over_limit(caller, verdict)
+
+    async def turn(self) -> None:
+        """Wait until there is room. Raises Shed where it takes too long, or others went before."""
+        door = self._limits.door
+        self._ticket = ticket = door.ask(self._caller.name)
+        if ticket and ticket.state == "inside":
+            return
+        began = time.perf_counter()
+        if ticket is None or not await turn(ticket, self._limits.patience):
+            self._seen.shed = "gateway"
+            raise gateway_busy(door)
+        self._seen.waited = time.perf_counter() - began
+
+    def leave(self) -> None:
+        if self._left:
+            return
+        self._left = True
+        self._limits.arrived -= 1
+        if self._ticket:
+            self._ticket.leave()
+        if self._counted:
+            self._limits.counts.leave(self._caller, self._seen.id)
