@@ -114,6 +114,11 @@ class Exchange:
         return out
 
     @property
+    def keeps(self) -> bool:
+        """Whether the upstream keeps conversations."""
+        return self.upstream.session is not None
+
+    @property
     def follows(self) -> str:
         """Where the upstream keeps conversations: under which name this one was `kept`; empty: it begins."""
         return self._conversation.follows if self._conversation else ""

@@ -180,6 +180,11 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
         {},
         "dragoman.toml:2: providers.mine.protocol: missing; known: openai-chat",
     ),
+    "a protocol that is nearly one": (
+        '[providers.mine]\nprotocol = "qwen_chat"\nbase_url = "http://x"\n',
+        {},
+        "dragoman.toml:2: providers.mine.protocol: unknown protocol 'qwen_chat'; did you mean qwen-chat?",
+    ),
     "an unknown protocol": (
         LOCAL.replace("openai-chat", "openai-chatt"),
         {},

@@ -32,6 +32,8 @@ from dragoman.gateway.relaying import CRASHED, Asked
 from dragoman.gateway.routing import UnknownModel, names, route
 from dragoman.gateway.seen import Seen
 from dragoman.gateway.serving import Serving
+from dragoman.gateway.sessions import Sessions
+from dragoman.gateway.store import open_store
 from dragoman.gateway.upstream import Refused
 from dragoman.gateway.wires import OverheardTransport, Wires
 from dragoman.listening import Answer, ClientGone, Incoming, TooLarge, TooSlow
@@ -58,7 +60,9 @@ class Gateway:
         self._transport: Transport = _Upstreams(self.client)
         if self._wires:
             self._transport = OverheardTransport(self._transport, self._wires)
-        self._serving = Serving(self._transport, self.circuits, self.limits.slots, self.pings, pace)
+        self.store = open_store(config.store_url, config.retention)
+        sessions = Sessions(self.store, config.keys, self.journal.write)
+        self._serving = Serving(self._transport, self.circuits, self.limits.slots, self.pings, pace, sessions)
         self._overview = Overview(self.journal.metrics, self._gauges)
         self._tasks: list[asyncio.Task[None]] = []
         self._speakers = [(codec(name), server(name)) for name in protocol_names()]
@@ -71,6 +75,7 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await self.client.close()
+        await self.store.close()
         self.journal.close()
         self._overview.close()
 

@@ -9,7 +9,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError, UpstreamError
 from dragoman.core.fields import read_body
 from dragoman.profiles import Provider
-from dragoman.protocols import codec, server
+from dragoman.protocols import server, upstream
 from dragoman.transport import Client, Timeouts, Transport, TransportError
 from dragoman.transport.retries import read_failure
 
@@ -36,7 +36,7 @@ def live(providers: Iterable[Provider]) -> Listed:
 
 async def models_of(transport: Transport, provider: Provider) -> tuple[str, ...]:
     """The names in the provider's own list."""
-    speaker = codec(provider.protocol)
+    speaker = upstream(provider.protocol)
     key = speaker.http.auth(provider.api_key) if provider.api_key else {}
     reply = await transport.send(
         "GET",

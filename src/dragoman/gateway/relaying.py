@@ -25,6 +25,7 @@ from dragoman.framing import jsonarray, sse
 from dragoman.gateway.answers import loss_header
 from dragoman.gateway.pings import Pulse
 from dragoman.gateway.seen import Seen
+from dragoman.gateway.sessions import Talk
 from dragoman.gateway.tail import Tail, read_usage
 from dragoman.gateway.upstream import LARGEST_REPLY, Refused
 from dragoman.listening import Answer
@@ -54,7 +55,9 @@ class Asked(Struct, frozen=True):
         return "application/json" if self.served.array else self.client.http.stream_type
 
 
-async def relay_whole(exchange: Exchange, reply: Reply, answer: Answer, seen: Seen) -> None:
+async def relay_whole(
+    exchange: Exchange, reply: Reply, answer: Answer, seen: Seen, talk: Talk | None = None
+) -> None:
     body = await _read(reply)
     try:
         wire = read_body(body, exchange.upstream.name)
@@ -63,6 +66,8 @@ async def relay_whole(exchange: Exchange, reply: Reply, answer: Answer, seen: Se
         raise Refused(_malformed(error), retry=True) from error
     if exchange.failure:
         raise Refused(exchange.failure, retry=exchange.failure.kind in RETRYABLE)
+    if talk:
+        await talk.keep()
     forwarded = out is wire
     seen.first_byte()
     await answer.whole(200, body if forwarded else jsontext.encode(out), loss_header(exchange.losses))
@@ -73,14 +78,20 @@ async def relay_whole(exchange: Exchange, reply: Reply, answer: Answer, seen: Se
 
 
 async def relay_stream(
-    asked: Asked, exchange: Exchange, reply: Reply, answer: Answer, pulse: Pulse, seen: Seen
+    asked: Asked,
+    exchange: Exchange,
+    reply: Reply,
+    answer: Answer,
+    pulse: Pulse,
+    seen: Seen,
+    talk: Talk | None = None,
 ) -> None:
     if reply.headers.get("content-type", "").startswith("text/html"):
         raise Refused(Failure("server", "the upstream answered with a web page", 502), retry=True)
     stream = exchange.stream(asked.served.array)
     tail = Tail(exchange.upstream.name) if isinstance(stream, Forwarded) else None
     try:
-        last = await _pass_on(stream, tail, exchange, reply, answer, asked, pulse, seen)
+        last = await _pass_on(stream, tail, exchange, reply, answer, asked, pulse, seen, talk)
     except TransportError as error:
         last = stream.close() if stream.ended else stream.fail(_broken(error))
     except Exception as error:
@@ -93,6 +104,8 @@ async def relay_stream(
             failure = stream.failure or Failure("truncated", "the upstream's answer was empty", 502)
             raise Refused(failure, retry=failure.kind in RETRYABLE)
         await _begin(asked, exchange, answer, pulse, seen)
+    if talk:
+        await talk.keep()
     seen.failure = stream.failure or (_failure_in(exchange.client, tail.last) if tail else None)
     _count_stream(tail, exchange, seen)
     pulse.busy = True
@@ -108,6 +121,7 @@ async def _pass_on(
     asked: Asked,
     pulse: Pulse,
     seen: Seen,
+    talk: Talk | None,
 ) -> bytes:
     """Pieces as they come; gives what the end of the stream adds."""
     async for chunk in reply:
@@ -121,6 +135,8 @@ async def _pass_on(
             await _begin(asked, exchange, answer, pulse, seen)
         if tail:
             tail.feed(out)
+        if talk and stream.ended:
+            await talk.keep()
         pulse.busy = True  # nobody but this stream speaks now
         await answer.piece(out)
         pulse.busy, pulse.quiet = False, 0

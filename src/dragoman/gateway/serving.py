@@ -15,6 +15,7 @@ from dragoman.gateway.pings import Pings, Pulse
 from dragoman.gateway.relaying import Asked, failed_stream, relay_stream, relay_whole
 from dragoman.gateway.routing import Target
 from dragoman.gateway.seen import Seen
+from dragoman.gateway.sessions import Sessions
 from dragoman.gateway.spans import trace_headers
 from dragoman.gateway.upstream import Refused, headers_for, send
 from dragoman.listening import Answer
@@ -25,16 +26,24 @@ from dragoman.transport import Transport
 _ELSEWHERE: frozenset[FailureKind] = frozenset(
     {"unauthenticated", "billing", "forbidden", "not_found", "context_too_long", "too_large"}
 )
+# How an upstream says that it does not know a conversation, or a reply in it
+_FORGOTTEN: frozenset[FailureKind] = frozenset({"not_found", "bad_request", "conflict"})
 
 
 class Serving:
     """Everything exchanges share."""
 
     def __init__(
-        self, transport: Transport, circuits: Circuits, slots: Slots, pings: Pings, pace: Pace
+        self,
+        transport: Transport,
+        circuits: Circuits,
+        slots: Slots,
+        pings: Pings,
+        pace: Pace,
+        sessions: Sessions,
     ) -> None:
         self._transport, self._circuits, self._slots = transport, circuits, slots
-        self._pings, self._pace = pings, pace
+        self._pings, self._pace, self._sessions = pings, pace, sessions
 
     async def serve(self, asked: Asked, targets: tuple[Target, ...], answer: Answer, seen: Seen) -> None:
         """Answer from the first target that can. Raises Refused where none can."""
@@ -111,9 +120,31 @@ class Serving:
     async def _try(
         self, asked: Asked, target: Target, answer: Answer, seen: Seen, pulse: Pulse | None
     ) -> None:
+        """A conversation that the upstream has forgotten begins anew, once, with everything."""
+        try:
+            await self._ask(asked, target, answer, seen, pulse)
+        except Refused as refused:
+            resumed = seen.exchange is not None and seen.exchange.resumed
+            if not (resumed and refused.failure.kind in _FORGOTTEN):
+                raise
+            seen.tries += 1
+            await self._ask(asked, target, answer, seen, pulse, anew=True)
+
+    async def _ask(
+        self,
+        asked: Asked,
+        target: Target,
+        answer: Answer,
+        seen: Seen,
+        pulse: Pulse | None,
+        anew: bool = False,
+    ) -> None:
         provider = target.provider
         exchange = seen.exchange = _exchange(asked, provider)
         out = exchange.request(asked.wire, target.model, asked.stream, asked.body)
+        talk = self._sessions.talk(exchange, provider, asked.key, seen.id) if exchange.keeps else None
+        if talk and not anew:
+            out = await talk.resumed() or out
         body = asked.body if out is asked.wire else jsontext.encode(out)
         headers = headers_for(provider, asked.client.name, asked.key, asked.headers)
         if seen.span is not None:
@@ -122,9 +153,9 @@ class Serving:
         self._circuits.reached(provider.name)
         try:
             if pulse:
-                await relay_stream(asked, exchange, reply, answer, pulse, seen)
+                await relay_stream(asked, exchange, reply, answer, pulse, seen, talk)
             else:
-                await relay_whole(exchange, reply, answer, seen)
+                await relay_whole(exchange, reply, answer, seen, talk)
         finally:
             reply.close()
 

@@ -11,7 +11,7 @@ from dragoman.core.model import Failure
 from dragoman.exchange import Exchange
 from dragoman.gateway.routing import Target
 from dragoman.profiles import Provider
-from dragoman.protocols import codec, server
+from dragoman.protocols import server, upstream
 from dragoman.transport import ConnectFailed, Reply, TimedOut, Transport, TransportError
 from dragoman.transport.retries import RETRYABLE, read_failure, unreachable
 
@@ -73,7 +73,7 @@ def _is_error(body: bytes, speaker: Codec) -> bool:
 
 def headers_for(provider: Provider, client: str, client_key: str, asked: Mapping[str, str]) -> dict[str, str]:
     """The key, the provider's own headers, and those of the client that belong to a forwarded body."""
-    speaker = codec(provider.protocol)
+    speaker = upstream(provider.protocol)
     key = client_key if provider.passthrough else provider.api_key
     headers = {**_AGENT, **(speaker.http.auth(key) if key else {})}
     if client == provider.protocol:

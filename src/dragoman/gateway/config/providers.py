@@ -12,8 +12,7 @@ from dragoman.dialects import names as dialect_names
 from dragoman.gateway.config.source import Path, Source, did_you_mean
 from dragoman.gateway.config.tables import ProviderTable, TimeoutsTable
 from dragoman.profiles import Provider, known
-from dragoman.protocols import codec
-from dragoman.protocols import names as protocol_names
+from dragoman.protocols import upstream, upstream_names
 from dragoman.transport import Timeouts
 
 _URL = re.compile(r"https?://[^\s/]+\S*|demo:")
@@ -47,7 +46,7 @@ def _provider(source: Source, name: str, row: Any) -> Provider:
 
 def _check_names(source: Source, where: Path, provider: Provider) -> None:
     for key, value, allowed in (
-        ("protocol", provider.protocol, protocol_names()),
+        ("protocol", provider.protocol, upstream_names()),
         ("dialect", provider.dialect, (None, *dialect_names())),
     ):
         if value not in allowed:
@@ -63,7 +62,7 @@ def _check_url(source: Source, where: Path, provider: Provider) -> None:
         raise source.wrong(place, "missing")
     if not _URL.fullmatch(url):
         raise source.wrong(place, f"expected an http or https URL, got {url!r}")
-    path = codec(provider.protocol).http.path("MODEL", False)
+    path = upstream(provider.protocol).http.path("MODEL", False)
     version = path.split("/")[1]
     for doubled in (path, f"/{version}"):
         if url.endswith(doubled):

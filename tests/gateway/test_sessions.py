@@ -1,0 +1,349 @@
+"""Upstreams that keep the conversation, behind the gateway: only what is new is sent, whoever asks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from dragoman.core import jsontext
+from dragoman.demo import DemoApp
+from gateway.canned import provider
+from gateway.keeping import Keeping, Wire
+from gateway.running import running
+from gateway.sdks import MODES, PNG, SDKS, Output, sdk_of, speaking
+from gateway.stands import CLIENT_KEY, Stand, gateway
+
+MODEL = "kept:qwen3-max"
+OTHER_KEY = "another-key-55d1"
+RESULT = '{"dependencies":{"express":"^4.18.0","axios":"^1.4.0"}}'
+CYCLES: dict[str, tuple[str, str, Wire, str, str]] = {
+    "read": (
+        "What's in the package.json file?",
+        "I'll read the package.json file.",
+        {"filePath": "/home/user/package.json"},
+        RESULT,
+        "The package.json file contains 2 dependencies: express version ^4.18.0 and axios version ^1.4.0.",
+    ),
+    "bash": (
+        "Install the lodash package",
+        "I'll install lodash using npm.",
+        {"command": "npm install lodash", "description": "Install lodash utility library"},
+        "added 1 package in 2.3s",
+        "Successfully installed lodash: added 1 package in 2.3s.",
+    ),
+}
+
+
+@pytest.fixture
+def upstream() -> Iterator[tuple[Keeping, str]]:
+    app = Keeping()
+    with running(app) as url:
+        yield app, url
+
+
+@pytest.fixture
+def kept(upstream: tuple[Keeping, str]) -> Keeping:
+    return upstream[0]
+
+
+@pytest.fixture
+def stand(upstream: tuple[Keeping, str]) -> Iterator[Stand]:
+    with gateway(configuration(upstream[1])) as stand:
+        yield stand
+
+
+def configuration(url: str, store: str = "memory:", more: str = "") -> str:
+    return (
+        f'[server]\nkeys = ["{CLIENT_KEY}", "{OTHER_KEY}"]\n[store]\nurl = "{store}"\n'
+        + provider("kept", f"{url}/v1", "qwen-chat")
+        + provider("hermes", f"{url}/v1", "qwen-chat", dialect='"hermes"')
+        + more
+    )
+
+
+def schema(names: Any) -> Wire:
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in names},
+        "required": [*names],
+    }
+
+
+def chat(url: str, key: str = CLIENT_KEY) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
+
+
+def user(text: str) -> Wire:
+    return {"role": "user", "content": text}
+
+
+def said(stand: Stand, *messages: Any, key: str = CLIENT_KEY, model: str = MODEL, **more: Any) -> Wire:
+    """The assistant's message, as a client appends it to its history."""
+    reply = chat(stand.url, key).chat.completions.create(model=model, messages=list(messages), **more)
+    return {"role": "assistant", "content": reply.choices[0].message.content}
+
+
+def new(body: Wire) -> list[tuple[str, Any]]:
+    return [(message["role"], message["content"]) for message in body["messages"]]
+
+
+# The cycles of the seed
+
+
+def check_cycle(kept: Keeping, name: str) -> None:
+    """What the upstream saw of a cycle."""
+    question, _, _, result, _ = CYCLES[name]
+    first, second = kept.asked
+    assert [role for role, _ in new(first)] == ["system", "user"]
+    assert f"## {name}\nDescription: Runs {name}." in first["messages"][0]["content"]
+    assert (first["parent_id"], new(first)[1]) == (None, ("user", question))
+    assert (second["chat_id"], second["parent_id"]) == (first["chat_id"], "reply-1")
+    assert new(second) == [("user", f"Tool Result from {name}:\n{result}")]
+    assert second["model"] == "qwen3-max"
+
+
+@pytest.mark.parametrize("streamed", (False, True))
+@pytest.mark.parametrize("name", CYCLES)
+def test_a_cycle_with_the_openai_sdk(stand: Stand, kept: Keeping, name: str, streamed: bool) -> None:
+    question, words, arguments, result, answer = CYCLES[name]
+    function = {"name": name, "description": f"Runs {name}.", "parameters": schema(arguments)}
+    told: Any = {"model": MODEL, "tools": [{"type": "function", "function": function}]}
+    completions = chat(stand.url).chat.completions
+
+    def spoken(messages: Any) -> Any:
+        if not streamed:
+            return completions.create(messages=messages, **told).choices[0]
+        with completions.stream(messages=messages, **told) as stream:
+            return stream.get_final_completion().choices[0]
+
+    history: list[Any] = [user(question)]
+    first = spoken(history)
+    assert (first.finish_reason, first.message.content) == ("tool_calls", words)
+    (call,) = first.message.tool_calls
+    assert (call.function.name, jsontext.decode(call.function.arguments)) == (name, arguments)
+    history += [first.message, {"role": "tool", "tool_call_id": call.id, "content": result}]
+    second = spoken(history)
+    assert (second.finish_reason, second.message.content) == ("stop", answer)
+    check_cycle(kept, name)
+    assert stand.last()["upstream"] == "qwen-chat"
+
+
+@pytest.mark.parametrize("streamed", (False, True))
+@pytest.mark.parametrize("name", CYCLES)
+def test_a_cycle_with_an_anthropic_client(stand: Stand, kept: Keeping, name: str, streamed: bool) -> None:
+    question, words, arguments, result, answer = CYCLES[name]
+    tool = {"name": name, "description": f"Runs {name}.", "input_schema": schema(arguments)}
+    told: Any = {"model": MODEL, "max_tokens": 100, "tools": [tool]}
+    messages = anthropic.Anthropic(base_url=stand.url, api_key=CLIENT_KEY, max_retries=0).messages
+
+    def spoken(history: Any) -> Any:
+        if not streamed:
+            return messages.create(messages=history, **told)
+        with messages.stream(messages=history, **told) as stream:
+            return stream.get_final_message()
+
+    history: list[Any] = [user(question)]
+    first = spoken(history)
+    text, call = first.content
+    assert (first.stop_reason, text.text, call.name, call.input) == ("tool_use", words, name, arguments)
+    answered = {"type": "tool_result", "tool_use_id": call.id, "content": result}
+    history += [{"role": "assistant", "content": first.content}, {"role": "user", "content": [answered]}]
+    second = spoken(history)
+    assert (second.stop_reason, second.content[0].text) == ("end_turn", answer)
+    check_cycle(kept, name)
+
+
+# Every client, through a dialect with several calls, images, failures and reasoning
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("client", SDKS)
+def test_a_conversation(stand: Stand, kept: Keeping, client: str, mode: str) -> None:
+    sdk = sdk_of(client, stand.url)
+    speak = speaking(sdk, mode)
+    history = sdk.user("Show me a picture of Oslo and Rome")
+    first = speak(sdk.asked("hermes:text-model", history))
+    assert [call.arguments for call in first.calls] == [{"city": "Oslo"}, {"city": "Rome"}]
+    history += sdk.results(first, [Output("here it is", PNG), Output("no camera there", failed=True)])
+    second = speak(sdk.asked("hermes:text-model", history))
+    assert "take_picture returned: here it is" in second.text
+    assert "no camera there" in second.text
+    history += [*sdk.said(second), *sdk.user("And the weather in Bern?")]
+    third = speak(sdk.asked("hermes:text-model", history))
+    assert [call.arguments for call in third.calls] == [{"city": "Bern"}]
+    history += sdk.results(third, [Output("rain")])
+    assert speak(sdk.asked("hermes:text-model", history)).text == "get_weather returned: rain"
+
+    assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", "reply-2", "reply-3"]
+    assert len({body["chat_id"] for body in kept.asked}) == 1
+    assert all(role == "user" for body in kept.asked[1:] for role, _ in new(body))
+    assert new(kept.asked[2]) == [("user", "And the weather in Bern?")]
+
+
+# Where a conversation goes on, and where one begins
+
+ONE, TWO = user("one"), user("two")
+
+
+def test_the_upstream_remembers_what_was_said(stand: Stand, kept: Keeping) -> None:
+    first = said(stand, ONE)
+    second = said(stand, ONE, first, TWO)
+    asked = user("What did I say?")
+    assert said(stand, ONE, first, TWO, second, asked)["content"] == "You said: one | two"
+    assert [len(body["messages"]) for body in kept.asked] == [1, 1, 1]
+
+
+def test_a_branch_goes_on_from_the_reply_before_it(stand: Stand, kept: Keeping) -> None:
+    first = said(stand, ONE)
+    second = said(stand, ONE, first, TWO)
+    said(stand, ONE, first, TWO, second, user("three"))
+    said(stand, ONE, first, user("two and a half"))
+    assert said(stand, ONE, first, user("What did I say?"))["content"] == "You said: one"
+    assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", "reply-2", "reply-1", "reply-1"]
+    assert len({body["chat_id"] for body in kept.asked}) == 1
+
+
+BEGINS: dict[str, tuple[list[Wire], Wire]] = {
+    "an edited prompt": ([user("uno")], {}),
+    "a system text": ([{"role": "system", "content": "Be brief."}, ONE], {}),
+    "another model": ([ONE], {"model": "kept:qwen3-coder"}),
+    "a tool": (
+        [ONE],
+        {"tools": [{"type": "function", "function": {"name": "now", "parameters": schema(())}}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BEGINS)
+def test_what_changed_begins_anew_with_everything(stand: Stand, kept: Keeping, name: str) -> None:
+    front, more = BEGINS[name]
+    first = said(stand, ONE)
+    said(stand, *front, first, TWO, **more)
+    assert kept.asked[1]["parent_id"] is None
+    assert kept.asked[1]["chat_id"] != kept.asked[0]["chat_id"]
+    everything = [text for role, text in new(kept.asked[1]) if role != "system"]
+    assert everything == [front[-1]["content"], first["content"], "two"]
+
+
+def test_an_edited_reply_begins_anew(stand: Stand, kept: Keeping) -> None:
+    said(stand, ONE)
+    said(stand, ONE, {"role": "assistant", "content": "I never said that"}, TWO)
+    assert [body["parent_id"] for body in kept.asked] == [None, None]
+
+
+def test_nobody_goes_on_with_what_another_key_said(stand: Stand, kept: Keeping) -> None:
+    mine, theirs = said(stand, ONE), said(stand, ONE, key=OTHER_KEY)
+    assert mine == theirs  # word for word, and yet two conversations
+    said(stand, ONE, mine, TWO)
+    said(stand, ONE, theirs, TWO, key=OTHER_KEY)
+    chats = [body["chat_id"] for body in kept.asked]
+    assert chats[0] != chats[1]
+    assert chats[2:] == chats[:2]
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize("streamed", (False, True))
+@pytest.mark.parametrize("reply", ("", "reply-1"))
+def test_a_forgotten_one_begins_anew(stand: Stand, kept: Keeping, reply: str, streamed: bool) -> None:
+    first = said(stand, ONE)
+    kept.forget(kept.asked[0]["chat_id"], reply)
+    completions: Any = chat(stand.url).chat.completions
+    asked = {"model": MODEL, "messages": [ONE, first, TWO]}
+    if streamed:
+        with completions.stream(**asked) as stream:
+            text = stream.get_final_completion().choices[0].message.content
+    else:
+        text = completions.create(**asked).choices[0].message.content
+    assert text == "Number 2: two"
+    assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", None]
+    assert len(kept.asked[2]["messages"]) == 3
+    assert stand.last()["tries"] == 2
+    said(stand, ONE, first, TWO, {"role": "assistant", "content": text}, user("three"))
+    assert kept.asked[3]["chat_id"] == kept.asked[2]["chat_id"]
+    assert new(kept.asked[3]) == [("user", "three")]
+
+
+def test_it_begins_anew_once(stand: Stand, kept: Keeping) -> None:
+    first = said(stand, ONE)
+    kept.faults = [400, 400]
+    with pytest.raises(openai.BadRequestError, match="as the test wished"):
+        said(stand, ONE, first, TWO)
+    assert [len(body["messages"]) for body in kept.asked] == [1, 1, 3]
+
+
+def test_a_retry_goes_on_from_the_same_reply(stand: Stand, kept: Keeping) -> None:
+    first = said(stand, ONE)
+    kept.faults = [500, None]
+    assert said(stand, ONE, first, TWO)["content"] == "Number 2: two"
+    assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", "reply-1"]
+
+
+def test_a_reply_that_was_cut_is_not_kept(stand: Stand, kept: Keeping) -> None:
+    kept.faults = ["cut"]
+    heard = ""
+    completions: Any = chat(stand.url).chat.completions
+    with pytest.raises(openai.APIError):  # noqa: PT012 - pieces come before it breaks
+        for chunk in completions.create(model=MODEL, messages=[ONE], stream=True):
+            heard += chunk.choices[0].delta.content or ""
+    assert heard == "Number 1: one"
+    said(stand, ONE, {"role": "assistant", "content": heard}, TWO)
+    assert [body["parent_id"] for body in kept.asked] == [None, None]
+
+
+def test_at_the_same_time(stand: Stand, kept: Keeping) -> None:
+    """Requests that go on from one reply are branches: each is answered from its own."""
+    first = said(stand, ONE)
+    heard: dict[int, Wire] = {}
+
+    def ask(number: int) -> None:
+        branch = [ONE, first, user(f"branch {number}")]
+        branch.append(said(stand, *branch))
+        heard[number] = said(stand, *branch, user("What did I say?"))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {number: text["content"] for number, text in heard.items()} == {
+        number: f"You said: one | branch {number}" for number in range(8)
+    }
+    assert all(len(body["messages"]) == 1 for body in kept.asked)
+
+
+def test_a_fallback_that_keeps_nothing(upstream: tuple[Keeping, str]) -> None:
+    kept, url = upstream
+    with running(DemoApp()) as other:
+        models = '[models]\nboth = ["kept:qwen3-max", "plain:demo"]\n'
+        with gateway(configuration(url, more=provider("plain", other) + models)) as stand:
+            first = said(stand, ONE, model="both")
+            kept.faults = [401]
+            second = said(stand, ONE, first, TWO, model="both")
+            assert second["content"] == "You said: two"
+            assert stand.last()["provider"] == "plain"
+            said(stand, ONE, first, TWO, second, user("three"), model="both")
+    assert [len(body["messages"]) for body in kept.asked] == [1, 1, 5]
+    assert kept.asked[2]["parent_id"] is None
+
+
+def test_without_a_store_everything_is_sent_anew(upstream: tuple[Keeping, str]) -> None:
+    kept, url = upstream
+    with gateway(configuration(url, "sqlite:////nowhere/at/all/dragoman.db")) as stand:
+        first = said(stand, ONE)
+        assert said(stand, ONE, first, TWO)["content"] == "Number 2: two"
+        told = [line for line in map(jsontext.decode, stand.lines) if "session" in line]
+        assert stand.last()["status"] == 200
+    assert [len(body["messages"]) for body in kept.asked] == [1, 3]
+    assert [line["session"] for line in told] == [
+        "everything will be sent anew",
+        "everything is sent anew",
+        "everything will be sent anew",
+    ]
+    assert all(line["store"] and line["id"] for line in told)
