@@ -22,8 +22,8 @@ def at_version(database: Database, version: int) -> None:
     """As the program of that time left it."""
     database.rows(schema.VERSIONS.format(**database.types))
     for number, step in enumerate(schema.STEPS[:version], 1):
-        for statement in step:
-            database.rows(statement.format(**database.types))
+        for statement in schema.statements(step, database.types):
+            database.rows(statement)
         database.rows(f"insert into dragoman_schema (version) values ({number})")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from functools import partial
 from urllib.parse import parse_qsl
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -54,7 +55,7 @@ class Gateway:
         self.client = Client()
         self.journal = journal or Journal.of(config)
         self.circuits = Circuits(time.monotonic, pace.opens_after, pace.stays_open)
-        self.limits = Limits(config)
+        self.limits = Limits(config, partial(self.journal.note, "limits"))
         self.pings = Pings(pace)
         self._wires = Wires(self.journal.write, self._redactor) if config.verbose else None
         self._transport: Transport = _Upstreams(self.client)
@@ -74,6 +75,7 @@ class Gateway:
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
+        await self.limits.close()
         await self.client.close()
         await self.store.close()
         self.journal.close()

@@ -87,6 +87,10 @@ class Journal:
             self._spans.ended(seen, losses)
         self.metrics.in_flight -= 1
 
+    def note(self, topic: str, text: str) -> None:
+        """Something that belongs to no exchange."""
+        self.write(jsontext.dumps({"time": _now(), topic: text}))
+
     def close(self) -> None:
         self._lines.close()
 

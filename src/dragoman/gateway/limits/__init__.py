@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 
 from dragoman.core.server import Server
 from dragoman.gateway.config import Config
@@ -18,6 +19,7 @@ from dragoman.gateway.limits.gate import Gate, Ticket, turn
 from dragoman.gateway.limits.shed import Shed, gateway_busy, over_limit, quota_headers
 from dragoman.gateway.limits.slots import Slots
 from dragoman.gateway.seen import Seen
+from dragoman.gateway.store.addresses import read_address
 from dragoman.listening import Answer
 
 __all__ = ["Caller", "Limits", "Passage", "Shed", "Slots"]
@@ -26,10 +28,10 @@ __all__ = ["Caller", "Limits", "Passage", "Shed", "Slots"]
 class Limits:
     """`arrived` are all who have come and not left: inside, in line, or still sending their request."""
 
-    def __init__(self, config: Config, counts: Counts | None = None) -> None:
+    def __init__(self, config: Config, tell: Callable[[str], object] = bool) -> None:
         limits = config.limits
         self.callers = Callers(config)
-        self.counts = counts or ProcessCounts()
+        self.counts = _counts(config, tell)
         self.slots = Slots(config.workers)
         self.door = Gate(limits.in_flight or sys.maxsize, limits.queue)
         self.patience = limits.queue_seconds
@@ -48,6 +50,9 @@ class Limits:
                 passage.leave()
                 raise
         return passage
+
+    async def close(self) -> None:
+        await self.counts.close()
 
     @property
     def full(self) -> bool:
@@ -101,3 +106,12 @@ class Passage:
             self._ticket.leave()
         if self._counted:
             self._limits.counts.leave(self._caller, self._seen.id)
+
+
+def _counts(config: Config, tell: Callable[[str], object]) -> Counts:
+    """Gateways that share a database share the limits of keys. `tell` hears of trouble with it."""
+    if not config.store_url or read_address(config.store_url).path:
+        return ProcessCounts()
+    from dragoman.gateway.limits.shared import SharedCounts
+
+    return SharedCounts(config.store_url, tell)

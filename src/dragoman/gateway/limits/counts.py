@@ -29,6 +29,8 @@ class Counts(Protocol):
 
     def leave(self, caller: Caller, lease: str) -> None: ...
 
+    async def close(self) -> None: ...
+
 
 class ProcessCounts:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -48,3 +50,6 @@ class ProcessCounts:
 
     def leave(self, caller: Caller, lease: str) -> None:
         caller.inside -= 1
+
+    async def close(self) -> None:
+        """Nothing is open."""

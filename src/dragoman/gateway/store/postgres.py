@@ -56,7 +56,7 @@ class PostgresStore:
             raise _unusable(url, error) from None
         store = cls(url, pool)
         try:
-            await store._do(_migrate)
+            await store._do(migrate)
         except BaseException:
             pool.terminate()
             raise
@@ -137,7 +137,7 @@ class PostgresStore:
         raise AssertionError("the second try returned or raised")
 
 
-async def _migrate(connection: Connection) -> None:
+async def migrate(connection: Connection) -> None:
     """Under a lock that others wait for, so that two who open at once do not both take a step."""
     await connection.execute("select pg_advisory_xact_lock($1)", _MIGRATING)
     await connection.execute(schema.VERSIONS.format(**schema.POSTGRES))

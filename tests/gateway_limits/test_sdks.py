@@ -35,9 +35,15 @@ RATE = Verdict("rate", Rate(0.05, 0, 60.0))
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[Stand]:
+def running() -> Iterator[Stand]:
     with gateway(f'[keys.alice]\nkey = "{CLIENT_KEY}"\nrequests_per_minute = 100000\n') as stand:
         yield stand
+
+
+@pytest.fixture
+def stand(running: Stand) -> Stand:
+    running.lines.clear()
+    return running
 
 
 def turned_away(stand: Stand, patch: pytest.MonkeyPatch, reason: str, times: int) -> None:
