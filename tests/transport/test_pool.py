@@ -130,6 +130,9 @@ def test_a_large_answer_does_not_leave_its_connection_paused(run: Run) -> None:
     """The piece that fills the reply up may also be its last one."""
 
     class Carrier:
+        def alarm(self, deadline: float) -> None:
+            pass
+
         said: list[str]
 
         def __init__(self) -> None:

@@ -27,16 +27,17 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self._opened, self._give_back = opened, give_back
         self._transport: Any = None
-        self._parser: Any = None
+        self._parser: Any = httptools.HttpResponseParser(self)
         self._reply: HttpReply | None = None
         self._headers: dict[str, str] = {}
         self._head_size = -1  # bytes of a head under way; -1: there is none
         self._until_close = False
+        self._deadline = self._rings = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, reply: HttpReply, head: bytes, body: bytes) -> None:
         self._reply, self._headers, self._head_size = reply, {}, 0
         self._until_close = False
-        self._parser = httptools.HttpResponseParser(self)
         self._transport.write(head + body)
 
     def is_usable(self, now: float, keep_for: float) -> bool:
@@ -48,6 +49,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         self.closed = True
+        self._silence()
         self._opened.discard(self)
         if self._transport:
             self._transport.abort()
@@ -67,6 +69,29 @@ class Connection(asyncio.Protocol):
             self._give_back(self)
         else:
             self.abort()
+
+    # One timer for all the waits of all replies: it looks at the deadline when it rings
+
+    def alarm(self, deadline: float) -> None:
+        self._deadline = deadline
+        if self._timer is None or self._rings > deadline:
+            self._silence()
+            self._rings = deadline
+            self._timer = asyncio.get_running_loop().call_at(deadline, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._reply is None:
+            return
+        if self._deadline > self._rings:
+            self.alarm(self._deadline)
+        else:
+            self._reply.expired()
+
+    def _silence(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
 
     # asyncio.Protocol
 
@@ -91,6 +116,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        self._silence()
         self._opened.discard(self)
         reply = self._reply
         if reply is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from dragoman.core.errors import ConfigError
 from dragoman.transport.address import Address
 
@@ -12,14 +14,21 @@ def request_head(
     method: str, path: str, address: Address, headers: dict[str, str], length: int, extra: str = ""
 ) -> bytes:
     """`extra` is whole lines that stand as they are."""
+    said = _printed(method, path, address, tuple(headers.items()), extra)
+    return b"%bcontent-length: %d\r\n\r\n" % (said, length)
+
+
+@lru_cache(maxsize=256)
+def _printed(
+    method: str, path: str, address: Address, items: tuple[tuple[str, str], ...], extra: str
+) -> bytes:
+    """All but the length, which is all that changes from one request to the next."""
+    headers = dict(items)
     said = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     if said.count("\n") != len(headers) or said.count("\r") != len(headers) or "\0" in said:
         raise _illegal(headers)
     encoding = "" if "accept-encoding" in headers else "accept-encoding: identity\r\n"
-    text = (
-        f"{method} {path} HTTP/1.1\r\nhost: {address.authority}\r\n{said}{extra}{encoding}"
-        f"content-length: {length}\r\n\r\n"
-    )
+    text = f"{method} {path} HTTP/1.1\r\nhost: {address.authority}\r\n{said}{extra}{encoding}"
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:

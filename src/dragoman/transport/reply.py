@@ -23,6 +23,9 @@ class Carrier(Protocol):
 
     def release(self, reusable: bool) -> None: ...
 
+    def alarm(self, deadline: float) -> None:
+        """Call `expired` of the reply some time after `deadline`, unless another one is set until then."""
+
 
 class HttpReply:
     """`on_…` is what the connection says; the rest is what the reader asks."""
@@ -39,8 +42,7 @@ class HttpReply:
         self._done = False
         self._error: TransportError | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._deadline = 0.0
+        self._patience = 0.0  # seconds of the wait under way
         self._inflate: Any = None
 
     @property
@@ -52,7 +54,6 @@ class HttpReply:
 
     def on_head(self, status: int, headers: dict[str, str]) -> None:
         self.status, self.headers = status, headers
-        self._disarm()
         encoding = headers.get("content-encoding", "").lower()
         if encoding in ("gzip", "x-gzip", "deflate"):
             self._inflate = zlib.decompressobj(47)  # either wrapper, told from the first bytes
@@ -78,7 +79,6 @@ class HttpReply:
             self._release(reusable=False)
 
     def _release(self, reusable: bool) -> None:
-        self._disarm()
         carrier, self._carrier = self._carrier, None
         if carrier:
             if self._paused:  # a pause is this reply's, not the next one's
@@ -115,6 +115,13 @@ class HttpReply:
 
     async def read(self, limit: int) -> bytes:
         """The whole body; one that is longer than `limit` is an error."""
+        if (
+            self._done
+            and len(self._chunks) == 1
+            and self._waiting <= limit
+            and not (self._error or self._inflate)
+        ):
+            return self._take()  # nearly always: it came in one piece
         pieces: list[bytes] = []
         size = 0
         async for chunk in self:
@@ -173,33 +180,22 @@ class HttpReply:
         if self._inflate and not self._inflate.eof:
             raise self._broken("the answer ended inside its compression")
 
-    # Waiting, with one timer for many waits: it looks at the deadline when it fires
+    # Waiting
 
     async def _wait(self, seconds: float) -> None:
         self._waiter = self._loop.create_future()
-        self._deadline = self._loop.time() + seconds
-        if self._timer is None:
-            self._timer = self._loop.call_later(seconds, self._expired, seconds)
+        self._patience = seconds
+        if self._carrier:
+            self._carrier.alarm(self._loop.time() + seconds)
         try:
             await self._waiter
         finally:
             self._waiter = None
 
-    def _expired(self, seconds: float) -> None:
-        self._timer = None
-        if self._waiter is None:  # nobody waits: the reader is slow, not the upstream
-            return
-        left = self._deadline - self._loop.time()
-        if left > 0:
-            self._timer = self._loop.call_later(left, self._expired, seconds)
-        else:
+    def expired(self) -> None:
+        if self._waiter:  # else nobody waits: the reader is slow, not the upstream
             what = "to go on" if self.status else "to answer"
-            self.on_error(TimedOut(f"the upstream took more than {seconds:g} s {what}", sent=True))
-
-    def _disarm(self) -> None:
-        if self._timer:
-            self._timer.cancel()
-            self._timer = None
+            self.on_error(TimedOut(f"the upstream took more than {self._patience:g} s {what}", sent=True))
 
     def _wake(self) -> None:
         if self._waiter and not self._waiter.done():
