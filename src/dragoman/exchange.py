@@ -23,6 +23,8 @@ from dragoman.transforms.restorer import Restorer
 from dragoman.transforms.sequence import Sequencer
 from dragoman.transforms.session import Conversation
 
+_SEALED = seal.MAGIC.encode()
+
 
 class Exchange:
     """One request and its response, with the names and ids that tie them together.
@@ -57,7 +59,7 @@ class Exchange:
         self._losses = Losses()
         self._asked: Request | None = None  # the client's request, in neutral form
         self._conversation: Conversation | None = None  # where the upstream keeps it
-        self._ledger = self._new_ledger("")
+        self._ledger: Ledger | None = None  # from the first thing on that is translated
         self._foreign = self.client.name != self.upstream.name
         self._same = client == upstream and not (dialect or recover or self._summarise)
 
@@ -69,28 +71,42 @@ class Exchange:
     @property
     def usage(self) -> Usage | None:
         """What a translated reply said about its tokens; None until it has ended."""
-        return self._ledger.usage
+        return self._ledger.usage if self._ledger else None
 
     @property
     def calls(self) -> int:
         """How many tool calls a translated reply held."""
-        return self._ledger.called
+        return self._ledger.called if self._ledger else 0
 
-    def request(
-        self,
-        body: Wire | bytes | str,
-        model: str | None = None,
-        stream: bool | None = None,
-        raw: bytes | None = None,
-    ) -> Wire:
+    def request(self, body: Wire | bytes | str, model: str | None = None, stream: bool | None = None) -> Wire:
         """The client's request as the upstream takes it.
 
-        `model` and `stream` say what the client's URL said, or override what its body says. `raw` is what a
-        body given as an object was read from, where it is at hand: looking through it is cheaper.
+        `model` and `stream` say what the client's URL said, or override what its body says.
         """
         wire = read_body(body, self.client.name)
-        if self._same and not _has_seals(wire, raw):
+        if self._same and not _has_seals(jsontext.encode(wire)):
             return self._forward(wire, model, stream)
+        return self._translate(wire, model, stream)
+
+    def request_bytes(
+        self, body: bytes, model: str | None = None, stream: bool | None = None, wire: Wire | None = None
+    ) -> bytes:
+        """Like `request`, printed; `wire` is what `body` says, where somebody has read it already.
+
+        Between equal protocols the very bytes pass, but for the name of the model.
+        """
+        wire = read_body(body, self.client.name) if wire is None else wire
+        if not self._same or _has_seals(body):
+            return jsontext.encode(self._translate(wire, model, stream))
+        out = self._forward(wire, model, stream)
+        if out is wire:
+            return body
+        renamed = None
+        if model is not None and out.get("stream") == wire.get("stream"):
+            renamed = jsontext.replaced(body, "model", wire.get("model"), model)
+        return jsontext.encode(out) if renamed is None else renamed
+
+    def _translate(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:
         heard = Losses()  # what is lost to other protocols; its own gets it back in extras
         asked = self.client.decode_request(wire, heard)
         asked = replace(
@@ -99,8 +115,8 @@ class Exchange:
             stream=asked.stream if stream is None else stream,
         )
         self._asked = asked
-        self._ledger = self._new_ledger(asked.model)
-        request = self._ledger.prepare(asked, self._summarise)
+        ledger = self._ledger = self._new_ledger(asked.model)
+        request = ledger.prepare(asked, self._summarise)
         if self.dialect:
             request = self.dialect.render(request, self._losses)
         if self.upstream.session:
@@ -135,12 +151,6 @@ class Exchange:
         """After a whole reply: the name under which to keep the conversation, and its handle."""
         return self._conversation.kept() if self._conversation else None
 
-    def request_bytes(self, body: bytes, model: str | None = None, stream: bool | None = None) -> bytes:
-        """Like `request`, printed. Between equal protocols an unchanged body keeps its very bytes."""
-        wire = read_body(body, self.client.name)
-        out = self.request(wire, model, stream)
-        return body if out is wire else jsontext.encode(out)
-
     def response(self, body: Wire | bytes | str) -> Wire:
         """The upstream's whole reply as the client takes it; an error becomes the client's error body."""
         wire = read_body(body, self.upstream.name)
@@ -151,9 +161,8 @@ class Exchange:
             return wire
         heard = Losses()
         try:
-            events = list(unfold(self.upstream.decode_response(wire, heard)))
-            restored = Pipe(self._stages())
-            whole = fold([out for event in events for out in restored.feed(event)] + restored.close())
+            events = unfold(self.upstream.decode_response(wire, heard))
+            whole = fold(Pipe(self._stages()).whole(events))
         except UpstreamError as error:
             return self.error(error.failure)
         if self._foreign:
@@ -182,6 +191,8 @@ class Exchange:
     def _stages(self) -> list[Stage[Any, Any]]:
         """What stands between decoding and encoding a response."""
         stages: list[Stage[Any, Any]] = [Sequencer()]
+        if self._ledger is None:
+            self._ledger = self._new_ledger("")
         tools = self._ledger.prepared.tools if self._ledger.prepared else ()  # as the prompt declares them
         if self.dialect:
             stages.append(self.dialect.parser(tools, self._losses))
@@ -219,6 +230,6 @@ class Exchange:
         self.headers = {"content-type": "application/json", **http.headers, **http.headers_for(body)}
 
 
-def _has_seals(wire: Wire, raw: bytes | None) -> bool:
+def _has_seals(body: bytes) -> bool:
     """Whether the history holds state that another upstream made while this client spoke through us."""
-    return seal.MAGIC.encode() in (jsontext.encode(wire) if raw is None else raw)
+    return _SEALED in body

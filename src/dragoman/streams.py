@@ -32,10 +32,19 @@ class Forwarded:
         self._begun = self._ended = False
         self._overlap = max(len(mark) for mark in codec.terminal)
         self._held: list[bytes] = []  # the beginning of an event
+        self._whole = False  # nothing is held: the last event that came was whole
         self._first = self._last = b""  # what was passed on at the beginning, and just now
         self.failure: Failure | None = None
 
     def feed(self, data: bytes) -> bytes:
+        if self._whole and data.endswith(b"\n\n"):  # nearly always: events come whole, one or several
+            self._ended = self._ended or self._holds_end(data)
+            self._last = data
+            return data
+        return self._cut(data)
+
+    def _cut(self, data: bytes) -> bytes:
+        """Pass on what is whole, hold back the beginning of an event."""
         if not self._tail and not self._instead:
             data = data.lstrip()
             if data[:1] in (b"{", b"["):
@@ -43,14 +52,15 @@ class Forwarded:
         if self._instead:
             return self._followed(self._instead.feed(data))
         seen = self._tail + data
-        if not self._ended:
-            self._ended = any(mark in seen for mark in self._codec.terminal)
+        self._ended = self._ended or self._holds_end(seen)
         end = _after_blank_line(seen) - len(self._tail)
         self._tail = seen[-self._overlap :]
         if end <= 0:
+            self._whole = False
             self._held.append(data)
             return b""
         held, self._held = self._held, [data[end:]]
+        self._whole = end == len(data)
         self._last = b"".join(held) + data[:end]
         if not self._begun and b"data:" in self._last:
             if self._codec.numbered not in self._last:
@@ -81,6 +91,12 @@ class Forwarded:
         if self._begun:  # and so it was announced
             frames = [self._codec.continued(frames[-1], self._first, self._last)]
         return b"\n\n" + b"".join(piece for frame in frames for piece in sse.Encoder().feed(frame))
+
+    def _holds_end(self, data: bytes) -> bool:
+        for mark in self._codec.terminal:  # noqa: SIM110 - a generator costs more than the search
+            if mark in data:
+                return True
+        return False
 
     def _followed(self, out: bytes) -> bytes:
         self.failure = self._instead.failure if self._instead else None

@@ -106,14 +106,14 @@ def test_linear_in_the_number_of_pieces():
     """A long string that trickles in must not be scanned again with every piece."""
 
     def cost(size: int) -> float:
-        best = 1.0
+        best = 10.0
         for _ in range(3):
-            decoder, start = Decoder(), time.perf_counter()
+            decoder, start = Decoder(), time.process_time()  # of this process: others may be busy
             decoder.feed(b'[{"t":"')
             for _ in range(size):
                 decoder.feed(b"xxxxxxxxxx")
             assert len(decoder.feed(b'"}')) == 1
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     assert cost(40_000) < 40 * cost(4_000)

@@ -137,6 +137,7 @@ def test_a_large_answer_does_not_leave_its_connection_paused(run: Run) -> None:
 
         def __init__(self) -> None:
             self.said = []
+            self.loop = asyncio.get_running_loop()
 
         def pause(self) -> None:
             self.said.append("pause")

@@ -77,6 +77,20 @@ def decode_object(text: str) -> dict[str, Any] | None:
     return value if is_object(value) else None
 
 
+def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
+    """`body` with another value of the field, all other bytes untouched; None where it is not plain which.
+
+    `old` is what the object says there. It is plain where that stands in the text just once.
+    """
+    if not isinstance(old, str) or b"\\u" in body:
+        return None
+    found = list(re.finditer(rb'"%b"\s*:\s*(%b)' % (field.encode(), re.escape(encode(old))), body))
+    if len(found) != 1:
+        return None
+    start, end = found[0].span(1)
+    return body[:start] + encode(new) + body[end:]
+
+
 def is_complete(text: str) -> bool:
     """Whether `text` is one whole JSON value."""
     try:

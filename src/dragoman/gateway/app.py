@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from functools import partial
+from functools import lru_cache, partial
+from random import getrandbits
 from urllib.parse import parse_qsl
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -66,6 +66,7 @@ class Gateway:
         self._serving = Serving(self._transport, self.circuits, self.limits.slots, self.pings, pace, sessions)
         self._overview = Overview(self.journal.metrics, self._gauges)
         self._tasks: list[asyncio.Task[None]] = []
+        self._route = lru_cache(maxsize=1024)(partial(route, config))
         self._speakers = [(codec(name), server(name)) for name in protocol_names()]
         self._listing = self._speakers[::-1]  # who is told by a header goes before who takes every list
 
@@ -84,7 +85,7 @@ class Gateway:
     async def __call__(self, incoming: Incoming, answer: Answer) -> None:
         method, path, headers, raw = incoming.method, incoming.path, incoming.headers, incoming.query
         query = dict(parse_qsl(raw.decode("latin-1"))) if raw else {}
-        request_id = f"req_{os.urandom(12).hex()}"
+        request_id = f"req_{getrandbits(96):024x}"
         told = request_id.encode()
         answer.headers = [(b"request-id", told), (b"x-request-id", told)]
         if self._wires:
@@ -180,7 +181,7 @@ class Gateway:
         asked = Asked(speaker, serves, served, headers, wire, body, key, stream)
         seen.model = served.model or str(wire.get("model") or "")
         seen.stream, seen.tools = stream, serves.tally.tools(wire)
-        targets = route(self._config, seen.model)
+        targets = self._route(seen.model)
         if served.action == "count":
             await answer_count(asked, targets[0], self._transport, answer)
         else:
@@ -190,7 +191,7 @@ class Gateway:
         if served.action == "models":
             await answer.json(200, serves.encode_models(names(self._config)))
         else:
-            route(self._config, served.model)
+            self._route(served.model)
             await answer.json(200, serves.encode_model(served.model))
 
     async def _refuse(

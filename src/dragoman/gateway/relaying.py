@@ -173,7 +173,7 @@ def failed_stream(asked: Asked, failure: Failure) -> bytes:
 
 def _failure_in(speaker: Codec, out: bytes) -> Failure | None:
     """The error among forwarded events. Where it comes first, it may still become a status or another try."""
-    if not _ERROR.search(out):
+    if b"error" not in out or not _ERROR.search(out):
         return None
     decoder = sse.Decoder()
     for frame in (*decoder.feed(out), *decoder.close()):

@@ -6,6 +6,7 @@ workers share one queue of connections.
 
 from __future__ import annotations
 
+import gc
 import signal
 import socket
 from functools import partial
@@ -18,6 +19,7 @@ from dragoman.listening import HttpServer
 from dragoman.listening import run as run_server
 
 _BACKLOG = 2048
+_COLLECTS = (20_000, 20, 20)  # exchanges leave few cycles behind, and each look for them takes time
 
 
 def bind(config: Config) -> socket.socket:
@@ -51,8 +53,12 @@ def run(config: Config, listener: socket.socket, workers: int = 1) -> None:
 
 
 def serve(config: Config, listener: socket.socket) -> None:
-    """In this process."""
-    run_server(HttpServer(Gateway(config), config.grace), listener, signal.SIGTERM, signal.SIGINT)
+    """In this process. What is there at the start stays: the collector need not look at it again."""
+    gateway = Gateway(config)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECTS)
+    run_server(HttpServer(gateway, config.grace), listener, signal.SIGTERM, signal.SIGINT)
 
 
 def _reason(error: OSError) -> str:

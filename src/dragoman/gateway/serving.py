@@ -141,11 +141,10 @@ class Serving:
     ) -> None:
         provider = target.provider
         exchange = seen.exchange = _exchange(asked, provider)
-        out = exchange.request(asked.wire, target.model, asked.stream, asked.body)
+        body = exchange.request_bytes(asked.body, target.model, asked.stream, asked.wire)
         talk = self._sessions.talk(exchange, provider, asked.key, seen.id) if exchange.keeps else None
-        if talk and not anew:
-            out = await talk.resumed() or out
-        body = asked.body if out is asked.wire else jsontext.encode(out)
+        if talk and not anew and (resumed := await talk.resumed()):
+            body = jsontext.encode(resumed)
         headers = headers_for(provider, asked.client.name, asked.key, asked.headers)
         if seen.span is not None:
             headers |= trace_headers(seen.span)

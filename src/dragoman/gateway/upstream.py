@@ -73,9 +73,8 @@ def _is_error(body: bytes, speaker: Codec) -> bool:
 
 def headers_for(provider: Provider, client: str, client_key: str, asked: Mapping[str, str]) -> dict[str, str]:
     """The key, the provider's own headers, and those of the client that belong to a forwarded body."""
-    speaker = upstream(provider.protocol)
     key = client_key if provider.passthrough else provider.api_key
-    headers = {**_AGENT, **(speaker.http.auth(key) if key else {})}
+    headers = {**_AGENT, **(upstream(provider.protocol).http.auth(key) if key else {})}
     if client == provider.protocol:
         headers |= {name: asked[name] for name in server(client).forwards if name in asked}
-    return {**headers, **provider.headers}
+    return headers | provider.headers if provider.headers else headers

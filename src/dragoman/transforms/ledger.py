@@ -31,7 +31,7 @@ from dragoman.transforms.flatten import Declared, Flattened
 from dragoman.transforms.pairing import pair
 from dragoman.transforms.schemas import can_be_strict, fit
 from dragoman.transforms.states import return_states
-from dragoman.transforms.tool_names import Names, recognise
+from dragoman.transforms.tool_names import names_for, recognise
 
 
 class Ledger:
@@ -47,7 +47,7 @@ class Ledger:
         self.usage: Usage | None = None  # of the reply, once it has ended
         self.called = 0  # complete calls of the reply
         self.prepared: Request | None = None
-        self._names = Names((), upstream)
+        self._names = names_for((), upstream)
         self._used: dict[str, None] = {}  # every tool name of the request
         self._called: dict[str, str] = {}  # call id -> name, for results that do not say it
 
@@ -63,7 +63,7 @@ class Ledger:
         if self.client.text_pieces:
             messages = joined(messages)
         self._used.update(dict.fromkeys(request.tool_choice.names if request.tool_choice else ()))
-        self._names = Names(self._used, self.upstream)
+        self._names = names_for(tuple(self._used), self.upstream)
         paired = pair(messages, lambda id: call_ids.legal(id, self.upstream), self.losses)
         self.prepared = replace(
             request,

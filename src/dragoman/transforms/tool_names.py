@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import blake2s
 
 from dragoman.core.codec import Limits
@@ -33,6 +34,12 @@ class Names:
 
     def decode(self, name: str) -> str:
         return self._back.get(name, name)
+
+
+@lru_cache(maxsize=256)
+def names_for(names: tuple[str, ...], limits: Limits) -> Names:
+    """An agent declares the same tools in every request of a conversation."""
+    return Names(names, limits)
 
 
 def recognise(name: str, declared: Iterable[str]) -> str:

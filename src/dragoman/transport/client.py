@@ -79,10 +79,9 @@ class Client:
 
     def _take(self, address: Address) -> Connection | None:
         idle = self._idle.get(address)
-        now = asyncio.get_running_loop().time() if idle else 0.0
         while idle:
             connection = idle.pop()
-            if connection.is_usable(now, self._keep_for):
+            if connection.is_usable(connection.loop.time(), self._keep_for):
                 return connection
             connection.abort()
         return None
@@ -92,11 +91,10 @@ class Client:
         if len(idle) >= self._keep_idle:
             connection.abort()
             return
-        loop = asyncio.get_running_loop()
-        connection.idle_since = loop.time()
+        connection.idle_since = connection.loop.time()
         idle.append(connection)
         if self._sweeper is None:
-            self._sweeper = loop.call_later(self._keep_for, self._sweep)
+            self._sweeper = connection.loop.call_later(self._keep_for, self._sweep)
 
     def _sweep(self) -> None:
         """Close what nobody asked for in a while; the oldest stand first."""

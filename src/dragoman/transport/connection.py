@@ -24,6 +24,7 @@ class Connection(asyncio.Protocol):
         self, address: Address, opened: set[Connection], give_back: Callable[[Connection], None]
     ) -> None:
         self.address, self.closed = address, False
+        self.loop = asyncio.get_running_loop()
         self.idle_since = 0.0
         self._opened, self._give_back = opened, give_back
         self._transport: Any = None
@@ -77,7 +78,7 @@ class Connection(asyncio.Protocol):
         if self._timer is None or self._rings > deadline:
             self._silence()
             self._rings = deadline
-            self._timer = asyncio.get_running_loop().call_at(deadline, self._ring)
+            self._timer = self.loop.call_at(deadline, self._ring)
 
     def _ring(self) -> None:
         self._timer = None

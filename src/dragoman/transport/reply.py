@@ -15,7 +15,9 @@ _INFLATED = 64 * 1024  # at most this much comes out of one step of decompressio
 
 
 class Carrier(Protocol):
-    """The connection below a reply."""
+    """The connection below a reply. `loop` is asked for once: in Python 3.11 each look is a system call."""
+
+    loop: asyncio.AbstractEventLoop
 
     def pause(self) -> None: ...
 
@@ -35,7 +37,7 @@ class HttpReply:
         self.headers: dict[str, str] = {}
         self._carrier: Carrier | None = carrier
         self._timeouts = timeouts
-        self._loop = asyncio.get_running_loop()
+        self._loop = carrier.loop
         self._chunks: deque[bytes] = deque()
         self._waiting = 0  # bytes in there
         self._paused = False
