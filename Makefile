@@ -6,6 +6,8 @@ BENCH_VENV ?= .venv-bench
 MODEL_VENV ?= .venv-model
 # options of tests/agents/matrix.py, such as AGENTS='--driver codex --upstream gemini'
 AGENTS  ?=
+# options of the gateway benchmark, such as BENCH='--only dragoman,nginx --quick'
+BENCH   ?=
 CORPORA ?= ../shared/corpora
 CORPUS  ?= pydantic-ai vercel-ai anthropic-sdk axonhub
 
@@ -17,7 +19,7 @@ BENCH_READY := $(BENCH_VENV)/.ready
 MODEL_READY := $(MODEL_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-agents test-model check format bench corpora lock clean
+.PHONY: help setup run demo test test-agents test-model check format bench bench-tools corpora lock clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,8 +51,9 @@ format: $(READY)  ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(BENCH_READY)  ## measure requests and streams against LiteLLM, LLM-Rosetta and bare JSON
+bench: $(BENCH_READY) bench-tools  ## measure the library and the gateway beside their peers and the limits
 	@$(BENCH_VENV)/bin/python -m bench
+	@$(BENCH_VENV)/bin/python -m bench.gateway $(BENCH)
 
 corpora: $(READY)  ## check against recorded traffic, where the corpora are at hand
 	@if [ ! -d "$(CORPORA)/checks" ]; then echo "corpora: $(CORPORA) is absent, nothing to check"; exit 0; fi; \
@@ -77,14 +80,24 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 # A peer that cannot be installed is missing from the table; the others are measured all the same.
-$(BENCH_READY): pyproject.toml bench/constraints.txt
+$(BENCH_READY): pyproject.toml bench/constraints.txt bench/package.json
 	@echo "setting up $(BENCH_VENV)"
 	@$(PYTHON) -m venv $(BENCH_VENV)
-	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt -e '.[client]'
-	@for peer in litellm mcp llm-rosetta; do \
-		$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt $$peer || echo "$$peer could not be installed"; \
+	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt -e '.[client,gateway]'
+	@for peer in 'litellm[proxy]' mcp llm-rosetta tensorzero; do \
+		$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt "$$peer" || echo "$$peer could not be installed"; \
 	done
+	@mkdir -p $(BENCH_VENV)/npm && cp bench/package.json $(BENCH_VENV)/npm
+	@cd $(BENCH_VENV)/npm && npm install --silent --no-package-lock --ignore-scripts || echo "Portkey could not be installed"
 	@touch $@
+
+bench-tools:
+	@for tool in nginx:nginx-light wrk:wrk; do \
+		if command -v $${tool%:*} >/dev/null; then continue; fi; \
+		if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then echo "$${tool%:*} is missing"; continue; fi; \
+		echo "installing $${tool#*:} with apt-get"; \
+		apt-get install --yes -qq --no-install-recommends $${tool#*:} >/dev/null || echo "$${tool#*:} could not be installed"; \
+	done
 
 # Without their dependencies: the server and the weights are all that is wanted, and one of the rest is compiled.
 $(MODEL_READY): $(READY)

@@ -1,10 +1,12 @@
 """`python -m bench.gateway`: the gateway benchmark, all of it or a part.
 
 python -m bench.gateway --only dragoman,nginx --quick    # under a minute, while working on the server
+python -m bench.gateway --write                          # everything, into the docs
 """
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -12,31 +14,42 @@ from pathlib import Path
 from bench.gateway.contenders import GATEWAYS
 from bench.gateway.pairs import ANTHROPIC_CHAT, CHAT_CHAT, PAIRS
 from bench.gateway.processes import raise_priority
-from bench.gateway.run import Plan, run
-from bench.gateway.table import table
+from bench.gateway.run import Plan, Results, run
+from bench.gateway.table import report
+from bench.gateway.writing import publish, save, saved
 
 NEEDED = {"nginx": "nginx-light", "wrk": "wrk", "taskset": "util-linux"}
 
 
 def main() -> None:
     chosen = arguments()
-    raise_priority(chosen.nice)
+    results = saved() if chosen.saved else measured(chosen)
+    print(report(results))
+    if chosen.write:
+        save(results)
+        publish(results)
+
+
+def measured(chosen: argparse.Namespace) -> Results:
     absent = [package for name, package in NEEDED.items() if not shutil.which(name)]
     if absent:
         sys.exit(f"not measured: the gateway benchmark needs {' and '.join(absent)} (Debian packages)")
+    raise_priority(chosen.nice)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started is ended
     with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as place:
-        results = run(plan_of(chosen), Path(place))
-    print(*table(results), sep="\n")
+        return run(plan_of(chosen), Path(place))
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.gateway", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.gateway")
     names = ",".join(gateway.name for gateway in GATEWAYS)
     parser.add_argument("--only", default=names, help=f"some of {names}")
     parser.add_argument("--quick", action="store_true", help="two pairs, a second each, best of two")
     parser.add_argument("--pairs", default="", help="parts of titles, such as 'Chat → Chat,hermes'")
     parser.add_argument("--rounds", type=int, help="best of so many")
     parser.add_argument("--seconds", type=float, help="for each load")
+    parser.add_argument("--write", action="store_true", help="keep the figures, renew the page and the plot")
+    parser.add_argument("--saved", action="store_true", help="measure nothing, show the kept figures")
     parser.add_argument("--nice", type=int, default=0, help="-10, as root, where others work")
     return parser.parse_args()
 
@@ -50,7 +63,7 @@ def plan_of(chosen: argparse.Namespace) -> Plan:
         gateways=[gateway for gateway in GATEWAYS if gateway.name in names],
         pairs=pairs,
         rounds=chosen.rounds or (2 if chosen.quick else 3),
-        seconds=chosen.seconds or (1 if chosen.quick else 3),
+        seconds=chosen.seconds or (1 if chosen.quick else 2),
     )
 
 

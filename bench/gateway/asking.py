@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 
-SECONDS = 60
+SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,10 @@ END = b"0\r\n\r\n"
 
 
 def read_until(sock: socket.socket, needle: bytes, got: bytes = b"") -> bytes:
+    until = time.monotonic() + SECONDS
     while needle not in got:
         more = sock.recv(65536)
-        if not more:
-            raise ConnectionError(f"the connection ended before {needle!r}: {got[:300]!r}")
+        if not more or time.monotonic() > until:
+            raise ConnectionError(f"{needle!r} did not come, but {got[:300]!r}")
         got += more
     return got

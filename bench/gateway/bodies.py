@@ -50,9 +50,13 @@ def request_body(client: str, model: str, kind: Kind, talk: Conversation) -> byt
 
 
 def frames(upstream: str) -> list[bytes]:
-    if upstream != "hermes":
-        return stream_frames(upstream, LONG)
-    return [*(frame(event, named=False) for event in hermes(LONG)), b"data: [DONE]\n\n"]
+    match upstream:
+        case "hermes":
+            return [*(frame(event, named=False) for event in hermes(LONG)), b"data: [DONE]\n\n"]
+        case "gemini":  # ends its lines so, and Portkey counts on it
+            return [made.replace(b"\n", b"\r\n") for made in stream_frames(upstream, LONG)]
+        case _:
+            return stream_frames(upstream, LONG)
 
 
 def whole(upstream: str) -> bytes:

@@ -16,6 +16,7 @@ class Figure(NamedTuple):
 OF_PAIR = (
     Figure("rate", "requests/s", 0, higher_is_better=True),
     Figure("cpu", "CPU µs/request", 0),
+    Figure("busy", "core used %", 0, higher_is_better=True),
     Figure("p50", "added p50 ms", 2),
     Figure("p99", "added p99 ms", 2),
     Figure("events", "stream events/s", 0, higher_is_better=True),

@@ -61,7 +61,7 @@ def why_not(running: Running, pair: Pair) -> str | None:
 
 def requests(running: Running, pair: Pair, seconds: float) -> Values:
     rate, cpu = under_load(running, running.asked(pair, WHOLE), connections=32, seconds=seconds)
-    return {"rate": rate, "cpu": cpu}
+    return {"rate": rate, "cpu": cpu, "busy": rate * cpu / 1e4}
 
 
 def large_requests(running: Running, pair: Pair, seconds: float) -> Values:

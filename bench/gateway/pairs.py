@@ -9,6 +9,7 @@ WHOLE: Kind = "whole"
 STREAM: Kind = "stream"
 PAUSE: Kind = "pause"
 HOLD: Kind = "hold"
+KINDS = (WHOLE, STREAM, PAUSE, HOLD)
 
 
 class Pair(NamedTuple):

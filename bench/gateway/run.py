@@ -67,10 +67,21 @@ def starting(gateway: Gateway, place: Path, upstream: Upstream, taken: Taken) ->
     log = place / f"{gateway.name}.out"
     since = time.perf_counter()
     with running(how.command, log, how.env, TESTED) as process:
+        until = since + gateway.patience
+        if how.port_file:
+            port = port_told(how.port_file, until, log)
         one = Running(gateway, process.pid, port, place, upstream)
-        wait_for_answer(one, since + gateway.patience, log)
+        wait_for_answer(one, until, log)
         keep_best(taken.values, {"start": time.perf_counter() - since})
         yield one
+
+
+def port_told(port_file: Path, until: float, log: Path) -> int:
+    while time.perf_counter() < until:
+        if port_file.exists() and (told := port_file.read_text()):
+            return int(told)
+        time.sleep(0.005)
+    raise Missing(f"does not start; its log ends: {end_of(log)}")
 
 
 def wait_for_answer(one: Running, until: float, log: Path) -> None:
@@ -87,7 +98,11 @@ def wait_for_answer(one: Running, until: float, log: Path) -> None:
             return
         said = f"status {status}: {body[:200].decode(errors='replace')}"
         time.sleep(0.02)
-    raise Missing(f"no answer in time ({said}); its log ends: {log.read_text(errors='replace')[-500:]}")
+    raise Missing(f"no answer in time ({said}); its log ends: {end_of(log)}")
+
+
+def end_of(log: Path) -> str:
+    return log.read_text(errors="replace")[-500:]
 
 
 def first_pair(one: Running) -> Pair:

@@ -1,9 +1,13 @@
 """Who is measured, the limit first."""
 
-from bench.gateway.contenders import ours, proxy
-from bench.gateway.contenders.base import Door, Gateway, Missing, Start
+from bench.gateway.contenders import litellm, ours, portkey, proxy, tensorzero
+from bench.gateway.contenders.base import Gateway, Missing
 
-LIMIT, DRAGOMAN = proxy.NGINX, ours.DRAGOMAN
-GATEWAYS: tuple[Gateway, ...] = (LIMIT, DRAGOMAN)
+LIMIT = proxy.NGINX
+DRAGOMAN = ours.DRAGOMAN
+TENSORZERO = tensorzero.TENSORZERO
+PORTKEY = portkey.PORTKEY
+LITELLM = litellm.LITELLM
+GATEWAYS: tuple[Gateway, ...] = (LIMIT, DRAGOMAN, TENSORZERO, PORTKEY, LITELLM)
 
-__all__ = ["DRAGOMAN", "GATEWAYS", "LIMIT", "Door", "Gateway", "Missing", "Start"]
+__all__ = ["DRAGOMAN", "GATEWAYS", "LIMIT", "LITELLM", "PORTKEY", "TENSORZERO", "Gateway", "Missing"]

@@ -14,8 +14,11 @@ class Missing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Start:
+    """`port_file` is where a gateway that chooses its port itself tells which."""
+
     command: list[str]
     env: Mapping[str, str] = field(default_factory=dict[str, str])
+    port_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

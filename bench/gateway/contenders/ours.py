@@ -6,10 +6,9 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 
 from bench.gateway.contenders.base import Door, Gateway, Start, usual_door
-from bench.gateway.pairs import UPSTREAMS, Kind, Pair
+from bench.gateway.pairs import KINDS, UPSTREAMS, Kind, Pair
 from bench.gateway.upstream import Upstream
 
-KINDS: tuple[Kind, ...] = ("whole", "stream", "pause", "hold")
 AFTER_BASE = {"openai-chat": "/v1", "hermes": "/v1"}
 
 

@@ -1,0 +1,49 @@
+"""Where a run is kept: its figures as JSON, the plot, and the table in the page about performance."""
+
+import json
+import os
+import platform
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bench.gateway.figures import Taken
+from bench.gateway.pairs import PAIRS
+from bench.gateway.plot import plot
+from bench.gateway.run import Results
+from bench.gateway.table import report
+
+ROOT = Path(__file__).parents[2]
+FIGURES = ROOT / "bench/results/gateway.json"
+PAGE = ROOT / "docs/explanation/performance.md"
+PLOT = ROOT / "docs/explanation/performance.svg"
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+BY_TITLE = {pair.title: pair for pair in PAIRS}
+
+
+def save(results: Results) -> None:
+    FIGURES.parent.mkdir(exist_ok=True)
+    kept = {name: encode_taken(taken) for name, taken in results.items()}
+    made = {"python": platform.python_version(), "cores": os.cpu_count(), "gateways": kept}
+    FIGURES.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+
+
+def saved() -> Results:
+    made = json.loads(FIGURES.read_text())
+    return {name: decode_taken(kept) for name, kept in made["gateways"].items()}
+
+
+def encode_taken(taken: Taken) -> dict[str, Any]:
+    return {**asdict(taken), "pairs": {pair.title: values for pair, values in taken.pairs.items()}}
+
+
+def decode_taken(kept: dict[str, Any]) -> Taken:
+    pairs = {BY_TITLE[title]: values for title, values in kept["pairs"].items()}
+    return Taken(kept["version"], kept["values"], pairs, kept["notes"])
+
+
+def publish(results: Results) -> None:
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{report(results)}\n\n{END}{after}")
+    PLOT.write_text(plot(results))
