@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from dragoman.core.model import FailureKind
 
@@ -54,3 +55,8 @@ def kind_of(status: int) -> FailureKind:
 def says_context_too_long(message: str) -> bool:
     """Providers say it in words; agents compact only when they recognise it."""
     return _TOO_LONG.search(message) is not None
+
+
+def words(value: Any) -> str:
+    """What an error says, whatever its sender made of it: a report of trouble is never refused."""
+    return value if isinstance(value, str) else "" if value is None else str(value)

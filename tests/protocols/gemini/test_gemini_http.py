@@ -97,6 +97,12 @@ ERRORS = {
     ),
     "without a status word": ({"error": {"code": 429, "message": "m"}}, 0, Failure("rate_limit", "m", 429)),
     "the HTTP status counts": (error(400, "NOT_FOUND"), 404, Failure("not_found", "m", 404, "NOT_FOUND")),
+    "nothing as it should be": (
+        {"error": {"code": ["x"], "message": {"a": 1}, "status": 5, "details": {}}},
+        429,
+        Failure("server", "{'a': 1}", 429, "5"),
+    ),
+    "a code that is no status": ({"error": {"code": 7, "message": "m"}}, 0, Failure("server", "m", 500)),
     "only a message": ({"error": {"message": "m"}}, 0, Failure("server", "m", 500)),
     "an odd delay": (
         error(429, "RESOURCE_EXHAUSTED", details=[{"retryDelay": "soon"}, 1]),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dragoman.core.codec import Http
-from dragoman.core.failures import kind_of, says_context_too_long, status_of
+from dragoman.core.failures import kind_of, says_context_too_long, status_of, words
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.protocols.anthropic.wire import ERRORS
@@ -37,12 +35,12 @@ def decode_error(body: Wire, status: int) -> Failure | None:
         return None
     if not is_object(error):
         error = {"message": error}
-    name, message = _words(error.get("type")), _words(error.get("message"))
+    name, message = words(error.get("type")), words(error.get("message"))
     kind = _kind(name, status)
     if kind == "bad_request" and says_context_too_long(message):
         kind = "context_too_long"
     details = error.get("details")
-    code = _words(details.get("error_code")) if is_object(details) else ""
+    code = words(details.get("error_code")) if is_object(details) else ""
     return Failure(kind, message, status or _STATUS.get(kind) or status_of(kind), code or name)
 
 
@@ -65,7 +63,3 @@ def _kind(name: str, status: int) -> FailureKind:
     """The type decides where it is one of Anthropic's, the status otherwise."""
     kind = ERRORS.decode(name)
     return kind if ERRORS.encode(kind) == name or not status else kind_of(status)
-
-
-def _words(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)

@@ -7,11 +7,11 @@ from typing import Any
 from urllib.parse import quote
 
 from dragoman.core.codec import Http
-from dragoman.core.failures import kind_of, says_context_too_long, status_of
-from dragoman.core.fields import Fields
+from dragoman.core.failures import kind_of, says_context_too_long, status_of, words
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Wire
-from dragoman.protocols.gemini.wire import ERRORS, PROTOCOL
+from dragoman.core.server import rows
+from dragoman.protocols.gemini.wire import ERRORS
 
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
@@ -35,9 +35,8 @@ def decode_error(body: Any, status: int) -> Failure | None:
     error = body.get("error") if is_object(body) else None
     if not is_object(error):
         return None
-    fields = Fields(error, "error", PROTOCOL)
-    code, message, name = fields.integer("code") or 0, fields.text("message"), fields.text("status")
-    details = [detail for detail in fields.list("details") or () if is_object(detail)]
+    code, message, name = _status(error.get("code")), words(error.get("message")), words(error.get("status"))
+    details = rows(error.get("details"))
     kind = ERRORS.decode(name) if name else kind_of(status or code)
     if kind == "bad_request" and says_context_too_long(message):
         kind = "context_too_long"
@@ -59,6 +58,10 @@ def encode_error(failure: Failure) -> tuple[int, Wire]:
 
 def truncated(missing: str) -> Failure:
     return Failure("truncated", f"the upstream's stream ended without {missing}", 502)
+
+
+def _status(code: Any) -> int:
+    return code if isinstance(code, int) and 400 <= code < 600 else 0
 
 
 def _retry_after(details: list[Wire]) -> float | None:
