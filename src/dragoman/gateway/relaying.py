@@ -155,9 +155,7 @@ async def _read(reply: Reply) -> bytes:
     try:
         return await reply.read(LARGEST_REPLY)
     except TransportError as error:
-        raise Refused(
-            Failure("truncated", f"the upstream's answer broke: {error}", 502), retry=True
-        ) from error
+        raise Refused(_broken(error), retry=True) from error
 
 
 def failed_stream(asked: Asked, failure: Failure) -> bytes:
@@ -203,7 +201,7 @@ def _count_stream(tail: Tail | None, exchange: Exchange, seen: Seen) -> None:
 
 def _broken(error: TransportError) -> Failure:
     slow = isinstance(error, TimedOut)
-    problem = f"the upstream's stream broke: {error}"
+    problem = f"the upstream's answer broke: {error}"
     return Failure("timeout", problem, 504) if slow else Failure("truncated", problem, 502)
 
 
