@@ -1,12 +1,15 @@
 """Workers of one gateway show their metrics together: each leaves its numbers where the others find them.
 
-A scrape reaches any one of them. What a worker counted remains when it dies; only its gauges go with it.
+A scrape reaches any one of them. What a worker counted remains when it dies; only its gauges go with it. The
+folder is named after their parent and goes with the last of them; one that was left behind because all of
+them were killed is swept away by the next gateway.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +29,8 @@ class Siblings:
         """Where it cannot be written, the others count without it."""
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
+            if not _is_ours(self._folder):  # somebody else was here first: nothing is written through their door
+                return
             draft = self._own.with_suffix(".draft")
             draft.write_bytes(_encoder.encode(numbers))
             draft.replace(self._own)
@@ -41,10 +46,10 @@ class Siblings:
         return found
 
     def go(self) -> None:
-        """The last one takes the folder along."""
-        with suppress(OSError):
-            self._own.unlink()
-            self._folder.rmdir()
+        """The last one takes the folder along, with what the dead have left in it."""
+        self._own.unlink(missing_ok=True)
+        if not any(_is_alive(int(path.stem)) for path in self._folder.glob("*.numbers")):
+            _remove(self._folder)
 
 
 def siblings() -> Siblings | None:
@@ -52,7 +57,33 @@ def siblings() -> Siblings | None:
     parent = multiprocessing.parent_process()
     if parent is None or parent.pid is None:
         return None
-    return Siblings(Path(tempfile.gettempdir()) / f"dragoman-{os.getuid()}-{parent.pid}")
+    temporary, ours = Path(tempfile.gettempdir()), f"dragoman-{os.getuid()}-"
+    sweep(temporary, ours)
+    return Siblings(temporary / f"{ours}{parent.pid}")
+
+
+def sweep(temporary: Path, ours: str) -> None:
+    """Remove the folders of parents that are no more."""
+    for folder in temporary.glob(f"{ours}*"):
+        parent = folder.name.removeprefix(ours)
+        if parent.isdigit() and not _is_alive(int(parent)) and _is_ours(folder):
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):
+        for path in (*folder.glob("*.numbers"), *folder.glob("*.draft")):
+            path.unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def _is_ours(folder: Path) -> bool:
+    """A folder of this user, not a link to one: the place is open to everybody."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
 
 
 def _is_alive(pid: int) -> bool:
