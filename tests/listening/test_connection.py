@@ -175,6 +175,18 @@ def test_nonsense_after_a_request_does_not_cost_its_answer(client: Raw) -> None:
     assert client.rest() == b""
 
 
+@pytest.mark.parametrize("more", [b"67890nonsense\r\n\r\n", b"67890GET /late HTTP/1.1\r\n\r\n"])
+def test_what_follows_the_last_word_gets_no_answer(
+    calm: tuple[Echo, str], client: Raw, more: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.say(b"POST /deaf HTTP/1.1\r\ncontent-length: 10\r\n\r\n12345")
+    assert client.hear()[0] == 401
+    client.say(more)
+    assert client.rest() == b""
+    assert not caplog.records  # nor is anything written to a socket that has ended
+    assert "/late" not in calm[0].heard
+
+
 def test_an_upgrade_is_answered_as_a_request(client: Raw) -> None:
     client.say(
         b"GET /u HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n\x81\x05hello"

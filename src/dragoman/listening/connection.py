@@ -34,7 +34,7 @@ class Connection(asyncio.Protocol):
         self._head_size = 0  # bytes of a head under way
         self._head_since = 0.0  # when it began; 0: there is none
         self._room: asyncio.Future[None] | None = None  # while the client does not read
-        self._refused = self._paused = False
+        self._refused = self._paused = self._parted = False
         self._since = server.now()  # idle, or not reading, or refused
         self.close = self.chunked = self.bodiless = False
 
@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
             self._head_size += len(data)
         if self._head_size > self._patience.largest_head:
             self._refuse(431, f"the head of the request is larger than {self._patience.largest_head} bytes")
-        elif self._waiting:
+        elif self._waiting and not self._parted:
             self._next()
 
     def pause_writing(self) -> None:
@@ -179,7 +179,7 @@ class Connection(asyncio.Protocol):
         self._refused = True
         self._arriving = None
         self._head_since = 0.0
-        if not self._task:
+        if not self._task and not self._parted:
             self._waiting.clear()
             self.close = True
             self.write(refusal(status, problem))
@@ -192,7 +192,8 @@ class Connection(asyncio.Protocol):
 
     def _part(self) -> None:
         """Say goodbye and let the rest come, unread: with a closed socket our last words would be lost."""
-        self.close, self._since = True, self._server.now()
+        self.close = self._parted = True
+        self._since = self._server.now()
         self._transport.write_eof()
 
     def _hang_up(self) -> None:
