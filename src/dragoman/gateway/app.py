@@ -106,6 +106,7 @@ class Gateway:
             "dragoman_streams": len(self.pings),
             "dragoman_upstream_connections": self.client.connections,
             "dragoman_open_circuits": len(self.circuits.opened),
+            "dragoman_tasks": len(asyncio.all_tasks()),
         }
 
     async def _other(self, incoming: Incoming, known: bool, answer: Answer) -> None:

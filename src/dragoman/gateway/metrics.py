@@ -152,6 +152,7 @@ _GAUGES = {
     "dragoman_streams": "Streams under way.",
     "dragoman_upstream_connections": "Open connections to providers.",
     "dragoman_open_circuits": "Providers that are left alone after failures.",
+    "dragoman_tasks": "Tasks of the event loop, a few more than exchanges; they should not grow.",
 }
 
 
