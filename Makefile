@@ -4,6 +4,9 @@ VENV    ?= .venv
 JOBS    ?= 2
 BENCH_VENV ?= .venv-bench
 MODEL_VENV ?= .venv-model
+# options of tests/soak and tests/fuzz, such as SOAK=--quick and FUZZ='--seed 7 gemini'
+SOAK    ?=
+FUZZ    ?=
 # options of tests/agents/matrix.py, such as AGENTS='--driver codex --upstream gemini'
 AGENTS  ?=
 # options of the gateway benchmark, such as BENCH='--only dragoman,nginx --quick'
@@ -19,7 +22,7 @@ BENCH_READY := $(BENCH_VENV)/.ready
 MODEL_READY := $(MODEL_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-agents test-model check format bench bench-tools corpora lock clean
+.PHONY: help setup run demo test test-agents test-model soak fuzz check format bench bench-tools corpora lock clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +43,12 @@ test-agents: $(READY)  ## run real agents through the gateway, over an upstream 
 
 test-model: $(MODEL_READY)  ## talk to a real (tiny) model through the gateway, natively and through a dialect
 	@$(BIN)/python tests/agents/real_model.py --python $(MODEL_VENV)/bin/python
+
+soak: $(READY)  ## 20,000 exchanges with faults and departures, 10,000 idle connections, overload: nothing may grow
+	@PYTHONPATH=tests $(BIN)/python -m soak $(SOAK)
+
+fuzz: $(READY)  ## feed every parser and every route with spoiled input
+	@PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
 
 check: $(READY)  ## lint, format check, types, import contracts
 	$(BIN)/ruff check .

@@ -1,0 +1,352 @@
+"""What reads bytes from outside, each as a function that may raise only what the design allows."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from random import Random
+from typing import Any
+
+from msgspec import Struct
+
+from dialects.replies import events, tool
+from dialects.strategies import FRAGMENTS
+from dragoman import Exchange
+from dragoman.core import jsontext
+from dragoman.core.codec import Frame
+from dragoman.core.errors import ConfigError, WireError
+from dragoman.core.fields import read_body
+from dragoman.core.losses import Losses
+from dragoman.core.model import Stop
+from dragoman.demo.answers import answer
+from dragoman.demo.faults import STATUS, Memory
+from dragoman.dialects import dialect
+from dragoman.dialects import names as dialect_names
+from dragoman.framing import jsonarray, sse
+from dragoman.gateway.config import load
+from dragoman.protocols import codec, names, server
+from dragoman.transport.address import Address
+from dragoman.transport.connection import Connection
+from dragoman.transport.messages import Timeouts, TransportError
+from dragoman.transport.reply import HttpReply
+from fuzz import samples
+from fuzz.mutations import cut, everywhere, mixed, printed, spoiled
+
+Inputs = Callable[[Random], Iterator[Any]]
+
+
+class Target(Struct, frozen=True):
+    """`read` takes one input and may raise `allowed`; `inputs` never end."""
+
+    name: str
+    read: Callable[[Any, Random], None]
+    inputs: Inputs
+    allowed: tuple[type[Exception], ...] = (WireError,)
+
+
+def targets() -> list[Target]:
+    each = [target for protocol in names() for target in _of_protocol(protocol)]
+    spoken = [Target(f"dialect {name}", _dialect(name), _texts, ()) for name in dialect_names()]
+    rest = [
+        Target("server-sent events", _framing(sse.Decoder), _of_bytes(_streams()), ()),
+        Target("JSON arrays", _framing(jsonarray.Decoder), _of_bytes(_arrays())),
+        Target("replies over HTTP", _http_reply, _of_bytes(_http_replies()), (TransportError,)),
+        Target("dragoman.toml", _config, _of_bytes([CONFIG]), (ConfigError,)),
+    ]
+    return each + spoken + rest
+
+
+def _of_protocol(protocol: str) -> list[Target]:
+    requests, replies, donors = (
+        samples.requests(protocol),
+        samples.replies(protocol),
+        samples.donors(protocol),
+    )
+    return [
+        Target(f"{protocol} requests", _request(protocol), _of_values(requests, donors)),
+        Target(f"{protocol} replies", _reply(protocol), _of_values(replies, donors)),
+        Target(f"{protocol} errors", _error(protocol), _of_values(_errors(protocol), donors), ()),
+        Target(f"{protocol} streams", _stream(protocol), _of_frames(protocol), ()),
+        Target(f"{protocol} to the scripted model", _demo(protocol), _of_values(requests, donors), ()),
+    ]
+
+
+# Inputs
+
+
+def _of_values(values: list[Any], donors: list[Any]) -> Inputs:
+    """Every place of every value with every odd value; then, without end, several changes at once."""
+
+    def inputs(random: Random) -> Iterator[Any]:
+        both = zip(_shuffled(random, values), _mixtures(random, values, donors), strict=False)
+        yield from (value for pair in both for value in pair)
+        yield from _mixtures(random, values, donors)
+
+    return inputs
+
+
+def _shuffled(random: Random, values: list[Any]) -> Iterator[Any]:
+    """All of `everywhere`, in an order that shows much of it early."""
+    under_way = [everywhere(value) for value in values]
+    while under_way:
+        at = random.randrange(len(under_way))
+        for _ in range(random.randint(1, 60)):
+            value = next(under_way[at], under_way)
+            if value is under_way:
+                del under_way[at]
+                break
+            yield value
+
+
+def _mixtures(random: Random, values: list[Any], donors: list[Any]) -> Iterator[Any]:
+    while True:
+        yield mixed(random, random.choice(values), donors)
+
+
+def _of_frames(protocol: str) -> Inputs:
+    """Streams with one event changed, events swapped, lost or told twice, or their bytes spoiled."""
+    streams, donors = samples.frames(protocol), samples.donors(protocol)
+
+    def inputs(random: Random) -> Iterator[bytes]:
+        while True:
+            stream = list(random.choice(streams))
+            for _ in range(random.randint(1, 3)):
+                _disturb(random, stream, donors)
+            data = b"".join(_printed(event, value) for event, value in stream)
+            yield data if random.randrange(4) else spoiled(random, data)
+
+    return inputs
+
+
+def _disturb(random: Random, stream: list[tuple[str, Any]], donors: list[Any]) -> None:
+    at = random.randrange(len(stream))
+    event, value = stream[at]
+    match random.randrange(8):
+        case 0 if len(stream) > 1:
+            del stream[at]
+        case 1:
+            stream.insert(random.randrange(len(stream)), stream[at])
+        case 2:
+            other = random.randrange(len(stream))
+            stream[at], stream[other] = stream[other], stream[at]
+        case 3:
+            stream[at] = (random.choice(stream)[0], value)
+        case _:
+            stream[at] = (event, mixed(random, value, donors))
+
+
+def _printed(event: str, value: Any) -> bytes:
+    data = value.encode("utf-8", "replace") if isinstance(value, str) else printed(value)
+    return (b"event: %b\n" % event.encode() if event else b"") + b"data: %b\n\n" % data
+
+
+def _of_bytes(values: list[bytes]) -> Inputs:
+    def inputs(random: Random) -> Iterator[bytes]:
+        while True:
+            yield spoiled(random, random.choice(values))
+
+    return inputs
+
+
+def _texts(random: Random) -> Iterator[str]:
+    while True:
+        yield "".join(random.choices(FRAGMENTS, k=random.randint(1, 40)))
+
+
+def _errors(protocol: str) -> list[Any]:
+
+    return [
+        jsontext.decode(jsontext.encode(codec(protocol).encode_error(each)[1])) for each in STATUS.values()
+    ]
+
+
+def _streams() -> list[bytes]:
+    return [stream for protocol in names() for stream in samples.streams(protocol)]
+
+
+def _arrays() -> list[bytes]:
+    return [
+        b"[" + b",\r\n".join(printed(value) for _, value in stream) + b"]"
+        for stream in samples.frames("gemini")
+    ]
+
+
+def _http_replies() -> list[bytes]:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+    chunked = b"transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+    packed = gzip.compress(b"a" * 200_000)
+    return [
+        head + b"content-length: 5\r\n\r\nhello",
+        head + chunked,
+        head + b"\r\nuntil the end",
+        head + b"content-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(packed) + packed,
+        b"HTTP/1.1 100 Continue\r\n\r\n" + head + chunked,
+        b"HTTP/1.1 429 Too Many\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.0 204 No Content\r\n\r\n",
+    ]
+
+
+# What reads them
+
+
+def _request(protocol: str) -> Callable[[Any, Random], None]:
+    upstreams = cycle([(name, None) for name in names()] + [(names()[0], name) for name in dialect_names()])
+
+    def read(value: Any, random: Random) -> None:
+        body = printed(value)
+        upstream, spoken = next(upstreams)
+        codec(protocol).decode_request(read_body(body, protocol), Losses())
+        exchange = Exchange(protocol, upstream, spoken)
+        jsontext.encode(exchange.request(body, "m" if random.randrange(2) else None))
+
+    return read
+
+
+def _reply(protocol: str) -> Callable[[Any, Random], None]:
+    clients = cycle(names())
+
+    def read(value: Any, random: Random) -> None:
+        body = printed(value)
+        codec(protocol).decode_response(read_body(body, protocol), Losses())
+        exchange = Exchange(next(clients), protocol, random.choice([None, "hermes"]))
+        jsontext.encode(exchange.response(body))
+
+    return read
+
+
+def _error(protocol: str) -> Callable[[Any, Random], None]:
+    def read(value: Any, random: Random) -> None:
+        if isinstance(value, dict):
+            told = codec(protocol).decode_error(value, random.choice([0, 400, 429, 500, 529, 999]))
+            if told:
+                for client in names():
+                    jsontext.encode(codec(client).encode_error(told)[1])
+
+    return read
+
+
+def _stream(protocol: str) -> Callable[[Any, Random], None]:
+    """Every stream that we emit passes its protocol's grammar, whatever came in."""
+    clients = cycle([name for name in names() if name != protocol])
+
+    def read(data: bytes, random: Random) -> None:
+        client = next(clients)
+        stream = Exchange(client, protocol, random.choice([None, "hermes"])).stream()
+        out = b"".join(stream.feed(piece) for piece in cut(random, data)) + stream.close()
+        _check_grammar(client, out)
+        forwarded = Exchange(protocol, protocol).stream()
+        for piece in cut(random, data):
+            forwarded.feed(piece)
+        forwarded.close()
+
+    return read
+
+
+def _check_grammar(client: str, out: bytes) -> None:
+    framing, grammar = sse.Decoder(), codec(client).grammar()
+    for frame in (*framing.feed(out), *framing.close()):
+        list(grammar.feed(Frame(frame.event, frame.data)))
+    list(grammar.close())
+
+
+def _demo(protocol: str) -> Callable[[Any, Random], None]:
+    exchange = Exchange(protocol, protocol)
+
+    def read(value: Any, random: Random) -> None:
+        exchange.request({"model": "m"}, stream=bool(random.randrange(2)))
+        path = exchange.path if "/v1" in exchange.path else f"/v1{exchange.path}"
+        path, _, query = path.partition("?")
+        told = dict(pair.split("=") for pair in query.split("&")) if query else {}
+        assert server(protocol).recognise("POST", path, told, {})
+        answer("POST", path, told, {}, printed(value), Memory())
+
+    return read
+
+
+def _framing(decoder: Callable[[], Any]) -> Callable[[Any, Random], None]:
+    def read(data: bytes, random: Random) -> None:
+        stage = decoder()
+        for piece in cut(random, data):
+            list(stage.feed(piece))
+        list(stage.close())
+
+    return read
+
+
+def _dialect(name: str) -> Callable[[Any, Random], None]:
+    tools = (tool("read", path="string", lines={"type": "array"}), tool("bash", command="string"))
+
+    def read(text: str, random: Random) -> None:
+        pieces = [piece.decode("utf-32") for piece in _letters(random, text)]
+        events(dialect(name).parser(tools, Losses()), pieces, Stop("end"))
+
+    return read
+
+
+def _letters(random: Random, text: str) -> list[bytes]:
+    size = random.choice([1, 3, 4, 1000])
+    return [text[at : at + size].encode("utf-32") for at in range(0, len(text), size)]
+
+
+class _Wire:
+    """A socket that takes everything and says nothing."""
+
+    def write(self, data: bytes) -> None: ...
+    def abort(self) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def is_closing(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+def _http_reply(data: bytes, random: Random) -> None:
+    asyncio.run(_read_reply(cut(random, data)))
+
+
+async def _read_reply(pieces: list[bytes]) -> None:
+    connection = Connection(Address("http", "x", 80), set(), lambda connection: None)  # type: ignore[arg-type]
+    connection.connection_made(_Wire())  # type: ignore[arg-type]
+    reply = HttpReply(connection, Timeouts())
+    connection.begin(reply, b"", b"")
+    for piece in pieces:
+        if not connection.closed:
+            connection.data_received(piece)
+    connection.connection_lost(None)
+    await reply.wait_for_head()
+    await reply.read(1 << 20)
+
+
+CONFIG = b"""# as in the reference
+[server]
+host = "127.0.0.1"
+port = 8787
+keys = ["env:DRAGOMAN_KEY", "k"]
+max_body_mb = 8
+[log]
+verbose = true
+file = "x.log"
+[providers.mine]
+protocol = "anthropic"
+base_url = "http://127.0.0.1:9"
+api_key = "env:KEY"
+dialect = "hermes"
+recover = true
+headers = { "x-a" = "b" }
+timeouts = { connect = 1.5, first_byte = 20, idle = 3 }
+max_concurrency = 4
+models = ["a", "b"]
+[models]
+"claude-*" = ["mine:a", "mine:*"]
+"b" = "mine:b"
+[store]
+url = "sqlite:///x.db"
+"""
+
+
+def _config(data: bytes, random: Random) -> None:
+    load(data.decode("utf-8", "replace"), {"DRAGOMAN_KEY": "k", "KEY": "k"})

@@ -1,0 +1,70 @@
+"""Good input of every kind, to be spoiled: the goldens in and out, the recordings, the scripted model."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dragoman.framing import sse
+from dragoman.protocols import names
+from goldens.scenarios import SCENARIOS
+
+TESTS = Path(__file__).parent.parent
+
+
+@cache
+def requests(protocol: str) -> list[Any]:
+    """What clients of this protocol say, and what its upstreams are told."""
+    asked = [scenario.requests[protocol] for scenario in SCENARIOS.values() if protocol in scenario.requests]
+    return asked + _golden(protocol, "request", "request again")
+
+
+@cache
+def replies(protocol: str) -> list[Any]:
+    said = [scenario.replies[protocol] for scenario in SCENARIOS.values() if protocol in scenario.replies]
+    return said + _golden(protocol, "reply")
+
+
+@cache
+def streams(protocol: str) -> list[bytes]:
+    said = [scenario.streams[protocol] for scenario in SCENARIOS.values() if protocol in scenario.streams]
+    return said + [path.read_bytes() for path in sorted((TESTS / "recordings").glob(f"{protocol}.*"))]
+
+
+@cache
+def frames(protocol: str) -> list[list[tuple[str, Any]]]:
+    """Streams as events: their names and their values, the end of a Chat stream as the text it is."""
+    read: list[list[tuple[str, Any]]] = []
+    for stream in streams(protocol):
+        decoder = sse.Decoder()
+        told = [*decoder.feed(stream), *decoder.close()]
+        read.append([(frame.event, _value(frame.data)) for frame in told])
+    return [stream for stream in read if stream]
+
+
+def _value(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode("utf-8", "replace")
+
+
+def _golden(protocol: str, *kinds: str) -> list[Any]:
+    """What our own translations into this protocol look like."""
+    found: list[Any] = []
+    for path in sorted((TESTS / "goldens").glob("*.json")):
+        for pair, golden in json.loads(path.read_text()).items():
+            client, _, upstream = pair.partition(" -> ")
+            for kind in kinds:
+                told = golden.get(kind)
+                if isinstance(told, dict) and protocol == (client if kind == "reply" else upstream):
+                    found.append(told)
+    return found
+
+
+def donors(protocol: str) -> list[Any]:
+    """Values whose pieces fit somewhere: the protocol's own, and one of each other's."""
+    others = [requests(name)[-1] for name in names() if name != protocol]
+    return requests(protocol) + replies(protocol) + others
