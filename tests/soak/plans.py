@@ -1,0 +1,121 @@
+"""What the clients of a soak will do: every client protocol on every upstream, well and badly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Literal
+
+from msgspec import Struct
+
+from dragoman import build_tool_results, parse_tool_calls
+from dragoman.core import jsontext
+from dragoman.core.losses import Losses
+from dragoman.core.model import Message, Request, Text, Tool, Wire
+from dragoman.protocols import codec, names
+
+CLIENTS = names()
+# provider: (its protocol, its dialect, the model that clients ask for)
+PROVIDERS = {
+    "chat": ("openai-chat", "", "gpt-4.1"),
+    "responses": ("openai-responses", "", "gpt-5"),
+    "claude": ("anthropic", "", "claude-sonnet-4-5"),
+    "google": ("gemini", "", "gemini-3-pro"),
+    "text": ("openai-chat", "hermes", "text-model"),
+}
+FAULTS = (
+    "429", "500", "529", "400", "429 x1", "500 x1", "drop x1", "cut", "cut", "cut 1", "malformed",
+    "malformed", "fail", "empty", "garbage", "leak", "late", "pause", "hang", "stall",
+)  # fmt: skip
+QUICK = tuple(fault for fault in FAULTS if fault not in ("hang", "stall"))  # those wait for timeouts
+FAULTY, LEAVING = 0.05, 0.05  # shares of the exchanges
+Leaves = Literal["", "in mid-request", "before the answer", "in mid-stream"]
+WEATHER = Tool(
+    "get_weather",
+    "Tells the weather.",
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+)
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """One exchange. `turns`: the call and the result that follow its question, as the client sends them."""
+
+    number: int
+    client: str
+    provider: str
+    stream: bool
+    calls: bool
+    fault: str = ""
+    leaves: Leaves = ""
+    patience: float = 0.0  # seconds until it leaves
+    turns: tuple[Wire, ...] = ()
+
+    @property
+    def model(self) -> str:
+        """Nobody else asks for it, so that both ends can tell this exchange from all others."""
+        return f"{PROVIDERS[self.provider][2]}-x{self.number}"
+
+    @property
+    def forwarded(self) -> bool:
+        protocol, dialect, _ = PROVIDERS[self.provider]
+        return protocol == self.client and not dialect
+
+    @property
+    def path(self) -> str:
+        path = codec(self.client).http.path(f"{self.provider}:{self.model}", self.stream)
+        return path if self.client in ("anthropic", "gemini") else f"/v1{path}"
+
+    @property
+    def body(self) -> bytes:
+        mark = f" [[fault: {self.fault} run {self.number}]]" if self.fault else ""
+        question = "what is the weather in Oslo?" if self.calls else "say something."
+        asked = Message("user", (Text(f"Number {self.number}: {question}{mark}"),))
+        request = Request(f"{self.provider}:{self.model}", (asked,), tools=(WEATHER,), stream=self.stream)
+        speaker = codec(self.client)
+        wire = speaker.encode_request(request, Losses())
+        return jsontext.encode({**wire, speaker.turns: [*wire[speaker.turns], *self.turns]})
+
+
+def plans(count: int, seed: int, first: int = 0, faults: tuple[str, ...] = FAULTS) -> Iterator[Plan]:
+    """Every pair of protocols in turn, whole and streamed; faults and departures at random."""
+    random = Random(seed)
+    pairs = [(client, provider) for client in CLIENTS for provider in PROVIDERS]
+    for number in range(first, first + count):
+        client, provider = pairs[number % len(pairs)]
+        draw = random.random()
+        fault = random.choice(faults) if draw < FAULTY else ""
+        leaves: Leaves = ""
+        stream = random.random() < 0.5
+        if FAULTY <= draw < FAULTY + LEAVING:
+            leaves = random.choice(("in mid-request", "before the answer", "in mid-stream"))
+            stream = stream or leaves == "in mid-stream"
+            fault = random.choice(("", "", "", "slow", "stall" if stream else "hang"))
+        yield Plan(
+            number=number, client=client, provider=provider, stream=stream, calls=random.random() < 0.7,
+            fault=fault, leaves=leaves, patience=random.uniform(0, 0.1),
+        )  # fmt: skip
+
+
+def next_turn(plan: Plan, number: int, reply: Wire) -> Plan | None:
+    """The same client with results for the calls that it got, if it got any."""
+    calls = parse_tool_calls(reply, plan.client)
+    results = build_tool_results(calls, [f"sunny, number {number}" for _ in calls], plan.client)
+    if not calls:
+        return None
+    return Plan(
+        number=number, client=plan.client, provider=plan.provider, stream=plan.stream, calls=True,
+        turns=(*_echo(plan.client, reply), *results),
+    )  # fmt: skip
+
+
+def _echo(client: str, reply: Wire) -> list[Wire]:
+    """What the client got, as it sends it back."""
+    match client:
+        case "openai-chat":
+            return [reply["choices"][0]["message"]]
+        case "openai-responses":
+            return reply["output"]
+        case "anthropic":
+            return [{"role": "assistant", "content": reply["content"]}]
+        case _:
+            return [reply["candidates"][0]["content"]]

@@ -1,0 +1,45 @@
+"""Many exchanges at a time, and a wait for what is left of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+
+from dragoman.transport import Client
+from soak.clients import Outcome, perform
+from soak.plans import Plan, next_turn
+from soak.processes import Process, asked, metrics
+
+_TURN = 1_000_000  # the second turn of exchange N is number N + _TURN
+
+
+async def run(plans: Iterable[Plan], url: str, at_a_time: int) -> list[Outcome]:
+    """All of them, and a second turn for calls of which somebody has a result."""
+    outcomes: list[Outcome] = []
+    client, waiting = Client(keep_idle=at_a_time), iter(plans)
+
+    async def work() -> None:
+        for plan in waiting:
+            outcome = await perform(plan, client, url)
+            outcomes.append(outcome)
+            again = next_turn(plan, plan.number + _TURN, outcome.reply) if outcome.reply else None
+            if again:
+                outcomes.append(await perform(again, client, url))
+
+    await asyncio.gather(*(work() for _ in range(at_a_time)))
+    await client.close()
+    return outcomes
+
+
+def settle(gateway: Process, upstream: Process, seconds: float = 30.0) -> list[str]:
+    """Wait until nothing is under way on either side; what still is after that is a leak."""
+    until = time.monotonic() + seconds
+    while True:
+        in_flight = metrics(gateway)["dragoman_in_flight", ()]
+        under_way = asked(upstream)["under_way"]
+        if not in_flight and not under_way:
+            return []
+        if time.monotonic() > until:
+            return [f"under way after the end: {in_flight:g} in the gateway, {under_way} in the upstream"]
+        time.sleep(0.1)

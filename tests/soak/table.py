@@ -1,0 +1,53 @@
+"""What a soak found, for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from soak.accounts import by_outcome
+from soak.phases import HANDLES, MEMORY, Held, Mixed
+
+_SHOWN = 20  # problems
+
+
+def of_mixed(found: Mixed) -> None:
+    count = len(found.outcomes)
+    print(f"{count:,} exchanges in {found.seconds:.0f} s, {count / found.seconds:.0f} a second\n")
+    print(f"{'planned':28} {'seen':28} {'exchanges':>10}")
+    for (planned, seen), number in sorted(by_outcome(found.outcomes).items()):
+        print(f"{planned:28} {seen:28} {number:10,}")
+    left = sum(outcome.what == "left" for outcome in found.outcomes)
+    print(
+        f"\nclients {count:,} (of which {left:,} left) · journal {found.lines:,} · metrics {found.counted:,}"
+    )
+    print(f"tries {found.tries:,} · seen by the upstream {found.asked:,}\n")
+    _of_stages(found)
+
+
+def _of_stages(found: Mixed) -> None:
+    names = [stage.name for stage in found.stages]
+    rows = {
+        "memory, MB": ([f"{stage.gateway.memory:.1f}" for stage in found.stages], f"+{MEMORY:g}"),
+        "open files": ([str(stage.gateway.files) for stage in found.stages], f"+{HANDLES}"),
+        "sockets": ([str(stage.gateway.sockets) for stage in found.stages], f"+{HANDLES}"),
+        "tasks": ([str(stage.gateway.tasks) for stage in found.stages], "+0"),
+        "pooled connections": ([str(stage.gateway.pooled) for stage in found.stages], ""),
+        "the scripted model, MB": ([f"{stage.upstream:.1f}" for stage in found.stages], ""),
+    }
+    print(f"{'gateway':28}" + "".join(f"{name:>10}" for name in [*names, "allowed"]))
+    for name, (values, most) in rows.items():
+        print(f"{name:28}" + "".join(f"{value:>10}" for value in [*values, most]))
+
+
+def of_held(found: Held) -> None:
+    seen = Counter(outcome.what for outcome in found.outcomes)
+    print(f"\nidle connections: {found.held:,} held, {found.each:.1f} kB each", end="")
+    print(f", for {found.seconds:.0f} s; meanwhile {dict(seen)}")
+    if found.limit.note:
+        print(found.limit.note)
+
+
+def of_problems(problems: list[str]) -> None:
+    for problem in problems[:_SHOWN]:
+        print(f"WRONG: {problem}")
+    print(f"\n{len(problems)} problems" if problems else "\neverything adds up")

@@ -1,0 +1,97 @@
+"""A little of `make soak`, and that it would say so if something were wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from soak import accounts, phases
+from soak.clients import Outcome
+from soak.phases import Stage, growth
+from soak.plans import QUICK, Plan, plans
+from soak.processes import Vitals
+
+PLAN = Plan(number=7, client="anthropic", provider="google", stream=False, calls=True)
+ASKED = f"google:{PLAN.model}"
+LINE = {"client": "anthropic", "model": ASKED, "provider": "google", "status": 200, "tries": 1}
+REQUESTS = (("client", "anthropic"), ("provider", "google"), ("status", "200"))
+METRICS = {
+    ("dragoman_requests_total", REQUESTS): 1.0,
+    ("dragoman_tries_total", (("provider", "google"),)): 1.0,
+}
+GOOD = Outcome(PLAN, "answered", 200)
+
+
+def test_a_short_soak(tmp_path: Path) -> None:
+    found = phases.mixed(200, 16, 3, tmp_path, QUICK)
+    assert len(found.outcomes) > 200  # some have a second turn
+    assert found.problems == []
+
+
+def test_idle_connections(tmp_path: Path) -> None:
+    found = phases.idle_connections(100, 20, tmp_path)
+    assert (found.held, found.problems) == (100, [])
+
+
+def test_everything_adds_up() -> None:
+    assert accounts.disagreements([GOOD], [LINE], METRICS, {PLAN.model: 1}) == []
+
+
+LEFT = Outcome(replace(PLAN, leaves="in mid-request"), "left")
+WRONG = {
+    "a wrong answer": ([Outcome(PLAN, "wrong", 200)], [LINE], METRICS, 1),
+    "an answer where an error was due": (
+        [Outcome(replace(PLAN, fault="429"), "answered", 200)],
+        [LINE],
+        METRICS,
+        1,
+    ),
+    "no answer": ([Outcome(PLAN, "hung")], [LINE], METRICS, 1),
+    "another status in the journal": ([GOOD], [{**LINE, "status": 500}], METRICS, 1),
+    "nothing in the journal": ([GOOD], [], {}, 1),
+    "twice in the journal": ([GOOD], [LINE, LINE], METRICS, 2),
+    "a stranger in the journal": ([GOOD], [LINE, {**LINE, "model": "x"}], METRICS, 1),
+    "a crash": ([GOOD], [LINE, {"id": "r", "crash": "KeyError"}], METRICS, 1),
+    "not counted": ([GOOD], [LINE], {}, 1),
+    "not seen by the upstream": ([GOOD], [LINE], METRICS, 0),
+    "seen once too often": ([GOOD], [LINE], METRICS, 2),
+    "half a request that nobody told of": ([LEFT], [], {}, 0),
+}
+
+
+@pytest.mark.parametrize("outcomes, journal, metrics, asked", WRONG.values(), ids=WRONG)
+def test_what_does_not_add_up_is_told(outcomes: list, journal: list, metrics: dict, asked: int) -> None:
+    assert accounts.disagreements(outcomes, journal, metrics, {PLAN.model: asked})
+
+
+SOUND = Vitals(memory=50.0, files=10, sockets=3, pooled=5, tasks=4)
+
+
+@pytest.mark.parametrize(
+    "more, told",
+    [
+        ({"memory": 57.0, "files": 12, "pooled": 40}, []),
+        ({"memory": 59.0}, ["memory, MB grew by 9"]),
+        ({"files": 13, "sockets": 6}, ["open files grew by 3", "sockets grew by 3"]),
+        ({"tasks": 5}, ["tasks grew by 1"]),
+    ],
+)
+def test_growth_is_told(more: dict, told: list[str]) -> None:
+    end = replace(SOUND, **more)
+    stages = [Stage(name, each, 1.0) for name, each in (("start", SOUND), ("warm-up", SOUND), ("end", end))]
+    assert growth(stages) == told
+
+
+def test_plans_are_what_a_soak_promises() -> None:
+    """All pairs, whole and streamed; a twentieth with faults and another one that leaves."""
+    made = list(plans(4000, 1))
+    assert len({(plan.client, plan.provider, plan.stream) for plan in made}) == 4 * 5 * 2
+    leaving, faulty = (
+        sum(bool(plan.leaves) for plan in made),
+        sum(bool(plan.fault) and not plan.leaves for plan in made),
+    )
+    assert 140 < leaving < 260
+    assert 140 < faulty < 260
+    assert len({plan.model for plan in made}) == 4000
