@@ -42,3 +42,26 @@ def test_G82_strict_is_left_off_where_it_would_forbid_what_the_schema_allows(ups
     assert tool["parameters"] == schema
     assert not tool["strict"]
     assert [loss.where for loss in exchange.losses] == ["tools[0]"]
+
+
+@pytest.mark.parametrize("streamed", (False, True))
+@pytest.mark.parametrize(
+    "client, id",
+    [("anthropic", "msg_abc"), ("openai-responses", "resp_abc"), ("gemini", "abc"), ("openai-chat", "abc")],
+)
+def test_a_reply_without_an_id_gets_the_one_that_is_given(client: str, id: str, streamed: bool) -> None:
+    """Claude Code joins two replies with one id, so that calls made one after another look like one turn."""
+    exchange = dragoman.Exchange(client, "openai-chat", dialect="hermes", reply_id="abc")
+    message = {"role": "assistant", "content": "Hi"}
+    if streamed:
+        told = exchange.stream().feed(b'data: {"id":"","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n')
+        assert f'"{id}"'.encode() in told
+    else:
+        reply = exchange.response({"id": "", "model": "m", "choices": [{"index": 0, "message": message}]})
+        assert (reply.get("id") or reply["responseId"]) == id
+
+
+def test_a_reply_with_an_id_keeps_it() -> None:
+    exchange = dragoman.Exchange("anthropic", "openai-chat", reply_id="abc")
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Hi"}}
+    assert exchange.response({"id": "own", "model": "m", "choices": [choice]})["id"] == "msg_own"

@@ -30,7 +30,8 @@ class Exchange:
     """One request and its response, with the names and ids that tie them together.
 
     `origin` names who makes the opaque state of the response, where the protocol alone does not say
-    it (a provider, an account); state goes back only to the origin that made it.
+    it (a provider, an account); state goes back only to the origin that made it. `reply_id` is the id of a
+    reply that the upstream gives none; some clients take two replies with one id for one.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Exchange:
         images: Literal["native", "summary"] = "native",
         recover: bool = False,
         origin: str = "",
+        reply_id: str = "",
     ) -> None:
         if images not in ("native", "summary"):
             raise ConfigError(f"images is 'native' or 'summary', not {images!r}")
@@ -55,7 +57,7 @@ class Exchange:
         self.failure: Failure | None = None
         self.resumed = False  # only what is new was asked for
         self._summarise = images == "summary"
-        self._origin = origin or upstream
+        self._origin, self._reply_id = origin or upstream, reply_id
         self._losses = Losses()
         self._asked: Request | None = None  # the client's request, in neutral form
         self._conversation: Conversation | None = None  # where the upstream keeps it
@@ -198,7 +200,7 @@ class Exchange:
             stages.append(self.dialect.parser(tools, self._losses))
         elif self.recover:
             stages.append(recovery(tools, self._losses))
-        stages.append(Restorer(self._ledger))
+        stages.append(Restorer(self._ledger, self._reply_id))
         if self._conversation:
             stages.append(self._conversation)
         return stages

@@ -155,6 +155,7 @@ def test_a_cycle_with_an_anthropic_client(stand: Stand, kept: Keeping, name: str
     history += [{"role": "assistant", "content": first.content}, {"role": "user", "content": [answered]}]
     second = spoken(history)
     assert (second.stop_reason, second.content[0].text) == ("end_turn", answer)
+    assert first.id != second.id  # the upstream gave neither a Chat id
     check_cycle(kept, name)
 
 

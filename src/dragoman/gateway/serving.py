@@ -140,7 +140,7 @@ class Serving:
         anew: bool = False,
     ) -> None:
         provider = target.provider
-        exchange = seen.exchange = _exchange(asked, provider)
+        exchange = seen.exchange = _exchange(asked, provider, seen.id)
         body = exchange.request_bytes(asked.body, target.model, asked.stream, asked.wire)
         talk = self._sessions.talk(exchange, provider, asked.key, seen.id) if exchange.keeps else None
         if talk and not anew and (resumed := await talk.resumed()):
@@ -165,13 +165,14 @@ class Serving:
         return Refused(Failure("overloaded", problem, 503, retry_after=soonest))
 
 
-def _exchange(asked: Asked, provider: Provider) -> Exchange:
+def _exchange(asked: Asked, provider: Provider, id: str) -> Exchange:
     return Exchange(
         asked.client.name,
         provider.protocol,
         provider.dialect,
         recover=provider.recover,
         origin=provider.name,
+        reply_id=id.removeprefix("req_"),
     )
 
 

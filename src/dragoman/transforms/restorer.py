@@ -37,10 +37,10 @@ from dragoman.transforms.states import carrier
 
 
 class Restorer:
-    """Upstream's events, part after part -> the client's events."""
+    """Upstream's events, part after part -> the client's events. `reply_id` is for a reply without an id."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: Ledger, reply_id: str = "") -> None:
+        self._ledger, self._reply_id = ledger, reply_id
         self._index = -1
         self._part: AnyPart | None = None
         self._held: list[str] | None = None
@@ -64,8 +64,7 @@ class Restorer:
             case PartEnd():
                 return self._end(event.complete)
             case ResponseStart():
-                known = event.usage or not self._ledger.prepared
-                return (event if known else replace(event, usage=Usage(self._ledger.estimate())),)
+                return (self._begun(event),)
             case ResponseEnd():
                 return (self._settled(event),)
             case _:
@@ -73,6 +72,12 @@ class Restorer:
 
     def close(self) -> Iterable[Event]:
         return ()
+
+    def _begun(self, event: ResponseStart) -> ResponseStart:
+        if not event.id:
+            event = replace(event, id=self._reply_id)
+        known = event.usage or not self._ledger.prepared
+        return event if known else replace(event, usage=Usage(self._ledger.estimate()))
 
     def _start(self, part: AnyPart) -> Iterable[Event]:
         self._index += 1

@@ -65,6 +65,8 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
         losses.dropped("tool call", "the reply was cut inside it, and an incomplete call must not run")
     extras = dict(own(response.extras, PROTOCOL))
     first, *others = extras.pop("choices", None) or [None]
+    if response.id:
+        extras.pop("id", None)  # it was empty, and the reply has got one since
     legacy = declares_functions(request)
     refused = any(isinstance(part, Refusal) for part in parts)
     choice: Wire = {"index": 0, "message": encode_reply(parts, first and first["message"], losses, legacy)}
