@@ -200,6 +200,27 @@ def test_a_late_result_is_sent_with_everything() -> None:
     assert exchange.follows == ""
 
 
+def test_calls_without_ids_are_answered_in_their_order() -> None:
+    """As some clients of Gemini send them: no result is a late one, because nothing tells so."""
+
+    def call(path: str) -> Wire:
+        return {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {"filePath": path}}}]}
+
+    def result(text: str) -> Wire:
+        response = {"name": "read", "response": {"result": text}}
+        return {"role": "user", "parts": [{"functionResponse": response}]}
+
+    told = [{"role": "user", "parts": [{"text": "Read."}]}, call("/a"), result("a")]
+    tools = [{"functionDeclarations": [{"name": "read", "parameters": {"type": "OBJECT"}}]}]
+    first = Exchange("gemini", "qwen-chat")
+    first.request({"contents": told, "tools": tools}, model="m")
+    first.response(whole("<read>\n<filePath>/b</filePath>\n</read>", response_id="r"))
+    second = Exchange("gemini", "qwen-chat")
+    second.request({"contents": [*told, call("/b"), result("b")], "tools": tools}, model="m")
+    assert first.kept
+    assert second.follows == first.kept[0]
+
+
 def test_an_upstream_that_forgets() -> None:
     exchange = Exchange("openai-chat", "qwen-chat")
     exchange.request(request(ASKED))

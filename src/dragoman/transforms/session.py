@@ -6,6 +6,7 @@ said up to the upstream's last reply. An edited history, other tools or another 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from dragoman.core.codec import Session
 from dragoman.core.events import Event, KeepAlive, ResponseEnd, fold
 from dragoman.core.fields import own
-from dragoman.core.model import Message, Request, ToolCall, ToolResult, Wire
+from dragoman.core.model import AnyPart, Message, Request, ToolCall, ToolResult, Wire
 from dragoman.transforms.fingerprint import fingerprint
 
 
@@ -70,14 +71,14 @@ class Conversation:
     def _goes_on(self, seen: int) -> bool:
         """Whether what is new can be told apart, and belongs after the last reply and not before it."""
         asked, rendered = self._asked.messages, self._rendered.messages
-        before = asked[: _begins(asked, seen)]
-        earlier = {part.id for message in before for part in message.parts if isinstance(part, ToolCall)}
-        late = any(
-            isinstance(part, ToolResult) and part.call_id in earlier
-            for message in asked[seen:]
-            for part in message.parts
+        begins = _begins(asked, seen)
+        late = _called(asked[:begins]) - _called(asked[begins:seen]) - {""}  # some clients tell no ids
+        results = {part.call_id for part in _parts(asked[seen:]) if isinstance(part, ToolResult)}
+        return (
+            late.isdisjoint(results)
+            and _replies(asked) == _replies(rendered)
+            and 0 < _seen(rendered) < len(rendered)
         )
-        return not late and _replies(asked) == _replies(rendered) and 0 < _seen(rendered) < len(rendered)
 
 
 def _seen(messages: tuple[Message, ...]) -> int:
@@ -91,6 +92,15 @@ def _begins(messages: tuple[Message, ...], end: int) -> int:
     while end and messages[end - 1].role == "assistant":
         end -= 1
     return end
+
+
+def _parts(messages: tuple[Message, ...]) -> Iterator[AnyPart]:
+    return (part for message in messages for part in message.parts)
+
+
+def _called(messages: tuple[Message, ...]) -> set[str]:
+    """The ids of the calls in `messages`."""
+    return {part.id for part in _parts(messages) if isinstance(part, ToolCall)}
 
 
 def _replies(messages: tuple[Message, ...]) -> int:
