@@ -1,7 +1,8 @@
 """A model without tool calling: it answers in plain text, and calls tools as the prompt taught it (hermes).
 
 Standard library only. It reads the tools between <tools></tools>, calls the one that looks like a shell,
-and answers with what the tool said.
+and answers with what the tool said. Who names a `chat_id` sends it only what is new: it keeps the rest, and
+prints a line for each such request.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -82,6 +84,27 @@ def text_of(content: Any) -> str:
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
 
 
+KEPT: dict[tuple[str, str | None], list[dict[str, Any]]] = {}  # (chat, reply) -> all that was said up to it
+
+
+def whole(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The conversation with what is new. KeyError: it goes on from a reply that was never given."""
+    chat, parent, new = body.get("chat_id", ""), body.get("parent_id"), body["messages"]
+    if chat:
+        roles = " ".join(message["role"] for message in new)
+        print(f"{'goes on' if parent else 'begins'} {chat} with {roles}", flush=True)
+    return [*(KEPT[chat, parent] if parent else []), *new]
+
+
+def kept(body: dict[str, Any], messages: list[dict[str, Any]], text: str) -> dict[str, Any]:
+    """What the reply says about the conversation."""
+    if "chat_id" not in body:
+        return {}
+    reply = str(uuid.uuid4())
+    KEPT[body["chat_id"], reply] = [*messages, {"role": "assistant", "content": text}]
+    return {"response_id": reply}
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -90,15 +113,21 @@ class Handler(BaseHTTPRequestHandler):
         if body.get("tools"):
             self.send(400, "application/json", [b'{"error":{"message":"this model takes no tools"}}'])
             return
+        try:
+            messages = whole(body)
+        except KeyError:
+            self.send(400, "application/json", [b'{"error":{"message":"parent_id is not exist"}}'])
+            return
         wanted = body.get("response_format", {}).get("json_schema")
-        text = json.dumps(filled(wanted["schema"])) if wanted else reply(body["messages"])
+        text = json.dumps(filled(wanted["schema"])) if wanted else reply(messages)
+        named = kept(body, messages, text)
         if body.get("stream"):
             pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
             events = [
                 *({"delta": {"content": piece}} for piece in pieces),
                 {"delta": {}, "finish_reason": "stop"},
             ]
-            frames = [frame({"choices": [{"index": 0, **event}], **HEAD}) for event in events]
+            frames = [frame({"choices": [{"index": 0, **event}], **HEAD, **named}) for event in events]
             self.send(
                 200,
                 "text/event-stream",
@@ -106,7 +135,11 @@ class Handler(BaseHTTPRequestHandler):
             )
         else:
             choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-            self.send(200, "application/json", [json.dumps({"choices": [choice], **HEAD, **USAGE}).encode()])
+            self.send(
+                200,
+                "application/json",
+                [json.dumps({"choices": [choice], **HEAD, **USAGE, **named}).encode()],
+            )
 
     def send(self, status: int, kind: str, pieces: list[bytes]) -> None:
         self.send_response(status)
@@ -121,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-HEAD = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "text-model"}
+HEAD = {"object": "chat.completion", "created": 1, "model": "text-model"}
 USAGE = {"usage": {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}}
 
 

@@ -28,6 +28,7 @@ UPSTREAMS = {
     "anthropic": Upstream("anthropic", "claude-sonnet-4-5"),
     "gemini": Upstream("gemini", "gemini-3-pro-preview"),
     "hermes": Upstream("openai-chat", "text-model", "/v1", "hermes"),
+    "qwen-chat": Upstream("qwen-chat", "text-model", "/v1", "hermes"),
 }
 
 
@@ -52,6 +53,7 @@ def gateways(names: list[str], clients: Path, logs: Path) -> Iterator[dict[str, 
 def configuration(upstream: Upstream, behind: str) -> str:
     dialect = f'dialect = "{upstream.dialect}"\n' if upstream.dialect else ""
     return (
+        '[store]\nurl = "memory:"\n'
         f'[providers.behind]\nprotocol = "{upstream.protocol}"\nbase_url = "{behind}{upstream.version}"\n'
         f'api_key = "dummy-key"\n{dialect}[models]\n"*" = "behind:{upstream.model}"\n'
     )
