@@ -102,7 +102,7 @@ $(BENCH_READY): pyproject.toml bench/constraints.txt bench/package.json
 
 bench-tools:
 	@for tool in nginx:nginx-light wrk:wrk; do \
-		if command -v $${tool%:*} >/dev/null; then continue; fi; \
+		if PATH="$$PATH:/usr/sbin" command -v $${tool%:*} >/dev/null; then continue; fi; \
 		if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then echo "$${tool%:*} is missing"; continue; fi; \
 		echo "installing $${tool#*:} with apt-get"; \
 		apt-get install --yes -qq --no-install-recommends $${tool#*:} >/dev/null || echo "$${tool#*:} could not be installed"; \

@@ -5,9 +5,9 @@ python -m bench.gateway --write                          # everything, into the 
 """
 
 import argparse
+import os
 import shutil
 import signal
-import sys
 import tempfile
 from pathlib import Path
 
@@ -23,6 +23,11 @@ NEEDED = {"nginx": "nginx-light", "wrk": "wrk", "taskset": "util-linux"}
 
 def main() -> None:
     chosen = arguments()
+    os.environ["PATH"] += ":/usr/sbin"  # where Debian keeps nginx, which not everybody's path names
+    absent = [package for name, package in NEEDED.items() if not shutil.which(name)]
+    if absent and not chosen.saved:
+        print(f"The gateway is not measured: that needs {' and '.join(absent)} (Debian packages).")
+        return
     results = saved() if chosen.saved else measured(chosen)
     print(report(results))
     if chosen.write:
@@ -31,9 +36,6 @@ def main() -> None:
 
 
 def measured(chosen: argparse.Namespace) -> Results:
-    absent = [package for name, package in NEEDED.items() if not shutil.which(name)]
-    if absent:
-        sys.exit(f"not measured: the gateway benchmark needs {' and '.join(absent)} (Debian packages)")
     raise_priority(chosen.nice)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started is ended
     with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as place:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection
 
 SECONDS = 30
+END = b"0\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,14 @@ def ask(asked: Asked) -> tuple[int, bytes]:
 
 
 @contextmanager
-def opened(asked: Asked, count: int, first: bytes) -> Generator[None]:
-    """So many streams of which the first text has come."""
+def opened(asked: Asked, count: int, until: bytes) -> Generator[None]:
+    """So many streams at once, each read until that has come."""
     sockets = [socket.create_connection(("127.0.0.1", asked.port), timeout=SECONDS) for _ in range(count)]
     try:
         for sock in sockets:
             sock.sendall(asked.wire)
         for sock in sockets:
-            read_until(sock, first)
+            read_until(sock, until)
         yield
     finally:
         for sock in sockets:
@@ -67,9 +68,6 @@ def first_event_seconds(asked: Asked, count: int, first: bytes) -> list[float]:
             if not got.endswith(END):
                 read_until(sock, END, got[-len(END) :])
     return taken
-
-
-END = b"0\r\n\r\n"
 
 
 def read_until(sock: socket.socket, needle: bytes, got: bytes = b"") -> bytes:

@@ -21,6 +21,7 @@ OF_PAIR = (
     Figure("p99", "added p99 ms", 2),
     Figure("events", "stream events/s", 0, higher_is_better=True),
     Figure("event_cpu", "CPU µs/event", 1),
+    Figure("paced_cpu", "CPU µs/event, paced", 1),
     Figure("first", "added first event ms", 2),
     Figure("large", "150 kB requests/s", 0, higher_is_better=True),
 )

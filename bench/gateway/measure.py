@@ -6,20 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.conversation import Conversation
-from bench.gateway.asking import Asked, ask, first_event_seconds, opened
+from bench.gateway.asking import END, Asked, ask, first_event_seconds, opened
 from bench.gateway.bodies import FIRST_TEXT, frames, large, reply_of, request_body, small
 from bench.gateway.contenders import Gateway
 from bench.gateway.figures import Values
-from bench.gateway.pairs import HOLD, PATHS, PAUSE, STREAM, WHOLE, Kind, Pair
+from bench.gateway.pairs import HOLD, PACE, PATHS, PAUSE, STREAM, WHOLE, Kind, Pair
 from bench.gateway.processes import cpu_seconds, memory_kb
 from bench.gateway.replies import WrongReply, check
 from bench.gateway.upstream import Upstream
 from bench.gateway.wrk import load
 
 OPEN_STREAMS = 500
-FIRST_EVENTS = 40
-ENOUGH, LONGEST = 40, 20.0
-"""A slow gateway is loaded for as long as so many answers take, up to so many seconds."""
+PACED_STREAMS = 40
+FIRST_EVENTS = 15
+SLOW, ENOUGH, LONGEST = 0.1, 40, 20.0
+"""One that takes longer for an answer gets 8 connections, so that few are under way at the end, and the time
+for so many answers, up to so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,19 @@ def large_requests(running: Running, pair: Pair, seconds: float) -> Values:
 
 
 def streams(running: Running, pair: Pair, seconds: float) -> Values:
-    rate, cpu = under_load(running, running.asked(pair, STREAM), connections=8, seconds=seconds)
+    rate, cpu = under_load(running, running.asked(pair, STREAM), connections=32, seconds=seconds)
     events = len(frames(pair.upstream))
     return {"events": rate * events, "event_cpu": cpu / events}
+
+
+def paced_streams(running: Running, pair: Pair, seconds: float) -> Values:
+    """Every event arrives by itself, so that what waking up costs is seen."""
+    asked = running.asked(pair, PACE)
+    assert asked
+    before = cpu_seconds(running.pid)
+    with opened(asked, PACED_STREAMS, END):
+        taken = cpu_seconds(running.pid) - before
+    return {"paced_cpu": taken * 1e6 / PACED_STREAMS / len(frames(pair.upstream))}
 
 
 def latency(running: Running, pair: Pair, seconds: float) -> Values:
@@ -109,10 +121,12 @@ def under_load(
     assert asked
     start = time.perf_counter()
     ask(asked)
-    wanted = min(LONGEST, max(seconds, ENOUGH * (time.perf_counter() - start)))
+    alone = time.perf_counter() - start
+    if alone > SLOW:
+        connections, seconds = min(8, connections), min(LONGEST, max(seconds, ENOUGH * alone))
     before = cpu_seconds(running.pid)
-    seen = load(running.place, asked, connections, wanted)
+    seen = load(running.place, asked, connections, seconds)
     return seen.rate, (cpu_seconds(running.pid) - before) * 1e6 / seen.count
 
 
-TAKES = (requests, latency, streams, first_event, large_requests)
+TAKES = (requests, latency, streams, paced_streams, first_event, large_requests)

@@ -2,14 +2,16 @@
 
 from typing import Literal, NamedTuple
 
-Kind = Literal["whole", "stream", "pause", "hold"]
-"""How the upstream answers: at once, at once as a stream, with a pause after the first text, without end."""
+Kind = Literal["whole", "stream", "pause", "pace", "hold"]
+"""How the upstream answers: at once, whole or as a stream; with a pause after the first text; event by event;
+without end."""
 
 WHOLE: Kind = "whole"
 STREAM: Kind = "stream"
 PAUSE: Kind = "pause"
+PACE: Kind = "pace"
 HOLD: Kind = "hold"
-KINDS = (WHOLE, STREAM, PAUSE, HOLD)
+KINDS = (WHOLE, STREAM, PAUSE, PACE, HOLD)
 
 
 class Pair(NamedTuple):

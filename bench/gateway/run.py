@@ -1,6 +1,7 @@
 """A run: every gateway is started and checked once, then they take turns, so that noise hits all alike."""
 
 import os
+import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -41,7 +42,6 @@ def run(plan: Plan, place: Path) -> Results:
             for pair, one in turns:
                 tell(f"round {number + 1} of {plan.rounds}: {one.gateway.name}, {pair.title}")
                 measure(one, pair, plan.seconds, results[one.gateway.name])
-    tell("")
     return results
 
 
@@ -128,4 +128,4 @@ def measure(one: Running, pair: Pair, seconds: float, taken: Taken) -> None:
 
 
 def tell(what: str) -> None:
-    print(f"\r\x1b[K{what}", end="", flush=True)
+    print(what, file=sys.stderr, flush=True)

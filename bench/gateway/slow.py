@@ -1,6 +1,7 @@
-"""An upstream that pauses: it streams up to the first text, then waits, or holds the stream open.
+"""An upstream that takes its time, with frames as chunks of HTTP.
 
-`/<upstream>/pause/…` ends after a moment, `/<upstream>/hold/…` when the other side goes.
+`/<upstream>/pause/…` waits a moment after the first text, `/<upstream>/hold/…` until the other side goes, and
+`/<upstream>/pace/…` sends each frame by itself.
 """
 
 import asyncio
@@ -10,22 +11,21 @@ from contextlib import suppress
 from bench.gateway.bodies import FIRST_TEXT, frames
 from bench.gateway.pairs import UPSTREAMS
 
-PAUSE_SECONDS = 0.02
+PAUSE_SECONDS, PACE_SECONDS = 0.1, 0.005
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
-def pieces(upstream: str) -> tuple[bytes, bytes]:
-    """The stream up to its first text, and what follows, as chunks of HTTP: one for each frame."""
-    made = frames(upstream)
-    first = next(index for index, frame in enumerate(made) if FIRST_TEXT in frame) + 1
-    return b"".join(map(chunk, made[:first])), b"".join(map(chunk, made[first:])) + chunk(b"")
+def pieces(chunks: list[bytes]) -> tuple[bytes, bytes]:
+    """The stream up to its first text, and what follows."""
+    first = next(index for index, made in enumerate(chunks) if FIRST_TEXT in made) + 1
+    return b"".join(chunks[:first]), b"".join(chunks[first:])
 
 
 def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-PIECES = {upstream: pieces(upstream) for upstream in UPSTREAMS}
+CHUNKS = {upstream: [chunk(frame) for frame in [*frames(upstream), b""]] for upstream in UPSTREAMS}
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -39,13 +39,23 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     head = await reader.readuntil(b"\r\n\r\n")
     await read_body(reader, head.lower())
     upstream, kind = head.decode().split("/", 3)[1:3]
-    first, rest = PIECES[upstream]
+    if kind == "pace":
+        await pace(writer, CHUNKS[upstream])
+        return
+    first, rest = pieces(CHUNKS[upstream])
     writer.write(HEAD + first)
     if kind == "hold":
         await reader.read()
         raise ConnectionResetError("the other side has gone")
     await asyncio.sleep(PAUSE_SECONDS)
     writer.write(rest)
+
+
+async def pace(writer: asyncio.StreamWriter, chunks: list[bytes]) -> None:
+    writer.write(HEAD)
+    for made in chunks:
+        writer.write(made)
+        await asyncio.sleep(PACE_SECONDS)
 
 
 async def read_body(reader: asyncio.StreamReader, head: bytes) -> None:

@@ -30,8 +30,10 @@ def by_gateway(results: Results) -> Iterator[str]:
 
 
 def beside_bars(results: Results) -> Iterator[str]:
-    yield from head(["bar", "mark", "measured", ""])
-    for bar in bars(results):
+    found = list(bars(results))
+    if found:
+        yield from head(["bar", "mark", "measured", ""])
+    for bar in found:
         sign = "≤" if bar.at_most else "≥"
         mark, measured = amount(bar, bar.mark), amount(bar, bar.measured)
         yield row([bar.what, f"{sign} {mark}", measured, "kept" if bar.kept else "**missed**"])

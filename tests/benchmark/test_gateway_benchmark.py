@@ -34,7 +34,7 @@ def test_what_is_wrong_is_never_measured(body):
 
 @pytest.mark.parametrize("upstream", ["openai-chat", "anthropic", "gemini", "hermes"])
 def test_the_slow_upstream_stops_after_the_first_text(upstream):
-    first, rest = slow.pieces(upstream)
+    first, rest = slow.pieces(slow.CHUNKS[upstream])
     assert bodies.FIRST_TEXT in first
     assert b"word1 " not in first
     assert b"word1 " in rest
