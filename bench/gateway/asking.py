@@ -5,7 +5,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 
 SECONDS = 30
 END = b"0\r\n\r\n"
@@ -36,6 +36,8 @@ def ask(asked: Asked) -> tuple[int, bytes]:
         connection.request("POST", asked.path, asked.body, asked.all_headers)
         answer = connection.getresponse()
         return answer.status, answer.read()
+    except HTTPException as error:
+        raise ConnectionError(f"not an HTTP answer: {error!r}") from error
     finally:
         connection.close()
 

@@ -32,10 +32,13 @@ class Running:
     place: Path
     upstream: Upstream
 
-    def asked(self, pair: Pair, kind: Kind, talk: Conversation | None = None) -> Asked | None:
+    def offers(self, pair: Pair) -> bool:
+        return self.gateway.door(self.upstream, pair, WHOLE) is not None
+
+    def asked(self, pair: Pair, kind: Kind, talk: Conversation | None = None) -> Asked:
+        """What its client sends, for a pair that it offers."""
         door = self.gateway.door(self.upstream, pair, kind)
-        if door is None:
-            return None
+        assert door
         body = request_body(pair.client, door.model, kind, talk or small())
         return Asked(self.port, door.path, body, door.headers)
 
@@ -47,12 +50,11 @@ class Running:
 
 def why_not(running: Running, pair: Pair) -> str | None:
     """Why this pair is not measured, or None: whole and streamed, the call must arrive as it was made."""
+    if not running.offers(pair):
+        return "not offered"
     for kind in (WHOLE, STREAM):
-        asked = running.asked(pair, kind)
-        if asked is None:
-            return "not offered"
         try:
-            status, body = ask(asked)
+            status, body = ask(running.asked(pair, kind))
             if status != 200:
                 return f"{kind}: status {status}: {body[:200].decode(errors='replace')}"
             check(pair.client, kind, body, reply_of(kind))
@@ -79,46 +81,35 @@ def streams(running: Running, pair: Pair, seconds: float) -> Values:
 
 def paced_streams(running: Running, pair: Pair, seconds: float) -> Values:
     """Every event arrives by itself, so that what waking up costs is seen."""
-    asked = running.asked(pair, PACE)
-    assert asked
     before = cpu_seconds(running.pid)
-    with opened(asked, PACED_STREAMS, END):
+    with opened(running.asked(pair, PACE), PACED_STREAMS, END):
         taken = cpu_seconds(running.pid) - before
     return {"paced_cpu": taken * 1e6 / PACED_STREAMS / len(frames(pair.upstream))}
 
 
 def latency(running: Running, pair: Pair, seconds: float) -> Values:
     """One connection, so that nothing waits for anything but its own answer."""
-    asked = running.asked(pair, WHOLE)
-    assert asked
     bare = load(running.place, running.direct(pair, WHOLE), 1, seconds)
-    seen = load(running.place, asked, 1, seconds)
+    seen = load(running.place, running.asked(pair, WHOLE), 1, seconds)
     return {"p50": (seen.p50 - bare.p50) / 1e3, "p99": (seen.p99 - bare.p99) / 1e3}
 
 
 def first_event(running: Running, pair: Pair, seconds: float) -> Values:
-    asked = running.asked(pair, PAUSE)
-    assert asked
     bare = first_event_seconds(running.direct(pair, PAUSE), FIRST_EVENTS, FIRST_TEXT)
-    seen = first_event_seconds(asked, FIRST_EVENTS, FIRST_TEXT)
+    seen = first_event_seconds(running.asked(pair, PAUSE), FIRST_EVENTS, FIRST_TEXT)
     return {"first": (statistics.median(seen) - statistics.median(bare)) * 1e3}
 
 
 def memory(running: Running, pair: Pair) -> Values:
     """In a gateway that has just answered its first request."""
-    asked = running.asked(pair, HOLD)
-    assert asked
     idle = memory_kb(running.pid)
-    with opened(asked, OPEN_STREAMS, FIRST_TEXT):
+    with opened(running.asked(pair, HOLD), OPEN_STREAMS, FIRST_TEXT):
         full = memory_kb(running.pid)
     return {"idle": idle / 1024, "stream_kb": (full - idle) / OPEN_STREAMS}
 
 
-def under_load(
-    running: Running, asked: Asked | None, connections: int, seconds: float
-) -> tuple[float, float]:
+def under_load(running: Running, asked: Asked, connections: int, seconds: float) -> tuple[float, float]:
     """Answers a second, and CPU microseconds of the gateway for each."""
-    assert asked
     start = time.perf_counter()
     ask(asked)
     alone = time.perf_counter() - start

@@ -52,11 +52,18 @@ def begin(
     try:
         taken.version = gateway.version()
         with starting(gateway, place, upstream, taken) as fresh:
-            keep_best(taken.values, memory(fresh, first_pair(fresh)))
+            take_memory(fresh, taken)
         return stack.enter_context(starting(gateway, place, upstream, taken))
     except (Missing, OSError) as reason:
         taken.notes["missing"] = str(reason)
         return None
+
+
+def take_memory(fresh: Running, taken: Taken) -> None:
+    try:
+        keep_best(taken.values, memory(fresh, first_pair(fresh)))
+    except OSError as error:
+        taken.notes["memory"] = str(error)
 
 
 @contextmanager
@@ -86,7 +93,6 @@ def port_told(port_file: Path, until: float, log: Path) -> int:
 
 def wait_for_answer(one: Running, until: float, log: Path) -> None:
     asked = one.asked(first_pair(one), WHOLE)
-    assert asked
     said = "it does not listen"
     while time.perf_counter() < until:
         try:
@@ -107,7 +113,7 @@ def end_of(log: Path) -> str:
 
 def first_pair(one: Running) -> Pair:
     """The one whose start and memory are taken: a translating one, where it has any."""
-    able = [pair for pair in PAIRS if one.asked(pair, WHOLE)]
+    able = [pair for pair in PAIRS if one.offers(pair)]
     return max(able, key=lambda pair: pair.translates)
 
 

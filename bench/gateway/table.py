@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from bench.gateway.bars import Bar, bars
-from bench.gateway.contenders import LIMIT
+from bench.gateway.bars import Bar, bars, limit_of
 from bench.gateway.figures import OF_GATEWAY, OF_PAIR, Figure, Values
-from bench.gateway.pairs import CHAT_CHAT
 from bench.gateway.run import Results
 
 
@@ -16,10 +14,9 @@ def report(results: Results) -> str:
 
 def by_pair(results: Results) -> Iterator[str]:
     yield from head(["", "client → upstream", *(figure.title for figure in OF_PAIR), "of nginx's requests/s"])
-    limit = results[LIMIT.name].pairs.get(CHAT_CHAT, {}) if LIMIT.name in results else {}
     for name, taken in results.items():
         for pair, values in taken.pairs.items():
-            yield row([name, pair.title, *cells(OF_PAIR, values), share(values, limit)])
+            yield row([name, pair.title, *cells(OF_PAIR, values), share(values, limit_of(results, pair))])
 
 
 def by_gateway(results: Results) -> Iterator[str]:

@@ -65,6 +65,14 @@ def test_bars_are_kept_or_missed(rate, kept):
     assert made["start to the first answer"] is True
 
 
+def test_a_figure_that_could_not_be_taken_has_no_bar():
+    partly = results(50)
+    partly["dragoman"].pairs[CHAT_CHAT] = {"p50": 0.1}
+    made = {bar.what for bar in bars.bars(partly)}
+    assert "Chat → Chat: added p50, nginx's" in made
+    assert "Chat → Chat: requests/s, nginx's" not in made
+
+
 def test_a_run_without_the_limit_or_a_peer_is_shown_all_the_same():
     alone = {"dragoman": results(5)["dragoman"], "LiteLLM": Taken(notes={"missing": "it is not installed"})}
     assert "- LiteLLM, missing: it is not installed" in table.report(alone)

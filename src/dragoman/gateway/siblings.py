@@ -29,7 +29,9 @@ class Siblings:
         """Where it cannot be written, the others count without it."""
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            if not _is_ours(self._folder):  # somebody else was here first: nothing is written through their door
+            if not _is_ours(
+                self._folder
+            ):  # somebody else was here first: nothing is written through their door
                 return
             draft = self._own.with_suffix(".draft")
             draft.write_bytes(_encoder.encode(numbers))
