@@ -134,7 +134,8 @@ def test_what_a_dead_gateway_held_comes_free(database: PostgresDatabase):
     async def act(gateways: list[SharedCounts], told: list[str]) -> None:
         (dead, alive), callers = gateways, alice(concurrency=1)
         assert not (await dead.enter(callers[0], "r1", rated=True)).refused
-        await dead.close()  # and never leaves
+        await dead.close()
+        dead.leave(callers[0], "r1")  # too late
 
         async def free() -> bool:
             return not (await alive.enter(callers[1], "r2", rated=True)).refused

@@ -11,9 +11,12 @@ import signal
 import socket
 from functools import partial
 
+from msgspec.structs import replace
+
 from dragoman.core.errors import ConfigError
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
+from dragoman.gateway.limits.host import counting_file
 from dragoman.gateway.workers import Workers
 from dragoman.listening import HttpServer
 from dragoman.listening import run as run_server
@@ -49,7 +52,9 @@ def run(config: Config, listener: socket.socket, workers: int = 1) -> None:
     if workers == 1:
         serve(config, listener)
     else:
-        Workers(partial(serve, config, listener), workers, config.grace).run()
+        with counting_file(len(config.keys), workers) as file:
+            config = replace(config, workers=workers, counting_file=file)
+            Workers(partial(serve, config, listener), workers, config.grace).run()
 
 
 def serve(config: Config, listener: socket.socket) -> None:

@@ -43,7 +43,7 @@ class Siblings:
             if path != self._own:
                 with suppress(OSError, msgspec.DecodeError):
                     numbers = _decoder.decode(path.read_bytes())
-                    numbers.gauges = numbers.gauges if _is_alive(int(path.stem)) else {}
+                    numbers.gauges = numbers.gauges if is_alive(int(path.stem)) else {}
                     found.append(numbers)
         return found
 
@@ -68,7 +68,7 @@ def sweep(temporary: Path, ours: str) -> None:
     """Remove the folders of parents that are no more."""
     for folder in temporary.glob(f"{ours}*"):
         parent = folder.name.removeprefix(ours)
-        if parent.isdigit() and not _is_alive(int(parent)) and _is_ours(folder):
+        if parent.isdigit() and not is_alive(int(parent)) and _is_ours(folder):
             _remove(folder)
 
 
@@ -88,7 +88,7 @@ def _is_ours(folder: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

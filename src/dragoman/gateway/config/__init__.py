@@ -31,7 +31,8 @@ class Config(Struct, frozen=True, kw_only=True):
     `grace` is how many seconds streams get to end when the gateway is told to; `verbose` logs both wires,
     redacted, to `log_file` or, where that is empty, to stderr. `store_url` names where conversations are kept
     that a client asks to keep; empty: in the usual file.
-    `keys` are all that there are, those of `named_keys` among them; `workers` processes share the port.
+    `keys` are all that there are, those of `named_keys` among them; `workers` processes share the port,
+    and count what keys do in `counting_file`.
     """
 
     host: str = "127.0.0.1"
@@ -40,6 +41,7 @@ class Config(Struct, frozen=True, kw_only=True):
     named_keys: tuple[NamedKey, ...] = ()
     limits: Limits = Limits()
     workers: int = 1
+    counting_file: str = ""
     max_body: int = 64 * _MB
     grace: int = 30
     providers: dict[str, Provider] = {}

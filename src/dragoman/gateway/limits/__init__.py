@@ -16,6 +16,7 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.limits.callers import Caller, Callers
 from dragoman.gateway.limits.counts import Counts, ProcessCounts
 from dragoman.gateway.limits.gate import Gate, Ticket, turn
+from dragoman.gateway.limits.host import HostCounts
 from dragoman.gateway.limits.shed import Shed, gateway_busy, over_limit, quota_headers
 from dragoman.gateway.limits.slots import Slots
 from dragoman.gateway.seen import Seen
@@ -109,9 +110,10 @@ class Passage:
 
 
 def _counts(config: Config, tell: Callable[[str], object]) -> Counts:
-    """Gateways that share a database share the limits of keys. `tell` hears of trouble with it."""
-    if not config.store_url or read_address(config.store_url).path:
-        return ProcessCounts()
-    from dragoman.gateway.limits.shared import SharedCounts
+    """Gateways on one database share the limits of keys, else the workers of one gateway do. `tell` hears of
+    trouble with the database."""
+    if config.store_url and not read_address(config.store_url).path:
+        from dragoman.gateway.limits.shared import SharedCounts
 
-    return SharedCounts(config.store_url, tell)
+        return SharedCounts(config.store_url, tell)
+    return HostCounts(config.counting_file, config.workers) if config.counting_file else ProcessCounts()

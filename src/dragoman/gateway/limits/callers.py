@@ -17,6 +17,7 @@ class Caller(Struct, eq=False):
     name: str
     id: str
     allowance: Allowance
+    number: int = 0  # among the keys of the configuration
     inside: int = 0  # exchanges under way
     full_at: float = 0.0  # when its bucket of requests is full again (see rates)
 
@@ -33,10 +34,10 @@ class Callers:
         names = {named.key: named for named in config.named_keys}
         everyone = Allowance(config.limits.requests_per_minute, config.limits.concurrency)
         self._known: dict[bytes, Caller] = {}
-        for number, key in enumerate(config.keys, 1):
+        for number, key in enumerate(config.keys):
             named = names.get(key)
-            name, allowance = (named.name, named.allowance) if named else (f"key-{number}", everyone)
-            self._known[self._digest(key)] = Caller(name, _id(key), allowance)
+            name, allowance = (named.name, named.allowance) if named else (f"key-{number + 1}", everyone)
+            self._known[self._digest(key)] = Caller(name, _id(key), allowance, number)
         self._anyone = None if config.keys else Caller("", "", everyone)
 
     def find(self, key: str) -> Caller | None:

@@ -8,6 +8,7 @@ every process counts for itself, and the log says so.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -88,9 +89,8 @@ class SharedCounts:
         for task in (self._renewing, self._freeing):
             if task:
                 task.cancel()
-        pool, self._pool = self._pool, None
-        if pool:
-            pool.terminate()
+        self._rests_until = math.inf  # somebody may still leave
+        self._forget(self._pool)
 
     async def _asked(self, caller: Caller, lease: str, per_minute: int) -> Verdict | None:
         """None where the database cannot tell."""
