@@ -69,9 +69,10 @@ class Workers:
         for process in self._running:
             process.terminate()
         until = time.monotonic() + self._grace + 2
-        while any(process.is_alive() for process in self._running) and time.monotonic() < until:
-            sentinels = [process.sentinel for process in self._running if process.is_alive()]
-            if told in wait([told, *sentinels], until - time.monotonic()):
+        while alive := [process for process in self._running if process.is_alive()]:
+            sentinels = [process.sentinel for process in alive]  # of those that die meanwhile, too
+            ready = wait([told, *sentinels], max(until - time.monotonic(), 0))
+            if told in ready or not ready:
                 return
 
 
