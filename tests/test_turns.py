@@ -97,6 +97,28 @@ def test_the_upstream_hears_what_it_said(
     assert second.losses == []
 
 
+@pytest.mark.parametrize("keeps_thoughts", [True, False])
+@pytest.mark.parametrize("case", [name for name in CASES if name != "gemini"])
+def test_the_upstream_hears_what_it_said_from_a_gemini_client(case: str, keeps_thoughts: bool) -> None:
+    """Gemini CLI takes thoughts out of its history."""
+    upstream, reply, said = CASES[case]
+    asked: Wire = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+    first = dragoman.Exchange("gemini", upstream)
+    first.request(asked, model="m")
+    content = first.response(reply)["candidates"][0]["content"]
+    parts = [part for part in content["parts"] if keeps_thoughts or not part.get("thought")]
+    calls = [part["functionCall"] for part in parts if "functionCall" in part]
+    results = [
+        {"functionResponse": {"id": call["id"], "name": call["name"], "response": {"output": "ok"}}}
+        for call in calls
+    ]
+    turns = [{"role": "model", "parts": parts}, {"role": "user", "parts": results}]
+    second = dragoman.Exchange("gemini", upstream)
+    again = {"contents": [*asked["contents"], *turns], "generationConfig": {"maxOutputTokens": 10}}
+    assert heard(upstream, second.request(again, model="m")) == said
+    assert second.losses == []
+
+
 @pytest.mark.parametrize("upstream, reply, said", CASES.values(), ids=CASES)
 def test_nobody_else_hears_its_state(upstream: str, reply: Wire, said: list[Wire]) -> None:
     message = dragoman.Exchange("openai-chat", upstream).response(reply)["choices"][0]["message"]

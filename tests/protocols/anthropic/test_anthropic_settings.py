@@ -5,7 +5,20 @@ from typing import Any
 import pytest
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, OutputFormat, Request, Settings, Text, Tool, ToolChoice, Wire
+from dragoman.core.model import (
+    Message,
+    OutputFormat,
+    Reasoning,
+    Request,
+    Settings,
+    State,
+    Text,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    Wire,
+)
 from dragoman.protocols.anthropic import CODEC, models
 
 SCHEMA = {"type": "object", "properties": {}}
@@ -289,6 +302,34 @@ def test_most_tokens_are_required(model: str, most: int) -> None:
     body, losses = encode(Settings(), model)
     assert body["max_tokens"] == most
     assert losses == [f"invented max_tokens: Anthropic requires it: {most}"]
+
+
+THOUGHT = Reasoning("hm", state=State("anthropic", "sig"))
+FOREIGN = Reasoning("hm", state=State("gemini", "sig"))
+
+
+@pytest.mark.parametrize(
+    ("model", "thoughts", "thinks"),
+    [
+        (OLD, (THOUGHT,), True),
+        (OLD, (FOREIGN,), False),
+        (OLD, (), False),
+        (OLD, (Text("Let me see."),), False),
+        (MIDDLE, (), True),
+    ],
+)
+def test_no_budget_where_the_turn_that_goes_on_began_without_thinking(
+    model: str, thoughts: tuple[Reasoning | Text, ...], thinks: bool
+) -> None:
+    call, result = ToolCall("call_1", "f", "{}"), ToolResult("call_1", content=(Text("done"),))
+    messages = (HELLO, Message("assistant", (*thoughts, call)), Message("user", (result,)))
+    request = Request(
+        model, messages, tools=(Tool("f"),), settings=Settings(max_tokens=10_000, effort="high")
+    )
+    losses = Losses()
+    body = CODEC.encode_request(request, losses)
+    assert ("thinking" in body) is thinks
+    assert any("goes on" in loss.why for loss in losses) is not thinks
 
 
 @pytest.mark.parametrize(("model", "thinks"), [(OLD, False), (MIDDLE, True), (UNKNOWN, True)])

@@ -12,6 +12,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
+from dragoman.core.server import rows
 from dragoman.core.thinking import budget_for, effort_for
 from dragoman.protocols.anthropic import models
 from dragoman.protocols.anthropic.wire import PROTOCOL
@@ -172,6 +173,9 @@ def _encode_budget(budget: int, settings: Settings, body: Wire, losses: Losses) 
     if body.get("tool_choice", {}).get("type") in ("any", "tool"):
         losses.dropped(where, "no thinking together with a forced tool choice")
         return None
+    if _goes_on_unthought(body["messages"]):
+        losses.dropped(where, "the turn that goes on has no thinking of this model at its beginning")
+        return None
     fitted = min(max(budget, _LEAST_BUDGET), body["max_tokens"] - 1)
     if fitted < _LEAST_BUDGET:
         losses.dropped(where, f"max_tokens leaves no room for the least budget of {_LEAST_BUDGET}")
@@ -179,6 +183,20 @@ def _encode_budget(budget: int, settings: Settings, body: Wire, losses: Losses) 
     if fitted != budget and settings.budget:
         losses.changed(where, f"Anthropic takes {_LEAST_BUDGET} and more, and less than max_tokens: {fitted}")
     return {"type": "enabled", "budget_tokens": fitted}
+
+
+def _goes_on_unthought(messages: list[Wire]) -> bool:
+    """Whether the conversation ends with the result of a call before which no thinking stands.
+
+    With a budget, Anthropic refuses that: clients forget thoughts, and another model's are withheld.
+    """
+    if len(messages) < 2 or "tool_result" not in _kinds(messages[-1]):
+        return False
+    return _kinds(messages[-2])[:1] not in (["thinking"], ["redacted_thinking"])
+
+
+def _kinds(message: Wire) -> list[str]:
+    return [block["type"] for block in rows(message["content"])]
 
 
 def _encode_effort(effort: Effort, model: str, losses: Losses) -> str:

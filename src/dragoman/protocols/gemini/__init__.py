@@ -18,6 +18,7 @@ LIMITS = Limits(
     call_state=True,
     text_state=True,
     text_pieces=True,
+    reasoning_state=False,  # Gemini CLI keeps no thoughts in its history
     schemas="gemini",
 )
 
