@@ -244,3 +244,14 @@ def test_a_pattern_is_matched(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["(", r"^a(?!a)a$"])
 def test_a_pattern_that_nothing_matches(pattern: str) -> None:
     assert matching(pattern) is None
+
+
+@pytest.mark.parametrize("kind", ["function", "custom"])
+def test_where_scripts_run_commands_a_script_is_written(kind: Any) -> None:
+    """Codex declares its shell so for its newest models."""
+    tool = Tool(
+        "exec", "JavaScript. Nested tools: tools.exec_command(args)", only({"type": "string"}), kind=kind
+    )
+    made = arguments(tool, "run `ls -l`")
+    script = made if kind == "custom" else jsontext.decode(made.encode())["x"]
+    assert script == 'const said = await tools.exec_command({cmd: "ls -l"}); text(said.output)'

@@ -15,6 +15,7 @@ from dragoman.core.model import (
     Base64,
     Media,
     Message,
+    OutputFormat,
     Reasoning,
     Request,
     Response,
@@ -48,6 +49,16 @@ def test_a_cycle(protocol: str) -> None:
     second = ask(protocol, then(request, first, results(first, "rain", "sun")))
     assert text_of(second) == "get_weather returned: rain\nget_weather returned: sun"
     assert (second.stop.reason, calls_of(second)) == ("end", [])
+
+
+@each_protocol
+def test_an_answer_has_the_form_that_was_asked_for(protocol: str) -> None:
+    """Gemini CLI asks so for a model to send the prompt to, and asks again until it gets what it wants."""
+    choice = {"type": "string", "enum": ["flash", "pro"]}
+    schema = {"type": "object", "properties": {"model_choice": choice}, "required": ["model_choice"]}
+    wanted = Settings(output=OutputFormat("schema", schema, "choice"))
+    said = ask(protocol, replace(asking("Which of them, pro?"), settings=wanted))
+    assert jsontext.decode(text_of(said).encode()) == {"model_choice": "pro"}
 
 
 @each_protocol

@@ -22,15 +22,23 @@ from dragoman.demo.ways import kinds_of, ways_through
 
 _DEEPEST = 12
 _TRIED = 24  # candidates of one node
+_RUNS = "tools.exec_command"  # what scripts of Codex's `exec` call
 
 
 def arguments(tool: Tool, wish: str) -> str:
     """JSON text, or the wish itself for a freeform tool."""
+    if _RUNS in tool.description:  # it takes a script, however it was declared
+        wish = f"const said = await {_RUNS}({{cmd: {jsontext.dumps(command(wish))}}}); text(said.output)"
     if tool.kind == "custom":
         return wish.strip()
     schema = tool.parameters or {}
     made = Maker(schema, wish).best("", schema)
     return jsontext.dumps(made if is_object(made) else {})
+
+
+def answer(schema: Wire, wish: str) -> str:
+    """JSON text that the schema of an answer allows."""
+    return jsontext.dumps(Maker(schema, wish).best("", schema))
 
 
 class Maker:

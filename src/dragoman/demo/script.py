@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hashlib import blake2s
 
+from dragoman.core import jsontext
 from dragoman.core.model import (
     AnyPart,
     Base64,
@@ -23,7 +24,7 @@ from dragoman.core.model import (
     ToolResult,
     Usage,
 )
-from dragoman.demo.arguments import arguments
+from dragoman.demo.arguments import answer, arguments
 from dragoman.demo.signatures import objection, sign
 from dragoman.demo.wishes import fitting, order_of
 
@@ -54,9 +55,18 @@ def _parts(request: Request) -> tuple[AnyPart, ...]:
         for tool, wish in fitting(order, request)
     )
     if not calls:
-        return (*_thought(request, "No tool is needed."), Text(f"You said: {order or 'nothing'}"))
+        return (*_thought(request, "No tool is needed."), Text(_answer(request, order)))
     named = " and ".join(call.name for call in calls)
     return (*_thought(request, f"I need {named}."), Text(f"I will use {named}."), *calls)
+
+
+def _answer(request: Request, order: str) -> str:
+    """In the form that was asked for."""
+    wanted = request.settings.output
+    if wanted and wanted.kind == "schema":
+        return answer(wanted.schema or {}, order)
+    said = f"You said: {order or 'nothing'}"
+    return jsontext.dumps({"answer": said}) if wanted and wanted.kind == "json" else said
 
 
 def _since_reply(messages: tuple[Message, ...]) -> tuple[Message, ...]:
