@@ -49,7 +49,7 @@ def converse(program: str, url: str, model: str) -> tuple[str, str]:
     call = next((block for block in blocks if block["type"] == "tool_use"), None)
     result = next((block for block in blocks if block["type"] == "tool_result"), None)
     answer = next((line for line in lines if line["type"] == "result"), None)
-    if not (call and result and answer) or result.get("is_error"):
+    if not (call and result and answer) or result.get("is_error") or answer.get("is_error"):
         return f"call {call}, result {result}, answer {answer}; {done.stderr.decode()[-300:]}", ""
     return "", f"{call['name']}({call['input']}) = {result['content']!r} / {str(answer.get('result'))[:50]!r}"
 

