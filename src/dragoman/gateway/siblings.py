@@ -29,9 +29,7 @@ class Siblings:
         """Where it cannot be written, the others count without it."""
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            if not _is_ours(
-                self._folder
-            ):  # somebody else was here first: nothing is written through their door
+            if not _is_ours(self._folder):  # somebody else was here first: nothing is written there
                 return
             draft = self._own.with_suffix(".draft")
             draft.write_bytes(_encoder.encode(numbers))
@@ -50,7 +48,7 @@ class Siblings:
     def go(self) -> None:
         """The last one takes the folder along, with what the dead have left in it."""
         self._own.unlink(missing_ok=True)
-        if not any(_is_alive(int(path.stem)) for path in self._folder.glob("*.numbers")):
+        if not any(is_alive(int(path.stem)) for path in self._folder.glob("*.numbers")):
             _remove(self._folder)
 
 
