@@ -81,21 +81,18 @@ def fold(events: Iterable[Event]) -> Response:
     start, end = ResponseStart("", ""), None
     parts: dict[int, _Growing] = {}
     for event in events:
-        match event:
-            case PartDelta():
-                parts[event.index].add(event)
-            case PartStart():
-                parts[event.index] = _Growing(event.part)
-            case PartEnd():
-                parts[event.index].complete = event.complete
-            case ResponseStart():
-                start = event
-            case ResponseEnd():
-                end = event
-            case ResponseFailed():
-                raise UpstreamError(event.failure)
-            case KeepAlive():
-                pass
+        if type(event) is PartDelta:
+            parts[event.index].add(event)
+        elif type(event) is PartStart:
+            parts[event.index] = _Growing(event.part)
+        elif type(event) is PartEnd:
+            parts[event.index].complete = event.complete
+        elif type(event) is ResponseStart:
+            start = event
+        elif type(event) is ResponseEnd:
+            end = event
+        elif type(event) is ResponseFailed:
+            raise UpstreamError(event.failure)
     if end is None:
         raise GrammarError("the events end without ResponseEnd or ResponseFailed")
     return Response(

@@ -159,6 +159,8 @@ def own(extras: Extras | None, protocol: str) -> Wire:
 
 def read_body(body: Wire | bytes | str, protocol: str) -> Wire:
     """A body as the object it must be, however the caller holds it."""
+    if is_object(body):
+        return body
     value: Any = body
     if isinstance(body, bytes | str):
         try:

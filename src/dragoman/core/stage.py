@@ -48,17 +48,13 @@ class Pipe:
 
 def _through(feeds: tuple[Callable[[Any], Any], ...], items: Any) -> Sequence[Any]:
     for feed in feeds:
-        if _is_one(items):  # nearly always: one event in, one event out
+        if items.__class__ is tuple and len(items) == 1:  # nearly always: one event in, one event out
             items = feed(items[0])
         else:
             items = [out for item in items for out in feed(item)]
             if not items:
                 break
     return tuple(items)
-
-
-def _is_one(items: Any) -> bool:
-    return type(items) is tuple and len(items) == 1  # pyright: ignore[reportUnknownArgumentType] - of anything
 
 
 def pipe(*stages: Stage[Any, Any]) -> Pipe:

@@ -187,7 +187,7 @@ def _failure_in(speaker: Codec, out: bytes) -> Failure | None:
 def _count_whole(wire: Wire, exchange: Exchange, seen: Seen) -> None:
     tally = server(exchange.upstream.name).tally
     usage = wire.get(tally.usage_field)
-    seen.usage = read_usage(tally, [usage] if jsontext.is_object(usage) else [])
+    seen.usage = read_usage(tally, usage) if jsontext.is_object(usage) else None
     seen.calls = tally.calls(wire)
 
 

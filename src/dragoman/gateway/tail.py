@@ -38,15 +38,15 @@ class Tail:
     def usage(self) -> Usage | None:
         """What the stream said about its tokens; a later number counts instead of an earlier one."""
         last = (self._before + self.last)[-_LONGEST:]
-        return read_usage(self._tally, _objects(self._first, self._tally) + _objects(last, self._tally))
+        merged: Wire = {}
+        for each in _objects(self._first, self._tally) + _objects(last, self._tally):
+            merged |= {name: value for name, value in each.items() if value is not None}
+        return read_usage(self._tally, merged) if merged else None
 
 
-def read_usage(tally: Tally, found: list[Wire]) -> Usage | None:
-    merged: Wire = {}
-    for each in found:
-        merged |= {name: value for name, value in each.items() if value is not None}
+def read_usage(tally: Tally, usage: Wire) -> Usage | None:
     try:
-        return tally.usage({tally.usage_field: merged}) if merged else None
+        return tally.usage({tally.usage_field: usage})
     except WireError:  # nothing that accounting needs is worth a failed exchange
         return None
 

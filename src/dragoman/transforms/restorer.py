@@ -55,20 +55,18 @@ class Restorer:
         self._cut = False  # a call was left incomplete
 
     def feed(self, event: Event, /) -> Iterable[Event]:
-        match event:
-            case PartDelta():
-                flows = event.index == self._flowing and event.state is None
-                return (event,) if flows else self._delta(event)
-            case PartStart():
-                return self._start(event.part)
-            case PartEnd():
-                return self._end(event.complete)
-            case ResponseStart():
-                return (self._begun(event),)
-            case ResponseEnd():
-                return (self._settled(event),)
-            case _:
-                return (event,)
+        if type(event) is PartDelta:
+            flows = event.index == self._flowing and event.state is None
+            return (event,) if flows else self._delta(event)
+        if type(event) is PartStart:
+            return self._start(event.part)
+        if type(event) is PartEnd:
+            return self._end(event.complete)
+        if type(event) is ResponseStart:
+            return (self._begun(event),)
+        if type(event) is ResponseEnd:
+            return (self._settled(event),)
+        return (event,)
 
     def close(self) -> Iterable[Event]:
         return ()

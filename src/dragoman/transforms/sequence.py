@@ -16,31 +16,32 @@ class Sequencer:
         self._waiting: dict[int, list[Event]] = {}
 
     def feed(self, event: Event, /) -> Iterable[Event]:
-        match event:
-            case PartDelta():
-                if event.index == self._current:
-                    return (event,)
-                self._waiting[event.index].append(event)
-                return ()
-            case PartStart():
-                if self._current is None:
-                    self._current = event.index
-                    return (event,)
-                self._waiting[event.index] = [event]
-                return ()
-            case PartEnd():
-                if event.index != self._current:
-                    self._waiting[event.index].append(event)
-                    return ()
-                self._current = None
-                return (event, *self._release()) if self._waiting else (event,)
-            case ResponseEnd() | ResponseFailed():
-                return (*self._flush(), event) if self._waiting or self._current is not None else (event,)
-            case _:
+        if type(event) is PartDelta:
+            if event.index == self._current:
                 return (event,)
+            self._waiting[event.index].append(event)
+            return ()
+        if type(event) is PartStart:
+            if self._current is None:
+                self._current = event.index
+                return (event,)
+            self._waiting[event.index] = [event]
+            return ()
+        if type(event) is PartEnd:
+            return self._end(event)
+        if isinstance(event, ResponseEnd | ResponseFailed):
+            return (*self._flush(), event) if self._waiting or self._current is not None else (event,)
+        return (event,)
 
     def close(self) -> Iterable[Event]:
         return ()
+
+    def _end(self, event: PartEnd) -> Iterable[Event]:
+        if event.index != self._current:
+            self._waiting[event.index].append(event)
+            return ()
+        self._current = None
+        return (event, *self._release()) if self._waiting else (event,)
 
     def _release(self) -> list[Event]:
         """The parts whose turn has come: every finished one, and the next unfinished as the current."""

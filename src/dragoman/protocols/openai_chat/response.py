@@ -173,5 +173,7 @@ def encode_id(id: str) -> str:
 
 
 def _count(details: object, key: str) -> int:
-    value = details.get(key) if is_object(details) else None
+    if details is None or not is_object(details):
+        return 0
+    value = details.get(key)
     return value if type(value) is int and value > 0 else 0
