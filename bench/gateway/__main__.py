@@ -16,7 +16,7 @@ from bench.gateway.pairs import ANTHROPIC_CHAT, CHAT_CHAT, PAIRS
 from bench.gateway.processes import raise_priority
 from bench.gateway.run import Plan, Results, run
 from bench.gateway.table import report
-from bench.gateway.writing import publish, save, saved
+from bench.gateway.writing import circumstances, publish, save, saved
 
 NEEDED = {"nginx": "nginx-light", "wrk": "wrk", "taskset": "util-linux"}
 
@@ -28,18 +28,19 @@ def main() -> None:
     if absent and not chosen.saved:
         print(f"The gateway is not measured: that needs {' and '.join(absent)} (Debian packages).")
         return
-    results = saved() if chosen.saved else measured(chosen)
-    print(report(results))
+    results, made_by = saved() if chosen.saved else measured(chosen)
+    print(report(results), f"Made by {made_by}.", sep="\n\n")
     if chosen.write:
-        save(results)
-        publish(results)
+        save(results, made_by)
+        publish(results, made_by)
 
 
-def measured(chosen: argparse.Namespace) -> Results:
+def measured(chosen: argparse.Namespace) -> tuple[Results, str]:
+    made_by = circumstances()
     raise_priority(chosen.nice)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started is ended
     with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as place:
-        return run(plan_of(chosen), Path(place))
+        return run(plan_of(chosen), Path(place)), made_by
 
 
 def arguments() -> argparse.Namespace:

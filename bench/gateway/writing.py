@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,24 @@ BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 BY_TITLE = {pair.title: pair for pair in PAIRS}
 
 
-def save(results: Results) -> None:
+def circumstances() -> str:
+    """Said before a run begins, so that the load is that of other work."""
+    command = " ".join(["python -m bench.gateway", *sys.argv[1:]])
+    load = os.getloadavg()[0]
+    python = platform.python_version()
+    return f"`{command}`, {os.cpu_count()} cores, Python {python}, load average of other work {load:.1f}"
+
+
+def save(results: Results, made_by: str) -> None:
     FIGURES.parent.mkdir(exist_ok=True)
     kept = {name: encode_taken(taken) for name, taken in results.items()}
-    made = {"python": platform.python_version(), "cores": os.cpu_count(), "gateways": kept}
+    made = {"made_by": made_by, "gateways": kept}
     FIGURES.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
 
 
-def saved() -> Results:
+def saved() -> tuple[Results, str]:
     made = json.loads(FIGURES.read_text())
-    return {name: decode_taken(kept) for name, kept in made["gateways"].items()}
+    return {name: decode_taken(kept) for name, kept in made["gateways"].items()}, made["made_by"]
 
 
 def encode_taken(taken: Taken) -> dict[str, Any]:
@@ -42,8 +51,8 @@ def decode_taken(kept: dict[str, Any]) -> Taken:
     return Taken(kept["version"], kept["values"], pairs, kept["notes"])
 
 
-def publish(results: Results) -> None:
+def publish(results: Results, made_by: str) -> None:
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{report(results)}\n\n{END}{after}")
+    PAGE.write_text(f"{before}{BEGIN}\n\n{report(results)}\n\nMade by {made_by}.\n\n{END}{after}")
     PLOT.write_text(plot(results))

@@ -80,6 +80,6 @@ def test_a_run_without_the_limit_or_a_peer_is_shown_all_the_same():
 
 
 def test_the_page_shows_the_figures_that_are_kept():
-    kept = writing.saved()
-    assert table.report(kept) in writing.PAGE.read_text()
+    kept, made_by = writing.saved()
+    assert f"{table.report(kept)}\n\nMade by {made_by}." in writing.PAGE.read_text()
     assert writing.PLOT.read_text() == plot(kept)
