@@ -253,6 +253,18 @@ def test_failures_say_so() -> None:
     )
 
 
+@pytest.mark.parametrize("name", names())
+def test_failures_say_so_once_in_every_dialect(name: str) -> None:
+    def written(text: str, failed: bool) -> str:
+        result = ToolResult("c2", content=(Text(text),), failed=failed)
+        return str(render(dialect(name), model(CALLS[1]), user(result)).messages[1].parts).lower()
+
+    assert written("no", True).count("error") >= 1
+    assert written("no", False).count("error") == 0
+    assert written("Error: no", True).count("error: no") == 1
+    assert "error" in written("", True)
+
+
 def test_reasoning_is_kept_and_its_state_is_not() -> None:
     losses = Losses()
     thought = Reasoning("Hm.", state=State("x", "sealed"), where="messages[0]")

@@ -47,6 +47,8 @@ _WORD = re.compile(r"[\w:]*")
 
 
 class AnthropicXml(Dialect, frozen=True, kw_only=True):
+    marks_failures: bool = True
+
     def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
         return tuple(Grammar(_OPENING, partial(_read, strictness)) for strictness in STRICTNESSES)
 

@@ -27,7 +27,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """`think`: how reasoning is written. `opened`: the template opens it, so a reply starts inside it.
 
     `only_first`: further calls in one reply are dropped and reported. `gap` stands between a text and
-    the calls after it.
+    the calls after it. `marks_failures`: it has words of its own for a result that failed.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     opened: bool = False
     only_first: bool = False
     gap: str = "\n\n"
+    marks_failures: bool = False
 
     def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
         """How calls are written; of several that may begin alike the first that reads well counts."""

@@ -26,6 +26,7 @@ Strings stand between <|"|>; numbers, true, false and null bare; objects are {ke
 
 
 class Gemma(Dialect, frozen=True, kw_only=True):
+    marks_failures: bool = True
     think: Think | None = Think("<|channel>", "<channel|>", "thought", anywhere=True)
     gap: str = ""
 

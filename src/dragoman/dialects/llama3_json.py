@@ -35,6 +35,8 @@ _KEYS = tuple(f"{quote}{word}{quote}" for word in _WORDS for quote in "\"'")
 
 
 class Llama3Json(Dialect, frozen=True, kw_only=True):
+    marks_failures: bool = True
+
     def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
         return (
             Grammar(literal(_TAG), _read_tagged),

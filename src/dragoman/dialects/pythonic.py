@@ -38,6 +38,8 @@ _LIST = Opening(r"\[\s{0,8}[^\W\d][\w.\-]{0,127}\(", r"\[\s{0,8}(?:[^\W\d][\w.\-
 
 
 class Pythonic(Dialect, frozen=True, kw_only=True):
+    marks_failures: bool = True
+
     def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
         return (
             Grammar(literal(*_WRAPPERS), _read_wrapped),

@@ -5,6 +5,7 @@ What a dialect cannot write so that it would read it back the same is reported.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Protocol
@@ -61,6 +62,9 @@ class Words(Protocol):
 
     @property
     def gap(self) -> str: ...
+
+    @property
+    def marks_failures(self) -> bool: ...
 
     def grammars(self, declared: Declared) -> tuple[Grammar, ...]: ...
 
@@ -177,6 +181,8 @@ class History:
             if not isinstance(part, Text | Media):
                 self._losses.dropped(part.where, f"only {part.origin} understands it")
         text = "\n".join(part.text for part in result.content if isinstance(part, Text))
+        if result.failed and not self._words.marks_failures:
+            text = _as_error(text)
         call = self._calls.get(result.call_id)
         if call is None:
             call = Made(result.call_id, result.name or "tool", {}, {}, self._count)
@@ -193,6 +199,12 @@ class History:
                 self._losses.dropped(part.where, f"{self._words.name} keeps no reasoning of past turns")
 
 
+def _as_error(text: str) -> str:
+    """A template that knows only results gets the failure in their text."""
+    return text if _SAYS_ERROR.match(text) else f"Error: {text.strip() or 'the tool call failed'}"
+
+
+_SAYS_ERROR = re.compile(r"""[\s\[{"'(]*error""", re.IGNORECASE)
 Kind = str  # calls, results, reasoning, or nothing for what stays as it is
 Piece = tuple[Kind, AnyPart]
 _KIND: dict[type, Kind] = {ToolCall: "calls", ToolResult: "results", Reasoning: "reasoning"}

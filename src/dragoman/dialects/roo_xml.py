@@ -39,6 +39,7 @@ class RooXml(Dialect, frozen=True, kw_only=True):
     ("[NAME for 'main parameter'] Result:"). `wrapped`: the tool sections stand in <tools>.
     """
 
+    marks_failures: bool = True
     only_first: bool = True
     form: Literal["plain", "cline"] = "plain"
     wrapped: bool = False
