@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from dialects.replies import tool
+from dragoman import Exchange
 from dragoman.core.errors import ConfigError
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -234,6 +235,35 @@ def test_the_choice_of_tools_becomes_an_instruction(name: str) -> None:
     added = text.removeprefix(plain)
     assert all(words in added for words in said)
     assert bool(added) is bool(said)
+
+
+FRONTS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
+    "none": ([], ["system", "user"]),
+    "one": ([{"role": "system", "content": "Be brief."}], ["system", "user"]),
+    "two": (
+        [{"role": "system", "content": "Be"}, {"role": "developer", "content": "brief."}],
+        ["system", "user"],
+    ),
+    "one that has a name": (
+        [{"role": "system", "content": "Be brief.", "name": "x"}],
+        ["system", "system", "user"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FRONTS)
+def test_there_is_one_system_message(name: str) -> None:
+    """Strict templates refuse a second one."""
+    front, roles = FRONTS[name]
+    function = {"name": "now", "description": "The time.", "parameters": {"type": "object", "properties": {}}}
+    body = {"model": "m", "messages": [*front, {"role": "user", "content": "Q"}]}
+    exchange = Exchange("openai-chat", "openai-chat", dialect="hermes")
+    sent = exchange.request({**body, "tools": [{"type": "function", "function": function}]})
+    assert [message["role"] for message in sent["messages"]] == roles
+    told = "\n".join(str(message["content"]) for message in sent["messages"])
+    assert all(message["content"] in told for message in front)
+    assert "<tools>" in told
+    assert exchange.losses == []
 
 
 IMAGE = Media("image", "image/png", Base64("aGk="))

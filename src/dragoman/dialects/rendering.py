@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Protocol
 
 from msgspec import Struct
@@ -83,6 +83,8 @@ def render(words: Words, request: Request, losses: Losses) -> Request:
         if isinstance(tool, HostedTool):
             losses.dropped(tool.where, f"{words.name} cannot declare a hosted {tool.kind} tool")
     instructions = [words.declare(declared.tools), *_choice(request)] if declared.tools else []
+    if instructions and not request.system:
+        request = _gathered(request)
     history = History(words, declared, losses)
     return replace(
         request,
@@ -112,6 +114,20 @@ def _choice(request: Request) -> Iterator[str]:
                 pass
     if request.parallel is False:
         yield "Call at most one tool in a reply."
+
+
+def _gathered(request: Request) -> Request:
+    """System text at the front of the conversation as that of the request: strict templates take only one."""
+    front = tuple(takewhile(_is_system_text, request.messages))
+    texts = tuple(part for message in front for part in message.parts if isinstance(part, Text))
+    return replace(request, system=texts, messages=request.messages[len(front) :])
+
+
+def _is_system_text(message: Message) -> bool:
+    """And nothing more, that only its protocol would understand."""
+    extras = message.extras or {}
+    plain = all(isinstance(part, Text) for part in message.parts) and not any(extras.values())
+    return message.role in ("system", "developer") and plain
 
 
 def _added(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
