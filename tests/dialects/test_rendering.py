@@ -266,6 +266,48 @@ def test_there_is_one_system_message(name: str) -> None:
     assert exchange.losses == []
 
 
+LOADED = {"type": "function", "name": "now", "description": "The time.", "parameters": {"type": "object"}}
+GEMINI = {"functionDeclarations": [{"name": "now", "description": "The time."}]}
+ANYWAY = {"functionCallingConfig": {"mode": "AUTO"}}
+NATIVE: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "Responses": (
+        "openai-responses",
+        {
+            "model": "m",
+            "input": [{"type": "additional_tools", "tools": [LOADED]}, {"role": "user", "content": "Q"}],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+        },
+        ["input", "instructions", "model"],
+    ),
+    "Gemini": (
+        "gemini",
+        {"contents": [{"role": "user", "parts": [{"text": "Q"}]}], "tools": [GEMINI], "toolConfig": ANYWAY},
+        ["contents", "systemInstruction"],
+    ),
+    "Gemini, with more": (
+        "gemini",
+        {
+            "contents": [{"role": "user", "parts": [{"text": "Q"}]}],
+            "tools": [GEMINI],
+            "toolConfig": {**ANYWAY, "retrievalConfig": {"languageCode": "en"}},
+        },
+        ["contents", "systemInstruction", "toolConfig"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_within_one_protocol_no_setting_of_tools_is_left(name: str) -> None:
+    protocol, body, left = NATIVE[name]
+    exchange = Exchange(protocol, protocol, dialect="hermes")
+    sent = exchange.request(body, model="m")
+    assert sorted(sent) == left
+    assert "additional_tools" not in str(sent)
+    assert '"name": "now"' in str(sent)
+    assert "functionCallingConfig" not in str(sent)
+
+
 IMAGE = Media("image", "image/png", Base64("aGk="))
 HERMES = dialect("hermes")
 

@@ -189,7 +189,10 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
         return None
     config = opened(value, "toolConfig")
     choice = inner(config, "functionCallingConfig")
-    fields.rest["toolConfig"] = config.rest.copy()
+    if config.rest or choice is None:
+        fields.rest["toolConfig"] = config.rest.copy()
+    else:
+        del fields.rest["toolConfig"]
     config.extras(losses, quiet=frozenset({"includeServerSideToolInvocations"}))
     if choice is None:
         return None

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, Request, Settings, Text, Wire
+from dragoman.core.model import AnyPart, Foreign, Message, Request, Settings, Text, Wire
 from dragoman.protocols.openai_responses.input import decode_input, encode_input
 from dragoman.protocols.openai_responses.search import declares_search
 from dragoman.protocols.openai_responses.settings import decode_settings, encode_settings
@@ -57,7 +59,7 @@ def encode_request(request: Request, losses: Losses) -> Wire:
     if system:
         body["instructions"] = "\n\n".join(part.text for part in system if part.text)
     if messages or not ours:
-        body["input"] = encode_input(messages, losses)
+        body["input"] = encode_input(messages if request.tools else _without_loaded(messages), losses)
     tools = encode_tools(request.tools, losses)
     if tools:
         body["tools"] = tools
@@ -65,7 +67,10 @@ def encode_request(request: Request, losses: Losses) -> Wire:
     if request.stream:
         body["stream"] = True
     if ours:
-        return own(request.extras, PROTOCOL) | body
+        kept = own(request.extras, PROTOCOL)
+        if request.parallel is None and kept.get("parallel_tool_calls") is not None:  # a dialect says it
+            kept = {key: value for key, value in kept.items() if key != "parallel_tool_calls"}
+        return kept | body
     return body | encode_settings(request, bool(tools), losses)
 
 
@@ -76,6 +81,24 @@ def _parted(request: Request) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
             return (text,), tuple(rest)
         case _:
             return request.system, request.messages
+
+
+def _without_loaded(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Where a dialect has told of all tools in words, none are loaded on the way either."""
+    kept = [(message, tuple(part for part in message.parts if not _loads(part))) for message in messages]
+    return tuple(
+        message if parts == message.parts else replace(message, parts=parts)
+        for message, parts in kept
+        if parts or not message.parts
+    )
+
+
+def _loads(part: AnyPart) -> bool:
+    match part:
+        case Foreign(body={"type": "additional_tools", "tools": [_, *_]}):
+            return True
+        case _:
+            return False
 
 
 def _input(fields: Fields) -> str | list[Any]:
