@@ -117,7 +117,7 @@ def test_a_key_has_too_many_under_way(client: str) -> None:
             assert (got.status, got.failure(client).kind) == (429, "rate_limit")
             assert "at most 1 requests at a time for the key 'alice'" in got.failure(client).message
             assert 1 <= int(got.headers["retry-after"]) <= 2
-            assert stand.told[-1]["shed"] == "concurrency"
+            assert stand.last_told()["shed"] == "concurrency"
             path, body = asking(client, "hello", "wide:m")
             assert send(stand.url, "POST", path, jsontext.encode(body), key=OTHER_KEY).status == 200
         freed(stand)
@@ -261,12 +261,27 @@ def test_a_full_provider_is_passed_over(pool: ThreadPoolExecutor) -> None:
         with hanging(stand), hanging(stand, "other:m"):
             wait_until(lambda: stand.gateway.limits.slots.inside == 2)
             assert ask(stand.url, "openai-chat", "hello", "any").status == 200
+            wait_until(lambda: len(stand.told) == 2)
             told = [(line["provider"], line["tries"], line.get("shed")) for line in stand.told]
             assert told == [("small", 1, None), ("wide", 1, None)]
             waits = pool.submit(ask, stand.url, "openai-chat", "hello", "tight")
             wait_until(lambda: stand.gateway.limits.slots.waiting == 1)  # at the other one: here is no queue
         assert waits.result().status == 200
         freed(stand)
+
+
+def test_a_full_provider_is_not_asked_to_count() -> None:
+    """An estimate disturbs nobody."""
+    small = SMALL.replace("openai-chat", "anthropic")
+    body = jsontext.encode(asking("anthropic", "hello", "small:m")[1])
+    with gateway(f"{ALICE}{small}") as stand:
+        with hanging(stand):
+            wait_until(lambda: stand.gateway.limits.slots.inside == 1)
+            got = send(stand.url, "POST", "/v1/messages/count_tokens", body)
+            assert (got.status, got.headers.get("x-dragoman-estimate")) == (200, "true")
+        freed(stand)
+        got = send(stand.url, "POST", "/v1/messages/count_tokens", body)
+        assert (got.status, got.headers.get("x-dragoman-estimate")) == (200, None)
 
 
 def test_a_slot_is_free_between_two_tries(pool: ThreadPoolExecutor) -> None:

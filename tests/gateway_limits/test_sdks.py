@@ -51,9 +51,9 @@ def turned_away(stand: Stand, patch: pytest.MonkeyPatch, reason: str, times: int
     limits, left = stand.gateway.limits, [times]
     arrive = limits.arrive
 
-    async def refuse(caller: Any, *rest: Any) -> Any:
+    def refuse(caller: Any, *rest: Any) -> Any:
         if not left[0]:
-            return await arrive(caller, *rest)
+            return arrive(caller, *rest)
         left[0] -= 1
         raise over_limit(caller, RATE) if reason == "rate" else gateway_busy(limits.door)
 

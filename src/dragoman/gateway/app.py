@@ -145,7 +145,9 @@ class Gateway:
                 await self._listed(serves, served, answer)
             else:
                 seen.caller = caller.name
-                passage = await self.limits.arrive(caller, serves, answer, seen)
+                passage = self.limits.arrive(caller, seen)
+                if caller.limited:
+                    await passage.count(serves, answer)
                 await self._answered(speaker, serves, served, incoming, key, answer, seen, passage)
         except (ClientGone, asyncio.CancelledError):
             seen.gone = incoming.gone
@@ -184,7 +186,8 @@ class Gateway:
         seen.stream, seen.tools = stream, serves.tally.tools(wire)
         targets = self._route(seen.model)
         if served.action == "count":
-            await answer_count(asked, targets[0], self._transport, answer)
+            full = self.limits.slots.full(targets[0].provider)
+            await answer_count(asked, targets[0], None if full else self._transport, answer)
         else:
             await self._serving.serve(asked, targets, answer, seen)
 

@@ -17,8 +17,9 @@ _PATIENCE = 10.0  # seconds; an estimate now is better than a count later
 _LARGEST = 1024 * 1024
 
 
-async def answer_count(asked: Asked, target: Target, transport: Transport, answer: Answer) -> None:
-    counted = await _counted(asked, target, transport)
+async def answer_count(asked: Asked, target: Target, transport: Transport | None, answer: Answer) -> None:
+    """Without a transport the upstream is left in peace."""
+    counted = await _counted(asked, target, transport) if transport else None
     if counted is None:
         await answer.json(200, asked.serves.encode_count(estimate(asked.client, asked.wire)), ESTIMATED)
     else:

@@ -1,8 +1,8 @@
 """What the gateway takes on, and what it turns away: by key, by provider, and altogether.
 
-A request is judged before its body is read (`arrive`), takes its turn before its body is parsed (`turn`), and
-gives everything back when it leaves, however it ends. Waiting in line happens with the body in hand, because
-only then can a client's leaving be noticed.
+A request is judged before its body is read (`arrive`, `count`), takes its turn before its body is parsed
+(`turn`), and gives everything back when it leaves, however it ends. Waiting in line happens with the body in
+hand, because only then can a client's leaving be noticed.
 """
 
 from __future__ import annotations
@@ -36,21 +36,14 @@ class Limits:
         self.slots = Slots(config.workers)
         self.door = Gate(limits.in_flight or sys.maxsize, limits.queue)
         self.patience = limits.queue_seconds
-        self.arrived = 0
+        self.arrived, self._most = 0, self.door.capacity + self.door.queue
 
-    async def arrive(self, caller: Caller, serves: Server, answer: Answer, seen: Seen) -> Passage:
-        """Before the body is read. Raises Shed where the request is not taken."""
-        if self.full and not self.door.displace(caller.name):
+    def arrive(self, caller: Caller, seen: Seen) -> Passage:
+        """Before the body is read. Raises Shed where there is no room."""
+        if self.arrived >= self._most and not self.door.displace(caller.name):
             seen.shed = "gateway"
             raise gateway_busy(self.door)
-        passage = Passage(self, caller, seen)
-        if caller.limited:
-            try:
-                await passage.count(serves, answer)
-            except BaseException:
-                passage.leave()
-                raise
-        return passage
+        return Passage(self, caller, seen)
 
     async def close(self) -> None:
         await self.counts.close()
@@ -58,7 +51,7 @@ class Limits:
     @property
     def full(self) -> bool:
         """Whether whoever comes next is turned away."""
-        return self.arrived >= self.door.capacity + self.door.queue
+        return self.arrived >= self._most
 
     @property
     def waiting(self) -> int:
@@ -77,7 +70,7 @@ class Passage:
         limits.arrived += 1
 
     async def count(self, serves: Server, answer: Answer) -> None:
-        """Against what its key may do. Counting tokens is no request that a rate is about."""
+        """Against what its key may do; raises Shed. Counting tokens is no request that a rate is about."""
         caller, seen = self._caller, self._seen
         verdict = await self._limits.counts.enter(caller, seen.id, seen.action == "generate")
         self._counted = not verdict.refused

@@ -21,9 +21,10 @@ class Caller(Struct, eq=False):
     inside: int = 0  # exchanges under way
     full_at: float = 0.0  # when its bucket of requests is full again (see rates)
 
-    @property
-    def limited(self) -> bool:
-        return bool(self.allowance.requests_per_minute or self.allowance.concurrency)
+    limited: bool = False  # where not, nothing of it is counted
+
+    def __post_init__(self) -> None:
+        self.limited = bool(self.allowance.requests_per_minute or self.allowance.concurrency)
 
 
 class Callers:
