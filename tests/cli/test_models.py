@@ -108,6 +108,15 @@ LISTS: dict[str, tuple[str, str, Any]] = {
         "Bearer k",
         {"data": [{"id": "gpt-a"}, {"id": "gpt-b"}, {"no": "id"}]},
     ),
+    "/llama/models": (  # llama.cpp says it twice, in Ollama's words and in OpenAI's
+        "authorization",
+        "Bearer k",
+        {
+            "models": [{"name": "here.gguf", "model": "here.gguf"}],
+            "object": "list",
+            "data": [{"id": "here.gguf"}],
+        },
+    ),
     "/bare/models": ("authorization", "Bearer k", [{"id": "together-a"}]),
     "/anthropic/v1/models?limit=1000": ("x-api-key", "k", {"data": [{"id": "claude-a"}]}),
     "/google/v1beta/models?pageSize=1000": (
@@ -146,6 +155,7 @@ def upstream() -> Iterator[str]:
 def live(url: str) -> str:
     rows = [
         ("my-chat", "openai-chat", "/v1", "k"),
+        ("my-llama", "openai-chat", "/llama", "k"),
         ("my-bare", "openai-chat", "/bare", "k"),
         ("my-responses", "openai-responses", "/v1", "k"),
         ("my-anthropic", "anthropic", "/anthropic", "k"),
@@ -166,6 +176,7 @@ def test_live_lists_are_asked_of_each_provider(run: Any, upstream: str):
     assert ours == [
         "my-chat:gpt-a",
         "my-chat:gpt-b",
+        "my-llama:here.gguf",
         "my-bare:together-a",
         "my-responses:gpt-a",
         "my-responses:gpt-b",

@@ -136,7 +136,7 @@ def test_one_model(listing: Stand) -> None:
     chat = sdk_of("openai-chat", listing.url).sync
     messages = sdk_of("anthropic", listing.url).sync
     gemini = sdk_of("gemini", listing.url).sync
-    for name in ("fast", "gpt-anything", "gemini:some"):
+    for name in ("fast", "gpt-anything", "gemini:some", "gemini:some/where:8b"):
         assert chat.models.retrieve(name).id == name
         assert messages.models.retrieve(name).id == name
         assert gemini.models.get(model=name).name == f"models/{name}"

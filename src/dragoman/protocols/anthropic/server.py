@@ -22,10 +22,11 @@ def recognise(method: str, path: str, query: Mapping[str, str], headers: Mapping
                 return Served("count")
             case _:
                 return None
-    if method == "GET" and "anthropic-version" in headers and path.startswith("/v1/models"):
-        name = path.removeprefix("/v1/models").strip("/")
-        return Served("model", name) if name else Served("models")
-    return None
+    about_models = path == "/v1/models" or path.startswith("/v1/models/")
+    if method != "GET" or not about_models or "anthropic-version" not in headers:
+        return None
+    name = path.removeprefix("/v1/models").strip("/")
+    return Served("model", name) if name else Served("models")
 
 
 def claims(path: str, headers: Mapping[str, str]) -> bool:
