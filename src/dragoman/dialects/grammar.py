@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -56,6 +57,7 @@ class Opening(Struct, frozen=True):
     first: str
 
 
+@lru_cache(maxsize=256)
 def literal(*texts: str) -> Opening:
     """A call begins with one of these texts."""
     return Opening(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, cast
 
 from msgspec import Struct
@@ -79,7 +80,13 @@ def takes_anything(schema: Schema, root: Wire) -> bool:
 
 def spaced(value: Any) -> str:
     """JSON as templates print it, with a space after each comma and colon."""
-    return _SPACED.sub(lambda found: f"{found[0]} " if found[0] in ",:" else found[0], jsontext.dumps(value))
+    return _with_spaces(jsontext.dumps(value))
+
+
+@lru_cache(maxsize=1024)
+def _with_spaces(text: str) -> str:
+    """An agent declares the same tools in every request of a conversation."""
+    return _SPACED.sub(lambda found: f"{found[0]} " if found[0] in ",:" else found[0], text)
 
 
 class Place(Struct, frozen=True):
