@@ -78,6 +78,7 @@ def gateway(text: str, pace: Pace = HASTY, verbose: bool = False) -> Iterator[St
     """A gateway with this configuration."""
     lines: list[str] = []
     config = replace(load(text, {}), verbose=verbose)
+    config = replace(config, store_url=config.store_url or "memory:")
     stand = Stand(Gateway(config, Journal(lines.append), pace), lines)
     with running(stand.gateway) as stand.url:
         yield stand

@@ -79,19 +79,19 @@ def test_a_websocket_is_refused_in_the_way_that_makes_codex_fall_back(stand: Sta
 
 
 @pytest.mark.parametrize("upstream", ["gemini", "openai-chat", "hermes", "anthropic"])
-def test_a_thread_is_refused_in_the_way_that_makes_the_sdks_resend(stand: Stand, upstream: str) -> None:
-    """Ignored, the conversation would be lost. The last upstream speaks Anthropic and refuses for itself."""
+def test_a_thread_that_nobody_kept_makes_the_sdks_resend(stand: Stand, upstream: str) -> None:
+    thread = {"type": "continue", "previous_message_id": "msg_nobody"}
     path, body = asking("anthropic", "hi", model_of(upstream))
-    got = send(stand.url, "POST", path, jsontext.encode({**body, "thread": {"type": "create"}}))
-    assert got.status == 400
-    assert got.json["error"]["type"] == "invalid_request_error"
-    assert got.json["error"]["details"]["error_code"] == "thread_unsupported_request"
+    got = send(stand.url, "POST", path, jsontext.encode({**body, "thread": thread}))
+    assert got.status == 404
+    assert got.json["error"]["type"] == "not_found_error"
+    assert got.json["error"]["details"]["error_code"] == "thread_not_found"
     sdk = sdk_of("anthropic", stand.url)
-    with pytest.raises(anthropic.BadRequestError) as caught:
+    with pytest.raises(anthropic.NotFoundError) as caught:
         sdk.sync.messages.create(
-            **sdk.asked(model_of(upstream), sdk.user("hi")), extra_body={"thread": {"type": "create"}}
+            **sdk.asked(model_of(upstream), sdk.user("hi")), extra_body={"thread": thread}
         )
-    assert type(caught.value).__name__ == "ThreadUnsupportedRequestError"
+    assert type(caught.value).__name__ == "ThreadNotFoundError"
 
 
 @pytest.mark.parametrize("upstream", ["gemini", "openai-chat", "hermes", "openai-responses"])
@@ -101,7 +101,7 @@ def test_a_conversation_that_nobody_kept(stand: Stand, upstream: str, field: str
     with pytest.raises(openai.BadRequestError) as caught:
         sdk.sync.responses.create(model=model_of(upstream), input="hi", **{field: "resp_1"})
     error: Any = caught.value.body
-    assert field in error["message"]
+    assert error["param"] == field
     assert error["type"] == "invalid_request_error"
     assert error["code"] == {"previous_response_id": "previous_response_not_found"}.get(
         field, "conversation_not_found"

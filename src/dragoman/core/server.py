@@ -8,16 +8,21 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.kept import Kept
 from dragoman.core.model import Usage, Wire
 
 
 class Served(Struct, frozen=True):
-    """What a URL asks for. `model` and `stream` are said where the URL says them; `array`: not as SSE."""
+    """What a URL asks for. `model` and `stream` are said where the URL says them; `array`: not as SSE.
 
-    action: Literal["generate", "count", "models", "model"]
+    `id` names a reply that was kept: it is retrieved or deleted, or the `items` that went into it are listed.
+    """
+
+    action: Literal["generate", "count", "models", "model", "retrieve", "delete", "items"]
     model: str = ""
     stream: bool | None = None
     array: bool = False
+    id: str = ""
 
 
 class Tally(Struct, frozen=True, kw_only=True):
@@ -49,9 +54,10 @@ class Server(Struct, frozen=True, kw_only=True):
 
     `claims` tells whose client asks for a path that nobody has. `models_path` and `count_path` are where an
     upstream of this protocol lists its models and counts tokens, relative to its base URL. `forwards` names
-    the headers that belong to a body and go on with it to an upstream of the same protocol. `stateful` names
-    the request fields that only a server with a store can honour, each with the error code that its clients
-    understand. `encode_quota` gives the headers that tell a client how fast it may ask.
+    the headers that belong to a body and go on with it to an upstream of the same protocol. `kept` tells how
+    its conversations are kept, where it knows that. `stateful` names the request fields that only an upstream
+    of this protocol can honour, each with the error code that its clients understand.
+    `encode_quota` gives the headers that tell a client how fast it may ask.
     """
 
     recognise: Callable[[str, str, Mapping[str, str], Mapping[str, str]], Served | None]
@@ -64,6 +70,7 @@ class Server(Struct, frozen=True, kw_only=True):
     tally: Tally
     count_path: Callable[[str], str] | None = None
     forwards: tuple[str, ...] = ()
+    kept: Kept | None = None
     stateful: dict[str, str] = {}
     encode_quota: Callable[[Quota], dict[str, str]] = lambda quota: {}
 

@@ -17,7 +17,7 @@ from dragoman.core.events import Event, PartDelta, PartStart, ResponseFailed, Re
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
-from dragoman.core.server import Served
+from dragoman.core.server import Served, Server
 from dragoman.demo import textual
 from dragoman.demo.faults import STATUS, Fault, Memory, fault_of
 from dragoman.demo.script import reply, size_of
@@ -63,13 +63,14 @@ def _served(name: str, served: Served, body: bytes, memory: Memory) -> Answered:
             return _json(serves.encode_models((MODEL,)))
         case "model":
             return _json(serves.encode_model(served.model))
+        case "retrieve" | "delete" | "items" if serves.kept:
+            return _failed(speaker, serves.kept.absent(served.id))
         case _:
             pass
     try:
         wire = read_body(body, name)
-        for field, code in serves.stateful.items():
-            if wire.get(field):
-                return _failed(speaker, Failure("bad_request", f"demo: {field} is not supported", 400, code))
+        if refusal := _unkept(serves, served, wire):
+            return _failed(speaker, refusal)
         if served.action == "count":
             return _json(serves.encode_count(size_of(_request(speaker, wire))))
         request = _request(speaker, wire)
@@ -77,6 +78,15 @@ def _served(name: str, served: Served, body: bytes, memory: Memory) -> Answered:
         return _generate(speaker, served, request, memory)
     except WireError as error:
         return _failed(speaker, Failure("bad_request", str(error), 400))
+
+
+def _unkept(serves: Server, served: Served, wire: Wire) -> Failure | None:
+    """The demo keeps no conversations."""
+    for field, code in serves.stateful.items():
+        if wire.get(field):
+            return Failure("bad_request", f"demo: {field} is not supported", 400, code)
+    wish = serves.kept.wish(wire) if serves.kept else None
+    return serves.kept.unknown(wish.continues) if serves.kept and wish and wish.continues else None
 
 
 def _request(speaker: Codec, wire: Wire) -> Request:

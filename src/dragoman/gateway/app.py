@@ -14,27 +14,30 @@ from dragoman.core import jsontext
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.fields import read_body
+from dragoman.core.kept import Unkept
 from dragoman.core.model import Failure
 from dragoman.core.server import Served, Server
 from dragoman.demo import DemoTransport
 from dragoman.gateway import bodies, probes
 from dragoman.gateway.answers import retry_header
-from dragoman.gateway.auth import key_of
+from dragoman.gateway.auth import key_of, owner_of
 from dragoman.gateway.circuits import Circuits
 from dragoman.gateway.config import Config
 from dragoman.gateway.counting import answer_count
 from dragoman.gateway.journal import Journal
+from dragoman.gateway.keeping import Keeping
 from dragoman.gateway.limits import Limits, Passage
 from dragoman.gateway.overview import Overview
 from dragoman.gateway.pace import Pace
 from dragoman.gateway.pings import Pings
 from dragoman.gateway.redaction import Redactor, secrets_of
 from dragoman.gateway.relaying import CRASHED, Asked
+from dragoman.gateway.retrieving import Retrieving
 from dragoman.gateway.routing import UnknownModel, names, route
 from dragoman.gateway.seen import Seen
 from dragoman.gateway.serving import Serving
 from dragoman.gateway.sessions import Sessions
-from dragoman.gateway.store import open_store
+from dragoman.gateway.store import StoreError, open_store
 from dragoman.gateway.upstream import Refused
 from dragoman.gateway.wires import OverheardTransport, Wires
 from dragoman.listening import Answer, ClientGone, Incoming, TooLarge, TooSlow
@@ -64,6 +67,9 @@ class Gateway:
         self.store = open_store(config.store_url, config.retention)
         sessions = Sessions(self.store, config.keys, self.journal.write)
         self._serving = Serving(self._transport, self.circuits, self.limits.slots, self.pings, pace, sessions)
+        self.store.told = self._unstored
+        self._keeping = Keeping(self.store, self._unstored)
+        self._retrieving = Retrieving(config, self._keeping, self._transport)
         self._overview = Overview(self.journal.metrics, self._gauges)
         self._tasks: list[asyncio.Task[None]] = []
         self._route = lru_cache(maxsize=1024)(partial(route, config))
@@ -109,6 +115,10 @@ class Gateway:
             "dragoman_tasks": len(asyncio.all_tasks()),
         }
 
+    def _unstored(self, error: StoreError) -> None:
+        """What the store could not do; clients are not told why."""
+        self.journal.write(self._redactor.clean(jsontext.dumps({"store": str(error)})))
+
     async def _other(self, incoming: Incoming, known: bool, answer: Answer) -> None:
         """Probes, metrics, and paths that nobody has."""
         method, path, headers = incoming.method, incoming.path, incoming.headers
@@ -143,6 +153,11 @@ class Gateway:
                 failure = _KEYLESS
             elif served.action in ("models", "model"):
                 await self._listed(serves, served, answer)
+            elif served.id and serves.kept:
+                owner = owner_of(key, self._config.keys)
+                await self._retrieving.answer(
+                    speaker, serves.kept, served, query, incoming.headers, key, owner, answer
+                )
             else:
                 seen.caller = caller.name
                 passage = self.limits.arrive(caller, seen)
@@ -181,10 +196,13 @@ class Gateway:
             self._wires.asked(seen.id, f"{speaker.name} {served.action} {served.model}", headers, body)
         wire = read_body(body, speaker.name)
         stream = bool(wire.get("stream")) if served.stream is None else served.stream
-        asked = Asked(speaker, serves, served, headers, wire, body, key, stream)
+        owner = owner_of(key, self._config.keys) if serves.kept else ""
+        asked = Asked(speaker, serves, served, headers, wire, body, key, stream, owner)
         seen.model = served.model or str(wire.get("model") or "")
         seen.stream, seen.tools = stream, serves.tally.tools(wire)
         targets = self._route(seen.model)
+        if serves.kept:
+            asked, targets = await self._keeping.prepared(asked, targets)
         if served.action == "count":
             full = self.limits.slots.full(targets[0].provider)
             await answer_count(asked, targets[0], None if full else self._transport, answer)
@@ -214,7 +232,7 @@ class Gateway:
 
 def _failure(error: Exception) -> Failure:
     match error:
-        case Refused():
+        case Refused() | Unkept():
             return error.failure
         case UnknownModel():
             return Failure("not_found", str(error), 404)

@@ -23,6 +23,7 @@ from dragoman.core.server import Served, Server
 from dragoman.exchange import Exchange
 from dragoman.framing import jsonarray, sse
 from dragoman.gateway.answers import loss_header
+from dragoman.gateway.keeper import Keeper, KeptStream
 from dragoman.gateway.pings import Pulse
 from dragoman.gateway.seen import Seen
 from dragoman.gateway.sessions import Talk
@@ -49,6 +50,8 @@ class Asked(Struct, frozen=True):
     body: bytes
     key: str
     stream: bool
+    owner: str = ""  # whose are the conversations that it may continue
+    keeper: Keeper | None = None  # where this turn is to be kept
 
     @property
     def content_type(self) -> str:
@@ -56,7 +59,12 @@ class Asked(Struct, frozen=True):
 
 
 async def relay_whole(
-    exchange: Exchange, reply: Reply, answer: Answer, seen: Seen, talk: Talk | None = None
+    exchange: Exchange,
+    reply: Reply,
+    answer: Answer,
+    seen: Seen,
+    talk: Talk | None = None,
+    keeper: Keeper | None = None,
 ) -> None:
     body = await _read(reply)
     try:
@@ -69,8 +77,10 @@ async def relay_whole(
     if talk:
         await talk.keep()
     forwarded = out is wire
+    if keeper:
+        out = await keeper.whole(out, seen)
     seen.first_byte()
-    await answer.whole(200, body if forwarded else jsontext.encode(out), loss_header(exchange.losses))
+    await answer.whole(200, body if out is wire else jsontext.encode(out), loss_header(seen.losses))
     if forwarded:
         _count_whole(wire, exchange, seen)
     else:
@@ -85,11 +95,14 @@ async def relay_stream(
     pulse: Pulse,
     seen: Seen,
     talk: Talk | None = None,
+    keeper: Keeper | None = None,
 ) -> None:
     if reply.headers.get("content-type", "").startswith("text/html"):
         raise Refused(Failure("server", "the upstream answered with a web page", 502), retry=True)
-    stream = exchange.stream(asked.served.array)
+    stream: Forwarded | Translated | KeptStream = exchange.stream(asked.served.array)
     tail = Tail(exchange.upstream.name) if isinstance(stream, Forwarded) else None
+    if keeper:
+        stream = KeptStream(stream, keeper)
     try:
         last = await _pass_on(stream, tail, exchange, reply, answer, asked, pulse, seen, talk)
     except TransportError as error:
@@ -99,6 +112,10 @@ async def relay_stream(
             raise
         seen.crash = error
         last = stream.fail(CRASHED)
+    if isinstance(stream, KeptStream):
+        last = await stream.end(last, seen)
+        if tail:
+            tail.feed(last)
     if seen.first is None:
         if stream.failure or not last:
             failure = stream.failure or Failure("truncated", "the upstream's answer was empty", 502)
@@ -113,7 +130,7 @@ async def relay_stream(
 
 
 async def _pass_on(
-    stream: Forwarded | Translated,
+    stream: Forwarded | Translated | KeptStream,
     tail: Tail | None,
     exchange: Exchange,
     reply: Reply,

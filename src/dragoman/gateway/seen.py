@@ -17,8 +17,8 @@ class Seen:
     """One exchange. Times are seconds since it began; `first` is None until something was said."""
 
     __slots__ = (
-        "action", "caller", "calls", "client", "crash", "exchange", "failure", "first", "gone", "id", "model",
-        "shed", "span", "started", "status", "stream", "target", "tools", "tries", "usage", "waited",
+        "action", "caller", "calls", "client", "crash", "exchange", "failure", "first", "gone", "id", "lost",
+        "model", "shed", "span", "started", "status", "stream", "target", "tools", "tries", "usage", "waited",
     )  # fmt: skip
 
     def __init__(self, id: str, client: str, action: str) -> None:
@@ -39,6 +39,7 @@ class Seen:
         self.status = 0
         self.gone = False
         self.crash: Exception | None = None
+        self.lost: list[Loss] = []  # by the gateway, beside what the translation lost
         self.first: float | None = None
         self.span: Any = None
 
@@ -55,4 +56,4 @@ class Seen:
 
     @property
     def losses(self) -> list[Loss]:
-        return self.exchange.losses if self.exchange else []
+        return [*(self.exchange.losses if self.exchange else ()), *self.lost]

@@ -47,7 +47,6 @@ class Serving:
 
     async def serve(self, asked: Asked, targets: tuple[Target, ...], answer: Answer, seen: Seen) -> None:
         """Answer from the first target that can. Raises Refused where none can."""
-        _refuse_stateful(asked, targets)
         if not asked.stream:
             await self._targets(asked, targets, answer, seen, None)
             return
@@ -140,8 +139,10 @@ class Serving:
         anew: bool = False,
     ) -> None:
         provider = target.provider
+        keeper = asked.keeper if asked.keeper and asked.keeper.serves(provider) else None
+        wire, body = (keeper.wire, keeper.body) if keeper else (asked.wire, asked.body)
         exchange = seen.exchange = _exchange(asked, provider, seen.id)
-        body = exchange.request_bytes(asked.body, target.model, asked.stream, asked.wire)
+        body = exchange.request_bytes(body, target.model, asked.stream, wire)
         talk = self._sessions.talk(exchange, provider, asked.key, seen.id) if exchange.keeps else None
         if talk and not anew and (resumed := await talk.resumed()):
             body = jsontext.encode(resumed)
@@ -152,9 +153,9 @@ class Serving:
         self._circuits.reached(provider.name)
         try:
             if pulse:
-                await relay_stream(asked, exchange, reply, answer, pulse, seen, talk)
+                await relay_stream(asked, exchange, reply, answer, pulse, seen, talk, keeper)
             else:
-                await relay_whole(exchange, reply, answer, seen, talk)
+                await relay_whole(exchange, reply, answer, seen, talk, keeper)
         finally:
             reply.close()
 
@@ -178,15 +179,3 @@ def _exchange(asked: Asked, provider: Provider, id: str) -> Exchange:
 
 def _ping(asked: Asked) -> bytes:
     return b"\n" if asked.served.array else asked.client.keep_alive  # between two entries of an array
-
-
-def _refuse_stateful(asked: Asked, targets: tuple[Target, ...]) -> None:
-    """A conversation kept by a provider cannot go on at another; the client must send it whole."""
-    for field, code in asked.serves.stateful.items():
-        if asked.wire.get(field) and not all(_forwards(asked, target.provider) for target in targets):
-            problem = f"{field}: this gateway keeps no conversations; send the whole conversation instead"
-            raise Refused(Failure("bad_request", problem, 400, code))
-
-
-def _forwards(asked: Asked, provider: Provider) -> bool:
-    return provider.protocol == asked.client.name and not (provider.dialect or provider.recover)

@@ -16,7 +16,8 @@ class Provider(Struct, frozen=True, kw_only=True):
     """An upstream with an address and a key.
 
     `key_env` names the variable that usually holds the key, `other_key_envs` where it may be as well; a
-    provider without one needs no key. `passthrough`: the client's own key is sent on. At most
+    provider without one needs no key. `passthrough`: the client's own key is sent on. `keeps`: it stores
+    conversations itself where a client asks for that in its own protocol. At most
     `max_concurrency` exchanges are under way there (0: any number), `queue` more wait for `queue_seconds`.
     """
 
@@ -29,6 +30,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     dialect: str | None = None
     recover: bool = False
     passthrough: bool = False
+    keeps: bool = False
     headers: dict[str, str] = {}
     timeouts: Timeouts = Timeouts()
     max_concurrency: int = 0
@@ -57,8 +59,15 @@ def known() -> dict[str, Provider]:
     return {name: _provider(name, **row) for name, row in table.items()}
 
 
-def _provider(name: str, protocol: str, base_url: str, keys: tuple[str, ...] = ()) -> Provider:
+def _provider(
+    name: str, protocol: str, base_url: str, keys: tuple[str, ...] = (), keeps: bool = False
+) -> Provider:
     first, *others = keys or ("",)
     return Provider(
-        name=name, protocol=protocol, base_url=base_url, key_env=first, other_key_envs=tuple(others)
+        name=name,
+        protocol=protocol,
+        base_url=base_url,
+        key_env=first,
+        other_key_envs=tuple(others),
+        keeps=keeps,
     )

@@ -38,6 +38,8 @@ def _provider(source: Source, name: str, row: Any) -> Provider:
         "headers": _headers(source, where, table.headers) if table.headers else None,
         "timeouts": _timeouts(source, where, table.timeouts) if table.timeouts else None,
     }
+    if table.base_url and table.base_url != base.base_url:  # a fact about the server at the known address
+        base = replace(base, keeps=False)
     provider = replace(base, **_said(given))
     _check_names(source, where, provider)
     _check_url(source, where, provider)

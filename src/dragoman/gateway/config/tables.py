@@ -62,6 +62,7 @@ class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
     dialect: str | None = None
     recover: bool | None = None
     passthrough: bool | None = None
+    keeps: bool | None = None
     headers: dict[str, str] | None = None
     timeouts: dict[str, Any] | None = None  # a TimeoutsTable
     max_concurrency: Count | None = None

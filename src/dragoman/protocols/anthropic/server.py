@@ -9,6 +9,7 @@ from dragoman.core.fields import Fields
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
 from dragoman.core.server import Quota, Served, Server, Tally, listed, rows
+from dragoman.protocols.anthropic.kept import KEPT
 from dragoman.protocols.anthropic.response import decode_usage
 from dragoman.protocols.anthropic.wire import PROTOCOL
 
@@ -72,5 +73,5 @@ SERVER = Server(
     encode_quota=_quota,
     count_path=lambda model: "/v1/messages/count_tokens",
     forwards=("anthropic-version", "anthropic-beta"),
-    stateful={"thread": "thread_unsupported_request"},
+    kept=KEPT,
 )

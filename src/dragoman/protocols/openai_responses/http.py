@@ -20,6 +20,8 @@ _CODED = frozenset(
 _KEPT = {
     "previous_response_not_found": "previous_response_id",
     "conversation_not_found": "conversation",
+    "background_not_supported": "background",
+    "not_kept": "id",
 }
 
 

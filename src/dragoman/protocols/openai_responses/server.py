@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 from dragoman.core.fields import Fields
 from dragoman.core.model import Wire
 from dragoman.core.server import Quota, Served, Server, Tally, listed, rows
+from dragoman.protocols.openai_responses.kept import KEPT
 from dragoman.protocols.openai_responses.response import decode_usage
 from dragoman.protocols.openai_responses.wire import PROTOCOL
 
@@ -14,13 +16,17 @@ _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 
 def recognise(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Served | None:
-    if method != "POST":
-        return None
-    match path.removeprefix("/v1"):
-        case "/responses":
+    match method, path.removeprefix("/v1").split("/")[1:]:
+        case "POST", ["responses"]:
             return Served("generate")
-        case "/responses/input_tokens":
+        case "POST", ["responses", "input_tokens"]:
             return Served("count")
+        case "GET", ["responses", id] if id:
+            return Served("retrieve", id=unquote(id), stream=query.get("stream") == "true")
+        case "DELETE", ["responses", id] if id:
+            return Served("delete", id=unquote(id))
+        case "GET", ["responses", id, "input_items"] if id:
+            return Served("items", id=unquote(id))
         case _:
             return None
 
@@ -61,8 +67,6 @@ SERVER = Server(
     encode_quota=_quota,
     count_path=lambda model: "/responses/input_tokens",
     forwards=("openai-beta",),
-    stateful={
-        "previous_response_id": "previous_response_not_found",
-        "conversation": "conversation_not_found",
-    },
+    kept=KEPT,
+    stateful={"conversation": "conversation_not_found", "background": "background_not_supported"},
 )
