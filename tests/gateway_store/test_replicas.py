@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import openai
 import pytest
 
+from cli.gateways import serving
 from gateway.canned import provider
 from gateway.keeping import Keeping
 from gateway.running import running
@@ -45,6 +47,23 @@ def test_a_conversation_goes_on_when_one_gateway_is_gone(
     assert said[-1] == "You said: one | two | three"
     assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", "reply-2", "reply-3"]
     assert [len(body["messages"]) for body in kept.asked] == [1, 1, 1, 1]
+
+
+def test_a_conversation_goes_on_when_one_gateway_is_killed(
+    upstream: tuple[Keeping, str], database: Database, tmp_path: Path
+) -> None:
+    """Real processes; the one that answered is killed as soon as the client has its reply."""
+    kept, url = upstream
+    text = f'[store]\nurl = "{database.url}"\n' + provider("kept", f"{url}/v1", "qwen-chat")
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "dragoman.toml").write_text(text)
+    with serving(tmp_path / "first") as first, serving(tmp_path / "second") as second:
+        said = asked(first[0], "one")
+        first[1].kill()
+        said = asked(second[0], *said, "What did I say?")
+    assert said[-1] == "You said: one"
+    assert [body["parent_id"] for body in kept.asked] == [None, "reply-1"]
 
 
 def test_what_is_kept_is_a_hash_and_a_handle(upstream: tuple[Keeping, str], database: Database) -> None:
