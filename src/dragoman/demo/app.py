@@ -13,6 +13,8 @@ from dragoman.demo.faults import Memory
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+# seconds; a server that has read another request on the same connection tells only that one of its end
+_GOODBYE = 1.0
 
 
 class DemoApp:
@@ -45,7 +47,7 @@ class DemoApp:
             await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
             if work.done() and isinstance(work.exception(), Cut):
                 _hang_up(receive)
-                await gone
+                await asyncio.wait((gone,), timeout=_GOODBYE)
         finally:
             self.under_way -= 1
             work.cancel()

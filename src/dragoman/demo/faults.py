@@ -73,8 +73,11 @@ def _fault(found: re.Match[str]) -> Fault | None:
     return Fault(name, int(found["at"] or -1), int(found["times"] or -1), found[0])  # pyright: ignore[reportArgumentType] - checked against the literal
 
 
+_REMEMBERED = 10_000  # marks
+
+
 class Memory:
-    """How often each mark has failed already."""
+    """How often each mark has failed already; the oldest marks are forgotten."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -83,4 +86,6 @@ class Memory:
         if fault.times < 0:
             return True
         count = self._counts[fault.mark] = self._counts.get(fault.mark, 0) + 1
+        if len(self._counts) > _REMEMBERED:
+            del self._counts[next(iter(self._counts))]
         return count <= fault.times

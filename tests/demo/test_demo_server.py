@@ -1,0 +1,33 @@
+"""The scripted model as a server of its own: what it forgets when a connection ends."""
+
+from __future__ import annotations
+
+import socket
+
+from dragoman.core import jsontext
+from dragoman.demo import DemoApp, Fault
+from dragoman.demo.faults import Memory
+from gateway.running import running
+from gateway.stands import wait_until
+
+
+def posted(text: str) -> bytes:
+    body = jsontext.encode({"model": "m", "messages": [{"role": "user", "content": text}]})
+    return b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+
+
+def test_a_cut_behind_a_complete_answer_leaves_nothing_under_way() -> None:
+    """The client has all it was promised and asks again on the connection that is just being closed."""
+    app = DemoApp()
+    with running(app) as url, socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
+        client.sendall(posted("hello [[fault: cut 2]]") + posted("and again"))
+        wait_until(lambda: not client.recv(65536))
+        wait_until(lambda: app.under_way == 0)
+
+
+def test_marks_are_not_remembered_for_ever() -> None:
+    memory = Memory()
+    marks = [Fault("429", times=1, mark=f"run {number}") for number in range(10_001)]
+    assert all(memory.still_fails(mark) for mark in marks)
+    assert not memory.still_fails(marks[-1])
+    assert memory.still_fails(marks[0])  # forgotten, so it fails anew
