@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from dragoman import Exchange
+from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
@@ -139,3 +141,22 @@ def test_long_rows_take_linear_time():
     request = CODEC.decode_request({"input": calls}, Losses())
     assert len(request.messages) == 1
     assert len(CODEC.encode_request(request, Losses())["input"]) == 20_000
+
+
+@pytest.mark.parametrize(
+    "id, number, then",
+    [
+        (b"resp_1", b"7", ("resp_1", 8)),
+        (b"\xed\xa0\x80", b"7", ("\ufffd\ufffd\ufffd", 8)),
+        (b"resp_1", b"9" * 5000, ("resp_1", 2)),
+    ],
+    ids=["good", "an id that is not UTF-8", "a number beyond counting"],
+)
+def test_a_forwarded_stream_that_is_cut_ends_well_whatever_it_said(
+    id: bytes, number: bytes, then: tuple[str, int]
+) -> None:
+    created = b'{"type":"response.created","response":{"id":"%b"},"sequence_number":%b}' % (id, number)
+    stream = Exchange("openai-responses", "openai-responses").stream()
+    stream.feed(b"event: response.created\ndata: %b\n\n" % created)
+    failed = jsontext.decode(stream.close().partition(b"data: ")[2])
+    assert (failed["response"]["id"], failed["sequence_number"]) == then

@@ -11,7 +11,7 @@ from dragoman.core.fields import describe
 from dragoman.core.model import Wire
 from dragoman.protocols.openai_responses.wire import PROTOCOL
 
-_NUMBER = re.compile(rb'"sequence_number":\s*(\d+)')
+_NUMBER = re.compile(rb'"sequence_number":\s*(\d{1,18})\b')  # more digits are no count
 _NAMED = re.compile(rb'"response":\s*{\s*"id":\s*"([^"]+)"')
 ALIVE = frozenset({"response.queued", "response.in_progress", "keepalive", "ping"})
 TOLD_AGAIN = frozenset(
@@ -52,7 +52,7 @@ def continued(frame: Frame, first: bytes, last: bytes) -> Frame:
     if numbers:
         data["sequence_number"] = int(numbers[-1]) + 1
     if named:
-        data["response"] = {**data["response"], "id": named[1].decode()}
+        data["response"] = {**data["response"], "id": named[1].decode("utf-8", "replace")}
     return Frame(frame.event, data)
 
 
