@@ -210,3 +210,9 @@ def test_waits(asked: float | None, expected: tuple[float, float]) -> None:
     assert expected[0] <= min(waits) <= max(waits) <= expected[1]
     later = [Pace().wait(2, None) for _ in range(50)]
     assert 0.5 <= min(later) <= max(later) <= 1.0
+
+
+def test_an_error_that_is_not_utf_8_is_told_all_the_same() -> None:
+    with Bench(HASTY, one=Canned(Answer(400, error("n\xe4h").replace("ä".encode(), b"\xe4")))) as bench:
+        got = ask(bench.stand.url, "openai-chat", "hello", "m")
+    assert (got.status, got.json["error"]["message"]) == (400, "n\ufffdh")

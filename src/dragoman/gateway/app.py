@@ -226,7 +226,8 @@ class Gateway:
         if not answer.begun:  # else it is cut off here, which is more honest than a clean end
             status, body = speaker.encode_error(failure)
             if said:
-                status, body = failure.status, jsontext.decode(self._redactor.clean(said.decode(), key))
+                told = self._redactor.clean(said.decode("utf-8", "replace"), key)
+                status, body = failure.status, jsontext.decode(told)
             await answer.json(status, body, retry_header(failure.retry_after))
 
 
