@@ -17,6 +17,7 @@ from dragoman.core.errors import ConfigError
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
 from dragoman.gateway.limits.host import counting_file
+from dragoman.gateway.open_files import raise_limit
 from dragoman.gateway.workers import Workers
 from dragoman.listening import HttpServer
 from dragoman.listening import run as run_server
@@ -49,6 +50,7 @@ def url(config: Config, listener: socket.socket) -> str:
 
 def run(config: Config, listener: socket.socket, workers: int = 1) -> None:
     """Serve until SIGTERM or SIGINT; then take nothing new and let what is under way end."""
+    raise_limit()  # workers inherit it
     if workers == 1:
         serve(config, listener)
     else:
