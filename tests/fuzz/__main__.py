@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from fuzz import routes
 from fuzz.parsers import targets
-from fuzz.running import Found, fuzz_parser, fuzz_routes
+from fuzz.running import Found, fuzz_parser, fuzz_routes, fuzz_upstreams
 
 
 def main() -> int:
@@ -24,6 +24,7 @@ def main() -> int:
     }
     rows["routes, broken bodies"] = lambda: fuzz_routes(routes.bodies, count, seed)
     rows["routes, broken HTTP"] = lambda: fuzz_routes(routes.wild, count, seed)
+    rows["routes, broken upstreams"] = lambda: fuzz_upstreams(count, seed)
     found = [_shown(name, row) for name, row in rows.items() if options.only in name]
     broken = sum(len(each.bugs) for each in found)
     print(f"{sum(each.inputs for each in found):,} inputs, {broken} bugs")

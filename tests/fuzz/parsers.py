@@ -26,7 +26,7 @@ from dragoman.dialects import dialect
 from dragoman.dialects import names as dialect_names
 from dragoman.framing import jsonarray, sse
 from dragoman.gateway.config import load
-from dragoman.protocols import codec, names, server
+from dragoman.protocols import codec, names, server, upstream, upstream_names
 from dragoman.transport.address import Address
 from dragoman.transport.connection import Connection
 from dragoman.transport.messages import Timeouts, TransportError
@@ -47,7 +47,8 @@ class Target(Struct, frozen=True):
 
 
 def targets() -> list[Target]:
-    each = [target for protocol in names() for target in _of_protocol(protocol)]
+    each = [target for protocol in names() for target in _of_clients(protocol)]
+    each += [target for protocol in upstream_names() for target in _of_upstreams(protocol)]
     spoken = [Target(f"dialect {name}", _dialect(name), _texts, ()) for name in dialect_names()]
     rest = [
         Target("server-sent events", _framing(sse.Decoder), _of_bytes(_streams()), ()),
@@ -58,18 +59,20 @@ def targets() -> list[Target]:
     return each + spoken + rest
 
 
-def _of_protocol(protocol: str) -> list[Target]:
-    requests, replies, donors = (
-        samples.requests(protocol),
-        samples.replies(protocol),
-        samples.donors(protocol),
-    )
+def _of_clients(protocol: str) -> list[Target]:
+    inputs = _of_values(samples.requests(protocol), samples.donors(protocol))
     return [
-        Target(f"{protocol} requests", _request(protocol), _of_values(requests, donors)),
-        Target(f"{protocol} replies", _reply(protocol), _of_values(replies, donors)),
-        Target(f"{protocol} errors", _error(protocol), _of_values(_errors(protocol), donors), ()),
-        Target(f"{protocol} streams", _stream(protocol), _of_frames(protocol), ()),
-        Target(f"{protocol} to the scripted model", _demo(protocol), _of_values(requests, donors), ()),
+        Target(f"{protocol} requests", _request(protocol), inputs),
+        Target(f"{protocol} to the scripted model", _demo(protocol), inputs, ()),
+    ]
+
+
+def _of_upstreams(protocol: str) -> list[Target]:
+    donors = samples.donors(protocol)
+    return [
+        Target(f"{protocol} replies", _reply(protocol), _of_values(samples.replies(protocol), donors)),
+        Target(f"{protocol} errors", _error(protocol), _of_values(errors(protocol), donors), ()),
+        Target(f"{protocol} streams", _stream(protocol), of_frames(protocol), ()),
     ]
 
 
@@ -105,7 +108,7 @@ def _mixtures(random: Random, values: list[Any], donors: list[Any]) -> Iterator[
         yield mixed(random, random.choice(values), donors)
 
 
-def _of_frames(protocol: str) -> Inputs:
+def of_frames(protocol: str) -> Inputs:
     """Streams with one event changed, events swapped, lost or told twice, or their bytes spoiled."""
     streams, donors = samples.frames(protocol), samples.donors(protocol)
 
@@ -155,11 +158,9 @@ def _texts(random: Random) -> Iterator[str]:
         yield "".join(random.choices(FRAGMENTS, k=random.randint(1, 40)))
 
 
-def _errors(protocol: str) -> list[Any]:
-
-    return [
-        jsontext.decode(jsontext.encode(codec(protocol).encode_error(each)[1])) for each in STATUS.values()
-    ]
+def errors(protocol: str) -> list[Any]:
+    told = [upstream(protocol).encode_error(failure)[1] for failure in STATUS.values()]
+    return [jsontext.decode(jsontext.encode(body)) for body in told]
 
 
 def _streams() -> list[bytes]:
@@ -192,13 +193,15 @@ def _http_replies() -> list[bytes]:
 
 
 def _request(protocol: str) -> Callable[[Any, Random], None]:
-    upstreams = cycle([(name, None) for name in names()] + [(names()[0], name) for name in dialect_names()])
+    upstreams = cycle(
+        [(name, None) for name in upstream_names()] + [(names()[0], name) for name in dialect_names()]
+    )
 
     def read(value: Any, random: Random) -> None:
         body = printed(value)
-        upstream, spoken = next(upstreams)
+        target, spoken = next(upstreams)
         codec(protocol).decode_request(read_body(body, protocol), Losses())
-        exchange = Exchange(protocol, upstream, spoken)
+        exchange = Exchange(protocol, target, spoken)
         jsontext.encode(exchange.request(body, "m" if random.randrange(2) else None))
 
     return read
@@ -209,7 +212,7 @@ def _reply(protocol: str) -> Callable[[Any, Random], None]:
 
     def read(value: Any, random: Random) -> None:
         body = printed(value)
-        codec(protocol).decode_response(read_body(body, protocol), Losses())
+        upstream(protocol).decode_response(read_body(body, protocol), Losses())
         exchange = Exchange(next(clients), protocol, random.choice([None, "hermes"]))
         jsontext.encode(exchange.response(body))
 
@@ -219,7 +222,7 @@ def _reply(protocol: str) -> Callable[[Any, Random], None]:
 def _error(protocol: str) -> Callable[[Any, Random], None]:
     def read(value: Any, random: Random) -> None:
         if isinstance(value, dict):
-            told = codec(protocol).decode_error(value, random.choice([0, 400, 429, 500, 529, 999]))
+            told = upstream(protocol).decode_error(value, random.choice([0, 400, 429, 500, 529, 999]))
             if told:
                 for client in names():
                     jsontext.encode(codec(client).encode_error(told)[1])
@@ -236,7 +239,7 @@ def _stream(protocol: str) -> Callable[[Any, Random], None]:
         stream = Exchange(client, protocol, random.choice([None, "hermes"])).stream()
         out = b"".join(stream.feed(piece) for piece in cut(random, data)) + stream.close()
         _check_grammar(client, out)
-        forwarded = Exchange(protocol, protocol).stream()
+        forwarded = Exchange(client if protocol == samples.KEPT else protocol, protocol).stream()
         for piece in cut(random, data):
             forwarded.feed(piece)
         forwarded.close()

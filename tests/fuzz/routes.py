@@ -16,15 +16,15 @@ from dragoman.core import jsontext
 from dragoman.core.codec import Frame
 from dragoman.core.errors import DragomanError
 from dragoman.framing import sse
-from dragoman.protocols import codec, names
+from dragoman.protocols import codec, names, upstream_names
 from fuzz import samples
 from fuzz.mutations import ODD, changed, cut, mixed, paths, printed, spoiled
 
-PROVIDERS = (
-    "".join(f'[providers.{name}]\nprotocol = "{name}"\nbase_url = "demo:"\n' for name in names())
-    + '[providers.spoken]\nprotocol = "openai-chat"\nbase_url = "demo:"\ndialect = "hermes"\n'
+PROVIDERS = '[store]\nurl = "memory:"\n' + "".join(
+    f'[providers.{name}]\nprotocol = "{name}"\nbase_url = "demo:"\n' for name in upstream_names()
 )
-UPSTREAMS = (*names(), "spoken")
+PROVIDERS += '[providers.spoken]\nprotocol = "openai-chat"\nbase_url = "demo:"\ndialect = "hermes"\n'
+UPSTREAMS = (*upstream_names(), "spoken")
 PATHS = {
     "openai-chat": ("/v1/chat/completions",),
     "openai-responses": ("/v1/responses", "/v1/responses/input_tokens"),
@@ -39,6 +39,12 @@ PATHS = {
 OTHERS = (
     "/", "/healthz", "/readyz", "/metrics", "/api/hello", "/v1/models", "/v1beta/models", "/v1/models/x",
     "/v1/responses/resp_1", "/v1/responses/resp_1/input_items", "/favicon.ico", "*", "http://x/v1/models",
+)  # fmt: skip
+# What asks the gateway itself to keep a conversation, or to find one again
+KEEPING: tuple[dict[str, Any], ...] = (
+    {}, {}, {}, {"store": True}, {"store": "x"}, {"previous_response_id": "resp_1"},
+    {"previous_response_id": []}, {"thread": {"type": "create"}}, {"thread": {"type": "continue", "id": "x"}},
+    {"thread": [None]},
 )  # fmt: skip
 METHODS = (
     "GET",
@@ -74,11 +80,14 @@ SLOWEST = 20.0  # seconds until it must be over then
 
 
 class Sent(Struct, frozen=True):
-    """`client`: whose answer is expected; empty where the request may be no request at all."""
+    """`client`: whose answer is expected; empty where the request may be no request at all.
+
+    `forwarded`: an upstream of the same protocol answers, so what it says passes as it is.
+    """
 
     data: bytes
     client: str = ""
-    stream: bool = False
+    forwarded: bool = False
 
 
 def bodies(random: Random) -> Iterator[Sent]:
@@ -97,6 +106,7 @@ def _posted(random: Random, client: str, value: Any) -> Sent:
     path = random.choice(PATHS[client])
     if isinstance(value, dict) and client != "gemini" and random.randrange(9):
         value = {**value, "model": model, **({"stream": True} if stream else {})}
+        value |= random.choice(KEEPING)
     body = printed(value)
     if not random.randrange(8):
         body = spoiled(random, body)
@@ -168,8 +178,8 @@ def _chunked(random: Random, body: bytes) -> bytes:
 BOMB = gzip.compress(b"[" * (1 << 24), 9)
 
 
-async def fire(port: int, sent: Sent, random: Random) -> str:
-    """What is wrong with the answer; nothing where all is well."""
+async def fire(port: int, sent: Sent, random: Random, blameless: bool = True) -> str:
+    """What is wrong with the answer; nothing where all is well. `blameless`: there is no reason for a 500."""
     try:
         async with asyncio.timeout(SLOWEST):
             said = await _answer(port, sent, random)
@@ -180,7 +190,7 @@ async def fire(port: int, sent: Sent, random: Random) -> str:
     if said and not said.startswith(b"HTTP/1."):
         return f"not HTTP: {said[:60]!r}"
     statuses = [int(part[1:4]) for part in said.split(b"HTTP/1.1")[1:] if part[1:4].isdigit()]
-    if any(status >= 500 for status in statuses):
+    if blameless and any(status >= 500 for status in statuses):
         return f"status {statuses}: {said[-300:]!r}"
     return _wrong(sent, statuses, said) if sent.client else ""
 
@@ -223,7 +233,9 @@ def _wrong(sent: Sent, statuses: list[int], said: bytes) -> str:
     try:
         if statuses[0] >= 400:
             told = codec(sent.client).decode_error(jsontext.decode(body), statuses[0])
-            return "" if told and told.message else f"an error that says nothing: {body[:200]!r}"
+            return "" if told else f"an error that is none: {body[:200]!r}"
+        if sent.forwarded:
+            return ""
         if b"content-type: text/event-stream" in head:
             _check(sent.client, body)
         else:

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from fuzz import routes
+from fuzz import hostile, routes
 from fuzz.parsers import Target
 from gateway.stands import Stand, gateway
 
@@ -79,24 +79,39 @@ def _where(error: BaseException) -> str:
 
 
 def fuzz_routes(inputs: Callable[[Random], Iterator[routes.Sent]], count: int, seed: int) -> Found:
-    """Against a gateway of its own on a real port; in the end nothing may be under way."""
+    """Bad requests to a gateway of its own, on a real port."""
+    return _fuzz_gateway(routes.PROVIDERS, inputs, count, seed, blameless=True)
+
+
+def fuzz_upstreams(count: int, seed: int) -> Found:
+    """Good requests to a gateway whose upstream answers nonsense."""
+    with hostile.hostile(seed) as url:
+        return _fuzz_gateway(hostile.configuration(url), hostile.requests, count, seed, blameless=False)
+
+
+def _fuzz_gateway(
+    config: str, inputs: Callable[[Random], Iterator[routes.Sent]], count: int, seed: int, blameless: bool
+) -> Found:
+    """In the end nothing may be under way, and nothing may have crashed."""
     found, random = Found(bugs={}, times=Counter()), Random(f"{seed} {inputs.__name__}")
-    with gateway(routes.PROVIDERS) as stand, _overheard(found):
-        asyncio.run(_fire(stand, islice(inputs(random), count), found, random))
-        told = [line for line in stand.lines if '"crash"' in line]
-        for line in told:
-            found.broke("a crash in the journal", line)
+    with gateway(config) as stand, _overheard(found):
+        asyncio.run(_fire(stand, islice(inputs(random), count), found, random, blameless))
+        for line in stand.lines:
+            if '"crash"' in line:
+                found.broke(f"crash {line.partition('crash')[2]}", line)
         found.refused = sum(isinstance(line["status"], int) and line["status"] >= 400 for line in stand.told)
     return found
 
 
-async def _fire(stand: Stand, inputs: Iterator[routes.Sent], found: Found, random: Random) -> None:
+async def _fire(
+    stand: Stand, inputs: Iterator[routes.Sent], found: Found, random: Random, blameless: bool
+) -> None:
     port = int(stand.url.rpartition(":")[2])
 
     async def work() -> None:
         for sent in inputs:
             found.inputs += 1
-            problem = await routes.fire(port, sent, random)
+            problem = await routes.fire(port, sent, random, blameless)
             if problem:
                 found.broke(problem[:120], sent.data)
 

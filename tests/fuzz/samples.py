@@ -12,6 +12,8 @@ from dragoman.protocols import names
 from goldens.scenarios import SCENARIOS
 
 TESTS = Path(__file__).parent.parent
+KEPT = "qwen-chat"  # Chat, from a server that keeps the conversation
+NAMES = {"chat_id": "c1", "parent_id": "p1", "response_id": "r1"}
 
 
 @cache
@@ -23,12 +25,18 @@ def requests(protocol: str) -> list[Any]:
 
 @cache
 def replies(protocol: str) -> list[Any]:
+    if protocol == KEPT:
+        named = [{**reply, **NAMES} for reply in replies("openai-chat")]
+        return [*named, {"success": True, "data": named[0]}]
     said = [scenario.replies[protocol] for scenario in SCENARIOS.values() if protocol in scenario.replies]
     return said + _golden(protocol, "reply")
 
 
 @cache
 def streams(protocol: str) -> list[bytes]:
+    if protocol == KEPT:
+        created = b"data: %b\n\n" % json.dumps({"response.created": NAMES}).encode()
+        return [created + stream for stream in streams("openai-chat")]
     said = [scenario.streams[protocol] for scenario in SCENARIOS.values() if protocol in scenario.streams]
     return said + [path.read_bytes() for path in sorted((TESTS / "recordings").glob(f"{protocol}.*"))]
 
@@ -67,4 +75,4 @@ def _golden(protocol: str, *kinds: str) -> list[Any]:
 def donors(protocol: str) -> list[Any]:
     """Values whose pieces fit somewhere: the protocol's own, and one of each other's."""
     others = [requests(name)[-1] for name in names() if name != protocol]
-    return requests(protocol) + replies(protocol) + others
+    return (requests(protocol) if protocol in names() else []) + replies(protocol) + others

@@ -10,7 +10,7 @@ import pytest
 from dragoman.core.errors import WireError
 from fuzz import routes
 from fuzz.parsers import Target, targets
-from fuzz.running import fuzz_parser, fuzz_routes
+from fuzz.running import fuzz_parser, fuzz_routes, fuzz_upstreams
 
 
 @pytest.mark.parametrize("target", targets(), ids=lambda target: target.name)
@@ -24,6 +24,12 @@ def test_parsers(target: Target) -> None:
 def test_routes(inputs: Callable[[Random], Iterator[routes.Sent]]) -> None:
     found = fuzz_routes(inputs, 400, seed=1)
     assert found.inputs == 400
+    assert not found.bugs
+
+
+def test_upstreams() -> None:
+    found = fuzz_upstreams(300, seed=1)
+    assert found.inputs == 300
     assert not found.bugs
 
 
