@@ -28,6 +28,7 @@ RIGHT: dict[str, frozenset[str]] = {
         "drop x1": "answered 200",
         "cut": "refused 502, failed 200",
         "cut 1": "refused 502, failed 200",
+        "cut 2": "refused 502, failed 200, answered 200",  # two pieces are the whole of a whole answer
         "malformed": "refused 502, refused 500, failed 200",
         "fail": "refused 503, refused 529, failed 200",
         "empty": "refused 502, refused 500",
@@ -58,7 +59,8 @@ def disagreements(
     for line in told:
         by_model.setdefault(line.get("model", ""), []).append(line)
     wrong = [problem for outcome in outcomes for problem in _wrong(outcome, by_model, asked)]
-    return crashed + wrong + list(_strangers(outcomes, by_model)) + list(_uncounted(told, metrics))
+    wrong += [*_lost(outcomes, by_model, asked), *_strangers(outcomes, by_model), *_uncounted(told, metrics)]
+    return crashed + wrong
 
 
 def _wrong(outcome: Outcome, by_model: Lines, asked: dict[str, int]) -> Iterator[str]:
@@ -73,8 +75,20 @@ def _wrong(outcome: Outcome, by_model: Lines, asked: dict[str, int]) -> Iterator
         yield f"{_named(plan)}: {outcome.what} {outcome.status}: {outcome.note}"
     if [line["status"] for line in lines] != [outcome.status]:
         yield f"{_named(plan)}: the client saw {outcome.status}, the journal says {lines}"
-    if seen != tries:
+    if seen > tries:
         yield f"{_named(plan)}: {tries} tries, the upstream saw {seen}"
+
+
+def _lost(outcomes: list[Outcome], by_model: Lines, asked: dict[str, int]) -> Iterator[str]:
+    """Tries that the upstream never saw. One may be lost to each connection that it closes behind an answer
+    that is whole: to the gateway it looks as good as any other, until the next request."""
+    lost: list[str] = []
+    for plan in [outcome.plan for outcome in outcomes if outcome.what != "left"]:
+        tries = sum(line.get("tries", 0) for line in by_model.get(f"{plan.provider}:{plan.model}", []))
+        lost += [f"{_named(plan)}: a try that the upstream did not see"] * (tries - asked.get(plan.model, 0))
+    closed = sum(outcome.plan.fault == "cut 2" and not outcome.plan.stream for outcome in outcomes)
+    if len(lost) > closed:
+        yield from lost
 
 
 def _as_it_is(outcome: Outcome) -> bool:
@@ -132,3 +146,12 @@ def _named(plan: Plan) -> str:
 
 def total(metrics: dict[tuple[str, Labels], float], name: str) -> int:
     return int(sum(value for (metric, _), value in metrics.items() if metric == name))
+
+
+def statuses(metrics: dict[tuple[str, Labels], float]) -> Counter[str]:
+    """Exchanges by their status."""
+    counted = Counter[str]()
+    for (metric, labels), number in metrics.items():
+        if metric == "dragoman_requests_total":
+            counted[dict(labels)["status"]] += int(number)
+    return counted

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from soak import accounts, idle, processes
 from soak.clients import Outcome
-from soak.plans import FAULTS, Plan, plans
+from soak.plans import FAULTS, good, plans
 from soak.processes import Process, Vitals, vitals
 from soak.running import run, settle
 
@@ -38,9 +38,11 @@ class Mixed(Struct, frozen=True, kw_only=True):
     problems: list[str]
 
 
-def mixed(count: int, at_a_time: int, seed: int, folder: Path, faults: tuple[str, ...] = FAULTS) -> Mixed:
+def mixed(
+    count: int, at_a_time: int, seed: int, folder: Path, faults: tuple[str, ...] = FAULTS, timeout: float = 6
+) -> Mixed:
     """Exchanges of every kind; nothing may grow from the end of the warm-up (a tenth) to the end."""
-    with processes.upstream() as upstream, processes.gateway(folder, upstream) as gateway:
+    with processes.upstream() as upstream, processes.gateway(folder, upstream, timeout=timeout) as gateway:
         stages = [_stage("start", gateway, upstream)]
         outcomes: list[Outcome] = []
         problems: list[str] = []
@@ -98,12 +100,12 @@ def idle_connections(count: int, exchanges: int, folder: Path) -> Held:
 
 
 async def _hold(limit: idle.Limit, exchanges: int, gateway: Process, upstream: Process) -> Held:
-    await run(_good(40), gateway.url, 8)
+    await run(good(40), gateway.url, 8)
     before = processes.memory(gateway.pid)
     began = time.perf_counter()
     connections = await idle.hold(gateway, limit.connections)
     each = (processes.memory(gateway.pid) - before) * 1024 / limit.connections
-    outcomes = await run(_good(exchanges, 1000), gateway.url, 8)
+    outcomes = await run(good(exchanges, 1000), gateway.url, 8)
     held = sum(connection.open for connection in connections)
     seconds = time.perf_counter() - began
     for connection in connections:
@@ -112,8 +114,3 @@ async def _hold(limit: idle.Limit, exchanges: int, gateway: Process, upstream: P
     if held < limit.connections:
         problems.append(f"{limit.connections - held} idle connections were closed")
     return Held(limit, held, each, seconds, outcomes, problems + settle(gateway, upstream))
-
-
-def _good(count: int, first: int = 0) -> list[Plan]:
-    """Exchanges with neither faults nor departures."""
-    return [plan for plan in plans(count, 0, first) if not plan.fault and not plan.leaves]

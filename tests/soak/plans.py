@@ -24,7 +24,7 @@ PROVIDERS = {
     "text": ("openai-chat", "hermes", "text-model"),
 }
 FAULTS = (
-    "429", "500", "529", "400", "429 x1", "500 x1", "drop x1", "cut", "cut", "cut 1", "malformed",
+    "429", "500", "529", "400", "429 x1", "500 x1", "drop x1", "cut", "cut", "cut 1", "cut 2", "malformed",
     "malformed", "fail", "empty", "garbage", "leak", "late", "pause", "hang", "stall",
 )  # fmt: skip
 QUICK = tuple(fault for fault in FAULTS if fault not in ("hang", "stall"))  # those wait for timeouts
@@ -94,6 +94,11 @@ def plans(count: int, seed: int, first: int = 0, faults: tuple[str, ...] = FAULT
             number=number, client=client, provider=provider, stream=stream, calls=random.random() < 0.7,
             fault=fault, leaves=leaves, patience=random.uniform(0, 0.1),
         )  # fmt: skip
+
+
+def good(count: int, first: int = 0) -> Iterator[Plan]:
+    """Exchanges with neither faults nor departures."""
+    return (plan for plan in plans(count, 0, first) if not plan.fault and not plan.leaves)
 
 
 def next_turn(plan: Plan, number: int, reply: Wire) -> Plan | None:

@@ -54,9 +54,17 @@ def upstream(pause: float = 0.0) -> Iterator[Process]:
 
 
 @contextmanager
-def gateway(folder: Path, upstream: Process, *more: str) -> Iterator[Process]:
-    """`dragoman serve` with a provider for each protocol at `upstream`; its journal is in `folder`."""
-    (folder / "dragoman.toml").write_text(configuration(upstream.url, folder / "journal", *more))
+def gateway(
+    folder: Path, upstream: Process, limits: str = "", each: str = "", timeout: float = 6
+) -> Iterator[Process]:
+    """`dragoman serve` with a provider for each protocol at `upstream`; its journal is in `folder`.
+
+    `limits` go into the section of that name, `each` into every provider; `timeout`: seconds that an
+    upstream may be silent.
+    """
+    rows = [f"[server]\ngrace = 3\n[limits]\n{limits}\n", f'[log]\nfile = "{folder / "journal"}"\n']
+    rows += [provider(name, upstream.url, timeout) + f"{each}\n" for name in PROVIDERS]
+    (folder / "dragoman.toml").write_text("".join(rows))
     said = folder / "serve.log"
     with said.open("wb") as out:
         process = subprocess.Popen(
@@ -75,21 +83,17 @@ def gateway(folder: Path, upstream: Process, *more: str) -> Iterator[Process]:
             raise
 
 
-def configuration(url: str, journal: Path, *more: str) -> str:
-    """`more` goes into every provider."""
-    rows = [f'[server]\ngrace = 3\n[log]\nfile = "{journal}"\n']
-    for name, (protocol, dialect, _) in PROVIDERS.items():
-        version = "/v1" if protocol.startswith("openai") else ""
-        rows += [f'[providers.{name}]\nprotocol = "{protocol}"\nbase_url = "{url}{version}"\napi_key = "k"\n']
-        rows += [f'dialect = "{dialect}"\n' if dialect else ""]
-        rows += ["timeouts = { connect = 20, first_byte = 3, idle = 3 }\n", *(f"{row}\n" for row in more)]
-    return "".join(rows)
+def provider(name: str, url: str, timeout: float) -> str:
+    protocol, dialect, _ = PROVIDERS[name]
+    version = "/v1" if protocol.startswith("openai") else ""
+    rows = [f'[providers.{name}]\nprotocol = "{protocol}"\nbase_url = "{url}{version}"\napi_key = "k"\n']
+    rows += [f'dialect = "{dialect}"\n'] if dialect else []
+    return "".join([*rows, f"timeouts = {{ connect = 20, first_byte = {timeout}, idle = {timeout} }}\n"])
 
 
 def vitals(process: Process) -> Vitals:
-    gauges = {name: value for (name, labels), value in metrics(process).items() if not labels}
+    files, gauges = _looked(process)
     pooled = int(gauges["dragoman_upstream_connections"])
-    files = _files(process.pid)
     sockets = sum(name.startswith("socket:") for name in files)
     return Vitals(
         memory=memory(process.pid),
@@ -98,6 +102,16 @@ def vitals(process: Process) -> Vitals:
         pooled=pooled,
         tasks=int(gauges.get("dragoman_tasks", -1)),
     )
+
+
+def _looked(process: Process) -> tuple[list[str], dict[str, float]]:
+    """Files and gauges of one moment: in which nothing was opened or closed."""
+    files = _files(process.pid)
+    while True:
+        gauges = {name: value for (name, labels), value in metrics(process).items() if not labels}
+        before, files = files, _files(process.pid)
+        if len(before) == len(files):
+            return files, gauges
 
 
 def memory(pid: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from soak.accounts import by_outcome
+from soak.overload import ROOM, Overloaded
 from soak.phases import HANDLES, MEMORY, Held, Mixed
 
 _SHOWN = 20  # problems
@@ -45,6 +46,16 @@ def of_held(found: Held) -> None:
     print(f", for {found.seconds:.0f} s; meanwhile {dict(seen)}")
     if found.limit.note:
         print(found.limit.note)
+
+
+def of_overload(found: Overloaded) -> None:
+    offered = len(found.outcomes) / found.seconds
+    print(f"\noverload, {found.way}: {found.capacity:.0f} a second without it, {offered:.0f} offered", end="")
+    print(f", {found.answered:.0f} answered; at most {found.busiest} at a time in the upstream, of {ROOM}")
+    for (what, status), number in sorted(Counter((o.what, o.status) for o in found.outcomes).items()):
+        print(f"    {what} {status:<20} {number:10,}", end="")
+        print(f"    99 of 100 within {found.slowest.get(what, 0):.2f} s")
+    print(f"    afterwards {dict(Counter(outcome.what for outcome in found.afterwards))}")
 
 
 def of_problems(problems: list[str]) -> None:

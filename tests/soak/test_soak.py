@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from soak import accounts, phases
 from soak.clients import Outcome
+from soak.overload import ROOM, WAYS, Limited, Overloaded, overload, wrong
 from soak.phases import Stage, growth
 from soak.plans import QUICK, Plan, plans
 from soak.processes import Vitals
@@ -25,7 +26,7 @@ GOOD = Outcome(PLAN, "answered", 200)
 
 
 def test_a_short_soak(tmp_path: Path) -> None:
-    found = phases.mixed(200, 16, 3, tmp_path, QUICK)
+    found = phases.mixed(200, 16, 3, tmp_path, QUICK, timeout=30)
     assert len(found.outcomes) > 200  # some have a second turn
     assert found.problems == []
 
@@ -33,6 +34,45 @@ def test_a_short_soak(tmp_path: Path) -> None:
 def test_idle_connections(tmp_path: Path) -> None:
     found = phases.idle_connections(100, 20, tmp_path)
     assert (found.held, found.problems) == (100, [])
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_overload(way: Limited, tmp_path: Path) -> None:
+    found = overload(way, 0.5, tmp_path)
+    slow = "answers a second"  # a machine with other work
+    assert [problem for problem in found.problems if slow not in problem] == []
+
+
+SHED = Outcome(PLAN, "refused", 503, retry_after="1")
+RUSH = Overloaded(
+    way="",
+    capacity=2,
+    outcomes=[GOOD, SHED],
+    seconds=1,
+    busiest=ROOM,
+    slowest={},
+    afterwards=[GOOD],
+    problems=[],
+)
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        ({}, []),
+        ({"outcomes": [GOOD, GOOD]}, ["nobody was turned away"]),
+        ({"outcomes": [GOOD, replace(SHED, retry_after="")]}, ["refused 503"]),
+        ({"outcomes": [GOOD, replace(SHED, status=500)]}, ["refused 500"]),
+        ({"outcomes": [GOOD, SHED, replace(SHED, what="cut", status=0)]}, ["cut 0"]),
+        ({"outcomes": [SHED]}, ["only 0 answers"]),
+        ({"busiest": ROOM + 1}, ["reached the upstream"]),
+        ({"afterwards": [SHED]}, ["afterwards refused"]),
+    ],
+)
+def test_what_goes_wrong_in_a_rush_is_told(change: dict, told: list[str]) -> None:
+    problems = list(wrong(replace(RUSH, **change)))
+    assert len(problems) == len(told)
+    assert all(words in problem for words, problem in zip(told, problems, strict=True))
 
 
 def test_everything_adds_up() -> None:
