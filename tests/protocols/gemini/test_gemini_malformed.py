@@ -160,8 +160,6 @@ WIRES: dict[str, tuple[Callable[[Wire], None], Wire]] = {
     "response": (read_response, RESPONSE),
     "chunk": (read_chunk, RESPONSE),
     "growing call": (read_chunk, GROWING),
-    "error": (read_response, ERROR),
-    "error chunk": (read_chunk, ERROR),
 }
 
 
@@ -194,3 +192,14 @@ def test_wrong_types_at_every_place(read: Callable[[Wire], None], wire: Wire):
                 refused.append(error)
     assert len(refused) > 10
     assert {error.protocol for error in refused} == {"gemini"}
+
+
+def test_an_error_is_one_whatever_is_wrong_with_it():
+    for path in spots(ERROR["error"]):
+        for wrong in WRONG:
+            body = spoiled(ERROR, ("error", *path), wrong)
+            assert CODEC.decode_error(body, 0), body
+            decoder = CODEC.stream_decoder(Losses())
+            events = [*decoder.feed(Frame("", jsontext.encode(body))), *decoder.close()]
+            with pytest.raises(UpstreamError):
+                fold(events)
