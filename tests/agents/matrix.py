@@ -91,10 +91,14 @@ def main() -> int:
         for scenario in DRIVERS[name].scenarios or options.scenario
         if speaks in options.speaks
     ]
-    with gateways(options.upstream, clients, logs) as urls, ThreadPoolExecutor(options.jobs) as pool:
-        drivers, timeout = clients / "drivers", str(options.timeout)
-        waiting = [pool.submit(attempt, drivers, urls[run.upstream], run, logs, timeout) for run in runs]
-        results = {run: future.result() for run, future in zip(runs, waiting, strict=True)}
+    drivers, timeout = clients / "drivers", str(options.timeout)
+    with gateways(options.upstream, clients, logs) as urls:
+        pool = ThreadPoolExecutor(options.jobs)
+        try:
+            waiting = [pool.submit(attempt, drivers, urls[run.upstream], run, logs, timeout) for run in runs]
+            results = {run: future.result() for run, future in zip(runs, waiting, strict=True)}
+        finally:
+            pool.shutdown(cancel_futures=True)  # who is told to stop starts no more of them
     return report(results, logs)
 
 
