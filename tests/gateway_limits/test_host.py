@@ -36,8 +36,8 @@ def test_never_more_than_allowed_and_never_refused_without_need(
     concurrency: int, per_minute: int, steps: list[tuple[str, int | float]]
 ):
     now = 0.0
-    with counting_file(2, WORKERS) as path:
-        counts = [HostCounts(path, WORKERS, lambda: now) for _ in range(WORKERS)]
+    with counting_file(2, WORKERS) as file:
+        counts = [HostCounts(file, WORKERS, lambda: now) for _ in range(WORKERS)]
         callers = [Caller("a", "a", Allowance(per_minute, concurrency), 1) for _ in counts]
         other = Caller("b", "b", Allowance(1000, 1000), 0)
         inside, tokens = Counter[int](), float(per_minute)
@@ -67,9 +67,10 @@ def test_never_more_than_allowed_and_never_refused_without_need(
 DIES = """
 import asyncio, os, sys
 from dragoman.gateway.config.keys import Allowance
+from dragoman.gateway.handed import OpenFile
 from dragoman.gateway.limits.callers import Caller
 from dragoman.gateway.limits.host import HostCounts
-counts, caller = HostCounts(sys.argv[1], 3), Caller("a", "a", Allowance(5, 50))
+counts, caller = HostCounts(OpenFile(int(sys.argv[1])), 3), Caller("a", "a", Allowance(5, 50))
 verdicts = [asyncio.run(counts.enter(caller, "x", rated=True)).refused for _ in range(30)]
 print(*(verdict or "passed" for verdict in verdicts), flush=True)
 counts._alone().__enter__()
@@ -78,15 +79,17 @@ os._exit(9)
 
 
 def test_processes_count_together_and_the_dead_hold_nothing():
-    with counting_file(1, WORKERS) as path:
-        command = [sys.executable, "-c", DIES, path]
-        others = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    with counting_file(1, WORKERS) as file:
+        command, number = [sys.executable, "-c", DIES, str(file.number)], file.number
+        others = [
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[number]) for _ in range(2)
+        ]
         said = [process.communicate(timeout=60)[0] for process in others]
         assert [process.returncode for process in others] == [9, 9]
         verdicts = Counter(word for words in said for word in words.split())
         assert 5 <= verdicts["passed"] <= 7  # one more every twelve seconds
         assert verdicts["rate"] == 60 - verdicts["passed"]
-        counts, caller = HostCounts(path, WORKERS), Caller("a", "a", Allowance(0, 1))
+        counts, caller = HostCounts(file, WORKERS), Caller("a", "a", Allowance(0, 1))
         assert not asyncio.run(counts.enter(caller, "x", rated=True)).refused
         assert asyncio.run(counts.enter(caller, "y", rated=True)).refused == "concurrency"
         asyncio.run(counts.close())

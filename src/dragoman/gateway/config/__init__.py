@@ -16,6 +16,7 @@ from dragoman.gateway.config.models import Models, read_models
 from dragoman.gateway.config.providers import read_providers
 from dragoman.gateway.config.source import Source
 from dragoman.gateway.config.tables import Limits, Log, Server, Store
+from dragoman.gateway.handed import OpenFile
 from dragoman.gateway.store import Retention, open_store
 from dragoman.profiles import Provider
 
@@ -41,7 +42,7 @@ class Config(Struct, frozen=True, kw_only=True):
     named_keys: tuple[NamedKey, ...] = ()
     limits: Limits = Limits()
     workers: int = 1
-    counting_file: str = ""
+    counting_file: OpenFile | None = None
     max_body: int = 64 * _MB
     grace: int = 30
     providers: dict[str, Provider] = {}

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+from dragoman.gateway.handed import OpenFile
 from dragoman.gateway.limits.callers import Caller
 from dragoman.gateway.limits.counts import Verdict
 from dragoman.gateway.limits.rates import take
@@ -23,21 +24,21 @@ _CELL = 8  # bytes; every cell is a double, which counts exactly up to more than
 
 
 @contextmanager
-def counting_file(keys: int, workers: int) -> Generator[str]:
-    """A file for so many, gone when the block ends. Two slots for each worker: it may die and be replaced."""
-    with tempfile.NamedTemporaryFile(prefix="dragoman-limits-") as file:
+def counting_file(keys: int, workers: int) -> Generator[OpenFile]:
+    """A file without a name, for so many. Two slots for each worker: it may die and be replaced."""
+    with tempfile.TemporaryFile() as file:
         slots = 2 * workers
         file.truncate((max(keys, 1) + 1) * (slots + 1) * _CELL)  # without keys, everyone is one caller
-        yield file.name
+        yield OpenFile(file.fileno())
 
 
 class HostCounts:
     """A row of cells for each key: when its bucket is full, and what each slot has under way. In the row
     above them, the processes that the slots belong to."""
 
-    def __init__(self, path: str, workers: int, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, file: OpenFile, workers: int, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now  # the same for every process of a host
-        self._file = os.open(path, os.O_RDWR)
+        self._file = os.dup(file.number)
         self._cells = memoryview(mmap.mmap(self._file, 0)).cast("d")
         self._slots = 2 * workers
         with self._alone():
