@@ -146,6 +146,7 @@ def test_the_log_goes_where_the_configuration_says(tmp_path: Path, behind: tuple
     with running(Gateway(config)) as url:
         ask(url, "anthropic", "hi", model_of("gemini"))
     assert jsontext.decode((tmp_path / "log").read_text())["provider"] == "gemini"
+    assert (tmp_path / "log").stat().st_mode & 0o077 == 0  # with --verbose it holds what people say
 
 
 # Forwarded streams are counted without being decoded

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
 _TOGETHER = 0.05  # seconds
 
@@ -14,7 +16,7 @@ class Lines:
     """To a file, or to stderr."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._file = path.open("a", encoding="utf-8") if path else None
+        self._file = _opened(path) if path else None
         self._waiting: list[str] = []
 
     def write(self, line: str) -> None:
@@ -39,3 +41,9 @@ class Lines:
         self.flush()
         if self._file:
             self._file.close()
+
+
+def _opened(path: Path) -> TextIO:
+    """A new file is its owner's alone: `--verbose` writes what people say."""
+    number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    return os.fdopen(number, "a", encoding="utf-8")
