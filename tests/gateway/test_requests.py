@@ -15,7 +15,7 @@ from google.genai import errors
 from dragoman.core import jsontext
 from dragoman.demo import DemoApp
 from dragoman.protocols import codec
-from gateway.canned import Answer, Canned, chat, provider
+from gateway.canned import Answer, Canned, chat, error, provider
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.running import running
 from gateway.sdks import SDKS
@@ -371,6 +371,19 @@ def test_a_key_that_nobody_configured_is_no_less_secret(behind: tuple[DemoApp, s
             )
         assert "nobodys-key-42" not in "".join(stand.lines)
         assert '"wire":"client asks"' in "".join(stand.lines)
+
+
+def test_a_passed_on_key_that_an_upstream_quotes_is_not_logged() -> None:
+    upstream = Canned(Answer(401, error("Incorrect API key: their-own-key-42")))
+    with (
+        running(upstream) as url,
+        gateway(provider("one", url, passthrough="true"), verbose=True) as stand,
+    ):
+        path, body = asking("openai-chat", "hi", "one:m")
+        send(stand.url, "POST", path, jsontext.encode(body), key="their-own-key-42")
+        told = "".join(stand.lines)
+        assert "Incorrect API key: ***" in told
+        assert "their-own-key-42" not in told
 
 
 def test_long_blobs_are_shortened(behind: tuple[DemoApp, str]) -> None:

@@ -193,7 +193,7 @@ class Gateway:
         body, headers = await bodies.read(incoming, self._config.max_body), incoming.headers
         await passage.turn()
         if self._wires:
-            self._wires.asked(seen.id, f"{speaker.name} {served.action} {served.model}", headers, body)
+            self._wires.asked(seen.id, key, f"{speaker.name} {served.action} {served.model}", headers, body)
         wire = read_body(body, speaker.name)
         stream = bool(wire.get("stream")) if served.stream is None else served.stream
         owner = owner_of(key, self._config.keys) if serves.kept else ""

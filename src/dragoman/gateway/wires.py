@@ -13,16 +13,16 @@ from dragoman.gateway.redaction import Redactor, without_blobs, without_secrets
 from dragoman.transport import Reply, Timeouts, Transport
 
 _LONGEST = 20_000  # characters of one body
-_exchange: ContextVar[str] = ContextVar("exchange", default="")
+_exchange: ContextVar[tuple[str, str]] = ContextVar("exchange", default=("", ""))  # its id and its key
 
 
 class Wires:
     def __init__(self, write: Callable[[str], object], redactor: Redactor) -> None:
         self._write, self._redactor = write, redactor
 
-    def asked(self, id: str, head: str, headers: Mapping[str, str], body: bytes) -> None:
-        """A client's request; what this task sends on belongs to it."""
-        _exchange.set(id)
+    def asked(self, id: str, key: str, head: str, headers: Mapping[str, str], body: bytes) -> None:
+        """A client's request; what this task sends on belongs to it. `key` is the client's, known or not."""
+        _exchange.set((id, key))
         self.tell("client asks", body, head, headers)
 
     def hears(self, status: int, body: bytes) -> None:
@@ -30,14 +30,15 @@ class Wires:
         self.tell("client hears", body, str(status) if status else "")
 
     def tell(self, what: str, body: bytes, head: str = "", headers: Mapping[str, str] | None = None) -> None:
-        line: dict[str, object] = {"id": _exchange.get(), "wire": what}
+        id, key = _exchange.get()
+        line: dict[str, object] = {"id": id, "wire": what}
         if head:
             line["head"] = head
         if headers:
             line["headers"] = without_secrets(headers)
         if body:
             line["body"] = without_blobs(body.decode("utf-8", "replace"))[:_LONGEST]
-        self._write(self._redactor.clean(jsontext.dumps(line)))
+        self._write(self._redactor.clean(jsontext.dumps(line), key))
 
 
 class OverheardTransport:
