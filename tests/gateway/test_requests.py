@@ -212,6 +212,47 @@ def test_a_key_is_needed_for_everything_but_probes(stand: Stand, client: str) ->
     assert send(stand.url, "GET", "/healthz", key="").status == 200
 
 
+LURES: dict[str, tuple[dict[str, str], int]] = {
+    "no browser": ({}, 200),
+    "a name of this machine": ({"host": "LocalHost:8787"}, 200),
+    "an address of it": ({"host": "[::1]:8787"}, 200),
+    "another name of it": ({"host": "host.docker.internal:8787"}, 200),
+    "a container's name": ({"host": "gateway:8787"}, 200),
+    "a public name that leads here": ({"host": "evil.example:8787"}, 403),
+    "a public name with a dot at its end": ({"host": "evil.example."}, 403),
+    "a public address": ({"host": "8.8.8.8:8787"}, 403),
+    "a page from elsewhere": ({"origin": "https://evil.example"}, 403),
+    "a page of this machine": ({"origin": "http://localhost:3000"}, 200),
+    "an editor's own window": ({"origin": "vscode-webview://0abc"}, 200),
+}
+
+
+@pytest.fixture(scope="module")
+def keyless(behind: tuple[DemoApp, str]) -> Iterator[Stand]:
+    with gateway(configuration(behind[1])) as stand:
+        yield stand
+
+
+@pytest.mark.parametrize("name", LURES)
+@each_client
+def test_without_keys_no_web_page_is_answered(keyless: Stand, client: str, name: str) -> None:
+    headers, status = LURES[name]
+    path, body = asking(client, "hi", model_of("gemini"))
+    got = send(keyless.url, "POST", path, jsontext.encode(body), headers, key="")
+    metrics = send(keyless.url, "GET", "/metrics", headers=headers, key="")
+    assert (got.status, metrics.status == 200) == (status, status == 200)
+    if status == 403:
+        assert got.failure(client).kind == "forbidden"
+        assert keyless.last()["error"].startswith("without keys")
+
+
+def test_with_a_key_it_does_not_matter_who_carries_it(behind: tuple[DemoApp, str]) -> None:
+    path, body = asking("anthropic", "hi", model_of("gemini"))
+    with gateway(configuration(behind[1], f'"{CLIENT_KEY}"')) as stand:
+        for headers in ({"host": "gateway.example"}, {"origin": "https://app.example"}):
+            assert send(stand.url, "POST", path, jsontext.encode(body), headers).status == 200
+
+
 def test_a_clients_key_never_goes_on() -> None:
     upstream = Canned(Answer(200, chat("well")))
     with running(upstream) as url:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from random import getrandbits
 from urllib.parse import parse_qsl
@@ -20,7 +21,7 @@ from dragoman.core.server import Served, Server
 from dragoman.demo import DemoTransport
 from dragoman.gateway import bodies, probes
 from dragoman.gateway.answers import retry_header
-from dragoman.gateway.auth import key_of, owner_of
+from dragoman.gateway.auth import is_lured, key_of, owner_of
 from dragoman.gateway.circuits import Circuits
 from dragoman.gateway.config import Config
 from dragoman.gateway.counting import answer_count
@@ -46,6 +47,12 @@ from dragoman.protocols import names as protocol_names
 from dragoman.transport import Client, Reply, Timeouts, Transport
 
 _KEYLESS = Failure("unauthenticated", "this gateway needs a valid key", 401)
+_LURED = Failure(
+    "forbidden",
+    "without keys this gateway answers programs of this machine, by a private name, and no web pages; "
+    "set server.keys",
+    403,
+)
 
 
 class Gateway:
@@ -102,8 +109,12 @@ class Gateway:
                 seen = Seen(request_id, speaker.name, served.action)
                 await self._served(speaker, serves, served, incoming, query, answer, seen)
                 return
-        known = self.limits.callers.find(key_of(headers, query)) is not None
+        known = self.limits.callers.find(key_of(headers, query)) is not None and not self._lured(headers)
         await self._other(incoming, known, answer)
+
+    def _lured(self, headers: Mapping[str, str]) -> bool:
+        """Who has a key may come from anywhere."""
+        return not self._config.keys and is_lured(headers)
 
     def _gauges(self) -> dict[str, float]:
         return {
@@ -151,6 +162,8 @@ class Gateway:
             caller = self.limits.callers.find(key)
             if caller is None:
                 failure = _KEYLESS
+            elif self._lured(incoming.headers):
+                failure = _LURED
             elif served.action in ("models", "model"):
                 await self._listed(serves, served, answer)
             elif served.id and serves.kept:
