@@ -176,3 +176,23 @@ def test_large_answers_share_a_connection(run: Run) -> None:
             await client.close()
 
     run(work())
+
+
+def test_who_gives_up_while_connecting_leaves_nothing_open(run: Run) -> None:
+    """uvloop does not close a connection that comes about in the moment in which nobody waits for it any more."""
+
+    async def work() -> None:
+        async with listening(answering(ANSWER)) as seen:
+            client = Client(environ={})
+            for steps in [*range(12)] * 20:
+                asking = asyncio.ensure_future(ask(client, seen.url))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)
+            await asyncio.sleep(0.05)
+            idle = sum(map(len, client._idle.values()))
+            assert client.connections == idle
+            await client.close()
+
+    run(work())

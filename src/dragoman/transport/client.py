@@ -139,7 +139,11 @@ class Client:
             connection.connection_made(through)
             return connection
         host, port = (proxy.host, proxy.port) if proxy else (address.host, address.port)
-        await loop.create_connection(lambda: connection, host, port, ssl=tls, server_hostname=name)
+        try:
+            await loop.create_connection(lambda: connection, host, port, ssl=tls, server_hostname=name)
+        except BaseException:  # given up: uvloop leaves open what comes about in the very same moment
+            connection.abort()
+            raise
         return connection
 
     def _context(self) -> ssl.SSLContext:

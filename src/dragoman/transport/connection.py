@@ -98,7 +98,10 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._opened.add(self)
+        if self.closed:  # nobody waits for it any more
+            self._transport.abort()
+        else:
+            self._opened.add(self)
 
     def data_received(self, data: bytes) -> None:
         if self._reply is None:  # an answer to nothing: the peer is confused, or is saying goodbye
