@@ -112,10 +112,11 @@ SOUND = Vitals(memory=50.0, files=10, sockets=3, pooled=5, tasks=4)
 @pytest.mark.parametrize(
     "more, told",
     [
-        ({"memory": 57.0, "files": 12, "pooled": 40}, []),
-        ({"memory": 59.0}, ["memory, MB grew by 9"]),
-        ({"files": 13, "sockets": 6}, ["open files grew by 3", "sockets grew by 3"]),
-        ({"tasks": 5}, ["tasks grew by 1"]),
+        ({"memory": 57.0, "files": 11, "pooled": 40}, []),
+        ({"memory": 59.0}, ["memory, MB: +9"]),
+        ({"files": 13, "sockets": 6}, ["open files: +3", "sockets: +3"]),
+        ({"sockets": 1}, ["connections that are counted and not there: +2"]),
+        ({"tasks": 5}, ["tasks: +1"]),
     ],
 )
 def test_growth_is_told(more: dict, told: list[str]) -> None:
