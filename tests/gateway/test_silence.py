@@ -14,7 +14,7 @@ from dragoman.core.server import Served
 from dragoman.demo import DemoApp
 from dragoman.exchange import Exchange
 from dragoman.gateway.pings import Pings, Pulse
-from dragoman.gateway.relaying import Asked, relay_stream
+from dragoman.gateway.relaying import Asked, Errand, Leg, relay
 from dragoman.gateway.seen import Seen
 from dragoman.listening import Answer as Written
 from dragoman.protocols import codec, server
@@ -159,7 +159,7 @@ def test_nothing_overtakes_a_ping() -> None:
         asyncio.get_running_loop().call_later(0.02, slow.set)
         exchange, asked = Exchange("anthropic", "anthropic"), plain("anthropic")
         seen = Seen("id", "anthropic", "generate")
-        await relay_stream(asked, exchange, Flowing(), answer, pulse, seen)
+        await relay(Leg(Errand(asked, answer, seen, pulse), exchange, Flowing()))
         pings.forget(pulse)
         return line.written
 

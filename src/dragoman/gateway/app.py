@@ -12,12 +12,10 @@ from urllib.parse import parse_qsl
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.fields import read_body
 from dragoman.core.kept import Unkept
 from dragoman.core.model import Failure
-from dragoman.core.server import Served, Server
 from dragoman.demo import DemoTransport
 from dragoman.gateway import bodies, probes
 from dragoman.gateway.answers import retry_header
@@ -40,6 +38,7 @@ from dragoman.gateway.serving import Serving
 from dragoman.gateway.sessions import Sessions
 from dragoman.gateway.store import StoreError, open_store
 from dragoman.gateway.upstream import Refused
+from dragoman.gateway.visits import Visit
 from dragoman.gateway.wires import OverheardTransport, Wires
 from dragoman.listening import Answer, ClientGone, Incoming, TooLarge, TooSlow
 from dragoman.protocols import codec, server
@@ -106,8 +105,10 @@ class Gateway:
         for speaker, serves in self._speakers if method == "POST" else self._listing:
             served = serves.recognise(method, path, query, headers)
             if served:
+                key = key_of(headers, query)
+                owner = owner_of(key, self._config.keys) if serves.kept else ""
                 seen = Seen(request_id, speaker.name, served.action)
-                await self._served(speaker, serves, served, incoming, query, answer, seen)
+                await self._served(Visit(speaker, serves, served, incoming, query, key, owner, answer, seen))
                 return
         known = self.limits.callers.find(key_of(headers, query)) is not None and not self._lured(headers)
         await self._other(incoming, known, answer)
@@ -142,43 +143,31 @@ class Gateway:
             status, body = speaker.encode_error(_KEYLESS if path == "/metrics" else failure)
             await answer.json(status, body)
 
-    async def _served(
-        self,
-        speaker: Codec,
-        serves: Server,
-        served: Served,
-        incoming: Incoming,
-        query: dict[str, str],
-        answer: Answer,
-        seen: Seen,
-    ) -> None:
+    async def _served(self, visit: Visit) -> None:
         """One request of a client, answered whatever happens, and told to the journal."""
-        key = key_of(incoming.headers, query)
+        seen = visit.seen
         failure: Failure | None = None
         passage: Passage | None = None
         said = b""
-        self.journal.begun(seen, incoming.headers)
+        self.journal.begun(seen, visit.headers)
         try:
-            caller = self.limits.callers.find(key)
+            caller = self.limits.callers.find(visit.key)
             if caller is None:
                 failure = _KEYLESS
-            elif self._lured(incoming.headers):
+            elif self._lured(visit.headers):
                 failure = _LURED
-            elif served.action in ("models", "model"):
-                await self._listed(serves, served, answer)
-            elif served.id and serves.kept:
-                owner = owner_of(key, self._config.keys)
-                await self._retrieving.answer(
-                    speaker, serves.kept, served, query, incoming.headers, key, owner, answer
-                )
+            elif visit.served.action in ("models", "model"):
+                await self._listed(visit)
+            elif visit.served.id and visit.serves.kept:
+                await self._retrieving.answer(visit, visit.serves.kept)
             else:
                 seen.caller = caller.name
                 passage = self.limits.arrive(caller, seen)
                 if caller.limited:
-                    await passage.count(serves, answer)
-                await self._answered(speaker, serves, served, incoming, key, answer, seen, passage)
+                    await passage.count(visit.serves, visit.answer)
+                await self._answered(visit, passage)
         except (ClientGone, asyncio.CancelledError):
-            seen.gone = incoming.gone
+            seen.gone = visit.incoming.gone
             raise
         except Exception as error:
             failure = _failure(error)
@@ -188,29 +177,20 @@ class Gateway:
             if passage:
                 passage.leave()
             if failure:
-                await self._refuse(speaker, failure, said, key, answer, seen)
-            seen.status = answer.status
+                await self._refuse(visit, failure, said)
+            seen.status = visit.answer.status
             self.journal.told(seen)
 
-    async def _answered(
-        self,
-        speaker: Codec,
-        serves: Server,
-        served: Served,
-        incoming: Incoming,
-        key: str,
-        answer: Answer,
-        seen: Seen,
-        passage: Passage,
-    ) -> None:
-        body, headers = await bodies.read(incoming, self._config.max_body), incoming.headers
+    async def _answered(self, visit: Visit, passage: Passage) -> None:
+        body = await bodies.read(visit.incoming, self._config.max_body)
         await passage.turn()
+        client, serves, served, seen = visit.client, visit.serves, visit.served, visit.seen
         if self._wires:
-            self._wires.asked(seen.id, key, f"{speaker.name} {served.action} {served.model}", headers, body)
-        wire = read_body(body, speaker.name)
+            head = f"{client.name} {served.action} {served.model}"
+            self._wires.asked(seen.id, visit.key, head, visit.headers, body)
+        wire = read_body(body, client.name)
         stream = bool(wire.get("stream")) if served.stream is None else served.stream
-        owner = owner_of(key, self._config.keys) if serves.kept else ""
-        asked = Asked(speaker, serves, served, headers, wire, body, key, stream, owner)
+        asked = Asked(client, serves, served, visit.headers, wire, body, visit.key, stream, visit.owner)
         seen.model = served.model or str(wire.get("model") or "")
         seen.stream, seen.tools = stream, serves.tally.tools(wire)
         targets = self._route(seen.model)
@@ -218,30 +198,28 @@ class Gateway:
             asked, targets = await self._keeping.prepared(asked, targets)
         if served.action == "count":
             full = self.limits.slots.full(targets[0].provider)
-            await answer_count(asked, targets[0], None if full else self._transport, answer)
+            await answer_count(asked, targets[0], None if full else self._transport, visit.answer)
         else:
-            await self._serving.serve(asked, targets, answer, seen)
+            await self._serving.serve(asked, targets, visit.answer, seen)
 
-    async def _listed(self, serves: Server, served: Served, answer: Answer) -> None:
-        if served.action == "models":
-            await answer.json(200, serves.encode_models(names(self._config)))
+    async def _listed(self, visit: Visit) -> None:
+        if visit.served.action == "models":
+            await visit.answer.json(200, visit.serves.encode_models(names(self._config)))
         else:
-            self._route(served.model)
-            await answer.json(200, serves.encode_model(served.model))
+            self._route(visit.served.model)
+            await visit.answer.json(200, visit.serves.encode_model(visit.served.model))
 
-    async def _refuse(
-        self, speaker: Codec, failure: Failure, said: bytes, key: str, answer: Answer, seen: Seen
-    ) -> None:
+    async def _refuse(self, visit: Visit, failure: Failure, said: bytes) -> None:
         """A failure in the client's words, or as it was `said` in them, without anybody's key in it."""
-        message = self._redactor.clean(failure.message, key)
+        message = self._redactor.clean(failure.message, visit.key)
         failure = Failure(failure.kind, message, failure.status, failure.code, failure.retry_after)
-        seen.failure = failure
-        if not answer.begun:  # else it is cut off here, which is more honest than a clean end
-            status, body = speaker.encode_error(failure)
+        visit.seen.failure = failure
+        if not visit.answer.begun:  # else it is cut off here, which is more honest than a clean end
+            status, body = visit.client.encode_error(failure)
             if said:
-                told = self._redactor.clean(said.decode("utf-8", "replace"), key)
+                told = self._redactor.clean(said.decode("utf-8", "replace"), visit.key)
                 status, body = failure.status, jsontext.decode(told)
-            await answer.json(status, body, retry_header(failure.retry_after))
+            await visit.answer.json(status, body, retry_header(failure.retry_after))
 
 
 def _failure(error: Exception) -> Failure:

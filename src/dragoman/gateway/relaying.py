@@ -35,6 +35,7 @@ from dragoman.streams import Forwarded, Translated
 from dragoman.transport import Reply, TimedOut, TransportError
 from dragoman.transport.retries import RETRYABLE
 
+AnyStream = Forwarded | Translated | KeptStream
 _ERROR = re.compile(rb'"error":\s*[{"]|event: error')
 CRASHED = Failure("server", "the gateway failed; its log tells more", 500)
 
@@ -58,15 +59,35 @@ class Asked(Struct, frozen=True):
         return "application/json" if self.served.array else self.client.http.stream_type
 
 
-async def relay_whole(
-    exchange: Exchange,
-    reply: Reply,
-    answer: Answer,
-    seen: Seen,
-    talk: Talk | None = None,
-    keeper: Keeper | None = None,
-) -> None:
-    body = await _read(reply)
+class Errand(Struct, frozen=True):
+    """An exchange under way, whoever answers it. `pulse` is there where the answer is a stream."""
+
+    asked: Asked
+    answer: Answer
+    seen: Seen
+    pulse: Pulse | None = None
+
+
+class Leg(Struct, frozen=True):
+    """One try of an errand that an upstream has begun to answer. `talk`: it keeps the conversation."""
+
+    errand: Errand
+    exchange: Exchange
+    reply: Reply
+    talk: Talk | None = None
+    keeper: Keeper | None = None
+
+
+async def relay(leg: Leg) -> None:
+    if leg.errand.pulse:
+        await _relay_stream(leg, leg.errand.pulse)
+    else:
+        await _relay_whole(leg)
+
+
+async def _relay_whole(leg: Leg) -> None:
+    exchange, seen, answer = leg.exchange, leg.errand.seen, leg.errand.answer
+    body = await _read(leg.reply)
     try:
         wire = read_body(body, exchange.upstream.name)
         out = exchange.response(wire)
@@ -74,11 +95,11 @@ async def relay_whole(
         raise Refused(_malformed(error), retry=True) from error
     if exchange.failure:
         raise Refused(exchange.failure, retry=exchange.failure.kind in RETRYABLE)
-    if talk:
-        await talk.keep()
+    if leg.talk:
+        await leg.talk.keep()
     forwarded = out is wire
-    if keeper:
-        out = await keeper.whole(out, seen)
+    if leg.keeper:
+        out = await leg.keeper.whole(out, seen)
     seen.first_byte()
     await answer.whole(200, body if out is wire else jsontext.encode(out), loss_header(seen.losses))
     if forwarded:
@@ -87,24 +108,16 @@ async def relay_whole(
         seen.usage, seen.calls = exchange.usage, exchange.calls
 
 
-async def relay_stream(
-    asked: Asked,
-    exchange: Exchange,
-    reply: Reply,
-    answer: Answer,
-    pulse: Pulse,
-    seen: Seen,
-    talk: Talk | None = None,
-    keeper: Keeper | None = None,
-) -> None:
-    if reply.headers.get("content-type", "").startswith("text/html"):
+async def _relay_stream(leg: Leg, pulse: Pulse) -> None:
+    exchange, seen = leg.exchange, leg.errand.seen
+    if leg.reply.headers.get("content-type", "").startswith("text/html"):
         raise Refused(Failure("server", "the upstream answered with a web page", 502), retry=True)
-    stream: Forwarded | Translated | KeptStream = exchange.stream(asked.served.array)
+    stream: AnyStream = exchange.stream(leg.errand.asked.served.array)
     tail = Tail(exchange.upstream.name) if isinstance(stream, Forwarded) else None
-    if keeper:
-        stream = KeptStream(stream, keeper)
+    if leg.keeper:
+        stream = KeptStream(stream, leg.keeper)
     try:
-        last = await _pass_on(stream, tail, exchange, reply, answer, asked, pulse, seen, talk)
+        last = await _pass_on(leg, pulse, stream, tail)
     except TransportError as error:
         last = stream.close() if stream.ended else stream.fail(_broken(error))
     except Exception as error:
@@ -120,36 +133,27 @@ async def relay_stream(
         if stream.failure or not last:
             failure = stream.failure or Failure("truncated", "the upstream's answer was empty", 502)
             raise Refused(failure, retry=failure.kind in RETRYABLE)
-        await _begin(asked, exchange, answer, pulse, seen)
-    if talk:
-        await talk.keep()
+        await _begin(leg, pulse)
+    if leg.talk:
+        await leg.talk.keep()
     seen.failure = stream.failure or (_failure_in(exchange.client, tail.last) if tail else None)
     _count_stream(tail, exchange, seen)
     pulse.busy = True
-    await answer.end(last)
+    await leg.errand.answer.end(last)
 
 
-async def _pass_on(
-    stream: Forwarded | Translated | KeptStream,
-    tail: Tail | None,
-    exchange: Exchange,
-    reply: Reply,
-    answer: Answer,
-    asked: Asked,
-    pulse: Pulse,
-    seen: Seen,
-    talk: Talk | None,
-) -> bytes:
+async def _pass_on(leg: Leg, pulse: Pulse, stream: AnyStream, tail: Tail | None) -> bytes:
     """Pieces as they come; gives what the end of the stream adds."""
-    async for chunk in reply:
+    seen, answer, talk = leg.errand.seen, leg.errand.answer, leg.talk
+    async for chunk in leg.reply:
         out = stream.feed(chunk)
         if not out:
             continue
         if seen.first is None:
-            failure = stream.failure or (_failure_in(exchange.client, out) if tail else None)
+            failure = stream.failure or (_failure_in(leg.exchange.client, out) if tail else None)
             if failure:
                 raise Refused(failure, retry=failure.kind in RETRYABLE)
-            await _begin(asked, exchange, answer, pulse, seen)
+            await _begin(leg, pulse)
         if tail:
             tail.feed(out)
         if talk and stream.ended:
@@ -160,12 +164,13 @@ async def _pass_on(
     return stream.close()
 
 
-async def _begin(asked: Asked, exchange: Exchange, answer: Answer, pulse: Pulse, seen: Seen) -> None:
+async def _begin(leg: Leg, pulse: Pulse) -> None:
     """The status goes out with the first bytes, unless a ping went before."""
-    seen.first_byte()
+    errand = leg.errand
+    errand.seen.first_byte()
     await pulse.settle()
-    if not answer.begun:
-        await answer.begin(asked.content_type, loss_header(exchange.losses))
+    if not errand.answer.begun:
+        await errand.answer.begin(errand.asked.content_type, loss_header(leg.exchange.losses))
 
 
 async def _read(reply: Reply) -> bytes:

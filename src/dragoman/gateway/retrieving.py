@@ -6,19 +6,16 @@ there is exactly one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Codec
 from dragoman.core.kept import Kept, Unkept
 from dragoman.core.model import Failure
-from dragoman.core.server import Served
 from dragoman.gateway.config import Config
 from dragoman.gateway.keeper import keeps
 from dragoman.gateway.keeping import Keeping
 from dragoman.gateway.upstream import Refused, headers_for
-from dragoman.listening import Answer
+from dragoman.gateway.visits import Visit
 from dragoman.profiles import Provider
 from dragoman.transport import Transport, TransportError
 from dragoman.transport.retries import unreachable
@@ -33,30 +30,21 @@ class Retrieving:
     def __init__(self, config: Config, keeping: Keeping, transport: Transport) -> None:
         self._config, self._keeping, self._transport = config, keeping, transport
 
-    async def answer(
-        self,
-        client: Codec,
-        kept: Kept,
-        served: Served,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        key: str,
-        owner: str,
-        answer: Answer,
-    ) -> None:
-        reply = await self._keeping.reply(client.name, owner, served.id)
-        if reply is None and (provider := self._provider(client.name)):
-            await self._passed_on(client, kept, served, provider, query, headers, key, answer)
+    async def answer(self, visit: Visit, kept: Kept) -> None:
+        protocol, owner, served, answer = visit.client.name, visit.owner, visit.served, visit.answer
+        reply = await self._keeping.reply(protocol, owner, served.id)
+        if reply is None and (provider := self._provider(protocol)):
+            await self._passed_on(visit, kept, provider)
         elif reply is None:
             raise Unkept(kept.absent(served.id))
         elif served.action == "delete":
             await self._keeping.delete(owner, served.id)
             await answer.json(200, kept.deleted(served.id))
         elif served.action == "items":
-            turns = await self._keeping.past(client.name, owner, served.id)
+            turns = await self._keeping.past(protocol, owner, served.id)
             if not turns:  # something before it was deleted
                 raise Unkept(kept.absent(served.id))
-            await answer.json(200, kept.page(turns, query))
+            await answer.json(200, kept.page(turns, visit.query))
         elif served.stream:
             raise Unkept(_UNREPLAYED)
         else:
@@ -66,21 +54,12 @@ class Retrieving:
         able = [provider for provider in self._config.providers.values() if keeps(protocol, provider)]
         return able[0] if len(able) == 1 else None
 
-    async def _passed_on(
-        self,
-        client: Codec,
-        kept: Kept,
-        served: Served,
-        provider: Provider,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        key: str,
-        answer: Answer,
-    ) -> None:
-        asked = urlencode({name: value for name, value in query.items() if name != "key"})
+    async def _passed_on(self, visit: Visit, kept: Kept, provider: Provider) -> None:
+        client, served = visit.client, visit.served
+        asked = urlencode({name: value for name, value in visit.query.items() if name != "key"})
         url = provider.base_url.rstrip("/") + kept.path(served.id, served.action == "items")
         method = "DELETE" if served.action == "delete" else "GET"
-        told = {**client.http.headers, **headers_for(provider, client.name, key, headers)}
+        told = {**client.http.headers, **headers_for(provider, client.name, visit.key, visit.headers)}
         try:
             reply = await self._transport.send(
                 method, f"{url}?{asked}" if asked else url, told, b"", provider.timeouts
@@ -93,4 +72,4 @@ class Retrieving:
             raise Refused(unreachable(provider.name, error)) from error
         if not jsontext.is_complete(body.decode("utf-8", "replace")):
             raise Refused(Failure("server", f"{provider.name} answered with something that is no JSON", 502))
-        await answer.whole(reply.status, body)
+        await visit.answer.whole(reply.status, body)

@@ -12,7 +12,7 @@ from dragoman.gateway.circuits import Circuits
 from dragoman.gateway.limits import Slots
 from dragoman.gateway.pace import Pace
 from dragoman.gateway.pings import Pings, Pulse
-from dragoman.gateway.relaying import Asked, failed_stream, relay_stream, relay_whole
+from dragoman.gateway.relaying import Asked, Errand, Leg, failed_stream, relay
 from dragoman.gateway.routing import Target
 from dragoman.gateway.seen import Seen
 from dragoman.gateway.sessions import Sessions
@@ -48,14 +48,14 @@ class Serving:
     async def serve(self, asked: Asked, targets: tuple[Target, ...], answer: Answer, seen: Seen) -> None:
         """Answer from the first target that can. Raises Refused where none can."""
         if not asked.stream:
-            await self._targets(asked, targets, answer, seen, None)
+            await self._targets(Errand(asked, answer, seen), targets)
             return
         pulse = Pulse(
             answer, _ping(asked), lambda: answer.begin(asked.content_type, loss_header(seen.losses))
         )
         self._pings.watch(pulse)
         try:
-            await self._targets(asked, targets, answer, seen, pulse)
+            await self._targets(Errand(asked, answer, seen, pulse), targets)
         except Refused as refused:
             await pulse.settle()
             if not answer.begun:
@@ -65,9 +65,7 @@ class Serving:
         finally:
             self._pings.forget(pulse)
 
-    async def _targets(
-        self, asked: Asked, targets: tuple[Target, ...], answer: Answer, seen: Seen, pulse: Pulse | None
-    ) -> None:
+    async def _targets(self, errand: Errand, targets: tuple[Target, ...]) -> None:
         """In order, but where a provider is full, the others go first and its queue is the last resort."""
         refused: Refused | None = None
         order = list(targets)
@@ -79,7 +77,7 @@ class Serving:
             if not self._circuits.admits(target.provider.name):
                 continue
             try:
-                await self._tries(asked, target, answer, seen, pulse, left)
+                await self._tries(errand, target, left)
                 return
             except Refused as error:
                 refused = error
@@ -87,11 +85,9 @@ class Serving:
                     break
         raise refused or self._resting(targets)
 
-    async def _tries(
-        self, asked: Asked, target: Target, answer: Answer, seen: Seen, pulse: Pulse | None, left: int
-    ) -> None:
+    async def _tries(self, errand: Errand, target: Target, left: int) -> None:
         """As often as it may help; with other targets `left`, a long wait is not worth it."""
-        name, pace = target.provider.name, self._pace
+        name, pace, seen = target.provider.name, self._pace, errand.seen
         patience = pace.impatience if left else pace.patience
         attempt = 0
         while True:
@@ -99,7 +95,7 @@ class Serving:
             slot = await self._slots.enter(target.provider, seen)
             seen.tries += 1
             try:
-                await self._try(asked, target, answer, seen, pulse)
+                await self._try(errand, target)
                 return
             except Refused as refused:
                 if refused.reachable:
@@ -116,29 +112,20 @@ class Serving:
                     slot.leave()
             await asyncio.sleep(wait)
 
-    async def _try(
-        self, asked: Asked, target: Target, answer: Answer, seen: Seen, pulse: Pulse | None
-    ) -> None:
+    async def _try(self, errand: Errand, target: Target) -> None:
         """A conversation that the upstream has forgotten begins anew, once, with everything."""
+        seen = errand.seen
         try:
-            await self._ask(asked, target, answer, seen, pulse)
+            await self._ask(errand, target)
         except Refused as refused:
             resumed = seen.exchange is not None and seen.exchange.resumed
             if not (resumed and refused.failure.kind in _FORGOTTEN):
                 raise
             seen.tries += 1
-            await self._ask(asked, target, answer, seen, pulse, anew=True)
+            await self._ask(errand, target, anew=True)
 
-    async def _ask(
-        self,
-        asked: Asked,
-        target: Target,
-        answer: Answer,
-        seen: Seen,
-        pulse: Pulse | None,
-        anew: bool = False,
-    ) -> None:
-        provider = target.provider
+    async def _ask(self, errand: Errand, target: Target, anew: bool = False) -> None:
+        asked, seen, provider = errand.asked, errand.seen, target.provider
         keeper = asked.keeper if asked.keeper and asked.keeper.serves(provider) else None
         wire, body = (keeper.wire, keeper.body) if keeper else (asked.wire, asked.body)
         exchange = seen.exchange = _exchange(asked, provider, seen.id)
@@ -152,10 +139,7 @@ class Serving:
         reply = await send(self._transport, target, exchange, body, headers)
         self._circuits.reached(provider.name)
         try:
-            if pulse:
-                await relay_stream(asked, exchange, reply, answer, pulse, seen, talk, keeper)
-            else:
-                await relay_whole(exchange, reply, answer, seen, talk, keeper)
+            await relay(Leg(errand, exchange, reply, talk, keeper))
         finally:
             reply.close()
 
