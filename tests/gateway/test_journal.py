@@ -240,26 +240,29 @@ def test_metrics() -> None:
         Answer(200, chat("well")),
         Answer(200, *chunks("well"), content_type="text/event-stream"),
         Answer(400, error("no")),
+        Answer(200, *chunks("well")[:-2], content_type="text/event-stream"),
     )
     with running(upstream) as url, gateway(provider("one", url)) as stand:
         path, body = asking("anthropic", "hi", "m")
         send(stand.url, "POST", path, jsontext.encode({**body, "made_up": 1}))
         ask(stand.url, "anthropic", "hi", "m", stream=True)
         ask(stand.url, "openai-chat", "hi", "m")
+        ask(stand.url, "anthropic", "hi", "m", stream=True)
         stand.last()
         got = send(stand.url, "GET", "/metrics")
         assert got.headers["content-type"].startswith("text/plain; version=")
         seen = families(got.body)
     assert seen["dragoman_requests_total"] == {
-        ("anthropic", "one", "200"): 2,
+        ("anthropic", "one", "200"): 3,
         ("openai-chat", "one", "400"): 1,
     }
-    assert seen["dragoman_tries_total"] == {("one",): 4}
+    assert seen["dragoman_failures_total"] == {("bad_request", "one"): 1, ("truncated", "one"): 1}
+    assert seen["dragoman_tries_total"] == {("one",): 5}
     assert seen["dragoman_tokens_total"] == {("input", "one"): 7, ("output", "one"): 3}
     assert seen["dragoman_losses_total"][("dropped",)] >= 1
-    assert seen["dragoman_request_seconds_count"] == {("one",): 3}
-    assert seen["dragoman_first_byte_seconds_count"] == {("one",): 2}
-    assert seen["dragoman_request_seconds_bucket"][("+Inf", "one")] == 3
+    assert seen["dragoman_request_seconds_count"] == {("one",): 4}
+    assert seen["dragoman_first_byte_seconds_count"] == {("one",): 3}
+    assert seen["dragoman_request_seconds_bucket"][("+Inf", "one")] == 4
     assert seen["dragoman_in_flight"] == {(): 0}
     assert seen["dragoman_upstream_connections"][()] >= 0
     assert seen["process_resident_memory_bytes"][()] > 0

@@ -21,6 +21,10 @@ from dragoman.gateway.seen import Seen
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 _COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "dragoman_requests": ("Exchanges.", ("client", "provider", "status")),
+    "dragoman_failures": (
+        "Exchanges that failed, also those whose status had gone out before.",
+        ("provider", "kind"),
+    ),
     "dragoman_tries": (
         "Requests sent to providers; more than exchanges where some were tried again.",
         ("provider",),
@@ -70,6 +74,8 @@ class Metrics:
             _add(counters["dragoman_key_requests"], (seen.caller, status), 1)
         if seen.shed:
             _add(counters["dragoman_shed"], (seen.shed, seen.caller), 1)
+        if seen.failure:
+            _add(counters["dragoman_failures"], (provider, seen.failure.kind), 1)
         if seen.tries:
             _add(counters["dragoman_tries"], (provider,), seen.tries)
         if seen.calls:
