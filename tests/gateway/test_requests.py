@@ -15,7 +15,7 @@ from google.genai import errors
 from dragoman.core import jsontext
 from dragoman.demo import DemoApp
 from dragoman.protocols import codec
-from gateway.canned import Answer, Canned, chat, error, provider
+from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.running import running
 from gateway.sdks import SDKS
@@ -425,6 +425,15 @@ def test_a_passed_on_key_that_an_upstream_quotes_is_not_logged() -> None:
         told = "".join(stand.lines)
         assert "Incorrect API key: ***" in told
         assert "their-own-key-42" not in told
+
+
+def test_a_key_that_an_upstream_quotes_in_mid_stream_is_not_logged() -> None:
+    broken = b"data: %b\n\n" % error("no such key: key-of-one")
+    upstream = Canned(Answer(200, *chunks("well")[:2], broken, content_type="text/event-stream"))
+    with running(upstream) as url, gateway(provider("one", url)) as stand:
+        for client in PROTOCOLS:
+            ask(stand.url, client, "hi", "m", stream=True)
+            assert stand.last()["error"] == "no such key: ***"
 
 
 def test_long_blobs_are_shortened(behind: tuple[DemoApp, str]) -> None:

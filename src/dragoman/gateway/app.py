@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from random import getrandbits
 from urllib.parse import parse_qsl
 
+from msgspec.structs import replace
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from dragoman.core import jsontext
@@ -178,6 +179,8 @@ class Gateway:
                 passage.leave()
             if failure:
                 await self._refuse(visit, failure, said)
+            elif seen.failure:  # a stream ended with it
+                seen.failure = self._cleaned(seen.failure, visit.key)
             seen.status = visit.answer.status
             self.journal.told(seen)
 
@@ -211,15 +214,16 @@ class Gateway:
 
     async def _refuse(self, visit: Visit, failure: Failure, said: bytes) -> None:
         """A failure in the client's words, or as it was `said` in them, without anybody's key in it."""
-        message = self._redactor.clean(failure.message, visit.key)
-        failure = Failure(failure.kind, message, failure.status, failure.code, failure.retry_after)
-        visit.seen.failure = failure
+        visit.seen.failure = failure = self._cleaned(failure, visit.key)
         if not visit.answer.begun:  # else it is cut off here, which is more honest than a clean end
             status, body = visit.client.encode_error(failure)
             if said:
                 told = self._redactor.clean(said.decode("utf-8", "replace"), visit.key)
                 status, body = failure.status, jsontext.decode(told)
             await visit.answer.json(status, body, retry_header(failure.retry_after))
+
+    def _cleaned(self, failure: Failure, key: str) -> Failure:
+        return replace(failure, message=self._redactor.clean(failure.message, key))
 
 
 def _failure(error: Exception) -> Failure:
