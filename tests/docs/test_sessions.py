@@ -47,7 +47,12 @@ def test_there_are_sessions():
 @pytest.mark.parametrize("command, lines", sessions().values(), ids=sessions())
 def test_sessions_print_what_they_say(command: str, lines: list[str], shell: dict[str, str]):
     result = subprocess.run(
-        ["sh", "-c", command], env=shell, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        ["sh", "-c", command],
+        env=shell,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
     )
     assert result.returncode == 0
     assert re.fullmatch(pattern(lines), result.stdout.decode()), result.stdout.decode()
