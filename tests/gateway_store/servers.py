@@ -100,8 +100,11 @@ class Server:
     def _readable(self, folder: Path) -> Path:
         if self._user is None or all(parent.stat().st_mode & 1 for parent in folder.parents):
             return folder
-        copy = self._folder / "programs"
+        package, libraries = folder.parent, folder.parent.with_name(f"{folder.parent.name}.libs")
+        copy = self._folder / "programs" / package.name / folder.name
         shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns("include"))
+        if libraries.exists():  # where a wheel puts them: found from the programs by this very path
+            shutil.copytree(libraries, self._folder / "programs" / libraries.name)
         return copy
 
 
