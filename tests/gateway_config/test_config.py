@@ -439,3 +439,17 @@ def test_a_file_that_cannot_be_read(tmp_path: Path):
     for name in ("bytes.toml", "."):
         with pytest.raises(ConfigError, match=str(tmp_path)):
             load_file(str(tmp_path / name), {})
+
+
+ELSEWHERE = '[providers.openai]\nbase_url = "http://127.0.0.1:9/v1"\n'
+KEEPS = {
+    "at its own address": ('[providers.openai]\napi_key = "k"\n', True),
+    "elsewhere": (ELSEWHERE, False),
+    "elsewhere, and it says so": (f"{ELSEWHERE}keeps = true\n", True),
+    "not wanted": ("[providers.openai]\nkeeps = false\n", False),
+}
+
+
+@pytest.mark.parametrize("text, keeps", KEEPS.values(), ids=KEEPS)
+def test_who_keeps_conversations_is_known_of_an_address(text: str, keeps: bool):
+    assert load(text, {}).providers["openai"].keeps is keeps

@@ -12,6 +12,9 @@ import pytest
 
 from dragoman.core import jsontext
 from dragoman.framing import sse
+from dragoman.gateway.config import load
+from dragoman.gateway.journal import Journal
+from dragoman.gateway.private import private
 from gateway.canned import Answer, Canned, chat, chunks, provider
 from gateway.plain import Got, send
 from gateway.running import running
@@ -390,3 +393,15 @@ def test_a_store_in_a_file_outlives_the_gateway(tmp_path: Path):
     with over_canned(Canned(Answer(200, chat("one"))), url) as stand:
         assert responses(stand).responses.retrieve(id).output_text == "one"
     assert SqliteDatabase(tmp_path / "s.db").rows("select id from dragoman_turns") == [(id,)]
+
+
+def test_the_private_gateway_of_an_agent_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    config = load(stored_at(f"sqlite:///{tmp_path}/s.db"), {})
+    with private(config, Journal(lambda line: None)) as door:
+        client = responses(door.url, door.key)
+        first = client.responses.create(model="demo", input="a", store=True)
+        client.responses.create(model="demo", input="b", previous_response_id=first.id)
+    assert list(tmp_path.iterdir()) == []

@@ -159,14 +159,16 @@ class Gateway:
                 failure = _LURED
             elif visit.served.action in ("models", "model"):
                 await self._listed(visit)
-            elif visit.served.id and visit.serves.kept:
-                await self._retrieving.answer(visit, visit.serves.kept)
             else:
                 seen.caller = caller.name
                 passage = self.limits.arrive(caller, seen)
                 if caller.limited:
                     await passage.count(visit.serves, visit.answer)
-                await self._answered(visit, passage)
+                if visit.served.id and visit.serves.kept:
+                    await passage.turn()
+                    await self._retrieving.answer(visit, visit.serves.kept)
+                else:
+                    await self._answered(visit, passage)
         except (ClientGone, asyncio.CancelledError):
             seen.gone = visit.incoming.gone
             raise
