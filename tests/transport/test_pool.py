@@ -179,7 +179,7 @@ def test_large_answers_share_a_connection(run: Run) -> None:
 
 
 def test_who_gives_up_while_connecting_leaves_nothing_open(run: Run) -> None:
-    """uvloop does not close a connection that comes about in the moment in which nobody waits for it any more."""
+    """uvloop does not close a connection that comes about just as nobody waits for it any more."""
 
     async def work() -> None:
         async with listening(answering(ANSWER)) as seen:
