@@ -189,7 +189,12 @@ def test_nobody_reads_what_another_key_stored(stand: Stand):
 def test_no_key_and_no_password_stands_in_a_row(stand: Stand, database: Database):
     secret = {"authorization": "bearer-s3cret", "headers": {"x-key": "header-s3cret"}}
     tool: Any = {"type": "mcp", "server_label": "s", "server_url": "http://x", **secret}
-    responses(stand).responses.create(model=f"anthropic:{MODELS['anthropic']}", input="hi", tools=[tool])
+    said: Any = [
+        {"role": "user", "content": "hi"},
+        {"type": "additional_tools", "role": "developer", "tools": [tool]},
+    ]
+    model = f"anthropic:{MODELS['anthropic']}"
+    responses(stand).responses.create(model=model, input=said, tools=[tool])
     rows = repr(database.rows("select * from dragoman_turns"))
     assert "hi" in rows
     for secret in (CLIENT_KEY, "bearer-s3cret", "header-s3cret", "upstream-key"):

@@ -57,7 +57,7 @@ class Kept(Struct, frozen=True, kw_only=True):
     told: Callable[
         [Wire, str, str, bool], Wire
     ]  # (reply, its id, what it continues, stored) as clients get it
-    safe: Callable[[Wire], Wire]  # a reply without the secrets that its request held
+    safe: Callable[[Wire], Wire]  # a reply, or an item, without the secrets that a request holds
     whole: Callable[[Sequence[Frame]], Wire | None]  # the reply that a finished stream told
     unknown: Callable[[str], Failure]  # a conversation that nobody keeps
     absent: Callable[[str], Failure]  # a reply or an item that nobody keeps

@@ -91,7 +91,7 @@ class Keeper:
             self._owner,
             self.client.name,
             self.wish.continues or None,
-            jsontext.encode(self._items),
+            jsontext.encode([kept.safe(item) if is_object(item) else item for item in self._items]),
             jsontext.encode(kept.safe(reply)),
             jsontext.encode(kept.settings(self._asked)),
             tuple(kept.named(kept.items(self._asked), reply)),

@@ -83,15 +83,12 @@ def told(reply: Wire, id: str, previous: str, stored: bool) -> Wire:
     return {**reply, "id": id, "previous_response_id": previous or None, "store": stored}
 
 
-def safe(reply: Wire) -> Wire:
-    """A response repeats its tools, and those of remote servers hold what opens them."""
-    if not is_array(tools := reply.get("tools")):
-        return reply
-    kept = [
-        {key: value for key, value in tool.items() if key not in _SECRETS} if is_object(tool) else tool
-        for tool in tools
-    ]
-    return {**reply, "tools": kept}
+def safe(said: Wire) -> Wire:
+    """A response repeats its tools, an item may bring some, and remote servers' hold what opens them."""
+    tools = rows(said.get("tools"))
+    if not any(tool.get("type") == "mcp" for tool in tools):
+        return said
+    return {**said, "tools": [{key: tool[key] for key in tool if key not in _SECRETS} for tool in tools]}
 
 
 def whole(frames: Sequence[Frame]) -> Wire | None:
