@@ -22,7 +22,7 @@ from dragoman.profiles import Provider
 
 T = TypeVar("T")
 Targets = tuple[Target, ...]
-UNREADABLE = Failure("server", "the store of conversations cannot be read now", 503)
+UNREADABLE = Failure("overloaded", "the store of conversations cannot be read now", 503)
 
 
 class Keeping:
