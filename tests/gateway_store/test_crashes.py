@@ -164,7 +164,7 @@ def test_a_database_that_goes_away_and_comes_back(postgresql: PostgresDatabase, 
         assert client.responses.create(model="demo", input="hello").store is False
         with pytest.raises(openai.InternalServerError, match="could not be stored"):
             client.responses.create(model="demo", input="hello", store=True)
-        with pytest.raises(openai.InternalServerError, match="503 - .*cannot be read"):
+        with pytest.raises(openai.InternalServerError, match=r"503 - .*cannot be read"):
             client.responses.create(model="demo", input="on", previous_response_id=first.id)
         admin.rows(f"alter database {name} allow_connections true")
         again = client.responses.create(model="demo", input="on", previous_response_id=first.id)
