@@ -25,6 +25,7 @@ Path = tuple[str, ...]
 
 _PREFIX = "DRAGOMAN_"
 _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", re.DOTALL)
+_UNREADABLE = (ValueError, RecursionError)  # a number of 5000 digits is no TOMLDecodeError, nor are brackets
 
 
 class Source:
@@ -113,7 +114,7 @@ def _is_setting(name: str) -> bool:
 def _parse(text: str, path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except _UNREADABLE as error:
         problem, line = str(error), None
         if found := _PLACE.fullmatch(problem):
             problem, line = found[1], found[2] or str(max(1, len(text.splitlines())))
@@ -126,7 +127,7 @@ def _value(variable: str, text: str) -> Any:
         return text
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError as error:
+    except _UNREADABLE as error:
         raise ConfigError(f"{variable}: {error}") from None
 
 
