@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from soak import phases, table
@@ -27,9 +28,8 @@ def main() -> int:
 
 def soak(options: argparse.Namespace, share: float, folder: Path) -> list[str]:
     """All parts, each in a folder of its own; what was wrong."""
-    mixed = phases.mixed(
-        options.exchanges or int(20_000 * share), options.at_a_time, options.seed, _in(folder, "mixed")
-    )
+    count, tell = options.exchanges or int(20_000 * share), partial(print, file=sys.stderr)
+    mixed = phases.mixed(count, options.at_a_time, options.seed, _in(folder, "mixed"), tell=tell)
     table.of_mixed(mixed)
     held = phases.idle_connections(options.connections or int(10_000 * share), 400, _in(folder, "idle"))
     table.of_held(held)

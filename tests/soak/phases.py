@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -39,7 +40,13 @@ class Mixed(Struct, frozen=True, kw_only=True):
 
 
 def mixed(
-    count: int, at_a_time: int, seed: int, folder: Path, faults: tuple[str, ...] = FAULTS, timeout: float = 6
+    count: int,
+    at_a_time: int,
+    seed: int,
+    folder: Path,
+    faults: tuple[str, ...] = FAULTS,
+    timeout: float = 6,
+    tell: Callable[[str], object] = str,
 ) -> Mixed:
     """Exchanges of every kind; nothing may grow from the end of the warm-up (a tenth) to the end."""
     with processes.upstream() as upstream, processes.gateway(folder, upstream, timeout=timeout) as gateway:
@@ -53,6 +60,7 @@ def mixed(
             done += part
             problems += settle(gateway, upstream)
             stages.append(_stage(name, gateway, upstream))
+            tell(f"{name}: {len(outcomes):,} exchanges, {time.perf_counter() - began:.0f} s")
         seconds = time.perf_counter() - began
         metrics, asked = processes.metrics(gateway), processes.asked(upstream)["asked"]
     journal = accounts.read_journal(folder / "journal")

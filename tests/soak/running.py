@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from itertools import count, cycle
 
 from dragoman.transport import Client
 from soak.clients import Outcome, perform
-from soak.plans import Plan, next_turn
+from soak.plans import CLIENTS, PROVIDERS, Plan, next_turn
 from soak.processes import Process, asked, metrics
 
 _TURN = 1_000_000  # the second turn of exchange N is number N + _TURN
+_NUMBERS = count(10_000_000)  # of those who keep others company
+_PAUSE = 0.2  # seconds
 
 
 async def run(plans: Iterable[Plan], url: str, at_a_time: int) -> list[Outcome]:
@@ -27,9 +30,23 @@ async def run(plans: Iterable[Plan], url: str, at_a_time: int) -> list[Outcome]:
             if again:
                 outcomes.append(await perform(again, client, url))
 
-    await asyncio.gather(*(work() for _ in range(at_a_time)))
+    workers = [asyncio.ensure_future(work()) for _ in range(at_a_time)]
+    await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED)
+    while not all(worker.done() for worker in workers):
+        outcomes += await asyncio.gather(*(perform(plan, client, url) for plan in company()))
+        await asyncio.wait(workers, timeout=_PAUSE)
+    await asyncio.gather(*workers)
     await client.close()
     return outcomes
+
+
+def company() -> list[Plan]:
+    """A good exchange with each provider, so that who waits for one that hangs is not the last: to the
+    gateway, a provider of which nothing is heard but timeouts is one that is down."""
+    return [
+        Plan(number=next(_NUMBERS), client=client, provider=provider, stream=False, calls=False)
+        for client, provider in zip(cycle(CLIENTS), PROVIDERS, strict=False)
+    ]
 
 
 def settle(gateway: Process, upstream: Process, seconds: float = 30.0) -> list[str]:
