@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import jsonschema_rs
@@ -255,3 +256,16 @@ def test_where_scripts_run_commands_a_script_is_written(kind: Any) -> None:
     made = arguments(tool, "run `ls -l`")
     script = made if kind == "custom" else jsontext.decode(made.encode())["x"]
     assert script == 'const said = await tools.exec_command({cmd: "ls -l"}); text(said.output)'
+
+
+@pytest.mark.parametrize("allowed", [True, False], ids=["allowed", "nothing is allowed"])
+def test_wide_and_deep_schemas_take_no_time(allowed: bool) -> None:
+    """Each level would try every selection of its properties, and so would each level below."""
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(4):
+        inner = {"not": {}} if not allowed and schema["type"] == "string" else schema
+        names = [f"p{number}" for number in range(8)]
+        schema = {"type": "object", "properties": dict.fromkeys(names, inner), "minProperties": 1}
+    began = time.process_time()
+    arguments(Tool("t", "", schema), "do it")
+    assert time.process_time() - began < 20

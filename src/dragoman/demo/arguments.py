@@ -21,6 +21,7 @@ from dragoman.demo.patterns import matching
 from dragoman.demo.ways import kinds_of, ways_through
 
 _DEEPEST = 12
+_EFFORT = 300  # values in all: what a schema allows may take for ever to find
 _TRIED = 24  # candidates of one node
 _RUNS = "tools.exec_command"  # what scripts of Codex's `exec` call
 
@@ -45,14 +46,20 @@ class Maker:
     """Makes values for the schema `root` and what is inside it."""
 
     def __init__(self, root: Wire, wish: str) -> None:
-        self._root, self._wish = root, wish
+        self._root, self._wish, self._left = root, wish, _EFFORT
         self._shared = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
 
     def best(self, name: str, schema: Any, depth: int = 0) -> Any:
         """The first candidate that the schema accepts; the first of all where none does."""
-        candidates = list(islice(self._candidates(name, schema, depth), _TRIED))
-        accepts = self._validator(schema)
-        return next((value for value in candidates if accepts(value)), candidates[0] if candidates else None)
+        self._left -= 1
+        if self._left < 0:
+            return None
+        first, accepts = None, self._validator(schema)
+        for index, value in enumerate(islice(self._candidates(name, schema, depth), _TRIED)):
+            if accepts(value):
+                return value
+            first = first if index else value
+        return first
 
     def _validator(self, schema: Any) -> Callable[[Any], bool]:
         whole = schema if schema is self._root else {**self._shared, "allOf": [schema]}
