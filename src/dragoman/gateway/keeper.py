@@ -133,10 +133,10 @@ class KeptStream:
         frames = _frames(b"".join(self._pieces)) + [Frame(frame.event, _data(frame)) for frame in self._late]
         if not await keeper.put(keeper.kept.whole(frames)):
             if keeper.wish.insists:
-                return self._unstored()
+                return last + self._unstored()
             seen.lost.append(_NOT_STORED)
             self._late = [self._told(frame, stored=False) for frame in self._late]
-        return _printed(self._late) + last
+        return last + _printed(self._late)  # what the close of the stream said before its end
 
     def _passed(self, out: bytes) -> bytes:
         if self._late or any(mark in out for mark in self._keeper.kept.marks):
