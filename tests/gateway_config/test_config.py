@@ -88,6 +88,9 @@ def test_everything_said():
 
 # name: (file, environment, message)
 MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
+    "a number without end": (f"[server]\nport = {'9' * 5000}", {}, "dragoman.toml:1: exceeds the limit"),
+    "brackets without end": (f"x = {'[' * 5000}", {}, "dragoman.toml:1: maximum recursion depth"),
+    "a variable of brackets": ("", {"DRAGOMAN_SERVER__KEYS": "[" * 5000}, "DRAGOMAN_SERVER__KEYS: maximum"),
     "no TOML": ("a = \n", {}, "dragoman.toml:1: invalid value"),
     "no TOML, further down": (
         "[server]\nport = 1\nport = 2\n",
