@@ -160,3 +160,12 @@ def test_a_forwarded_stream_that_is_cut_ends_well_whatever_it_said(
     stream.feed(b"event: response.created\ndata: %b\n\n" % created)
     failed = jsontext.decode(stream.close().partition(b"data: ")[2])
     assert (failed["response"]["id"], failed["sequence_number"]) == then
+
+
+def test_a_whole_reply_in_place_of_a_stream_whose_call_says_no_arguments() -> None:
+    call = {"type": "function_call", "call_id": "call_1", "name": "f", "id": "fc_1"}
+    reply = {"id": "r", "object": "response", "model": "m", "status": "completed", "output": [call]}
+    stream = Exchange("openai-responses", "openai-responses").stream()
+    out = stream.feed(jsontext.encode(reply)) + stream.close()
+    assert b"response.function_call_arguments.done" in out
+    assert stream.failure is None

@@ -227,7 +227,7 @@ class StreamEncoder:
         return self._told(form, part, item) if form else self._told_whole(item)
 
     def _told(self, form: _Form, part: AnyPart, item: Wire) -> Iterable[Frame]:
-        text = item[form.said] if isinstance(part, ToolCall) else "".join(self._texts)
+        text = item.get(form.said, "") if isinstance(part, ToolCall) else "".join(self._texts)
         inner = {**form.inner, form.said: text}
         frames: list[Frame] = []
         if not self._texts and text:  # a call without arguments says so
