@@ -122,7 +122,8 @@ def test_expect_continue(client: Raw) -> None:
 
 def test_expect_continue_is_not_said_to_who_is_turned_away(client: Raw) -> None:
     client.say(b"POST /deaf HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n")
-    assert client.hear()[0] == 401
+    status, headers, _ = client.hear()
+    assert (status, headers["connection"]) == (401, "close")  # the body may never come
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -140,8 +141,16 @@ def test_too_large(client: Raw, chunked: bool) -> None:
 
 
 def test_refused_before_its_body_came(client: Raw) -> None:
+    """A short body is waited for, and the connection goes on; a long one ends it."""
+    for body in (b"short", b"x" * 60000):
+        client.say(b"POST /deaf HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body))
+        status, headers, _ = client.hear()
+        assert (status, "connection" in headers) == (401, False)
+        client.say(body + post("/next"))
+        assert client.hear_json()["path"] == "/next"
     client.say(b"POST /deaf HTTP/1.1\r\nhost: x\r\ncontent-length: 400000\r\n\r\n" + b"x" * 300000)
-    assert client.hear()[0] == 401
+    status, headers, _ = client.hear()
+    assert (status, headers["connection"]) == (401, "close")
     client.say(b"x" * 100000)
     assert client.rest() == b""
 
@@ -168,20 +177,32 @@ def test_what_is_not_http(client: Raw, said: bytes) -> None:
     assert client.rest().startswith(b"HTTP/1.1 400 ")
 
 
-def test_nonsense_after_a_request_does_not_cost_its_answer(client: Raw) -> None:
-    client.say(post("/slow"))
-    client.say(b"nonsense\r\n\r\n")
+@pytest.mark.parametrize("pause", [0.0, 0.05])
+def test_nonsense_after_requests_does_not_cost_their_answers(client: Raw, pause: float) -> None:
+    said = [post("/slow") + post("/second"), b"nonsense\r\n\r\n"]
+    for data in said if pause else [b"".join(said)]:
+        client.say(data)
+        time.sleep(pause)
     assert client.hear_json() == {"slow": True}
+    assert client.hear_json()["path"] == "/second"
     assert client.rest() == b""
 
 
-@pytest.mark.parametrize("more", [b"67890nonsense\r\n\r\n", b"67890GET /late HTTP/1.1\r\n\r\n"])
+def test_a_body_that_turns_into_nonsense_ends_its_request(calm: tuple[Echo, str], client: Raw) -> None:
+    client.say(b"POST /body HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n")
+    wait_until(lambda: calm[0].under_way == 1)
+    client.say(b"zz\r\n")
+    assert client.rest() == b""
+    wait_until(lambda: calm[0].under_way == 0)
+
+
+@pytest.mark.parametrize("more", [b"nonsense\r\n\r\n", b"GET /late HTTP/1.1\r\n\r\n"])
 def test_what_follows_the_last_word_gets_no_answer(
     calm: tuple[Echo, str], client: Raw, more: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client.say(b"POST /deaf HTTP/1.1\r\ncontent-length: 10\r\n\r\n12345")
+    client.say(b"POST /deaf HTTP/1.1\r\ncontent-length: 100000\r\n\r\n12345")
     assert client.hear()[0] == 401
-    client.say(more)
+    client.say(b"x" * 99995 + more)
     assert client.rest() == b""
     assert not caplog.records  # nor is anything written to a socket that has ended
     assert "/late" not in calm[0].heard

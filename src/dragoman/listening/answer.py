@@ -18,12 +18,17 @@ _STREAM = b"content-type: %b\r\ncache-control: no-cache\r\nx-accel-buffering: no
 
 
 class Line(Protocol):
-    """The connection below an answer. `close`: it ends with this answer. `chunked`: the client knows chunks;
-    for others the end of the connection is the end of the stream. `bodiless`: the answer to HEAD."""
+    """The connection below an answer. `close`: it ends with this answer; `begins` tells whether it does not.
+
+    `chunked`: the client knows chunks; for others the end of the connection is the end of the stream.
+    `bodiless`: the answer to HEAD.
+    """
 
     close: bool
     chunked: bool
     bodiless: bool
+
+    def begins(self) -> bool: ...
 
     def date(self) -> bytes: ...
 
@@ -91,7 +96,7 @@ class Answer:
         said += [b"%b: %b\r\n" % header for header in self.headers]
         if extra:
             said += [b"%b: %b\r\n" % header for header in extra]
-        said.append(b"connection: close\r\n\r\n" if self._line.close else b"\r\n")
+        said.append(b"\r\n" if self._line.begins() else b"connection: close\r\n\r\n")
         return b"".join(said)
 
 

@@ -63,7 +63,7 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:  # nobody here speaks anything else; what follows is not ours
             self._stop_reading()
         except httptools.HttpParserError as error:
-            self._refuse(400, f"not HTTP: {error}")
+            self._break_off(f"not HTTP: {error}")
             return
         if self._head_since:
             self._head_size += len(data)
@@ -114,13 +114,19 @@ class Connection(asyncio.Protocol):
         arrived, self._arriving = self._arriving, None
         if arrived:
             arrived.end()
-            if arrived.discarded:  # it was answered long ago
+            if arrived.discarded and self.close:  # it was answered long ago
                 self._hang_up()
 
     # Line
 
     def date(self) -> bytes:
         return self._server.date
+
+    def begins(self) -> bool:
+        """Whether the connection goes on after the answer that begins now. A long body is not waited for."""
+        if self._current and self._current.is_long():
+            self.close = True
+        return not self.close
 
     def write(self, data: bytes) -> None:
         self._transport.write(data)
@@ -160,11 +166,12 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
         elif not incoming.complete:
             self._linger(incoming)
+        elif self._waiting and not self.close:
+            self._next()
+            self._resume()
         elif self.close or self._refused or self._server.ending:
             self._hang_up()
         else:
-            if self._waiting:
-                self._next()
             self._resume()
 
     def _go_on(self) -> None:
@@ -173,6 +180,17 @@ class Connection(asyncio.Protocol):
             self.write(_CONTINUE)
 
     # Ending
+
+    def _break_off(self, problem: str) -> None:
+        """What came before the nonsense, in the same piece, still has its answer."""
+        broken = self._arriving
+        if broken and broken in self._waiting:
+            self._waiting.remove(broken)
+        elif broken:  # somebody waits for its body
+            broken.lose()
+        if self._waiting and not self._parted:
+            self._next()
+        self._refuse(400, problem)
 
     def _refuse(self, status: int, problem: str) -> None:
         """What cannot be read has no protocol to answer in. Whatever is under way before it may end."""
@@ -188,7 +206,8 @@ class Connection(asyncio.Protocol):
     def _linger(self, incoming: Incoming) -> None:
         """The body is still on its way."""
         incoming.discard()
-        self._part()
+        if self.close:
+            self._part()
 
     def _part(self) -> None:
         """Say goodbye and let the rest come, unread: with a closed socket our last words would be lost."""

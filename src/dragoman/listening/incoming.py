@@ -11,6 +11,8 @@ import httptools
 
 from dragoman.core.errors import DragomanError
 
+_SHORT = 64 * 1024
+
 
 class ClientGone(Exception):
     """The client left before its request was complete."""
@@ -106,6 +108,14 @@ class Incoming:
         self._awaited()
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
+
+    def is_long(self) -> bool:
+        """Whether much of its body, or nobody knows how much, is still to come; or perhaps nothing."""
+        if self.complete:
+            return False
+        length = self.headers.get("content-length", "")
+        short = length.isdigit() and int(length) - self.size <= _SHORT
+        return not short or "expect" in self.headers
 
     # What the connection says
 
