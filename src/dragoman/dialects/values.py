@@ -38,6 +38,7 @@ _ALIASES = {
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _SPACED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[,:]')
+_SHORT = 8192  # characters of what is remembered: tools, not the contents of files
 _DEEPEST = 16
 
 
@@ -80,12 +81,17 @@ def takes_anything(schema: Schema, root: Wire) -> bool:
 
 def spaced(value: Any) -> str:
     """JSON as templates print it, with a space after each comma and colon."""
-    return _with_spaces(jsontext.dumps(value))
+    text = jsontext.dumps(value)
+    return _remembered(text) if len(text) < _SHORT else _with_spaces(text)
 
 
 @lru_cache(maxsize=1024)
-def _with_spaces(text: str) -> str:
+def _remembered(text: str) -> str:
     """An agent declares the same tools in every request of a conversation."""
+    return _with_spaces(text)
+
+
+def _with_spaces(text: str) -> str:
     return _SPACED.sub(lambda found: f"{found[0]} " if found[0] in ",:" else found[0], text)
 
 
