@@ -93,3 +93,23 @@ def test_numbers_beside_half_a_pair_keep_their_spelling() -> None:
 
 def test_half_a_pair_in_a_value_is_printed_like_one_in_a_text() -> None:
     assert jsontext.encode({"a\ud83d": ["x\ud83d", 1]}) == '{"a\ufffd":["x\ufffd",1]}'.encode()
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        ('{"model":"a","x":1}', '{"model":"b","x":1}'),
+        ('{ "x" : 1.10, "model" : "a" }', '{ "x" : 1.10, "model" : "b" }'),
+        (
+            '{"text":"say \\"model\\": \\"a\\"","model":"a"}',
+            '{"text":"say \\"model\\": \\"a\\"","model":"b"}',
+        ),
+        ('{"x":{"model":"a"},"model":"a"}', None),  # which one is meant is not plain
+        ('{"model":"\\u0061"}', None),
+        ('{"mod\\u0065l":"a","x":{"model":"a"}}', None),
+        ('{"text":"model"}', None),
+    ],
+)
+def test_a_value_replaced_in_its_text(body: str, expected: str | None) -> None:
+    made = jsontext.replaced(body.encode(), "model", "a", "b")
+    assert made == (None if expected is None else expected.encode())

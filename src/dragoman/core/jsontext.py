@@ -36,6 +36,7 @@ def _print_number(value: Any) -> msgspec.Raw:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
+_COLON = re.compile(rb"\s*:\s*")
 _decoder = msgspec.json.Decoder(float_hook=_read_float)
 _encoder = msgspec.json.Encoder(enc_hook=_print_number)
 
@@ -80,15 +81,15 @@ def decode_object(text: str) -> dict[str, Any] | None:
 def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
     """`body` with another value of the field, all other bytes untouched; None where it is not plain which.
 
-    `old` is what the object says there. It is plain where that stands in the text just once.
+    `old` is what the object says there. It is plain where a field of that name stands in the text just once.
     """
-    if not isinstance(old, str) or b"\\u" in body:
+    name = b'"%b"' % field.encode()
+    if not isinstance(old, str) or body.count(name) != 1 or b"\\u" in body:
         return None
-    found = list(re.finditer(rb'"%b"\s*:\s*(%b)' % (field.encode(), re.escape(encode(old))), body))
-    if len(found) != 1:
+    colon, before = _COLON.match(body, body.find(name) + len(name)), encode(old)
+    if not colon or not body.startswith(before, colon.end()):
         return None
-    start, end = found[0].span(1)
-    return body[:start] + encode(new) + body[end:]
+    return body[: colon.end()] + encode(new) + body[colon.end() + len(before) :]
 
 
 def is_complete(text: str) -> bool:

@@ -149,4 +149,4 @@ def _printed(second: int) -> str:
 
 
 def _ms(seconds: float) -> float:
-    return round(seconds * 1000, 1)
+    return int(seconds * 10_000) / 10

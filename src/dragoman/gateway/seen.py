@@ -56,4 +56,5 @@ class Seen:
 
     @property
     def losses(self) -> list[Loss]:
-        return [*(self.exchange.losses if self.exchange else ()), *self.lost]
+        translated = self.exchange.losses if self.exchange else []
+        return translated + self.lost if self.lost else translated
