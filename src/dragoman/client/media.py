@@ -6,14 +6,12 @@ import mimetypes
 import re
 from base64 import b64decode, b64encode
 from pathlib import Path
-from typing import Literal
 
 from dragoman.core.errors import ConfigError
-from dragoman.core.model import Base64, Media, Url
+from dragoman.core.model import Base64, Media, Url, media_kind
 from dragoman.transforms.content import sniff
 
 Attachment = str | bytes | Path | Media
-Kind = Literal["image", "document", "audio", "video"]
 _DATA = re.compile(r"data:([^;,]*)((?:;[^;,]+)*?)(;base64)?,", re.IGNORECASE)
 _UNKNOWN = "image/jpeg"  # what seed 002 takes base64 for where nothing says more
 
@@ -52,7 +50,7 @@ def media(value: Attachment) -> Media:
 def _from_text(value: str) -> Media:
     if value.startswith(("http://", "https://")):
         guessed = mimetypes.guess_type(value.split("?")[0])[0] or ""
-        return Media(_kind(guessed or _UNKNOWN), guessed, Url(value))
+        return Media(media_kind(guessed or _UNKNOWN), guessed, Url(value))
     found = _DATA.match(value)
     if found and not found[3]:
         raise ConfigError("a data URL of an image holds base64: data:image/png;base64,…")
@@ -73,19 +71,7 @@ def _check(data: str) -> None:
 
 
 def _made(data: str, media_type: str, name: str = "") -> Media:
-    return Media(_kind(media_type), media_type, Base64(data), name)
-
-
-def _kind(media_type: str) -> Kind:
-    match media_type.partition("/")[0]:
-        case "image":
-            return "image"
-        case "audio":
-            return "audio"
-        case "video":
-            return "video"
-        case _:
-            return "document"
+    return Media(media_kind(media_type), media_type, Base64(data), name)
 
 
 def _is_url(value: str) -> bool:

@@ -134,14 +134,25 @@ class Plain(Struct, frozen=True):
     text: str
 
 
+MediaKind = Literal["image", "document", "audio", "video"]
+
+
 class Media(Part, frozen=True, eq=False):
     """`media_type` is empty where the wire does not say; `detail` is low, high, auto, original or empty."""
 
-    kind: Literal["image", "document", "audio", "video"]
+    kind: MediaKind
     media_type: str
     source: Base64 | Url | FileId | Plain
     name: str = ""
     detail: str = ""
+
+
+def media_kind(media_type: str) -> MediaKind:
+    match media_type.partition("/")[0]:
+        case "image" | "audio" | "video" as kind:
+            return kind
+        case _:
+            return "document"
 
 
 class Refusal(Part, frozen=True, eq=False):

@@ -21,13 +21,24 @@ Content = str | list[Text | Media]
 
 
 def file_tools(root: Root, limits: Limits) -> list[Tool]:
-    def read_file(absolute_path: str, offset: int = 0, limit: int | None = None) -> Content:
-        data = root.read(absolute_path, limits.file)
+    files = _Files(root, limits)
+    return [*_reading(files), *_writing(files)]
+
+
+class _Files:
+    """What the tools do; their arguments are named as agents know them."""
+
+    def __init__(self, root: Root, limits: Limits) -> None:
+        self._root, self._limits = root, limits
+
+    def read_file(self, absolute_path: str, offset: int = 0, limit: int | None = None) -> Content:
+        data = self._root.read(absolute_path, self._limits.file)
         if found := attached(data):
             return [Text(processed(found)), found]
-        return _lines(_text(data, absolute_path), max(offset, 0), limit, limits.output)
+        return _lines(_text(data, absolute_path), max(offset, 0), limit, self._limits.output)
 
-    def read_many_files(paths: Sequence[str], exclude: Sequence[str] = ()) -> Content:
+    def read_many_files(self, paths: Sequence[str], exclude: Sequence[str] = ()) -> Content:
+        root, limits = self._root, self._limits
         named = list(_named(root, [paths] if isinstance(paths, str) else paths, exclude))
         read = [(said, _one(root, said, limits)) for said in named[: limits.files]]
         told = [f"--- {said} ---\n{text}" for said, (text, _) in read]
@@ -37,14 +48,16 @@ def file_tools(root: Root, limits: Limits) -> list[Tool]:
         text = bounded("\n".join(told) or "No files found.", limits.output * 4)
         return [Text(text), *shown] if shown else text
 
-    def write_file(file_path: str, content: str) -> str:
+    def write_file(self, file_path: str, content: str) -> str:
         data = content.encode(errors="surrogatepass")
-        _check_size(len(data), limits)
-        root.write(file_path, data)
+        _check_size(len(data), self._limits)
+        self._root.write(file_path, data)
         return f"Wrote {len(data)} bytes to {file_path}"
 
-    def replace(file_path: str, old_string: str, new_string: str, expected_replacements: int = 1) -> str:
-        before = root.read(file_path, limits.file)
+    def replace(
+        self, file_path: str, old_string: str, new_string: str, expected_replacements: int = 1
+    ) -> str:
+        before = self._root.read(file_path, self._limits.file)
         old, new = _spelled(before, old_string), _spelled(before, new_string)
         if not old:
             raise Refused("old_string is empty: write_file writes a whole file")
@@ -54,10 +67,12 @@ def file_tools(root: Root, limits: Limits) -> list[Tool]:
                 f"{file_path}: expected {_times(expected_replacements, 'occurrence')}, found {found}"
             )
         after = before.replace(old, new)
-        _check_size(len(after), limits)
-        root.write(file_path, after)
+        _check_size(len(after), self._limits)
+        self._root.write(file_path, after)
         return f"Updated {file_path}: {_times(found, 'replacement')}"
 
+
+def _reading(files: _Files) -> list[Tool]:
     return [
         Tool(
             name="read_file",
@@ -68,7 +83,7 @@ def file_tools(root: Root, limits: Limits) -> list[Tool]:
                 offset=integer("Lines to leave out at the start"),
                 limit=integer("Lines to read"),
             ),
-            function=read_file,
+            function=files.read_file,
         ),
         Tool(
             name="read_many_files",
@@ -78,8 +93,13 @@ def file_tools(root: Root, limits: Limits) -> list[Tool]:
                 paths=array("Files, directories, or patterns such as src/**/*.py"),
                 exclude=array("Patterns of paths to leave out"),
             ),
-            function=read_many_files,
+            function=files.read_many_files,
         ),
+    ]
+
+
+def _writing(files: _Files) -> list[Tool]:
+    return [
         Tool(
             name="write_file",
             description="Write a file, in place of what it held; missing directories are made",
@@ -88,7 +108,7 @@ def file_tools(root: Root, limits: Limits) -> list[Tool]:
                 file_path=string("The file"),
                 content=string("All that it shall hold"),
             ),
-            function=write_file,
+            function=files.write_file,
             parallel=False,
         ),
         Tool(
@@ -101,7 +121,7 @@ def file_tools(root: Root, limits: Limits) -> list[Tool]:
                 new_string=string("What takes its place"),
                 expected_replacements=integer("How often it occurs; once unless told"),
             ),
-            function=replace,
+            function=files.replace,
             parallel=False,
         ),
     ]

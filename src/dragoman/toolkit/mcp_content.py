@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dragoman.client.values import Outcome
 from dragoman.core import jsontext
-from dragoman.core.model import Base64, Media, Plain, Url
+from dragoman.core.model import Base64, Media, Plain, Url, media_kind
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
@@ -54,15 +54,7 @@ def _resource(resource: Any) -> str | Media:
     if hasattr(resource, "text"):
         return resource.text
     kind = resource.mime_type or "application/octet-stream"
-    return Media(_kind(kind), kind, Base64(resource.blob), str(resource.uri).rpartition("/")[2])
-
-
-def _kind(media_type: str) -> Literal["image", "document", "audio", "video"]:
-    match media_type.partition("/")[0]:
-        case "image" | "audio" | "video" as kind:
-            return kind
-        case _:
-            return "document"
+    return Media(media_kind(kind), kind, Base64(resource.blob), str(resource.uri).rpartition("/")[2])
 
 
 def _says(texts: list[str], structured: Any) -> bool:

@@ -7,12 +7,11 @@ standard one. Data that had to be respelled is kept as it came.
 from __future__ import annotations
 
 import base64
-from typing import Literal
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
-from dragoman.core.model import Base64, FileId, Media, Plain, Url, Wire
+from dragoman.core.model import Base64, FileId, Media, Plain, Url, Wire, media_kind
 from dragoman.protocols.gemini.objects import inner, is_native
 from dragoman.protocols.gemini.wire import PROTOCOL
 
@@ -69,14 +68,6 @@ def encode_media(media: Media, losses: Losses, inside: bool = False) -> Wire:
     return wire
 
 
-def kind_of(media_type: str) -> Literal["image", "document", "audio", "video"]:
-    match media_type.partition("/")[0]:
-        case ("image" | "audio" | "video") as kind:
-            return kind
-        case _:
-            return "document"
-
-
 def _source(fields: Fields, key: str) -> Fields:
     source = inner(fields, key)
     if source is None:
@@ -99,7 +90,7 @@ def _media(
     extras = fields.extras(losses, quiet=frozenset({"mediaResolution"} if detail else ()))
     if kept:
         extras[PROTOCOL][key] = kept
-    return Media(kind_of(media_type), media_type, source, name, detail, where=fields.where, extras=extras)
+    return Media(media_kind(media_type), media_type, source, name, detail, where=fields.where, extras=extras)
 
 
 def _standard(data: str) -> str:

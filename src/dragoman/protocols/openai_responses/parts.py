@@ -25,6 +25,7 @@ from dragoman.core.model import (
     Text,
     Url,
     Wire,
+    media_kind,
 )
 from dragoman.protocols.openai_responses.wire import IMAGE_TYPES, PROTOCOL, QUIET_PART, native
 
@@ -175,7 +176,7 @@ def _decode_file(fields: Fields, losses: Losses) -> Media:
     else:
         raise WireError(PROTOCOL, fields.where, "expected file_data, file_url or file_id, got none")
     extras = fields.extras(losses, quiet=QUIET_PART)
-    return Media(_kind(media_type), media_type, source, name, where=fields.where, extras=extras)
+    return Media(media_kind(media_type), media_type, source, name, where=fields.where, extras=extras)
 
 
 def _decode_audio(fields: Fields, losses: Losses) -> Media:
@@ -266,15 +267,3 @@ _TYPES = {suffix: media_type for media_type, suffix in _SUFFIX.items()}
 
 def _type_by_name(name: str) -> str:
     return next((kind for suffix, kind in _TYPES.items() if name.lower().endswith(suffix)), "")
-
-
-def _kind(media_type: str) -> Literal["image", "audio", "video", "document"]:
-    match media_type.partition("/")[0]:
-        case "image":
-            return "image"
-        case "audio":
-            return "audio"
-        case "video":
-            return "video"
-        case _:
-            return "document"
