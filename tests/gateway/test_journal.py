@@ -296,7 +296,7 @@ def test_siblings_add_up(tmp_path: Path) -> None:
             seen = Seen("id", "anthropic", "generate")
             seen.status = 200
             metrics.count(seen, {"dropped": 1})
-        metrics.numbers.gauges = {"dragoman_in_flight": float(number)}
+        metrics.gauges = {"dragoman_in_flight": float(number)}
     folder = tmp_path / "together"
     own = Siblings(folder)
     own.leave(workers[0].numbers)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import lru_cache, partial
 from random import getrandbits
+from typing import Any
 from urllib.parse import parse_qsl
 
 from msgspec.structs import replace
@@ -252,9 +253,9 @@ class _Upstreams:
     def __init__(self, client: Client) -> None:
         self._client, self._demo = client, DemoTransport()
 
-    async def send(
+    def send(
         self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
-    ) -> Reply:
+    ) -> Coroutine[Any, Any, Reply]:
         if url.startswith("demo:"):
-            return await self._demo.send(method, url.removeprefix("demo:"), headers, body, timeouts)
-        return await self._client.send(method, url, headers, body, timeouts)
+            return self._demo.send(method, url.removeprefix("demo:"), headers, body, timeouts)
+        return self._client.send(method, url, headers, body, timeouts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -45,7 +45,7 @@ Labels = tuple[str, ...]
 class Times(Struct):
     """How many took how long: one count for each bucket and one for what took longer than all of them."""
 
-    counts: list[int]
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     total: float = 0.0
 
 
@@ -61,38 +61,63 @@ def nothing() -> Numbers:
     return Numbers({name: {} for name in _COUNTERS}, {name: {} for name in _TIMES})
 
 
+class Alike(Struct):
+    """What exchanges with the same labels add up to."""
+
+    exchanges: int = 0
+    tries: int = 0
+    calls: int = 0
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    reasoning: int = 0
+    first: Times = field(default_factory=Times)
+    whole: Times = field(default_factory=Times)
+
+
 class Metrics:
+    """While exchanges pass, each adds to one row; whoever asks gets the numbers that the rows spell."""
+
     def __init__(self) -> None:
-        self.numbers = nothing()
+        self._rows: dict[tuple[str, str, str, int | str], Alike] = {}  # client, key, provider, status
+        self._rare = nothing().counters
+        self.gauges: dict[str, float] = {}
         self.in_flight = 0
 
     def count(self, seen: Seen, losses: Mapping[str, int]) -> None:
-        provider, counters = seen.provider, self.numbers.counters
-        status = "gone" if seen.gone else str(seen.status)
-        _add(counters["dragoman_requests"], (seen.client, provider, status), 1)
-        if seen.caller:
-            _add(counters["dragoman_key_requests"], (seen.caller, status), 1)
-        if seen.shed:
-            _add(counters["dragoman_shed"], (seen.shed, seen.caller), 1)
-        if seen.failure:
-            _add(counters["dragoman_failures"], (provider, seen.failure.kind), 1)
-        if seen.tries:
-            _add(counters["dragoman_tries"], (provider,), seen.tries)
-        if seen.calls:
-            _add(counters["dragoman_tool_calls"], (seen.client, provider), seen.calls)
+        labels = (seen.client, seen.caller, seen.provider, "gone" if seen.gone else seen.status)
+        row = self._rows.get(labels)
+        if row is None:
+            row = self._rows[labels] = Alike()
+        row.exchanges += 1
+        row.tries += seen.tries
+        row.calls += seen.calls
         if usage := seen.usage:
-            tokens = counters["dragoman_tokens"]
-            _add(tokens, (provider, "input"), usage.input)
-            _add(tokens, (provider, "output"), usage.output)
-            if usage.cached:
-                _add(tokens, (provider, "cached"), usage.cached)
-            if usage.reasoning:
-                _add(tokens, (provider, "reasoning"), usage.reasoning)
-        for kind, number in losses.items():
-            _add(counters["dragoman_losses"], (kind,), number)
+            row.input += usage.input
+            row.output += usage.output
+            row.cached += usage.cached
+            row.reasoning += usage.reasoning
         if seen.first is not None:
-            _observe(self.numbers.times["dragoman_first_byte_seconds"], (provider,), seen.first)
-        _observe(self.numbers.times["dragoman_request_seconds"], (provider,), seen.seconds)
+            _observe(row.first, seen.first)
+        _observe(row.whole, seen.seconds)
+        if seen.failure or seen.shed or losses:
+            self._count_rare(seen, losses)
+
+    def _count_rare(self, seen: Seen, losses: Mapping[str, int]) -> None:
+        if seen.shed:
+            _add(self._rare["dragoman_shed"], (seen.shed, seen.caller), 1)
+        if seen.failure:
+            _add(self._rare["dragoman_failures"], (seen.provider, seen.failure.kind), 1)
+        for kind, number in losses.items():
+            _add(self._rare["dragoman_losses"], (kind,), number)
+
+    @property
+    def numbers(self) -> Numbers:
+        numbers = nothing()
+        _add_up(numbers, Numbers(self._rare, {}, self.gauges))
+        for (client, key, provider, status), row in self._rows.items():
+            _spell(row, client, key, provider, str(status), numbers)
+        return numbers
 
     def page(self, others: Iterable[Numbers] = ()) -> bytes:
         """The text that Prometheus reads, with the numbers of other processes added."""
@@ -109,12 +134,35 @@ def _add(counter: dict[Labels, int], labels: Labels, number: int) -> None:
     counter[labels] = counter.get(labels, 0) + number
 
 
-def _observe(times: dict[Labels, Times], labels: Labels, seconds: float) -> None:
-    found = times.get(labels)
-    if found is None:
-        found = times[labels] = Times([0] * (len(BUCKETS) + 1))
-    found.counts[bisect_left(BUCKETS, seconds)] += 1
-    found.total += seconds
+def _observe(times: Times, seconds: float) -> None:
+    times.counts[bisect_left(BUCKETS, seconds)] += 1
+    times.total += seconds
+
+
+def _spell(row: Alike, client: str, key: str, provider: str, status: str, numbers: Numbers) -> None:
+    counted: list[tuple[str, Labels, int]] = [
+        ("dragoman_requests", (client, provider, status), row.exchanges),
+        ("dragoman_key_requests", (key, status), row.exchanges if key else 0),
+        ("dragoman_tries", (provider,), row.tries),
+        ("dragoman_tool_calls", (client, provider), row.calls),
+        ("dragoman_tokens", (provider, "input"), row.input),
+        ("dragoman_tokens", (provider, "output"), row.output),
+        ("dragoman_tokens", (provider, "cached"), row.cached),
+        ("dragoman_tokens", (provider, "reasoning"), row.reasoning),
+    ]
+    for name, labels, number in counted:
+        if number:
+            _add(numbers.counters[name], labels, number)
+    took = {"dragoman_first_byte_seconds": row.first, "dragoman_request_seconds": row.whole}
+    for name, times in took.items():
+        if any(times.counts):
+            _add_times(numbers.times[name], (provider,), times)
+
+
+def _add_times(sums: dict[Labels, Times], labels: Labels, times: Times) -> None:
+    before = sums.get(labels) or Times()
+    counts = [one + other for one, other in zip(before.counts, times.counts, strict=True)]
+    sums[labels] = Times(counts, before.total + times.total)
 
 
 def _add_up(total: Numbers, more: Numbers) -> None:
@@ -123,9 +171,7 @@ def _add_up(total: Numbers, more: Numbers) -> None:
             _add(total.counters.setdefault(name, {}), labels, number)
     for name, times in more.times.items():
         for labels, found in times.items():
-            sum_ = total.times.setdefault(name, {}).setdefault(labels, Times([0] * (len(BUCKETS) + 1)))
-            sum_.counts = [one + other for one, other in zip(sum_.counts, found.counts, strict=True)]
-            sum_.total += found.total
+            _add_times(total.times.setdefault(name, {}), labels, found)
     total.gauges = {
         name: total.gauges.get(name, 0) + more.gauges.get(name, 0) for name in {**total.gauges, **more.gauges}
     }

@@ -18,14 +18,14 @@ class Overview:
         self._metrics, self._gauges, self._siblings = metrics, gauges, siblings()
 
     def page(self) -> bytes:
-        self._metrics.numbers.gauges = self._gauges()
+        self._metrics.gauges = self._gauges()
         return self._metrics.page(self._siblings.numbers() if self._siblings else ())
 
     async def share(self) -> None:
         """Tell the siblings, as long as there are any."""
         while self._siblings:
             await asyncio.sleep(_EVERY)
-            self._metrics.numbers.gauges = self._gauges()
+            self._metrics.gauges = self._gauges()
             self._siblings.leave(self._metrics.numbers)
 
     def close(self) -> None:

@@ -7,8 +7,9 @@ target may still answer. From then on it ends the stream, in the client's words.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
+from typing import Any
 
 from msgspec import Struct
 
@@ -78,11 +79,9 @@ class Leg(Struct, frozen=True):
     keeper: Keeper | None = None
 
 
-async def relay(leg: Leg) -> None:
-    if leg.errand.pulse:
-        await _relay_stream(leg, leg.errand.pulse)
-    else:
-        await _relay_whole(leg)
+def relay(leg: Leg) -> Coroutine[Any, Any, None]:
+    pulse = leg.errand.pulse
+    return _relay_stream(leg, pulse) if pulse else _relay_whole(leg)
 
 
 async def _relay_whole(leg: Leg) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
+
 from dragoman.core.losses import Loss
 from dragoman.core.model import Failure, Usage
 
@@ -13,35 +15,31 @@ if TYPE_CHECKING:
     from dragoman.gateway.routing import Target
 
 
-class Seen:
+class Seen(Struct, eq=False):
     """One exchange. Times are seconds since it began; `first` is None until something was said."""
 
-    __slots__ = (
-        "action", "caller", "calls", "client", "crash", "exchange", "failure", "first", "gone", "id", "lost",
-        "model", "shed", "span", "started", "status", "stream", "target", "tools", "tries", "usage", "waited",
-    )  # fmt: skip
-
-    def __init__(self, id: str, client: str, action: str) -> None:
-        self.id, self.client, self.action = id, client, action
-        self.started = time.perf_counter()
-        self.caller = ""  # the name of the key
-        self.shed = ""  # which limit turned it away
-        self.waited = 0.0  # seconds in line
-        self.model = ""
-        self.stream = False
-        self.target: Target | None = None
-        self.exchange: Exchange | None = None
-        self.failure: Failure | None = None
-        self.usage: Usage | None = None
-        self.tools: int = 0
-        self.calls: int = 0
-        self.tries = 0
-        self.status = 0
-        self.gone = False
-        self.crash: Exception | None = None
-        self.lost: list[Loss] = []  # by the gateway, beside what the translation lost
-        self.first: float | None = None
-        self.span: Any = None
+    id: str
+    client: str
+    action: str
+    started: float = field(default_factory=time.perf_counter)
+    caller: str = ""  # the name of the key
+    shed: str = ""  # which limit turned it away
+    waited: float = 0.0  # seconds in line
+    model: str = ""
+    stream: bool = False
+    target: Target | None = None
+    exchange: Exchange | None = None
+    failure: Failure | None = None
+    usage: Usage | None = None
+    tools: int = 0
+    calls: int = 0
+    tries: int = 0
+    status: int = 0
+    gone: bool = False
+    crash: Exception | None = None
+    lost: list[Loss] = []  # by the gateway, beside what the translation lost
+    first: float | None = None
+    span: Any = None
 
     def first_byte(self) -> None:
         self.first = time.perf_counter() - self.started

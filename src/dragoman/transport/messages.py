@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Protocol
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -56,6 +56,6 @@ class Reply(Protocol):
 
 
 class Transport(Protocol):
-    async def send(
+    def send(
         self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
-    ) -> Reply: ...
+    ) -> Coroutine[Any, Any, Reply]: ...

@@ -16,6 +16,8 @@ _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 
 def recognise(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Served | None:
+    if "/responses" not in path:
+        return None
     match method, path.removeprefix("/v1").split("/")[1:]:
         case "POST", ["responses"]:
             return Served("generate")
