@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec.structs import replace
 
 from dragoman.core import jsontext, seal
 from dragoman.core.errors import ConfigError, UpstreamError
-from dragoman.core.events import fold, unfold
+from dragoman.core.events import EventStage
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import Failure, Request, Usage, Wire
-from dragoman.core.stage import Pipe, Stage
+from dragoman.core.stage import Pipe
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects import recovery
 from dragoman.protocols import codec
@@ -163,8 +163,9 @@ class Exchange:
             return wire
         heard = Losses()
         try:
-            events = unfold(self.upstream.decode_response(wire, heard))
-            whole = fold(Pipe(self._stages()[1:]).whole(events))  # its parts are in a row
+            whole = self.upstream.decode_response(wire, heard)
+            for stage in self._stages():
+                whole = stage.whole(whole)
         except UpstreamError as error:
             return self.error(error.failure)
         if self._foreign:
@@ -190,9 +191,9 @@ class Exchange:
         stages = Pipe(self._stages())
         return Translated(self.upstream, self.client, stages, self._losses, self._asked, self.strict, array)
 
-    def _stages(self) -> list[Stage[Any, Any]]:
+    def _stages(self) -> list[EventStage]:
         """What stands between decoding and encoding a response."""
-        stages: list[Stage[Any, Any]] = [Sequencer()]
+        stages: list[EventStage] = [Sequencer()]
         if self._ledger is None:
             self._ledger = self._new_ledger("")
         tools = self._ledger.prepared.tools if self._ledger.prepared else ()  # as the prompt declares them

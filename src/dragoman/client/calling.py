@@ -18,11 +18,10 @@ from dragoman.client.tools import AnyTool
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec, Limits
 from dragoman.core.errors import UpstreamError, WireError
-from dragoman.core.events import fold, unfold
+from dragoman.core.events import EventStage
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
-from dragoman.core.stage import Pipe, Stage
 from dragoman.dialects import recovery
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
@@ -107,15 +106,15 @@ class Call:
         except WireError as error:
             self.fail(Failure("server", f"malformed upstream answer: {error}", 502))
 
-    def stages(self) -> Pipe:
+    def stages(self) -> list[EventStage]:
         """What stands between decoding a reply and showing it, in the order of an exchange."""
-        stages: list[Stage[Any, Any]] = [Sequencer()]
+        stages: list[EventStage] = [Sequencer()]
         if self.provider.dialect:
             stages.append(self.provider.dialect.parser(self.asked.tools, self.losses))
         elif self.provider.recover:
             stages.append(recovery(self.asked.tools, self.losses))
         stages.append(Restorer(self._ledger))
-        return Pipe(stages)
+        return stages
 
     def result(self, response: Response, body: Wire | None = None, frames: list[Any] | None = None) -> Result:
         if self.strict:
@@ -142,9 +141,10 @@ class Call:
         return read_failure(self.codec, reply.status, body, reply.headers)
 
     def _restored(self, wire: Wire) -> Response:
-        stages = self.stages()
-        events = unfold(self.codec.decode_response(wire, self.losses))
-        return fold([out for event in events for out in stages.feed(event)] + stages.close())
+        response = self.codec.decode_response(wire, self.losses)
+        for stage in self.stages():
+            response = stage.whole(response)
+        return response
 
 
 def prepared(

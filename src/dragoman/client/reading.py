@@ -32,7 +32,7 @@ from dragoman.core.events import (
 )
 from dragoman.core.fields import read_body
 from dragoman.core.model import AnyPart, Failure, Reasoning, Refusal, Text, ToolCall
-from dragoman.core.stage import Stage
+from dragoman.core.stage import Pipe, Stage
 from dragoman.framing import jsonarray, sse
 
 _CUT = Failure("truncated", "the upstream's stream ended before its end was announced", 502)
@@ -45,7 +45,7 @@ class Reading:
         self._call = call
         self._decoder = call.codec.stream_decoder(call.losses)
         self._decode: Callable[[Frame], Iterable[Event]] = self._decoder.feed
-        self._stages = call.stages()
+        self._stages = Pipe(call.stages())
         self._framing: Stage[bytes, Frame] | None = None
         self._frames: list[Any] = []
         self._events: list[Event] = []

@@ -121,6 +121,21 @@ def unfold(response: Response) -> Iterator[Event]:
     yield ResponseEnd(response.stop, response.usage)
 
 
+class EventStage:
+    """A stage of neutral events, from which all passes as it is where a subclass does not say otherwise."""
+
+    def feed(self, event: Event, /) -> Iterable[Event]:
+        return (event,)
+
+    def close(self) -> Iterable[Event]:
+        return ()
+
+    def whole(self, response: Response) -> Response:
+        """What feeding a whole response and closing give; a stage that needs no events says it directly."""
+        passed = [out for event in unfold(response) for out in self.feed(event)]
+        return fold([*passed, *self.close()])
+
+
 def emptied(part: AnyPart) -> AnyPart:
     """`part` as its PartStart announces it."""
     match part:

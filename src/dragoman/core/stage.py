@@ -29,15 +29,6 @@ class Pipe:
     def feed(self, item: Any, /) -> Sequence[Any]:
         return _through(self._feeds, (item,))
 
-    def whole(self, items: Iterable[Any]) -> list[Any]:
-        """Everything at once, from the first item to the end: what feeding and closing give, for less."""
-        out = list(items)
-        for stage in self._stages:
-            feed = stage.feed
-            out = [passed for item in out for passed in feed(item)]
-            out += stage.close()
-        return out
-
     def close(self) -> list[Any]:
         """Close the stages from first to last; what one releases passes through those after it."""
         out: list[Any] = []

@@ -7,10 +7,9 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
 from dragoman.core.errors import ConfigError
-from dragoman.core.events import Event
+from dragoman.core.events import EventStage
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Tool
-from dragoman.core.stage import Stage, pipe
 from dragoman.dialects.base import Dialect
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.recovery import Recovery
@@ -52,10 +51,10 @@ def _outside() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group="dragoman.dialects")}
 
 
-def recovery(tools: tuple[Tool | HostedTool, ...], losses: Losses) -> Stage[Event, Event]:
+def recovery(tools: tuple[Tool | HostedTool, ...], losses: Losses) -> EventStage:
     """Finds calls of these tools that a native upstream's model wrote as text, in any known dialect."""
     declared = Declared(tools)
     if not declared.tools:
-        return pipe()
+        return EventStage()
     grammars = [grammar for name in names() for grammar in dialect(name).grammars(declared)]
     return Recovery(tuple(grammar for grammar in grammars if grammar.leaks), tools, losses)

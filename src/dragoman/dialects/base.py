@@ -11,10 +11,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from dragoman.core.events import Event
+from dragoman.core.events import EventStage
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Request, Tool
-from dragoman.core.stage import Stage
 from dragoman.dialects import rendering
 from dragoman.dialects.declared import Declared
 from dragoman.dialects.grammar import Grammar, Think
@@ -60,7 +59,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     def render(self, request: Request, losses: Losses) -> Request:
         return rendering.render(self, request, losses)
 
-    def parser(self, tools: Iterable[Tool | HostedTool], losses: Losses) -> Stage[Event, Event]:
+    def parser(self, tools: Iterable[Tool | HostedTool], losses: Losses) -> EventStage:
         declared = Declared(tools)
         grammars = self.grammars(declared)
 

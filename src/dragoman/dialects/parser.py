@@ -10,14 +10,22 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
-from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed
+from dragoman.core.events import (
+    Event,
+    EventStage,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    ResponseEnd,
+    ResponseFailed,
+)
 from dragoman.core.losses import Losses
 from dragoman.core.model import Reasoning, Stop, Text, ToolCall
 from dragoman.dialects.grammar import Call, Framing, Problem, Said, Thought, Token
 from dragoman.dialects.scanner import Scanner
 
 
-class Parser:
+class Parser(EventStage):
     """`scanner` makes a new one for each text part; `only_first`: further calls are dropped.
 
     Without a `dialect` to name, broken calls are not reported: nobody was asked to write any.

@@ -7,10 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed
+from dragoman.core.events import (
+    Event,
+    EventStage,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    ResponseEnd,
+    ResponseFailed,
+)
+from dragoman.core.model import Response
 
 
-class Sequencer:
+class Sequencer(EventStage):
     def __init__(self) -> None:
         self._current: int | None = None
         self._waiting: dict[int, list[Event]] = {}
@@ -33,8 +42,8 @@ class Sequencer:
             return (*self._flush(), event) if self._waiting or self._current is not None else (event,)
         return (event,)
 
-    def close(self) -> Iterable[Event]:
-        return ()
+    def whole(self, response: Response) -> Response:
+        return response  # its parts are in a row
 
     def _end(self, event: PartEnd) -> Iterable[Event]:
         if event.index != self._current:

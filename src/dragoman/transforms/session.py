@@ -12,13 +12,13 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from dragoman.core.codec import Session
-from dragoman.core.events import Event, KeepAlive, ResponseEnd, fold
+from dragoman.core.events import Event, EventStage, KeepAlive, ResponseEnd, fold
 from dragoman.core.fields import own
-from dragoman.core.model import AnyPart, Message, Request, ToolCall, ToolResult, Wire
+from dragoman.core.model import AnyPart, Message, Request, Response, ToolCall, ToolResult, Wire
 from dragoman.transforms.fingerprint import fingerprint
 
 
-class Conversation:
+class Conversation(EventStage):
     """`asked` is the client's request, `rendered` the same as the upstream takes it, and whole.
 
     `follows` is the digest under which this conversation was kept, empty where one must begin. The last
@@ -29,6 +29,7 @@ class Conversation:
         self._session, self._asked, self._rendered = session, asked, rendered
         self._handle: Wire = {}
         self._events: list[Event] = []
+        self._reply: Response | None = None
         seen = _seen(asked.messages)
         self.follows = self._digest(asked.messages[:seen]) if seen and self._goes_on(seen) else ""
 
@@ -46,15 +47,18 @@ class Conversation:
             self._events.append(event)
         return (event,)
 
-    def close(self) -> tuple[()]:
-        return ()
+    def whole(self, response: Response) -> Response:
+        self._reply = response
+        return response
 
     def kept(self) -> tuple[str, Wire] | None:
         """The digest of the conversation with its reply, and where it goes on; None before the reply has
         ended well, or where it did not say under which name it is kept."""
-        if not self._events or type(self._events[-1]) is not ResponseEnd:
+        if self._events and type(self._events[-1]) is ResponseEnd:
+            self._reply = fold(self._events)
+        reply = self._reply
+        if reply is None:
             return None
-        reply = fold(self._events)
         handle = self._session.follow(self._handle, own(reply.extras, self._session.slot))
         said = Message("assistant", reply.parts)
         return (self._digest((*self._asked.messages, said)), handle) if handle else None
