@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe, own, read_body
+from dragoman.core.fields import Fields, describe, own, read_body, string
 from dragoman.core.losses import Losses
 
 Read = Callable[[Fields], Any]
@@ -132,3 +132,15 @@ def test_reading_bodies(body: Any, expected: Any) -> None:
         return
     with pytest.raises(WireError, match=f"^p: body: {expected}"):
         read_body(body, "p")
+
+
+def test_a_table_reads_what_is_there() -> None:
+    fields = Fields({"b": 2, "unknown": 1, "a": "x", "c": None}, "here", "p")
+    table = {
+        "a": ("first", string),
+        "b": ("second", Fields.integer),
+        "c": ("third", string),
+        "d": ("no", string),
+    }
+    assert fields.read(table) == {"second": 2, "first": "x", "third": None}
+    assert fields.rest == {"unknown": 1, "c": None}

@@ -6,6 +6,7 @@ own protocol unchanged, and on the way to another one it is a reported loss.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from dragoman.core import jsontext
@@ -24,7 +25,8 @@ class Fields:
     __slots__ = ("protocol", "rest", "where")
 
     def __init__(self, value: Any, where: str, protocol: str) -> None:
-        self.protocol, self.where = protocol, where
+        self.protocol = protocol
+        self.where = where
         if type(value) is not dict:
             raise WireError(protocol, where, f"expected an object, got {describe(value)}")
         self.rest: Wire = value.copy()  # pyright: ignore[reportUnknownMemberType] - of a JSON object
@@ -51,7 +53,7 @@ class Fields:
 
     def nonempty(self, key: str) -> str:
         """Like `text`; an empty string counts as absent and is left where it is."""
-        return self.text(key) if self.rest.get(key) != "" else ""
+        return "" if self.rest.get(key) == "" else self.take(key, str) or ""
 
     def flag(self, key: str) -> bool:
         """Whether it is true; false counts as absent and is left where it is."""
@@ -61,7 +63,7 @@ class Fields:
         value = self.rest.get(key)
         if value is None:
             return None
-        if type(value) is bool or not isinstance(value, int | float):
+        if type(value) is bool or not isinstance(value, _NUMBERS):
             raise self.wrong(key, "float", value)
         del self.rest[key]
         return value
@@ -69,8 +71,8 @@ class Fields:
     def integer(self, key: str) -> int | None:
         """A whole number; 10.0 is one."""
         value = self.number(key)
-        if value is None:
-            return None
+        if value is None or type(value) is int:
+            return value
         if value != value or value in (_INFINITE, -_INFINITE) or int(value) != value:
             raise self.wrong(key, "int", value)
         return int(value)
@@ -105,6 +107,12 @@ class Fields:
             del self.rest[key]
         return value
 
+    def read(self, table: Mapping[str, tuple[str, Reading]]) -> dict[str, Any]:
+        """Those fields of `table` that the wire has, each read in its way, under its neutral name."""
+        return {
+            name: read(self, key) for key, (name, read) in [(k, table[k]) for k in self.rest if k in table]
+        }
+
     def path(self, key: str) -> str:
         return f"{self.where}.{key}" if self.where else key
 
@@ -122,6 +130,18 @@ class Fields:
         return {self.protocol: self.rest}
 
 
+Reading = Callable[[Fields, str], Any]
+
+
+def string(fields: Fields, key: str) -> str | None:
+    return fields.take(key, str)
+
+
+def boolean(fields: Fields, key: str) -> bool | None:
+    return fields.take(key, bool)
+
+
+_NUMBERS = (int, float)
 _INFINITE = float("inf")
 _NAMES = {
     "str": "a string",

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe
+from dragoman.core.fields import Fields, describe, string
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
+from dragoman.core.said import Said
 from dragoman.core.server import rows
 from dragoman.core.thinking import budget_for, effort_for
 from dragoman.protocols.anthropic import models
@@ -30,17 +31,12 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
     if metadata:
         metadata.extras(losses)
     return Settings(
-        max_tokens=fields.integer("max_tokens"),
-        temperature=fields.number("temperature"),
-        top_p=fields.number("top_p"),
-        top_k=fields.integer("top_k"),
-        stop=_decode_stop(fields),
         output=output,
         effort="none" if budget == 0 else effort,
         budget=budget,
         show_reasoning=shown,
         user=user,
-        service_tier=fields.take("service_tier", str),
+        **fields.read(_READ),
     )
 
 
@@ -60,15 +56,15 @@ def encode_settings(request: Request, body: Wire, losses: Losses) -> Wire:
         wire["metadata"] = {"user_id": settings.user}
     if settings.service_tier is not None:
         wire |= _encode_tier(settings.service_tier, losses)
-    for name in _UNSAID:
-        if getattr(settings, name) not in (None, False):
+    for name, value in _UNSAID(settings):
+        if value is not False:
             losses.dropped(name, "Anthropic has no such setting")
     if (settings.n or 1) > 1:
         losses.dropped("n", "Anthropic gives one answer")
     return wire
 
 
-_UNSAID = (
+_UNSAID = Said(
     "frequency_penalty",
     "presence_penalty",
     "seed",
@@ -89,12 +85,23 @@ def encode_max_tokens(request: Request, losses: Losses) -> int:
     return most
 
 
-def _decode_stop(fields: Fields) -> tuple[str, ...] | None:
-    stop = fields.list("stop_sequences")
+def _decode_stop(fields: Fields, key: str) -> tuple[str, ...] | None:
+    stop = fields.list(key)
     for i, item in enumerate(stop or ()):
         if not isinstance(item, str):
-            raise WireError(PROTOCOL, f"stop_sequences[{i}]", f"expected a string, got {describe(item)}")
+            raise WireError(PROTOCOL, f"{key}[{i}]", f"expected a string, got {describe(item)}")
     return None if stop is None else tuple(stop)
+
+
+# field -> its neutral name, and how it is read
+_READ = {
+    "max_tokens": ("max_tokens", Fields.integer),
+    "temperature": ("temperature", Fields.number),
+    "top_p": ("top_p", Fields.number),
+    "top_k": ("top_k", Fields.integer),
+    "stop_sequences": ("stop", _decode_stop),
+    "service_tier": ("service_tier", string),
+}
 
 
 def _encode_stop(stop: tuple[str, ...] | None, losses: Losses) -> Wire:
@@ -215,10 +222,7 @@ def _encode_display(shown: bool | None, model: str) -> Wire:
 
 def _encode_sampling(request: Request, thinking: bool, losses: Losses) -> Wire:
     wire: Wire = {}
-    for name in ("temperature", "top_p", "top_k"):
-        value = getattr(request.settings, name)
-        if value is None:
-            continue
+    for name, value in _SAMPLING(request.settings):
         if problem := _sampling_problem(name, value, request, thinking):
             losses.dropped(name, problem)
         elif name == "temperature" and value > 1:
@@ -227,6 +231,9 @@ def _encode_sampling(request: Request, thinking: bool, losses: Losses) -> Wire:
         else:
             wire[name] = value
     return wire
+
+
+_SAMPLING = Said("temperature", "top_p", "top_k")
 
 
 def _sampling_problem(name: str, value: float, request: Request, thinking: bool) -> str:

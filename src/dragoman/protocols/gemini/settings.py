@@ -4,29 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.core.fields import Fields
+from dragoman.core.fields import Fields, boolean
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Tool, Wire
+from dragoman.core.said import Said
 from dragoman.core.thinking import budget_for, effort_for
 from dragoman.protocols.gemini import models
 from dragoman.protocols.gemini.objects import inner, opened
 from dragoman.protocols.gemini.schemas import decode_schema, json_schema
 from dragoman.protocols.gemini.wire import PROTOCOL
 
-# neutral setting -> generationConfig key, where the value is the same
+# neutral setting -> generationConfig key and how it is read, where the value is the same
 _SAME = {
-    "max_tokens": "maxOutputTokens",
-    "temperature": "temperature",
-    "top_p": "topP",
-    "top_k": "topK",
-    "frequency_penalty": "frequencyPenalty",
-    "presence_penalty": "presencePenalty",
-    "seed": "seed",
-    "n": "candidateCount",
-    "logprobs": "responseLogprobs",
-    "top_logprobs": "logprobs",
+    "max_tokens": ("maxOutputTokens", Fields.integer),
+    "temperature": ("temperature", Fields.number),
+    "top_p": ("topP", Fields.number),
+    "top_k": ("topK", Fields.integer),
+    "frequency_penalty": ("frequencyPenalty", Fields.number),
+    "presence_penalty": ("presencePenalty", Fields.number),
+    "seed": ("seed", Fields.integer),
+    "n": ("candidateCount", Fields.integer),
+    "logprobs": ("responseLogprobs", boolean),
+    "top_logprobs": ("logprobs", Fields.integer),
 }
-SPELLING = {name: f"generationConfig.{key}" for name, key in _SAME.items()} | {
+_READ = {key: (name, read) for name, (key, read) in _SAME.items()}
+_SAID, _UNSAID = Said(*_SAME), Said("verbosity", "user", "cache_key")
+SPELLING = {name: f"generationConfig.{key}" for name, (key, _) in _SAME.items()} | {
     "stop": "generationConfig.stopSequences",
     "output": "generationConfig.responseJsonSchema",
     "effort": "generationConfig.thinkingConfig.thinkingLevel",
@@ -48,24 +51,15 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
     stop = config.list("stopSequences")
     labels, tier = fields.object("labels"), fields.text("serviceTier").lower()
     settings = Settings(
-        max_tokens=config.integer("maxOutputTokens"),
-        temperature=config.number("temperature"),
-        top_p=config.number("topP"),
-        top_k=config.integer("topK"),
-        frequency_penalty=config.number("frequencyPenalty"),
-        presence_penalty=config.number("presencePenalty"),
-        seed=config.integer("seed"),
         stop=None if stop is None else tuple(str(item) for item in stop),
-        n=config.integer("candidateCount"),
         output=_decode_output(config, losses),
         effort=effort,
         budget=budget,
         show_reasoning=shown,
         metadata=labels,
         service_tier=_TIERS.get(tier, tier) or None,
-        logprobs=config.take("responseLogprobs", bool),
-        top_logprobs=config.integer("logprobs"),
         store=fields.take("store", bool),
+        **config.read(_READ),
     )
     config.extras(losses)
     return settings
@@ -74,9 +68,7 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
 def encode_settings(request: Request, losses: Losses) -> Wire:
     """All that stands beside contents and tools in the body."""
     settings = request.settings
-    config: Wire = {
-        key: value for name, key in _SAME.items() if (value := getattr(settings, name)) is not None
-    }
+    config: Wire = {_SAME[name][0]: value for name, value in _SAID(settings)}
     if settings.stop:
         config["stopSequences"] = list(settings.stop[:_MOST_STOPS])
         if len(settings.stop) > _MOST_STOPS:
@@ -89,9 +81,8 @@ def encode_settings(request: Request, losses: Losses) -> Wire:
     body |= _encode_tier(settings.service_tier, losses)
     if settings.store:
         body["store"] = True
-    for name in ("verbosity", "user", "cache_key"):
-        if getattr(settings, name) is not None:
-            losses.dropped(name, "Gemini has no such setting")
+    for name, _ in _UNSAID(settings):
+        losses.dropped(name, "Gemini has no such setting")
     return body
 
 
@@ -226,7 +217,7 @@ _BODY_KEYS = frozenset(
     {"systemInstruction", "tools", "toolConfig", "safetySettings", "cachedContent", "labels", "serviceTier"}
 )
 _GENERATION_KEYS = {
-    *_SAME.values(),
+    *_READ,
     *("stopSequences", "responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities"),
     *("mediaResolution", "speechConfig", "imageConfig", "thinkingConfig"),
 }

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields
+from dragoman.core.fields import Fields, boolean, string
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
+from dragoman.core.said import Said
 from dragoman.core.thinking import effort_for
 from dragoman.protocols.openai_chat import models
 from dragoman.protocols.openai_chat.wire import PROTOCOL
@@ -21,31 +22,13 @@ _TIERS = {"auto": "auto", "standard_only": "default", "standard": "default", "de
 
 
 def decode_settings(fields: Fields, losses: Losses) -> Settings:
-    most, least = fields.integer("max_completion_tokens"), fields.integer("max_tokens")
-    user, older = fields.take("safety_identifier", str), fields.take("user", str)
     effort, budget = _decode_effort(fields, losses)
-    return Settings(
-        max_tokens=least if most is None else most,
-        temperature=fields.number("temperature"),
-        top_p=fields.number("top_p"),
-        top_k=fields.integer("top_k"),
-        frequency_penalty=fields.number("frequency_penalty"),
-        presence_penalty=fields.number("presence_penalty"),
-        seed=fields.integer("seed"),
-        stop=_decode_stop(fields),
-        n=fields.integer("n"),
-        output=_decode_output(fields, losses),
-        effort=effort,
-        budget=budget,
-        verbosity=fields.take("verbosity", str),
-        user=older if user is None else user,
-        metadata=fields.object("metadata"),
-        service_tier=fields.take("service_tier", str),
-        logprobs=fields.take("logprobs", bool),
-        top_logprobs=fields.integer("top_logprobs"),
-        store=fields.take("store", bool),
-        cache_key=fields.take("prompt_cache_key", str),
-    )
+    said = fields.read(_READ)
+    if (most := fields.integer("max_completion_tokens")) is not None:
+        said["max_tokens"] = most
+    if (user := fields.take("safety_identifier", str)) is not None:
+        said["user"] = user
+    return Settings(output=_decode_output(fields, losses), effort=effort, budget=budget, **said)
 
 
 def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
@@ -56,9 +39,7 @@ def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
         wire[models.max_tokens_field(model)] = settings.max_tokens
     wire |= _encode_sampling(settings, models.reasons(model, effort), losses)
     wire |= _encode_output(settings.output, losses)
-    for name in _SAID:
-        if (value := getattr(settings, name)) is not None:
-            wire[name] = value
+    wire.update(_SAID(settings))
     if (settings.n or 1) > 1:
         wire["n"] = settings.n
     if settings.store:
@@ -73,7 +54,7 @@ def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
     return wire
 
 
-_SAID = ("seed", "user", "metadata")
+_SAID = Said("seed", "user", "metadata")
 
 
 def _encode_openai(settings: Settings, model: str, losses: Losses) -> Wire:
@@ -92,24 +73,43 @@ def _encode_openai(settings: Settings, model: str, losses: Losses) -> Wire:
     return wire
 
 
-def _decode_stop(fields: Fields) -> tuple[str, ...] | None:
+def _decode_stop(fields: Fields, key: str) -> tuple[str, ...] | None:
     """A string or an array of strings."""
-    stop = fields.any("stop")
+    stop = fields.any(key)
     if stop is None:
         return None
     listed: list[Any] = [stop] if isinstance(stop, str) else stop
     if type(listed) is not list or not all(isinstance(item, str) for item in listed):
-        raise fields.wrong("stop", "a string or an array of strings", stop)
+        raise fields.wrong(key, "a string or an array of strings", stop)
     return tuple(listed)
+
+
+# field -> its neutral name, and how it is read
+_READ = {
+    "max_tokens": ("max_tokens", Fields.integer),
+    "temperature": ("temperature", Fields.number),
+    "top_p": ("top_p", Fields.number),
+    "top_k": ("top_k", Fields.integer),
+    "frequency_penalty": ("frequency_penalty", Fields.number),
+    "presence_penalty": ("presence_penalty", Fields.number),
+    "seed": ("seed", Fields.integer),
+    "stop": ("stop", _decode_stop),
+    "n": ("n", Fields.integer),
+    "verbosity": ("verbosity", string),
+    "user": ("user", string),
+    "metadata": ("metadata", Fields.object),
+    "service_tier": ("service_tier", string),
+    "logprobs": ("logprobs", boolean),
+    "top_logprobs": ("top_logprobs", Fields.integer),
+    "store": ("store", boolean),
+    "prompt_cache_key": ("cache_key", string),
+}
 
 
 def _encode_sampling(settings: Settings, reasons: bool, losses: Losses) -> Wire:
     """Models refuse these while they reason."""
     wire: Wire = {}
-    for name in ("temperature", "top_p", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs"):
-        value = getattr(settings, name)
-        if value is None:
-            continue
+    for name, value in _SAMPLING(settings):
         if not reasons:
             wire[name] = value
         elif value is not False and value != _DEFAULTS.get(name):
@@ -123,6 +123,7 @@ def _encode_sampling(settings: Settings, reasons: bool, losses: Losses) -> Wire:
     return wire
 
 
+_SAMPLING = Said("temperature", "top_p", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs")
 _DEFAULTS = {"temperature": 1, "top_p": 1, "frequency_penalty": 0, "presence_penalty": 0}
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 from typing import Any, get_args
 
-from dragoman.core.fields import Fields
+from dragoman.core.fields import Fields, boolean, string
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
+from dragoman.core.said import Said
 from dragoman.core.thinking import effort_for
 from dragoman.protocols.openai_responses import models
 from dragoman.protocols.openai_responses.wire import PROTOCOL
@@ -20,30 +21,38 @@ _TIERS = {"auto": "auto", "standard": "default", "standard_only": "default"} | {
     tier: tier for tier in ("default", "flex", "scale", "priority", "fast", "ultrafast")
 }
 _ENCRYPTED, _LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
-_UNSAID = ("top_k", "frequency_penalty", "presence_penalty", "seed", "stop")
+_UNSAID = Said("top_k", "frequency_penalty", "presence_penalty", "seed", "stop")
 _LONGEST_USER = 64
 
 
 def decode_settings(fields: Fields, losses: Losses) -> Settings:
     effort, shown = _decode_reasoning(fields, losses)
     output, verbosity = _decode_text(fields, losses)
-    user = fields.take("user", str)
+    said = fields.read(_READ)
+    if user := fields.take("safety_identifier", str):
+        said["user"] = user
     return Settings(
-        max_tokens=fields.integer("max_output_tokens"),
-        temperature=fields.number("temperature"),
-        top_p=fields.number("top_p"),
         output=output,
         effort=effort,
         show_reasoning=shown,
         verbosity=verbosity,
-        user=fields.take("safety_identifier", str) or user,
-        metadata=fields.object("metadata"),
-        service_tier=fields.take("service_tier", str),
         logprobs=_decode_include(fields, losses),
-        top_logprobs=fields.integer("top_logprobs"),
-        store=fields.take("store", bool),
-        cache_key=fields.take("prompt_cache_key", str),
+        **said,
     )
+
+
+# field -> its neutral name, and how it is read
+_READ = {
+    "max_output_tokens": ("max_tokens", Fields.integer),
+    "temperature": ("temperature", Fields.number),
+    "top_p": ("top_p", Fields.number),
+    "user": ("user", string),
+    "metadata": ("metadata", Fields.object),
+    "service_tier": ("service_tier", string),
+    "top_logprobs": ("top_logprobs", Fields.integer),
+    "store": ("store", boolean),
+    "prompt_cache_key": ("cache_key", string),
+}
 
 
 def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
@@ -69,9 +78,8 @@ def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
         wire["parallel_tool_calls"] = request.parallel
     wire["store"] = settings.store or False  # the default is true, and nobody asked for that
     wire |= _encode_include(request)
-    for name in _UNSAID:
-        if getattr(settings, name) is not None:
-            losses.dropped(name, f"{PROTOCOL} has no such setting")
+    for name, _ in _UNSAID(settings):
+        losses.dropped(name, f"{PROTOCOL} has no such setting")
     if (settings.n or 1) > 1:
         losses.dropped("n", f"{PROTOCOL} gives one answer")
     return wire
@@ -113,13 +121,15 @@ def _encode_reasoning(request: Request, losses: Losses) -> Wire:
 def _encode_sampling(request: Request, effort: Effort | None, losses: Losses) -> Wire:
     refused = models.refuses_sampling(request.model, effort)
     wire: Wire = {}
-    for name in ("temperature", "top_p", "top_logprobs"):
-        value = getattr(request.settings, name)
-        if value is not None and refused:
+    for name, value in _SAMPLING(request.settings):
+        if refused:
             losses.dropped(name, "a model that reasons takes no sampling settings")
-        elif value is not None:
+        else:
             wire[name] = value
     return wire
+
+
+_SAMPLING = Said("temperature", "top_p", "top_logprobs")
 
 
 def _decode_text(fields: Fields, losses: Losses) -> tuple[OutputFormat | None, str | None]:
