@@ -176,10 +176,7 @@ class Slow:
     def __init__(self, taken: asyncio.Event) -> None:
         self.taken, self.written = taken, list[bytes]()
 
-    def begins(self) -> bool:
-        return True
-
-    def date(self) -> bytes:
+    def begins(self) -> bytes:
         return b""
 
     def write(self, data: bytes) -> None:

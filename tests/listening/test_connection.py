@@ -73,8 +73,10 @@ def test_several_at_once_are_answered_in_order(client: Raw) -> None:
 def test_a_body_in_chunks(client: Raw) -> None:
     head = b"POST /c HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
     client.say(head + b"3\r\nabc\r\n")
-    client.say(b"2;ext=1\r\nde\r\n0\r\ntrailer: t\r\n\r\n")
-    assert client.hear_json()["body"] == "abcde"
+    client.say(b"2;ext=1\r\nde\r\n0\r\nx-said: no\r\n\r\n")
+    assert client.hear_json() == {"method": "POST", "path": "/c", "query": "", "body": "abcde", "x": ""}
+    client.say(post("/next"))
+    assert client.hear_json()["x"] == ""
 
 
 def test_a_whole_url(client: Raw) -> None:
@@ -164,6 +166,25 @@ def test_refused_before_its_body_came(client: Raw) -> None:
 def test_heads_have_a_limit(client: Raw, head: bytes) -> None:
     client.say(head)
     assert client.rest().startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2, 3, 4, 20])
+def test_a_body_larger_than_heads_may_be(client: Raw, cut: int) -> None:
+    """However the head before it is cut into pieces."""
+    asked = post("/b", b"x" * 90000)
+    start = asked.index(b"\r\n\r\n") + cut
+    client.say(asked[:start])
+    time.sleep(0.02)
+    client.say(asked[start:])
+    assert len(client.hear_json()["body"]) == 90000
+    client.say(post("/next"))
+    assert client.hear_json()["path"] == "/next"
+
+
+def test_many_small_requests_are_no_large_head(client: Raw) -> None:
+    client.say(post("/many") * 2000)
+    for _ in range(2000):
+        assert client.hear_json()["path"] == "/many"
 
 
 @pytest.mark.parametrize("said", [

@@ -5,7 +5,7 @@ gateway does for each request and each piece of a stream is counted in microseco
 """
 
 from dragoman.listening.answer import Answer, Headers
-from dragoman.listening.incoming import ClientGone, Incoming, RequestHeaders, TooLarge, TooSlow
+from dragoman.listening.incoming import ClientGone, Incoming, TooLarge, TooSlow
 from dragoman.listening.patience import Patience
 from dragoman.listening.server import Application, HttpServer, run
 
@@ -17,7 +17,6 @@ __all__ = [
     "HttpServer",
     "Incoming",
     "Patience",
-    "RequestHeaders",
     "TooLarge",
     "TooSlow",
     "run",

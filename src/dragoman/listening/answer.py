@@ -18,7 +18,7 @@ _STREAM = b"content-type: %b\r\ncache-control: no-cache\r\nx-accel-buffering: no
 
 
 class Line(Protocol):
-    """The connection below an answer. `close`: it ends with this answer; `begins` tells whether it does not.
+    """The connection below an answer. `close`: it ends with this answer.
 
     `chunked`: the client knows chunks; for others the end of the connection is the end of the stream.
     `bodiless`: the answer to HEAD.
@@ -28,9 +28,9 @@ class Line(Protocol):
     chunked: bool
     bodiless: bool
 
-    def begins(self) -> bool: ...
-
-    def date(self) -> bytes: ...
+    def begins(self) -> bytes:
+        """An answer does: what the head of each one says, in lines."""
+        ...
 
     def write(self, data: bytes) -> None: ...
 
@@ -92,11 +92,11 @@ class Answer:
         await self._line.drained()
 
     def _head(self, status: int, content: bytes, extra: Headers | None) -> bytes:
-        said = [_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status, self._line.date(), content]
+        said = [_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status, self._line.begins(), content]
         said += [b"%b: %b\r\n" % header for header in self.headers]
         if extra:
             said += [b"%b: %b\r\n" % header for header in extra]
-        said.append(b"\r\n" if self._line.begins() else b"connection: close\r\n\r\n")
+        said.append(b"\r\n")
         return b"".join(said)
 
 

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import httptools
 
+from dragoman.core.headers import NAMES, NOWHERE
 from dragoman.listening.answer import Answer, refusal
-from dragoman.listening.incoming import ClientGone, Incoming, RequestHeaders
+from dragoman.listening.incoming import ClientGone, Incoming
 
 if TYPE_CHECKING:
     from dragoman.listening.server import HttpServer
 
 HIGH_WATER = 64 * 1024  # bytes that a client has not taken yet; beyond it, streams wait
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_CLOSE = b"connection: close\r\n"
+_HEAD_ENDS = b"\r\n\r\n"
 
 
 class Connection(asyncio.Protocol):
@@ -30,12 +33,13 @@ class Connection(asyncio.Protocol):
         self._current: Incoming | None = None  # its answer is under way
         self._answer: Answer | None = None
         self._task: asyncio.Task[None] | None = None
-        self._target, self._headers = b"", list[tuple[bytes, bytes]]()
-        self._head_size = 0  # bytes of a head under way
-        self._head_since = 0.0  # when it began; 0: there is none
+        self._target = b""
+        self._headers: dict[str, str] = NOWHERE
+        self._head_since = 0.0  # when the head under way began; 0: there is none
+        self._head_left = self._patience.largest_head  # bytes that it may still have
         self._room: asyncio.Future[None] | None = None  # while the client does not read
         self._refused = self._paused = self._parted = False
-        self._since = server.now()  # idle, or not reading, or refused
+        self._since = server.now  # idle, or not reading, or refused
         self.close = self.chunked = self.bodiless = False
 
     # asyncio.Protocol
@@ -58,6 +62,10 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
+        left = self._head_left
+        if len(data) > left and not self._arriving and data.find(_HEAD_ENDS, 0, left) < 0:
+            self._hear_out(data, left)
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:  # nobody here speaks anything else; what follows is not ours
@@ -66,14 +74,22 @@ class Connection(asyncio.Protocol):
             self._break_off(f"not HTTP: {error}")
             return
         if self._head_since:
-            self._head_size += len(data)
-        if self._head_size > self._patience.largest_head:
-            self._refuse(431, f"the head of the request is larger than {self._patience.largest_head} bytes")
-        elif self._waiting and not self._parted:
+            self._head_left -= len(data)
+            if self._head_left < 0:
+                self._refuse_head()
+        if self._waiting and not self._parted:
             self._next()
 
+    def _hear_out(self, data: bytes, left: int) -> None:
+        """No more than a head may have; the rest if it ends there."""
+        self.data_received(data[:left])
+        if self._head_since:
+            self._refuse_head()
+        else:
+            self.data_received(data[left:])
+
     def pause_writing(self) -> None:
-        self._since = self._server.now()
+        self._since = self._server.now
         self._room = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
@@ -84,27 +100,26 @@ class Connection(asyncio.Protocol):
     # httptools callbacks
 
     def on_message_begin(self) -> None:
-        self._target, self._headers = b"", []
-        self._head_size, self._head_since = 0, self._server.now()
+        self._target, self._headers = b"", {}
+        self._head_since = self._server.now
 
     def on_url(self, url: bytes) -> None:
         self._target += url
-        self._head_size += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name.lower(), value))
-        self._head_size += len(name) + len(value) + 4
+        self._headers[NAMES[name]] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         parser = self._parser
         modern = parser.get_http_version() != "1.0"
         keep = modern and parser.should_keep_alive()
-        self._arriving = Incoming(
-            parser.get_method().decode(), self._target, RequestHeaders(self._headers), modern, keep,
+        self._arriving = incoming = Incoming(
+            parser.get_method().decode(), self._target, self._headers, modern, keep,
             self._head_since, self._go_on,
         )  # fmt: skip
-        self._head_since = 0.0
-        self._waiting.append(self._arriving)
+        self._waiting.append(incoming)
+        self._headers = NOWHERE
+        self._head_since, self._head_left = 0.0, self._patience.largest_head
 
     def on_body(self, data: bytes) -> None:
         if self._arriving:
@@ -119,14 +134,11 @@ class Connection(asyncio.Protocol):
 
     # Line
 
-    def date(self) -> bytes:
-        return self._server.date
-
-    def begins(self) -> bool:
-        """Whether the connection goes on after the answer that begins now. A long body is not waited for."""
+    def begins(self) -> bytes:
+        """A long body is not waited for."""
         if self._current and self._current.is_long():
             self.close = True
-        return not self.close
+        return self._server.date + _CLOSE if self.close else self._server.date
 
     def write(self, data: bytes) -> None:
         self._transport.write(data)
@@ -159,7 +171,7 @@ class Connection(asyncio.Protocol):
 
     def _served(self, incoming: Incoming, answer: Answer) -> None:
         self._task = self._current = self._answer = None
-        self._since = self._server.now()
+        self._since = self._server.now
         if self._transport.is_closing():
             return
         if not answer.ended:  # cutting it off is more honest than a clean end
@@ -169,9 +181,9 @@ class Connection(asyncio.Protocol):
         elif self._waiting and not self.close:
             self._next()
             self._resume()
-        elif self.close or self._refused or self._server.ending:
+        elif self.close or self._refused:
             self._hang_up()
-        else:
+        elif self._paused:
             self._resume()
 
     def _go_on(self) -> None:
@@ -191,6 +203,9 @@ class Connection(asyncio.Protocol):
         if self._waiting and not self._parted:
             self._next()
         self._refuse(400, problem)
+
+    def _refuse_head(self) -> None:
+        self._refuse(431, f"the head of the request is larger than {self._patience.largest_head} bytes")
 
     def _refuse(self, status: int, problem: str) -> None:
         """What cannot be read has no protocol to answer in. Whatever is under way before it may end."""
@@ -212,7 +227,7 @@ class Connection(asyncio.Protocol):
     def _part(self) -> None:
         """Say goodbye and let the rest come, unread: with a closed socket our last words would be lost."""
         self.close = self._parted = True
-        self._since = self._server.now()
+        self._since = self._server.now
         self._transport.write_eof()
 
     def _hang_up(self) -> None:
@@ -238,7 +253,7 @@ class Connection(asyncio.Protocol):
     # What the server asks, from time to time and at its end
 
     def look(self, now: float) -> None:
-        """Let go of who takes too long."""
+        """Let go of who takes too long; `now` may be a little ago."""
         patience, arriving = self._patience, self._arriving
         if self._room:
             if now - self._since > patience.unread:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import overload
+from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
 
 import httptools
@@ -32,41 +31,11 @@ class TooLarge(DragomanError):
         super().__init__(f"the body is larger than {limit} bytes")
 
 
-class RequestHeaders(Mapping[str, str]):
-    """Names are lower case; a value is decoded where somebody asks for it; of a header said twice the last
-    counts."""
-
-    __slots__ = ("_raw",)
-
-    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        self._raw = dict(raw)
-
-    def __getitem__(self, name: str) -> str:
-        return self._raw[name.encode()].decode("latin-1")
-
-    @overload
-    def get(self, name: str, /) -> str | None: ...
-
-    @overload
-    def get(self, name: str, default: str, /) -> str: ...
-
-    def get(self, name: str, default: str | None = None, /) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride] - of strings only
-        """Without the exception that the inherited one takes for each header that is not there."""
-        value = self._raw.get(name.encode())
-        return default if value is None else value.decode("latin-1")
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.encode() in self._raw
-
-    def __iter__(self) -> Iterator[str]:
-        return (name.decode("latin-1") for name in self._raw)
-
-    def __len__(self) -> int:
-        return len(self._raw)
-
-
 class Incoming:
-    """`gone`: the client left while its answer was under way, which cancels the application's task."""
+    """Names of headers are lower case; of a header said twice the last counts.
+
+    `gone`: the client left while its answer was under way, which cancels the application's task.
+    """
 
     __slots__ = (
         "_awaited", "_limit", "_pieces", "_waiter", "complete", "discarded", "gone", "headers", "keep",
@@ -77,7 +46,7 @@ class Incoming:
         self,
         method: str,
         target: bytes,
-        headers: RequestHeaders,
+        headers: dict[str, str],
         modern: bool,
         keep: bool,
         started: float,
@@ -89,19 +58,19 @@ class Incoming:
         self.started, self.size = started, 0
         self.complete = self.gone = self.discarded = False
         self._pieces: list[bytes] = []
-        self._limit = -1
+        self._limit = 0  # of who waits for it
         self._waiter: asyncio.Future[None] | None = None
         self._awaited = awaited
 
     async def read(self, limit: int) -> bytes:
         """The whole body; one that is longer than `limit` raises TooLarge, as early as that is known."""
-        length = self.headers.get("content-length", "")
-        if self.size > limit or (length.isdigit() and int(length) > limit):
+        if self.size > limit or (not self.complete and self._announced() > limit):
             raise TooLarge(limit)
         if not self.complete:
             await self._wait(limit)
-        pieces, self._pieces = self._pieces, []
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        body = b"".join(self._pieces)
+        self._pieces.clear()
+        return body
 
     async def _wait(self, limit: int) -> None:
         self._limit = limit
@@ -113,9 +82,13 @@ class Incoming:
         """Whether much of its body, or nobody knows how much, is still to come; or perhaps nothing."""
         if self.complete:
             return False
+        length = self._announced()
+        return not length or length - self.size > _SHORT or "expect" in self.headers
+
+    def _announced(self) -> int:
+        """The size of the body, where its head tells it."""
         length = self.headers.get("content-length", "")
-        short = length.isdigit() and int(length) - self.size <= _SHORT
-        return not short or "expect" in self.headers
+        return int(length) if length.isdigit() else 0
 
     # What the connection says
 
@@ -124,12 +97,13 @@ class Incoming:
         if self.discarded:
             return
         self._pieces.append(data)
-        if 0 <= self._limit < self.size:
+        if self._waiter and self.size > self._limit:
             self._settle(TooLarge(self._limit))
 
     def end(self) -> None:
         self.complete = True
-        self._settle(None)
+        if self._waiter:
+            self._settle(None)
 
     def lose(self) -> None:
         self.gone = True

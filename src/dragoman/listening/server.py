@@ -30,26 +30,23 @@ class Application(Protocol):
 
 
 class HttpServer:
-    """One process. `ending`: it takes nothing new."""
+    """One process. `ending`: it takes nothing new. `now` and `date` are those of the last tick."""
 
     def __init__(self, application: Application, grace: float, patience: Patience | None = None) -> None:
         self.application, self.patience = application, patience or Patience()
         self.connections: set[Connection] = set()
         self.started = self.ending = False
-        self.date = b""
+        self.now, self.date = 0.0, b""
         self.loop: Any = None
         self._grace = grace
         self._end: asyncio.Event | None = None
         self._hurry: asyncio.Event | None = None
 
-    def now(self) -> float:
-        return self.loop.time()
-
     async def run(self, listener: socket.socket) -> None:
         """Serve until `end` is called; then let what is under way end, for as long as the grace lasts."""
         self.loop = asyncio.get_running_loop()
         self._end, self._hurry = asyncio.Event(), asyncio.Event()
-        self._say_date()
+        self._look_at_the_clock()
         await self.application.start()
         server = await self.loop.create_server(lambda: Connection(self), sock=listener, backlog=_BACKLOG)
         ticking = asyncio.create_task(self._tick())
@@ -76,8 +73,8 @@ class HttpServer:
         server.close()
         for connection in tuple(self.connections):
             connection.end()
-        until = self.now() + self._grace
-        while self.connections and self.now() < until and self._hurry and not self._hurry.is_set():
+        until = self.loop.time() + self._grace
+        while self.connections and self.loop.time() < until and self._hurry and not self._hurry.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._hurry.wait(), 0.05)
         for connection in tuple(self.connections):
@@ -87,12 +84,13 @@ class HttpServer:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK)
-            self._say_date()
-            now = self.now()
+            before = self.now  # so that nobody looks older than he is
+            self._look_at_the_clock()
             for connection in tuple(self.connections):
-                connection.look(now)
+                connection.look(before)
 
-    def _say_date(self) -> None:
+    def _look_at_the_clock(self) -> None:
+        self.now = self.loop.time()
         self.date = b"date: %b\r\n" % formatdate(usegmt=True).encode()
 
 
