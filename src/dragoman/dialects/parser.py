@@ -20,7 +20,7 @@ from dragoman.core.events import (
     ResponseFailed,
 )
 from dragoman.core.losses import Losses
-from dragoman.core.model import Reasoning, Stop, Text, ToolCall
+from dragoman.core.model import AnyPart, Reasoning, Stop, Text, ToolCall
 from dragoman.dialects.grammar import Call, Framing, Problem, Said, Thought, Token
 from dragoman.dialects.scanner import Scanner
 
@@ -42,29 +42,28 @@ class Parser(EventStage):
         self._called = self._reasoned = False
 
     def feed(self, event: Event, /) -> Iterable[Event]:
-        match event:
-            case PartDelta():
-                return self._delta(event)
-            case PartStart(index, Text() as part):
-                self._texts[index] = TextPart(part, self._scanner(not self._reasoned))
-                return ()
-            case PartStart(index, part):
-                self._reasoned |= isinstance(part, Reasoning)
-                self._others[index] = self._next()
-                return (replace(event, index=self._others[index]),)
-            case PartEnd():
-                return self._end(event)
-            case ResponseEnd(stop):
-                events = self._finish()
-                stop = Stop("tool_calls", stop.raw) if self._called else stop
-                return (*events, replace(event, stop=stop))
-            case ResponseFailed():
-                return (*self._finish(), event)
-            case _:
-                return (event,)
+        if type(event) is PartDelta:
+            return self._delta(event)
+        if type(event) is PartStart:
+            return self._start(event.index, event.part)
+        if type(event) is PartEnd:
+            return self._end(event)
+        if type(event) is ResponseEnd:
+            events = self._finish()
+            stop = Stop("tool_calls", event.stop.raw) if self._called else event.stop
+            return (*events, replace(event, stop=stop))
+        return (*self._finish(), event) if type(event) is ResponseFailed else (event,)
 
     def close(self) -> Iterable[Event]:
         return self._finish()
+
+    def _start(self, index: int, part: AnyPart) -> Iterable[Event]:
+        if type(part) is Text:
+            self._texts[index] = TextPart(part, self._scanner(not self._reasoned))
+            return ()
+        self._reasoned |= type(part) is Reasoning
+        self._others[index] = place = self._next()
+        return (PartStart(place, part),)
 
     def _delta(self, delta: PartDelta) -> Iterable[Event]:
         text = self._texts.get(delta.index)

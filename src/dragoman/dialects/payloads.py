@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-from msgspec import Struct
-
 from dragoman.core import jsontext
 from dragoman.core.model import Wire
 from dragoman.dialects.declared import Declared
@@ -17,17 +15,20 @@ from dragoman.dialects.source import Broken, Reader, Source
 Named = tuple[str, str, str]  # name, arguments, id
 
 
-class Notation(Struct, frozen=True):
-    """What may stand between brackets outside of strings, and which quotes strings have."""
+class Notation:
+    """What may stand between brackets, as one run: `plain` characters and whole strings in these `quotes`."""
 
-    outside: re.Pattern[str]
-    quotes: str
+    def __init__(self, plain: str, quotes: str) -> None:
+        strings = [_STRING_IN.format(quote) for quote in quotes]
+        self.between = re.compile(f"(?:{'|'.join([f'[{plain}]++', *strings])})*+", re.DOTALL)
+        self.quotes = quotes
 
 
-JSON = Notation(re.compile(r"[\s\d:,.+\-eEtrufalsn]*"), '"')
-PYTHON = Notation(re.compile(r"[\s\w:,.+\-=]*"), "\"'")  # JSON too: a superset
-_INSIDE = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING_IN = r"{0}[^{0}\\]*+(?:\\.[^{0}\\]*+)*+{0}"
+_STRING = re.compile(_STRING_IN.format('"'), re.DOTALL)
+JSON = Notation(r"\s\d:,.+\-eEtrufalsn", '"')
+PYTHON = Notation(r"\s\w:,.+\-=", "\"'")  # JSON too: a superset
+_INSIDE = {quote: re.compile(rf"[^{quote}\\]*") for quote in PYTHON.quotes}
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 
@@ -48,7 +49,7 @@ def bracketed(source: Source, notation: Notation = JSON, begun: str = "") -> Rea
             if escaped:
                 at, escaped = at + 1, False
                 continue
-            pattern = _INSIDE[quote] if quote else notation.outside
+            pattern = _INSIDE[quote] if quote else notation.between
             found = pattern.match(window, at)
             at = found.end() if found else at
             if at == len(window):

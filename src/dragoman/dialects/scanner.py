@@ -8,7 +8,6 @@ the search then goes on right behind the opening that misled it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from dragoman.dialects.code import Code
@@ -23,9 +22,8 @@ from dragoman.dialects.grammar import (
     Think,
     Thought,
     Token,
-    literal,
 )
-from dragoman.dialects.search import Probe, Search
+from dragoman.dialects.search import Probe, Search, searches
 from dragoman.dialects.source import Broken, Reader, Source
 
 # How many openings inside one broken call are tried in their turn; this bounds the work per character
@@ -49,13 +47,7 @@ class Scanner:
     ) -> None:
         self._grammars, self._declared, self._admits = grammars, declared, admits
         self._think, self._opened = think, opened
-        openings = [grammar.opening for grammar in grammars]
-        closings = [literal(think.closes)] if think else []
-        if think and think.anywhere:
-            openings.append(literal(think.opens))
-        self._openings = Search(*openings)
-        self._closings, self._endings = Search(*openings, *closings), Search(*closings)
-        self._special = re.compile(f"[\n`~{''.join(re.escape(opening.first) for opening in openings)}]")
+        self._search = searches(tuple([grammar.opening for grammar in grammars]), think)
         self._source = Source()
         self._code = Code()
         self._kind: type[Said] | type[Thought] = Said
@@ -73,7 +65,7 @@ class Scanner:
     def feed(self, text: str) -> list[Token]:
         if not text:
             return []
-        if self._idle and not self._special.search(text):
+        if self._idle and not self._search.special.search(text):
             self._code.words(text)
             return [Said(text)]
         self._source.push(text)
@@ -136,9 +128,9 @@ class Scanner:
         """Text and calls. True where reasoning begins, false at the end."""
         source = self._source
         while True:
-            found = self._openings.full.search(source.window, source.at)
+            found = self._search.openings.full.search(source.window, source.at)
             if not found:
-                self._advance_safely(self._openings)
+                self._advance_safely(self._search.openings)
                 self._idle = source.at == len(source.window) and not (self._space or self._quiet)
                 if not (yield from source.more()):
                     self._advance(len(source.window))
@@ -155,7 +147,7 @@ class Scanner:
 
     def _reason(self, think: Think) -> Reader[None]:
         """Reasoning up to its end; a call ends it too, unless the block is closed after the call."""
-        source, search, fresh = self._source, self._closings, self._fresh
+        source, search, fresh = self._source, self._search.closings, self._fresh
         self._kind, self._code, self._space, self._quiet = Thought, Code(), [], False
         yield from source.skip(f"{think.label}\n", "\n")
         while True:
@@ -177,7 +169,7 @@ class Scanner:
                 if not (yield from self._closes_later(think)):
                     self._space = []
                     break
-                search = self._endings  # what stands before the end was only a draft
+                search = self._search.endings  # what stands before the end was only a draft
                 continue
             self._advance(source.at + 1)
         self._kind, self._code, self._fresh, self._quiet, self._framed = Said, Code(), fresh, True, True
@@ -239,7 +231,7 @@ class Scanner:
         self._advance(start)
         if start < len(self._source.window) and self._quoted():
             self._advance(
-                self._endings.held(self._source) if self._kind is Thought else len(self._source.window)
+                self._search.endings.held(self._source) if self._kind is Thought else len(self._source.window)
             )
 
     def _quoted(self) -> bool:

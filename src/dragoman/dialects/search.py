@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from dragoman.dialects.grammar import Opening
+from dragoman.dialects.grammar import Opening, Think, literal
 from dragoman.dialects.source import Broken, Source
 
 
@@ -21,6 +22,24 @@ class Search:
         end = len(source.window)
         found = self.partial.search(source.window, max(source.at, end - self._longest))
         return found.start() if found else end
+
+
+class Searches:
+    """All that is searched for in a text with these openings, and reasoning that is written so."""
+
+    def __init__(self, openings: tuple[Opening, ...], think: Think | None) -> None:
+        closings = [literal(think.closes)] if think else []
+        if think and think.anywhere:
+            openings = (*openings, literal(think.opens))
+        self.openings, self.endings = Search(*openings), Search(*closings)
+        self.closings = Search(*openings, *closings)
+        self.special = re.compile(f"[\n`~{''.join(re.escape(opening.first) for opening in openings)}]")
+
+
+@lru_cache(maxsize=256)
+def searches(openings: tuple[Opening, ...], think: Think | None) -> Searches:
+    """A dialect's are the same in every reply, but where they name the tools."""
+    return Searches(openings, think)
 
 
 class Probe:
