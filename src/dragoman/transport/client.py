@@ -10,6 +10,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import Mapping
+from functools import lru_cache, partial
 
 from dragoman.transport.address import Address, address_of
 from dragoman.transport.connection import Connection
@@ -33,8 +34,8 @@ class Client:
     ) -> None:
         self._idle: dict[Address, list[Connection]] = {}
         self._keep_idle, self._keep_for = keep_idle, keep_for
-        self._tls, self._environ = tls, environ
-        self._proxies: dict[Address, Proxy | None] = {}
+        self._tls = tls
+        self._proxy = lru_cache(maxsize=1024)(partial(proxy_for, environ=environ))
         self._opened: set[Connection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -47,7 +48,7 @@ class Client:
     ) -> HttpReply:
         """Send one request and wait for the head of its answer."""
         address, path = address_of(url)
-        proxy = self._proxies[address] if address in self._proxies else self._proxy(address)
+        proxy = self._proxy(address)
         if proxy and not address.tls:
             head = request_head(method, f"{address}{path}", address, headers, len(body), proxy.header)
         else:
@@ -70,10 +71,6 @@ class Client:
             connection.abort()
         self._idle.clear()
         await asyncio.sleep(0)  # the loop closes the sockets
-
-    def _proxy(self, address: Address) -> Proxy | None:
-        proxy = self._proxies[address] = proxy_for(address, self._environ)
-        return proxy
 
     # The pool
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import httptools
 
+from dragoman.core.headers import NAMES, NOWHERE
 from dragoman.transport.address import Address
 from dragoman.transport.messages import ReplyBroken
 from dragoman.transport.reply import HttpReply
@@ -30,15 +31,14 @@ class Connection(asyncio.Protocol):
         self._transport: Any = None
         self._parser: Any = httptools.HttpResponseParser(self)
         self._reply: HttpReply | None = None
-        self._headers: dict[str, str] = {}
-        self._head_size = -1  # bytes of a head under way; -1: there is none
+        self._headers: dict[str, str] = NOWHERE  # of a head under way
+        self._head_size = 0
         self._until_close = False
         self._deadline = self._rings = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, reply: HttpReply, head: bytes, body: bytes) -> None:
         self._reply, self._headers, self._head_size = reply, {}, 0
-        self._until_close = False
         self._transport.write(head + body)
 
     def is_usable(self, now: float, keep_for: float) -> bool:
@@ -64,12 +64,9 @@ class Connection(asyncio.Protocol):
         if not self.closed:
             self._transport.resume_reading()
 
-    def release(self, reusable: bool) -> None:
+    def cut(self) -> None:
         self._reply = None
-        if reusable and not self.closed and self._transport.get_write_buffer_size() == 0:
-            self._give_back(self)
-        else:
-            self.abort()
+        self.abort()
 
     # One timer for all the waits of all replies: it looks at the deadline when it rings
 
@@ -107,14 +104,15 @@ class Connection(asyncio.Protocol):
         if self._reply is None:  # an answer to nothing: the peer is confused, or is saying goodbye
             self.abort()
             return
-        if self._head_size >= 0:
-            self._head_size += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             self._fail(f"the answer is not HTTP: {error}")
         except httptools.HttpParserUpgrade:
             self._fail("the upstream wants to speak another protocol")
+        if self._headers is NOWHERE:
+            return
+        self._head_size += len(data)
         if self._head_size > LARGEST_HEAD:
             self._fail(f"the head of the answer is larger than {LARGEST_HEAD} bytes")
 
@@ -122,11 +120,11 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._silence()
         self._opened.discard(self)
-        reply = self._reply
+        reply, self._reply = self._reply, None
         if reply is None:
             return
         if self._until_close and exc is None:
-            reply.on_end(reusable=False)
+            reply.on_end()
         else:
             reply.on_error(ReplyBroken("the upstream closed the connection before its answer ended", True))
 
@@ -143,18 +141,17 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        self._headers[NAMES[name]] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        status = self._parser.get_status_code()
+        status, headers = self._parser.get_status_code(), self._headers
         if status < 200:  # 100 Continue and its kin: the answer is still to come
             self._headers = {}
             return
-        self._head_size = -1
-        headers = self._headers
-        self._headers = {}  # trailers have nowhere to go
-        chunked = "chunked" in headers.get("transfer-encoding", "").lower()
-        self._until_close = not chunked and "content-length" not in headers and status not in (204, 304)
+        self._headers = NOWHERE
+        if "content-length" not in headers:
+            chunked = "chunked" in headers.get("transfer-encoding", "").lower()
+            self._until_close = not chunked and status not in (204, 304)
         if self._reply:
             self._reply.on_head(status, headers)
 
@@ -163,8 +160,16 @@ class Connection(asyncio.Protocol):
             self._reply.on_body(data)
 
     def on_message_complete(self) -> None:
-        if self._reply and self._parser.get_status_code() >= 200:
-            self._reply.on_end(reusable=self._parser.should_keep_alive() and not self._until_close)
+        reply = self._reply
+        if reply is None or self._headers is not NOWHERE:
+            return
+        self._reply = None
+        reply.on_end()
+        reusable = self._parser.should_keep_alive() and not self.closed
+        if reusable and self._transport.get_write_buffer_size() == 0:
+            self._give_back(self)
+        else:
+            self.abort()
 
 
 def _has_news(descriptor: int) -> bool:

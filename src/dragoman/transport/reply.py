@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
@@ -23,7 +22,8 @@ class Carrier(Protocol):
 
     def resume(self) -> None: ...
 
-    def release(self, reusable: bool) -> None: ...
+    def cut(self) -> None:
+        """The reply is over before its end."""
 
     def alarm(self, deadline: float) -> None:
         """Call `expired` of the reply some time after `deadline`, unless another one is set until then."""
@@ -35,13 +35,10 @@ class HttpReply:
     def __init__(self, carrier: Carrier, timeouts: Timeouts) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
-        self._carrier: Carrier | None = carrier
-        self._timeouts = timeouts
-        self._loop = carrier.loop
-        self._chunks: deque[bytes] = deque()
+        self._carrier, self._timeouts = carrier, timeouts
+        self._chunks: list[bytes] = []
         self._waiting = 0  # bytes in there
-        self._paused = False
-        self._done = False
+        self._paused = self._done = False
         self._error: TransportError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._patience = 0.0  # seconds of the wait under way
@@ -56,46 +53,45 @@ class HttpReply:
 
     def on_head(self, status: int, headers: dict[str, str]) -> None:
         self.status, self.headers = status, headers
-        encoding = headers.get("content-encoding", "").lower()
+        if "content-encoding" in headers:
+            self._unpack(headers["content-encoding"].lower())
+        if self._waiter:
+            self._wake()
+
+    def _unpack(self, encoding: str) -> None:
         if encoding in ("gzip", "x-gzip", "deflate"):
             self._inflate = zlib.decompressobj(47)  # either wrapper, told from the first bytes
         elif encoding not in ("", "identity"):
             self.on_error(ReplyBroken(f"the answer is encoded as {encoding}, which nobody asked for", True))
-        self._wake()
 
     def on_body(self, data: bytes) -> None:
         self._chunks.append(data)
         self._waiting += len(data)
-        if self._waiting > HIGH_WATER and not self._paused and self._carrier:
+        if self._waiting > HIGH_WATER and not self._paused:
             self._paused = True
             self._carrier.pause()
-        self._wake()
+        if self._waiter:
+            self._wake()
 
-    def on_end(self, reusable: bool) -> None:
+    def on_end(self) -> None:
         self._done = True
-        self._release(reusable)
+        if self._paused:  # a pause is this reply's, not the next one's
+            self._resume()
+        if self._waiter:
+            self._wake()
 
     def on_error(self, error: TransportError) -> None:
         if not self._done:
-            self._error, self._done = error, True
-            self._release(reusable=False)
-
-    def _release(self, reusable: bool) -> None:
-        carrier, self._carrier = self._carrier, None
-        if carrier:
-            if self._paused:  # a pause is this reply's, not the next one's
-                carrier.resume()
-            carrier.release(reusable)
-        self._wake()
+            self._error = error
+            self.on_end()
+            self._carrier.cut()
 
     # What the reader asks
 
     async def wait_for_head(self) -> None:
-        while not self.status:
-            if self._error:
-                raise self._error
-            await self._wait(self._timeouts.first_byte)
-        if self._error:  # a head that nobody can read the body of
+        while not (self.status or self._error):
+            await self._wait()
+        if self._error:  # perhaps a head that nobody can read the body of
             raise self._error
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -113,17 +109,12 @@ class HttpReply:
             if self._done:
                 self._check_end()
                 raise StopAsyncIteration
-            await self._wait(self._timeouts.idle)
+            await self._wait()
 
     async def read(self, limit: int) -> bytes:
         """The whole body; one that is longer than `limit` is an error."""
-        if (
-            self._done
-            and len(self._chunks) == 1
-            and self._waiting <= limit
-            and not (self._error or self._inflate)
-        ):
-            return self._take()  # nearly always: it came in one piece
+        if self._done and self._waiting <= limit and not (self._error or self._inflate):
+            return self._take()  # nearly always: it is all there
         pieces: list[bytes] = []
         size = 0
         async for chunk in self:
@@ -141,34 +132,29 @@ class HttpReply:
 
     def _take(self) -> bytes:
         """What waits, in one piece."""
+        data = b"".join(self._chunks)
+        self._chunks.clear()
+        self._waiting = 0
         if self._inflate:
-            return self._inflated()
-        chunks = self._chunks
-        if len(chunks) == 1:
-            chunk = chunks.popleft()
-        else:
-            chunk = b"".join(chunks)
-            chunks.clear()
-        self._taken(len(chunk))
-        return chunk
+            data = self._inflated(data)
+        if self._paused and self._waiting < HIGH_WATER // 2:
+            self._resume()
+        return data
 
-    def _taken(self, size: int) -> None:
-        self._waiting -= size
-        if self._paused and self._carrier and self._waiting < HIGH_WATER // 2:
-            self._paused = False
-            self._carrier.resume()
+    def _resume(self) -> None:
+        self._paused = False
+        self._carrier.resume()
 
-    def _inflated(self) -> bytes:
+    def _inflated(self, packed: bytes) -> bytes:
         """One step of decompression, in bounded pieces: a small answer may unfold to any size."""
-        packed = self._chunks.popleft()
         try:
             data = self._inflate.decompress(packed, _INFLATED)
         except zlib.error as error:
             raise self._broken(f"the answer's compression is broken: {error}") from None
         rest = self._inflate.unconsumed_tail
         if rest or len(data) == _INFLATED:
-            self._chunks.appendleft(rest)
-        self._taken(len(packed) - len(rest))
+            self._chunks.append(rest)
+            self._waiting = len(rest)
         return data
 
     def _broken(self, problem: str) -> ReplyBroken:
@@ -184,21 +170,19 @@ class HttpReply:
 
     # Waiting
 
-    async def _wait(self, seconds: float) -> None:
-        self._waiter = self._loop.create_future()
-        self._patience = seconds
-        if self._carrier:
-            self._carrier.alarm(self._loop.time() + seconds)
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+    def _wait(self) -> asyncio.Future[None]:
+        carrier, timeouts = self._carrier, self._timeouts
+        self._patience = timeouts.idle if self.status else timeouts.first_byte
+        carrier.alarm(carrier.loop.time() + self._patience)
+        self._waiter = waiter = carrier.loop.create_future()
+        return waiter
 
     def expired(self) -> None:
-        if self._waiter:  # else nobody waits: the reader is slow, not the upstream
+        if self._waiter and not self._waiter.done():  # else the reader is slow, not the upstream
             what = "to go on" if self.status else "to answer"
             self.on_error(TimedOut(f"the upstream took more than {self._patience:g} s {what}", sent=True))
 
     def _wake(self) -> None:
-        if self._waiter and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter and not waiter.done():  # else its reader has left
+            waiter.set_result(None)
