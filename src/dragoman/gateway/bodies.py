@@ -14,11 +14,13 @@ class Unreadable(DragomanError):
 
 async def read(incoming: Incoming, limit: int) -> bytes:
     body = await incoming.read(limit)
-    encoding = incoming.headers.get("content-encoding", "").lower()
-    return body if encoding in ("", "identity") else _unpacked(body, encoding, limit)
+    encoding = incoming.headers.get("content-encoding")
+    return _unpacked(body, encoding.lower(), limit) if encoding else body
 
 
 def _unpacked(body: bytes, encoding: str, limit: int) -> bytes:
+    if encoding == "identity":
+        return body
     if encoding not in ("gzip", "x-gzip", "deflate"):
         raise Unreadable(f"the body is encoded as {encoding!r}; send it as it is, or as gzip")
     inflate = zlib.decompressobj(47)

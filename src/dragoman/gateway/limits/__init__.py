@@ -11,6 +11,8 @@ import sys
 import time
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from dragoman.core.server import Server
 from dragoman.gateway.config import Config
 from dragoman.gateway.limits.callers import Caller, Callers
@@ -43,6 +45,7 @@ class Limits:
         if self.arrived >= self._most and not self.door.displace(caller.name):
             seen.shed = "gateway"
             raise gateway_busy(self.door)
+        self.arrived += 1
         return Passage(self, caller, seen)
 
     async def close(self) -> None:
@@ -58,16 +61,15 @@ class Limits:
         return self.door.waiting + self.slots.waiting
 
 
-class Passage:
+class Passage(Struct, eq=False):
     """One request between its arrival and its end; `leave` may be said more than once."""
 
-    __slots__ = ("_caller", "_counted", "_left", "_limits", "_seen", "_ticket")
-
-    def __init__(self, limits: Limits, caller: Caller, seen: Seen) -> None:
-        self._limits, self._caller, self._seen = limits, caller, seen
-        self._ticket: Ticket | None = None
-        self._counted = self._left = False
-        limits.arrived += 1
+    _limits: Limits
+    _caller: Caller
+    _seen: Seen
+    _ticket: Ticket | None = None
+    _counted: bool = False
+    _left: bool = False
 
     async def count(self, serves: Server, answer: Answer) -> None:
         """Against what its key may do; raises Shed. Counting tokens is no request that a rate is about."""

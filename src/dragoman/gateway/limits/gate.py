@@ -9,15 +9,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Literal
 
+from msgspec import Struct
 
-class Ticket:
+
+class Ticket(Struct, eq=False):
     """One visit. `leave` may be said at any time and more than once: it gives back what is held."""
 
-    __slots__ = ("_gate", "state", "wake", "who")
-
-    def __init__(self, gate: Gate, who: str, state: Literal["inside", "waiting", "out"]) -> None:
-        self._gate, self.who, self.state = gate, who, state
-        self.wake: Callable[[], object] = bool  # called when waiting is over, one way or the other
+    _gate: Gate
+    who: str
+    state: Literal["inside", "waiting", "out"]
+    wake: Callable[[], object] = bool  # called when waiting is over, one way or the other
 
     def leave(self) -> None:
         self._gate.left(self)
