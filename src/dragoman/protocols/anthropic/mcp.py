@@ -50,6 +50,8 @@ def decode_servers(
         for i, wire in enumerate(fields.list("mcp_servers") or ())
         if (server := _decode_server(Fields(wire, f"mcp_servers[{i}]", PROTOCOL), losses))
     }
+    if not servers:
+        return tools
     joined: list[Tool | HostedTool] = []
     for tool in tools:
         if _is_toolset(tool) and (server := servers.pop(tool.settings["label"], None)):
@@ -100,5 +102,4 @@ def _is_toolset(tool: Tool | HostedTool) -> TypeGuard[HostedTool]:
 
 
 def _is_foreign(tool: Tool | HostedTool) -> TypeGuard[HostedTool]:
-    native = tool.extras is not None and PROTOCOL in tool.extras
-    return _is_toolset(tool) and not native and "url" in tool.settings
+    return _is_toolset(tool) and PROTOCOL not in (tool.extras or ()) and "url" in tool.settings

@@ -98,19 +98,20 @@ def encode_reply(parts: Sequence[AnyPart], rest: Wire | None, losses: Losses, le
     """The message of a reply. `rest`: what it had beside, where it came from Chat; `legacy`: functions."""
     wire: Wire = {"role": "assistant", "content": None, "refusal": None} if rest is None else dict(rest)
     texts = [part for part in parts if _is_content(part)]
+    calls = [part for part in parts if type(part) is ToolCall]
     if any(is_native(part) or isinstance(part, Foreign) for part in texts):
         wire["content"] = [encode_part(part, losses) for part in texts]
     elif texts:
         wire["content"] = _joined(texts, losses)
-    _report_order(parts, losses)
-    if annotations := encode_annotations([part for part in texts if isinstance(part, Text)]):
+    if calls:
+        _report_order(parts, losses)
+    if annotations := encode_annotations([part for part in texts if type(part) is Text]):
         wire["annotations"] = annotations
-    for part in parts:
-        if isinstance(part, Refusal) and not is_native(part):
-            wire["refusal"] = (wire.get("refusal") or "") + part.text
-    calls = [part for part in parts if isinstance(part, ToolCall)]
-    wire |= encode_reasoning(parts) | _beside(parts, True, losses)
-    return wire | (_encode_one(calls, losses) if legacy and calls else encode_calls(calls))
+    if len(texts) + len(calls) < len(parts):
+        wire |= _unsaid(parts, texts) | encode_reasoning(parts) | _beside(parts, True, losses)
+    if calls:
+        wire |= _encode_one(calls, losses) if legacy else encode_calls(calls)
+    return wire
 
 
 def encode_texts(parts: Sequence[AnyPart], model: str, losses: Losses) -> str | list[Wire]:

@@ -93,12 +93,12 @@ def _settled(parts: Sequence[AnyPart], stop: Stop, losses: Losses) -> tuple[AnyP
     """Calls marked where the reply was cut inside them; a call without a name cannot run."""
     settled: list[AnyPart] = []
     for part in parts:
-        if isinstance(part, ToolCall) and not part.name:
-            losses.dropped(part.where, "a call without a name cannot run")
-        elif isinstance(part, ToolCall):
+        if type(part) is not ToolCall:
+            settled.append(part)
+        elif part.name:
             settled.append(with_completeness(part, is_cut(stop)))
         else:
-            settled.append(part)
+            losses.dropped(part.where, "a call without a name cannot run")
     return tuple(settled)
 
 
@@ -139,22 +139,22 @@ def declares_functions(request: Request | None) -> bool:
 
 def decode_usage(usage: Wire) -> Usage:
     """Some servers leave thoughts out of the output and count them in the total only."""
-    input, output = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    before, after = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-    reasoning = _count(after, "reasoning_tokens") or _count(usage, "reasoning_tokens")
-    unsaid = _count(usage, "total_tokens") - input - output
+    said, before, after = (
+        _counts(usage),
+        usage.get("prompt_tokens_details"),
+        usage.get("completion_tokens_details"),
+    )
+    input, output = said.get("prompt_tokens", 0), said.get("completion_tokens", 0)
+    reasoning = _counts(after).get("reasoning_tokens") or said.get("reasoning_tokens", 0)
+    unsaid = said.get("total_tokens", 0) - input - output
     if unsaid > 0:
         output, reasoning = output + unsaid, max(reasoning, unsaid)
-    return Usage(
-        input,
-        output,
-        _count(before, "cached_tokens")
-        or _count(usage, "prompt_cache_hit_tokens")
-        or _count(usage, "cached_tokens")
-        or _count(usage, "num_cached_tokens"),
-        _count(before, "cache_write_tokens"),
-        reasoning,
-    )
+    counted = _counts(before)
+    cached = counted.get("cached_tokens") or next((said[name] for name in _CACHED if name in said), 0)
+    return Usage(input, output, cached, counted.get("cache_write_tokens", 0), reasoning)
+
+
+_CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")  # where other servers say it
 
 
 def encode_usage(usage: Usage) -> Wire:
@@ -172,8 +172,8 @@ def encode_id(id: str) -> str:
     return id or "chatcmpl-dragoman"
 
 
-def _count(details: object, key: str) -> int:
-    if details is None or not is_object(details):
-        return 0
-    value = details.get(key)
-    return value if type(value) is int and value > 0 else 0
+def _counts(details: object) -> dict[str, int]:
+    """The numbers of tokens that an object says."""
+    if not is_object(details):
+        return {}
+    return {name: value for name, value in details.items() if type(value) is int and value > 0}
