@@ -70,9 +70,12 @@ class Fields:
 
     def integer(self, key: str) -> int | None:
         """A whole number; 10.0 is one."""
-        value = self.number(key)
-        if value is None or type(value) is int:
+        if type(value := self.rest.get(key)) is int:
+            del self.rest[key]
             return value
+        value = self.number(key)
+        if value is None:
+            return None
         if value != value or value in (_INFINITE, -_INFINITE) or int(value) != value:
             raise self.wrong(key, "int", value)
         return int(value)
@@ -123,11 +126,12 @@ class Fields:
 
     def extras(self, losses: Losses, quiet: frozenset[str] = NOTHING) -> Extras:
         """What is left, under the protocol's name. `quiet`: bookkeeping that means nothing elsewhere."""
-        if self.rest:
-            for key, value in self.rest.items():
+        rest = self.rest
+        if not rest.keys() <= quiet:
+            for key, value in rest.items():
                 if value is not None and key not in quiet:
                     losses.dropped(self.path(key), f"only {self.protocol} understands it")
-        return {self.protocol: self.rest}
+        return {self.protocol: rest}
 
 
 Reading = Callable[[Fields, str], Any]

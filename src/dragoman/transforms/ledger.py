@@ -6,6 +6,8 @@ way back. Everything that must be remembered beyond one exchange travels in ids.
 
 from __future__ import annotations
 
+from operator import is_
+
 from msgspec.structs import replace
 
 from dragoman.core.codec import Limits
@@ -106,7 +108,6 @@ class Ledger:
 
     def _message(self, message: Message, flattened: Flattened, summarise: bool) -> Message:
         parts: list[AnyPart] = []
-        changed = stateful = False
         for part in message.parts:
             kind = type(part)
             made: AnyPart | None = part
@@ -116,13 +117,11 @@ class Ledger:
                 made = self._result(part, flattened, summarise)  # pyright: ignore[reportArgumentType] - by its type
             elif kind is Media or kind is Foreign:
                 made = settle_part(part, self.own, summarise, self.losses)
-            changed = changed or made is not part
             if made is not None:
-                stateful = stateful or made.state is not None
                 parts.append(made)
-        if stateful or (changed and any(part.state is not None for part in parts)):
-            return return_states(replace(message, parts=tuple(parts)), self.origin, self.own, self.losses)
-        return replace(message, parts=tuple(parts)) if changed else message
+        if not all(map(is_, parts, message.parts)) or len(parts) != len(message.parts):
+            message = replace(message, parts=tuple(parts))
+        return return_states(message, self.origin, self.own, self.losses)
 
     def _call(self, call: ToolCall, flattened: Flattened, before: list[AnyPart]) -> ToolCall:
         """The id as the upstream gave it; state and reasoning that travelled inside go to their places."""

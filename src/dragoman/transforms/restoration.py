@@ -88,12 +88,11 @@ class Restoration:
             ledger.calls += 1
             id = call_ids.invent(ledger.calls)
             ledger.losses.invented("tool call id", f"{ledger.own} sent none")
-        thoughts = (*self._opening, *self._reasoning)
         full = call_ids.CallId(id, state, tuple(self._reasoning), tuple(self._opening))
         self._reasoning, self._opening = [], []
         wrapped = call_ids.wrap(full, ledger.client)
-        if thoughts and len(wrapped) > call_ids.LONGEST:
-            for thought in thoughts:
+        if len(wrapped) > call_ids.LONGEST and (full.opening or full.reasoning):
+            for thought in (*full.opening, *full.reasoning):
                 ledger.losses.dropped(thought.where or "reasoning", _TOO_LONG)
             wrapped = call_ids.wrap(call_ids.CallId(id, state), ledger.client)
         if len(wrapped) > call_ids.LONGEST:
@@ -104,7 +103,8 @@ class Restoration:
     # What else was said
 
     def said(self, part: AnyPart, text: str, state: State | None) -> Reasoning | None:
-        """`part` has ended. Given is the part that must follow it: the state of a text has no other slot.
+        """`part` has ended, with its text and state. Given is the part that must follow it: the state of a
+        text has no other slot.
 
         Where clients do not echo the slot of a thought, the id of the next call carries it too.
         """

@@ -74,11 +74,12 @@ class Restorer(EventStage):
     # A part that came whole
 
     def _whole_part(self, part: AnyPart) -> Iterable[AnyPart]:
-        state = part.state and self._reply.stamped(part.state)
+        if part.state is None:
+            self._reply.said(part, "", None)
+            return (part,)
+        state = self._reply.stamped(part.state)
         carried = self._reply.said(part, spelled(part), state)
-        if carried:
-            return replace(part, state=None), carried
-        return (part if state is part.state else replace(part, state=state),)
+        return (replace(part, state=None), carried) if carried else (replace(part, state=state),)
 
     def _whole_call(self, call: ToolCall) -> Iterable[ToolCall]:
         reply, complete = self._reply, call.complete

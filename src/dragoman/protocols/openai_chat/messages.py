@@ -24,7 +24,7 @@ from dragoman.protocols.openai_chat.wire import PROTOCOL, QUIET_MESSAGE, is_nati
 def decode_message(message: Any, where: str, losses: Losses) -> Message:
     fields = Fields(message, where, PROTOCOL)
     match role := fields.need("role", str):
-        case "system" | "developer" | "user":
+        case "user" | "system" | "developer":
             parts = tuple(decode_content(fields, losses))
         case "assistant":
             parts = tuple(decode_assistant(fields, losses, echoed=True))

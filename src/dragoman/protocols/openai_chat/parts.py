@@ -35,10 +35,11 @@ from dragoman.protocols.openai_chat.wire import PROTOCOL, is_native, leftovers, 
 
 def decode_content(fields: Fields, losses: Losses) -> list[AnyPart]:
     """A string or an array of parts; an empty one stays among the leftovers, as null does."""
-    content, where = fields.rest.get("content"), fields.path("content")
+    content = fields.rest.get("content")
     if content is None or content == "" or content == []:
         return []
     del fields.rest["content"]
+    where = fields.path("content")
     if type(content) is str:
         return [Text(content, where=where)]
     if not is_array(content):

@@ -53,7 +53,7 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
 def frame_response(id: str, model: str, created: int, request: Request | None) -> Wire:
     """A response object in which only its output, status and usage are still missing."""
     asked = own(request.extras, PROTOCOL) if request else {}
-    echoed = {key: default if asked.get(key) is None else asked[key] for key, default in _ECHOED.items()}
+    echoed = _ECHOED | {key: said for key, said in asked.items() if said is not None and key in _ECHOED}
     instructions = "\n\n".join(part.text for part in request.system) if request else ""
     choice = (
         own(request.tool_choice.extras, PROTOCOL).get("tool_choice")
