@@ -28,6 +28,7 @@ class Connection(asyncio.Protocol):
         self._server, self._patience = server, server.patience
         self._parser = httptools.HttpRequestParser(self)
         self._transport: Any = None
+        self.write: Any = None  # the transport's own
         self._waiting: deque[Incoming] = deque()  # read, not answered yet
         self._arriving: Incoming | None = None  # its body is under way
         self._current: Incoming | None = None  # its answer is under way
@@ -47,6 +48,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self._transport.set_write_buffer_limits(high=HIGH_WATER)
+        self.write = self._transport.write
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -139,9 +141,6 @@ class Connection(asyncio.Protocol):
         if self._current and self._current.is_long():
             self.close = True
         return self._server.date + _CLOSE if self.close else self._server.date
-
-    def write(self, data: bytes) -> None:
-        self._transport.write(data)
 
     async def drained(self) -> None:
         if self._room:

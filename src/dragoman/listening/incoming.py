@@ -11,6 +11,7 @@ import httptools
 from dragoman.core.errors import DragomanError
 
 _SHORT = 64 * 1024
+_ESCAPE = ord("%")  # looking for a byte is several times as fast as looking for bytes
 
 
 class ClientGone(Exception):
@@ -58,8 +59,8 @@ class Incoming:
         self.started, self.size = started, 0
         self.complete = self.gone = self.discarded = False
         self._pieces: list[bytes] = []
-        self._limit = 0  # of who waits for it
         self._waiter: asyncio.Future[None] | None = None
+        self._limit = 0  # of who waits
         self._awaited = awaited
 
     async def read(self, limit: int) -> bytes:
@@ -135,6 +136,6 @@ def path_and_query(target: bytes) -> tuple[str, bytes]:
         except httptools.HttpParserInvalidURLError:
             pass
     path, _, query = target.partition(b"?")
-    if b"%" in path:
+    if _ESCAPE in path:
         path = unquote_to_bytes(path)
     return path.decode("utf-8", "replace"), query
