@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import dragoman
@@ -65,3 +67,40 @@ def test_a_reply_with_an_id_keeps_it() -> None:
     exchange = dragoman.Exchange("anthropic", "openai-chat", reply_id="abc")
     choice = {"index": 0, "message": {"role": "assistant", "content": "Hi"}}
     assert exchange.response({"id": "own", "model": "m", "choices": [choice]})["id"] == "msg_own"
+
+
+def test_a_reply_of_the_same_protocol_passes_and_is_counted() -> None:
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    body = {
+        "id": "msg_1",
+        "type": "message",
+        "content": [call],
+        "usage": {"input_tokens": 7, "output_tokens": 3},
+    }
+    raw = json.dumps(body).encode()
+    exchange = dragoman.Exchange("anthropic", "anthropic")
+    assert exchange.usage is None
+    assert exchange.response_bytes(raw) == raw
+    whole = dragoman.Exchange("anthropic", "anthropic")
+    assert whole.response(raw) == body
+    for each in (exchange, whole):
+        assert each.usage is not None
+        assert (each.usage.input, each.usage.output, each.calls) == (7, 3, 1)
+
+
+def test_a_reply_in_bytes_is_translated_like_any_other() -> None:
+    message = {"role": "assistant", "content": "Hi"}
+    raw = json.dumps({"id": "c", "model": "m", "choices": [{"index": 0, "message": message}]}).encode()
+    whole, printed = (dragoman.Exchange("anthropic", "openai-chat") for _ in range(2))
+    assert json.loads(printed.response_bytes(raw)) == whole.response(raw)
+
+
+@pytest.mark.parametrize("upstream", ["openai-chat", "anthropic"])
+def test_an_error_in_bytes_is_the_clients_error(upstream: str) -> None:
+    error = {"type": "rate_limit_error", "message": "slow down", "code": "rate_limit_exceeded"}
+    raw = json.dumps({"type": "error", "error": error}).encode()
+    exchange = dragoman.Exchange("anthropic", upstream)
+    told = json.loads(exchange.response_bytes(raw))
+    assert told == {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
+    assert exchange.status == 429
+    assert exchange.usage is None

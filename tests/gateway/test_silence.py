@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.body import Body
 from dragoman.core.server import Served
 from dragoman.demo import DemoApp
 from dragoman.exchange import Exchange
@@ -206,7 +207,7 @@ class Flowing:
 
 
 def plain(client: str) -> Asked:
-    return Asked(codec(client), server(client), Served("generate"), {}, {}, b"", "", True)
+    return Asked(codec(client), server(client), Served("generate"), {}, Body(b"{}", client), "", True)
 
 
 def test_no_ping_breaks_into_an_event(pinging: Stand) -> None:

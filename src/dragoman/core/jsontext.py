@@ -38,6 +38,7 @@ def _print_number(value: Any) -> msgspec.Raw:
 
 _COLON = re.compile(rb"\s*:\s*")
 _decoder = msgspec.json.Decoder(float_hook=_read_float)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encoder = msgspec.json.Encoder(enc_hook=_print_number)
 
 
@@ -81,15 +82,60 @@ def decode_object(text: str) -> dict[str, Any] | None:
 def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
     """`body` with another value of the field, all other bytes untouched; None where it is not plain which.
 
-    `old` is what the object says there. It is plain where a field of that name stands in the text just once.
+    `old` is what the object says there. Whether the first place in the text that says it is the one that
+    counts is seen from what the object says afterwards.
     """
     name = b'"%b"' % field.encode()
-    if not isinstance(old, str) or body.count(name) != 1 or b"\\u" in body:
+    at = body.find(name)
+    colon = _COLON.match(body, at + len(name)) if at >= 0 else None
+    if not colon:
         return None
-    colon, before = _COLON.match(body, body.find(name) + len(name)), encode(old)
-    if not colon or not body.startswith(before, colon.end()):
+    start, before, after = colon.end(), encode(old), encode(new)
+    if not body.startswith(before, start):
         return None
-    return body[: colon.end()] + encode(new) + body[colon.end() + len(before) :]
+    made = body[:start] + after + body[start + len(before) :]
+    says = _decoded(_fields, made)
+    return made if says and says.get(field) == msgspec.Raw(after) else None
+
+
+class Glance:
+    """Reads of a body only what a TypedDict names. The rest must be JSON too, but nothing is built of it."""
+
+    __slots__ = ("_decoder",)
+
+    def __init__(self, kind: Any) -> None:
+        self._decoder = msgspec.json.Decoder(kind, float_hook=_read_float)
+
+    def read(self, body: bytes) -> dict[str, Any] | None:
+        """None where `body` is not plainly such an object: then it is for `decode` to judge."""
+        if _LONG_INTEGER.search(body[::512]) or not _is_utf8(body):  # what is skipped is not checked for that
+            return None
+        return _decoded(self._decoder, body)
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
+    """None where it is not what the decoder expects."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+# No integer may have more than 4300 digits; one so long shows in every 512th byte
+_LONG_INTEGER = re.compile(rb"[0-9]{8}")
+# Large texts are decoded three times as fast in pieces; none of them ends inside a character
+_PIECE = re.compile(rb"(?s).{1,16384}[\x80-\xff]*")
+
+
+def _is_utf8(body: bytes) -> bool:
+    if body.isascii():
+        return True
+    try:
+        for piece in _PIECE.findall(body):
+            piece.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def is_complete(text: str) -> bool:

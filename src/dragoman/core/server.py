@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from msgspec import Struct
 
-from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.errors import WireError
+from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.kept import Kept
 from dragoman.core.model import Usage, Wire
 
@@ -28,16 +29,27 @@ class Served(Struct, frozen=True):
 class Tally(Struct, frozen=True, kw_only=True):
     """What can be read from the wire without decoding it.
 
-    `usage` reads an object that holds `usage_field`. `call_mark` appears once for each call of a stream,
-    `call_hint` in every piece that could hold one.
+    `request` and `reply` see everything that is looked at in a body that passes as it is, here and by the
+    codec's `decode_error` and `headers_for`; without them it is read in full. `usage` reads an object that
+    holds `usage_field`. `call_mark` appears once for each call of a stream, `call_hint` in every piece that
+    could hold one.
     """
 
+    request: Glance | None = None
+    reply: Glance
     tools: Callable[[Wire], int]  # declared in a request
     calls: Callable[[Wire], int]  # in a whole reply
     usage: Callable[[Wire], Usage | None]
     usage_field: str
     call_hint: bytes
     call_mark: str
+
+    def counted(self, reply: Wire) -> Usage | None:
+        """Nothing that accounting needs is worth a failed exchange."""
+        try:
+            return self.usage(reply) if is_object(reply.get(self.usage_field)) else None
+        except WireError:
+            return None
 
 
 class Quota(Struct, frozen=True):
@@ -82,6 +94,15 @@ def listed(field: str, key: str) -> Callable[[Wire], tuple[str, ...]]:
         return tuple(str(entry[key]) for entry in rows(body.get(field)) if key in entry)
 
     return read
+
+
+class Entry(TypedDict):
+    """An object that is only counted."""
+
+
+def count(value: Any) -> int:
+    """How many objects an array holds; none where it is something else."""
+    return [*map(type, value)].count(dict) if is_array(value) else 0
 
 
 def rows(value: Any) -> list[Wire]:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from dragoman.core import jsontext
+from dragoman.core.body import Body
 from dragoman.core.errors import ConfigError, WireError
-from dragoman.core.fields import read_body
 from dragoman.core.kept import Unkept
 from dragoman.core.model import Failure
 from dragoman.demo import DemoTransport
@@ -188,17 +188,18 @@ class Gateway:
             self.journal.told(seen)
 
     async def _answered(self, visit: Visit, passage: Passage) -> None:
-        body = await bodies.read(visit.incoming, self._config.max_body)
+        data = await bodies.read(visit.incoming, self._config.max_body)
         await passage.turn()
         client, serves, served, seen = visit.client, visit.serves, visit.served, visit.seen
         if self._wires:
             head = f"{client.name} {served.action} {served.model}"
-            self._wires.asked(seen.id, visit.key, head, visit.headers, body)
-        wire = read_body(body, client.name)
-        stream = bool(wire.get("stream")) if served.stream is None else served.stream
-        asked = Asked(client, serves, served, visit.headers, wire, body, visit.key, stream, visit.owner)
-        seen.model = served.model or str(wire.get("model") or "")
-        seen.stream, seen.tools = stream, serves.tally.tools(wire)
+            self._wires.asked(seen.id, visit.key, head, visit.headers, data)
+        body = Body(data, client.name, serves.tally.request)
+        said = body.glance
+        stream = bool(said.get("stream")) if served.stream is None else served.stream
+        asked = Asked(client, serves, served, visit.headers, body, visit.key, stream, visit.owner)
+        seen.model = served.model or str(said.get("model") or "")
+        seen.stream, seen.tools = stream, serves.tally.tools(said)
         targets = self._route(seen.model)
         if serves.kept:
             asked, targets = await self._keeping.prepared(asked, targets)

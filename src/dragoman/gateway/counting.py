@@ -21,7 +21,7 @@ async def answer_count(asked: Asked, target: Target, transport: Transport | None
     """Without a transport the upstream is left in peace."""
     counted = await _counted(asked, target, transport) if transport else None
     if counted is None:
-        await answer.json(200, asked.serves.encode_count(estimate(asked.client, asked.wire)), ESTIMATED)
+        await answer.json(200, asked.serves.encode_count(estimate(asked.client, asked.body.wire)), ESTIMATED)
     else:
         await answer.whole(200, counted)
 
@@ -32,7 +32,7 @@ async def _counted(asked: Asked, target: Target, transport: Transport) -> bytes 
     if provider.protocol != asked.client.name or provider.dialect or path is None:
         return None
     in_body = asked.client.http.model_in_body
-    body = jsontext.encode({**asked.wire, "model": target.model}) if in_body else asked.body
+    body = jsontext.encode({**asked.body.wire, "model": target.model}) if in_body else asked.body.data
     headers = {"content-type": "application/json", **asked.client.http.headers}
     headers |= headers_for(provider, asked.client.name, asked.key, asked.headers)
     timeouts = replace(provider.timeouts, first_byte=_PATIENCE, idle=_PATIENCE)

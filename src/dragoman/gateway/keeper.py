@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dragoman.core import jsontext
+from dragoman.core.body import Body
 from dragoman.core.codec import Codec, Frame
 from dragoman.core.events import ResponseFailed
 from dragoman.core.jsontext import is_object
@@ -33,7 +34,7 @@ def keeps(protocol: str, provider: Provider) -> bool:
 
 
 class Keeper:
-    """`wire` and `body` are the request with everything that came before it; `items` only what is new in it.
+    """`body` is the request with everything that came before it; `items` only what is new in it.
 
     `always`: also where the provider would store it, because the conversation began here.
     """
@@ -47,11 +48,10 @@ class Keeper:
         wish: Wish,
         items: list[Any],
         asked: Wire,
-        wire: Wire,
-        body: bytes,
+        body: Body,
         report: Callable[[StoreError], object],
     ) -> None:
-        self.kept, self.client, self.wish, self.wire, self.body = kept, client, wish, wire, body
+        self.kept, self.client, self.wish, self.body = kept, client, wish, body
         self.always = bool(wish.continues)
         self._store, self._owner, self._report = store, owner, report
         self._items, self._asked = items, asked

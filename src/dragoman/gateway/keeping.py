@@ -12,6 +12,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.body import Body
 from dragoman.core.kept import Kept, Past, Unkept, Wish
 from dragoman.core.model import Failure, Wire
 from dragoman.gateway.keeper import Keeper, keeps
@@ -35,21 +36,20 @@ class Keeping:
         """The request as it goes on, and who may answer it; raises Unkept where nobody can."""
         _refuse_stateful(asked, targets)
         kept = asked.serves.kept
-        wish = kept.wish(asked.wire) if kept else None
+        wish = kept.wish(asked.body.glance) if kept else None
         if kept is None or wish is None:
             return asked, targets
         before = await self.past(asked.client.name, asked.owner, wish.continues)
         found = await self._items(asked, kept, wish.refers)
         if (wish.continues and not before) or len(found) < len(set(wish.refers)):
             return asked, _left_to(asked, kept, wish, targets, found)
-        wire = kept.join(asked.wire, before, found)
-        body = asked.body if wire is asked.wire else jsontext.encode(wire)
+        said = asked.body.wire
+        wire = kept.join(said, before, found)
+        body = asked.body if wire is said else Body(jsontext.encode(wire), asked.client.name, wire=wire)
         if not wish.stores or asked.served.action != "generate":
-            return replace(asked, wire=wire, body=body), targets
-        items = kept.items(kept.join(asked.wire, (), found))
-        keeper = Keeper(
-            kept, self.store, asked.owner, asked.client, wish, items, asked.wire, wire, body, self._report
-        )
+            return replace(asked, body=body), targets
+        items = kept.items(kept.join(said, (), found))
+        keeper = Keeper(kept, self.store, asked.owner, asked.client, wish, items, said, body, self._report)
         return replace(asked, keeper=keeper), targets
 
     async def past(self, protocol: str, owner: str, id: str) -> list[Past]:
@@ -97,7 +97,7 @@ def _left_to(asked: Asked, kept: Kept, wish: Wish, targets: Targets, found: Mapp
 def _refuse_stateful(asked: Asked, targets: Targets) -> None:
     """What only an upstream of the client's own protocol can do."""
     for field, code in asked.serves.stateful.items():
-        if asked.wire.get(field) and not all(_forwards(asked, target.provider) for target in targets):
+        if asked.body.glance.get(field) and not all(_forwards(asked, target.provider) for target in targets):
             problem = (
                 f"{field}: only {asked.client.name} providers can do that, and this model leads elsewhere"
             )

@@ -14,12 +14,12 @@ from typing import Any
 from msgspec import Struct
 
 from dragoman.core import jsontext
+from dragoman.core.body import Body
 from dragoman.core.codec import Codec
 from dragoman.core.errors import WireError
 from dragoman.core.events import ResponseFailed
-from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
-from dragoman.core.model import Failure, Wire
+from dragoman.core.model import Failure
 from dragoman.core.server import Served, Server
 from dragoman.exchange import Exchange
 from dragoman.framing import jsonarray, sse
@@ -28,10 +28,9 @@ from dragoman.gateway.keeper import Keeper, KeptStream
 from dragoman.gateway.pings import Pulse
 from dragoman.gateway.seen import Seen
 from dragoman.gateway.sessions import Talk
-from dragoman.gateway.tail import Tail, read_usage
+from dragoman.gateway.tail import Tail
 from dragoman.gateway.upstream import LARGEST_REPLY, Refused
 from dragoman.listening import Answer
-from dragoman.protocols import server
 from dragoman.streams import Forwarded, Translated
 from dragoman.transport import Reply, TimedOut, TransportError
 from dragoman.transport.retries import RETRYABLE
@@ -48,8 +47,7 @@ class Asked(Struct, frozen=True):
     serves: Server
     served: Served
     headers: Mapping[str, str]
-    wire: Wire
-    body: bytes
+    body: Body
     key: str
     stream: bool
     owner: str = ""  # whose are the conversations that it may continue
@@ -86,25 +84,21 @@ def relay(leg: Leg) -> Coroutine[Any, Any, None]:
 
 async def _relay_whole(leg: Leg) -> None:
     exchange, seen, answer = leg.exchange, leg.errand.seen, leg.errand.answer
-    body = await _read(leg.reply)
+    data = await _read(leg.reply)
     try:
-        wire = read_body(body, exchange.upstream.name)
-        out = exchange.response(wire)
+        out = exchange.response(data) if leg.keeper else exchange.response_bytes(data)
     except WireError as error:
         raise Refused(_malformed(error), retry=True) from error
     if exchange.failure:
         raise Refused(exchange.failure, retry=exchange.failure.kind in RETRYABLE)
     if leg.talk:
         await leg.talk.keep()
-    forwarded = out is wire
-    if leg.keeper:
+    if leg.keeper and not isinstance(out, bytes):
         out = await leg.keeper.whole(out, seen)
     seen.first_byte()
-    await answer.whole(200, body if out is wire else jsontext.encode(out), loss_header(seen.losses))
-    if forwarded:
-        _count_whole(wire, exchange, seen)
-    else:
-        seen.usage, seen.calls = exchange.usage, exchange.calls
+    told = out if isinstance(out, bytes) else jsontext.encode(out)
+    await answer.whole(200, told, loss_header(seen.losses))
+    seen.usage, seen.calls = exchange.usage, exchange.calls
 
 
 async def _relay_stream(leg: Leg, pulse: Pulse) -> None:
@@ -203,13 +197,6 @@ def _failure_in(speaker: Codec, out: bytes) -> Failure | None:
                 if jsontext.is_object(told) and (failure := speaker.decode_error(told, 0)):
                     return failure
     return None
-
-
-def _count_whole(wire: Wire, exchange: Exchange, seen: Seen) -> None:
-    tally = server(exchange.upstream.name).tally
-    usage = wire.get(tally.usage_field)
-    seen.usage = read_usage(tally, usage) if jsontext.is_object(usage) else None
-    seen.calls = tally.calls(wire)
 
 
 def _count_stream(tail: Tail | None, exchange: Exchange, seen: Seen) -> None:

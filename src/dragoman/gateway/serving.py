@@ -127,9 +127,9 @@ class Serving:
     async def _ask(self, errand: Errand, target: Target, anew: bool = False) -> None:
         asked, seen, provider = errand.asked, errand.seen, target.provider
         keeper = asked.keeper if asked.keeper and asked.keeper.serves(provider) else None
-        wire, body = (keeper.wire, keeper.body) if keeper else (asked.wire, asked.body)
+        said = keeper.body if keeper else asked.body
         exchange = seen.exchange = _exchange(asked, provider, seen.id)
-        body = exchange.request_bytes(body, target.model, asked.stream, wire)
+        body = exchange.request_bytes(said, target.model, asked.stream)
         talk = self._sessions.talk(exchange, provider, asked.key, seen.id) if exchange.keeps else None
         if talk and not anew and (resumed := await talk.resumed()):
             body = jsontext.encode(resumed)

@@ -7,7 +7,6 @@ import re
 from functools import cache
 from typing import Any
 
-from dragoman.core.errors import WireError
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Usage, Wire
 from dragoman.core.server import Tally
@@ -41,14 +40,7 @@ class Tail:
         merged: Wire = {}
         for each in _objects(self._first, self._tally) + _objects(last, self._tally):
             merged |= {name: value for name, value in each.items() if value is not None}
-        return read_usage(self._tally, merged) if merged else None
-
-
-def read_usage(tally: Tally, usage: Wire) -> Usage | None:
-    try:
-        return tally.usage({tally.usage_field: usage})
-    except WireError:  # nothing that accounting needs is worth a failed exchange
-        return None
+        return self._tally.counted({self._tally.usage_field: merged}) if merged else None
 
 
 def _objects(data: bytes, tally: Tally) -> list[Wire]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any, TypedDict
 
 from dragoman.core.fields import Fields
+from dragoman.core.jsontext import Glance
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
-from dragoman.core.server import Quota, Served, Server, Tally, listed, rows
+from dragoman.core.server import Entry, Quota, Served, Server, Tally, count, listed, rows
 from dragoman.protocols.anthropic.kept import KEPT
 from dragoman.protocols.anthropic.response import decode_usage
 from dragoman.protocols.anthropic.wire import PROTOCOL
@@ -53,8 +55,29 @@ def _quota(quota: Quota) -> dict[str, str]:
     }
 
 
+class _Request(TypedDict, total=False):
+    model: Any
+    stream: Any
+    tools: list[Entry] | None
+    thread: Any
+    mcp_servers: Any
+
+
+class _Block(TypedDict, total=False):
+    type: Any
+
+
+class _Reply(TypedDict, total=False):
+    type: Any
+    error: Any
+    content: list[_Block] | None
+    usage: Any
+
+
 TALLY = Tally(
-    tools=lambda body: len(rows(body.get("tools"))),
+    request=Glance(_Request),
+    reply=Glance(_Reply),
+    tools=lambda body: count(body.get("tools")),
     calls=lambda body: sum(block.get("type") == "tool_use" for block in rows(body.get("content"))),
     usage=lambda body: decode_usage(Fields(body["usage"], "usage", PROTOCOL), Losses()),
     usage_field="usage",

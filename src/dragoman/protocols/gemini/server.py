@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any, TypedDict
 from urllib.parse import quote, unquote
 
-from dragoman.core.jsontext import is_object
+from dragoman.core.jsontext import Glance, is_object
 from dragoman.core.model import Wire
-from dragoman.core.server import Served, Server, Tally, listed, rows
+from dragoman.core.server import Entry, Served, Server, Tally, count, listed, rows
 from dragoman.protocols.gemini.objects import opened
 from dragoman.protocols.gemini.response import read_usage
 
@@ -64,11 +65,39 @@ def _claims(path: str, headers: Mapping[str, str]) -> bool:
     return path.startswith(("/v1beta", "/v1alpha")) or _is_google({}, headers)
 
 
+class _Tool(TypedDict, total=False):
+    functionDeclarations: list[Entry] | None
+    function_declarations: list[Entry] | None
+
+
+class _Request(TypedDict, total=False):
+    model: Any
+    stream: Any
+    tools: list[_Tool] | None
+
+
+class _Part(TypedDict, total=False):
+    functionCall: Entry | None
+
+
+class _Content(TypedDict, total=False):
+    parts: list[_Part] | None
+
+
+class _Candidate(TypedDict, total=False):
+    content: _Content | None
+
+
+class _Reply(TypedDict, total=False):
+    error: Any
+    candidates: list[_Candidate] | None
+    usageMetadata: Any
+
+
 def _tools(body: Wire) -> int:
     tools = rows(body.get("tools"))
     return sum(
-        len(rows(tool.get("functionDeclarations") or tool.get("function_declarations"))) or 1
-        for tool in tools
+        count(tool.get("functionDeclarations") or tool.get("function_declarations")) or 1 for tool in tools
     )
 
 
@@ -79,6 +108,8 @@ def _calls(body: Wire) -> int:
 
 
 TALLY = Tally(
+    request=Glance(_Request),
+    reply=Glance(_Reply),
     tools=_tools,
     calls=_calls,
     usage=lambda body: read_usage(opened(body["usageMetadata"], "usageMetadata")),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, TypedDict
 
-from dragoman.core.jsontext import is_object
+from dragoman.core.jsontext import Glance, is_object
 from dragoman.core.model import Usage, Wire
-from dragoman.core.server import Quota, Served, Server, Tally, listed, rows
+from dragoman.core.server import Entry, Quota, Served, Server, Tally, count, listed, rows
 from dragoman.protocols.openai_chat.response import decode_usage
 
 
@@ -29,9 +30,31 @@ def encode_model(name: str) -> Wire:
     return {"id": name, "object": "model", "created": 0, "owned_by": "dragoman"}
 
 
+class _Request(TypedDict, total=False):
+    model: Any
+    stream: Any
+    tools: list[Entry] | None
+    functions: list[Entry] | None
+
+
+class _Message(TypedDict, total=False):
+    tool_calls: list[Entry] | None
+
+
+class _Choice(TypedDict, total=False):
+    message: _Message
+
+
+class _Reply(TypedDict, total=False):
+    error: Any
+    object: Any
+    choices: list[_Choice] | None
+    usage: Any
+
+
 def _calls(body: Wire) -> int:
     messages = [choice.get("message") for choice in rows(body.get("choices"))]
-    return sum(len(rows(message.get("tool_calls"))) for message in messages if is_object(message))
+    return sum([count(message.get("tool_calls")) for message in messages if is_object(message)])
 
 
 def _usage(body: Wire) -> Usage | None:
@@ -47,7 +70,9 @@ def _quota(quota: Quota) -> dict[str, str]:
 
 
 TALLY = Tally(
-    tools=lambda body: len(rows(body.get("tools")) or rows(body.get("functions"))),
+    request=Glance(_Request),
+    reply=Glance(_Reply),
+    tools=lambda body: count(body.get("tools")) or count(body.get("functions")),
     calls=_calls,
     usage=_usage,
     usage_field="usage",

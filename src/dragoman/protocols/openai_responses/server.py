@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, TypedDict
 from urllib.parse import unquote
 
 from dragoman.core.fields import Fields
+from dragoman.core.jsontext import Glance
 from dragoman.core.model import Wire
-from dragoman.core.server import Quota, Served, Server, Tally, listed, rows
+from dragoman.core.server import Quota, Served, Server, Tally, count, listed, rows
 from dragoman.protocols.openai_responses.kept import KEPT
 from dragoman.protocols.openai_responses.response import decode_usage
 from dragoman.protocols.openai_responses.wire import PROTOCOL
@@ -49,8 +51,22 @@ def _quota(quota: Quota) -> dict[str, str]:
     }
 
 
-TALLY = Tally(
-    tools=lambda body: len(rows(body.get("tools"))),
+class _Item(TypedDict, total=False):
+    type: Any
+
+
+class _Reply(TypedDict, total=False):
+    type: Any
+    object: Any
+    status: Any
+    error: Any
+    output: list[_Item] | None
+    usage: Any
+
+
+TALLY = Tally(  # a request is read in full: unless it says otherwise, it is to be kept
+    reply=Glance(_Reply),
+    tools=lambda body: count(body.get("tools")),
     calls=lambda body: sum(item.get("type") in _CALLS for item in rows(body.get("output"))),
     usage=lambda body: decode_usage(Fields(body, "", PROTOCOL)),
     usage_field="usage",

@@ -1,0 +1,107 @@
+"""What is read of a body that passes as it is says the same as the whole body."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.core import jsontext
+from dragoman.core.losses import Losses
+from dragoman.core.model import Failure, FailureKind, Request, Response, Wire
+from dragoman.protocols import codec, names, server
+from laws.strategies import requests, responses, values
+
+every_protocol = pytest.mark.parametrize("protocol", names())
+KINDS: list[FailureKind] = ["server", "rate_limit", "overloaded", "context_too_long", "bad_request"]
+ODD = st.sampled_from(
+    ["error", "failed", "tool_use", "message", "create", [{}], [{}, 7], {"message": "m"}, 7]
+)
+
+
+def spoiled(data: st.DataObject, wire: Any) -> Any:
+    """Some values, most of them near the top, replaced by any others; some fields that may mean something."""
+    wire = copy.deepcopy(wire)
+    for _ in range(data.draw(st.integers(0, 2))):
+        place = wire
+        while True:
+            spots = list(place) if isinstance(place, dict) else list(range(len(place)))
+            if not spots:
+                break
+            spot = data.draw(st.sampled_from(spots))
+            if not isinstance(place[spot], dict | list) or data.draw(st.booleans()):
+                place[spot] = data.draw(values | ODD)
+                break
+            place = place[spot]
+    fields = (
+        "error",
+        "type",
+        "object",
+        "status",
+        "content",
+        "choices",
+        "thread",
+        "mcp_servers",
+        "tools",
+        "stream",
+    )
+    return wire | data.draw(st.dictionaries(st.sampled_from(fields), values | ODD, max_size=2))
+
+
+def said_by_request(protocol: str, wire: Wire) -> object:
+    speaker, serves = codec(protocol), server(protocol)
+    wish = serves.kept.wish if serves.kept and serves.tally.request else None
+    try:
+        kept = wish(wire) if wish else None
+    except ValueError as error:
+        kept = str(error)
+    asked = (wire.get("model"), wire.get("stream"))
+    return asked, serves.tally.tools(wire), speaker.http.headers_for(wire), kept
+
+
+def said_by_reply(protocol: str, wire: Wire) -> object:
+    tally = server(protocol).tally
+    failed = codec(protocol).decode_error(wire, 0) is not None
+    return failed, tally.calls(wire), tally.counted(wire)
+
+
+@every_protocol
+@given(request=requests(), data=st.data())
+def test_a_request_at_a_glance(protocol: str, request: Request, data: st.DataObject) -> None:
+    glance = server(protocol).tally.request
+    wire = spoiled(data, codec(protocol).encode_request(request, Losses()))
+    body = jsontext.encode(wire)
+    seen = glance.read(body) if glance else None
+    if seen is not None:
+        assert said_by_request(protocol, seen) == said_by_request(protocol, jsontext.decode(body))
+
+
+@every_protocol
+@given(response=responses(), data=st.data())
+def test_a_reply_at_a_glance(protocol: str, response: Response, data: st.DataObject) -> None:
+    wire = spoiled(data, codec(protocol).encode_response(response, Losses()))
+    body = jsontext.encode(wire)
+    seen = server(protocol).tally.reply.read(body)
+    if seen is not None:
+        assert said_by_reply(protocol, seen) == said_by_reply(protocol, jsontext.decode(body))
+
+
+@every_protocol
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_at_a_glance(protocol: str, kind: FailureKind) -> None:
+    body = jsontext.encode(codec(protocol).encode_error(Failure(kind, "why", 500))[1])
+    seen = server(protocol).tally.reply.read(body)
+    assert seen is not None
+    assert codec(protocol).decode_error(seen, 0)
+
+
+@every_protocol
+@given(request=requests(), response=responses())
+def test_what_is_not_spoiled_needs_no_more(protocol: str, request: Request, response: Response) -> None:
+    speaker, tally = codec(protocol), server(protocol).tally
+    asked = jsontext.encode(speaker.encode_request(request, Losses()))
+    assert tally.request is None or tally.request.read(asked) is not None
+    assert tally.reply.read(jsontext.encode(speaker.encode_response(response, Losses()))) is not None
