@@ -100,8 +100,11 @@ class Fields:
 
     def fields(self, key: str) -> Fields | None:
         """An inner object, to be taken apart in its turn."""
-        value = self.object(key)
-        return None if value is None else Fields(value, self.path(key), self.protocol)
+        value = self.rest.get(key)
+        if value is None:
+            return None
+        del self.rest[key]
+        return Fields(value, self.path(key), self.protocol)
 
     def any(self, key: str) -> Any:
         """A value of any shape, for the caller to judge."""

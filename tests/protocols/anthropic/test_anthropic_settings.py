@@ -66,6 +66,15 @@ DECODED: dict[str, tuple[Wire, Settings]] = {
 }
 
 
+def test_of_two_formats_the_newer_counts_and_the_older_is_reported() -> None:
+    older = {"type": "json_schema", "schema": {"type": "array"}}
+    config = {"format": {"type": "json_schema", "schema": SCHEMA}}
+    losses = Losses()
+    body = {"model": "m", "messages": [], "output_config": config, "output_format": older}
+    assert CODEC.decode_request(body, losses).settings == Settings(output=OutputFormat("schema", SCHEMA))
+    assert [loss.where for loss in losses] == ["output_format"]
+
+
 @pytest.mark.parametrize(("wire", "settings"), DECODED.values(), ids=DECODED)
 def test_settings_are_read_and_go_back(wire: Wire, settings: Settings) -> None:
     losses = Losses()

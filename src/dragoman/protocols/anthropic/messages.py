@@ -64,6 +64,8 @@ def decode_system(fields: Fields, losses: Losses) -> tuple[tuple[Text, ...], lis
     if type(system) is str:
         return tuple(texts), []
     withheld = [(i, system[i]) for i, part in enumerate(texts) if part.text.startswith(_ATTRIBUTION)]
+    if not withheld:
+        return tuple(texts), []
     for i, _ in withheld:  # it changes with every request, which would spoil another vendor's cache
         losses.dropped(f"system[{i}]", f"an attribution that concerns {PROTOCOL} alone")
     return tuple([part for part in texts if not part.text.startswith(_ATTRIBUTION)]), withheld

@@ -114,12 +114,13 @@ def _encode_stop(stop: tuple[str, ...] | None, losses: Losses) -> Wire:
 def _decode_output_config(fields: Fields, losses: Losses) -> tuple[Effort | None, OutputFormat | None]:
     """`output_format` is the old name of `output_config.format`."""
     config = fields.fields("output_config")
-    effort = config.take("effort", str) if config else None
+    if config is None:
+        return None, _decode_output(fields.fields("output_format"), losses)
+    effort = config.take("effort", str)
     if effort is not None and effort not in _EFFORTS:
         losses.dropped("effort", f"an effort {effort!r} is only understood by {PROTOCOL}")
-    output = _decode_output(config.fields("format") if config else None, losses)
-    if config:
-        config.extras(losses)
+    output = _decode_output(config.fields("format"), losses)
+    config.extras(losses)
     return _EFFORTS.get(effort or ""), output or _decode_output(fields.fields("output_format"), losses)
 
 

@@ -54,13 +54,14 @@ def camel(wire: Wire) -> Wire:
 def opened(value: Any, where: str) -> Fields:
     """One of Gemini's objects, to be taken apart by its camelCase keys."""
     fields = Fields(value, where, PROTOCOL)
-    fields.rest = camel(fields.rest)
+    if not _SNAKE.isdisjoint(fields.rest):
+        fields.rest = camel(fields.rest)
     return fields
 
 
 def inner(fields: Fields, key: str) -> Fields | None:
     """An object inside another one, or None where there is none."""
-    value = fields.object(key)
+    value = fields.any(key)
     return None if value is None else opened(value, fields.path(key))
 
 
