@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any, cast
 
 import pytest
 
@@ -104,3 +105,36 @@ def test_an_error_in_bytes_is_the_clients_error(upstream: str) -> None:
     assert told == {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
     assert exchange.status == 429
     assert exchange.usage is None
+
+
+def test_what_a_caller_is_given_is_its_own() -> None:
+    """Writing into one translation does not show in the next."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Hi"}}
+    told: list[str] = []
+    for _ in range(2):
+        tools = [{"type": "custom", "name": "patch"}, {"type": "local_shell"}]
+        bare = {"type": "function", "name": "bare", "parameters": None, "strict": None}
+        for upstream in ("anthropic", "openai-chat", "gemini"):
+            exchange = dragoman.Exchange("openai-responses", upstream)
+            request = exchange.request({"model": "m", "input": "?", "tools": [*tools, bare]})
+            told.append(str(request))
+            scribble(request)
+        exchange = dragoman.Exchange("openai-responses", "openai-chat")
+        reply = exchange.response({"id": "c", "model": "m", "choices": [choice]})
+        told.append(str(reply))
+        scribble(reply)
+    assert told[:4] == told[4:]
+
+
+def scribble(value: Any) -> None:
+    """Write into everything that can be written into."""
+    if isinstance(value, dict):
+        written = cast(dict[str, Any], value)
+        for item in list(written.values()):
+            scribble(item)
+        written["scribble"] = True
+    elif isinstance(value, list):
+        listed = cast(list[Any], value)
+        for item in listed:
+            scribble(item)
+        listed.append("scribble")

@@ -7,6 +7,7 @@ longer name; a local shell, bash or text editor a function with the schema that 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any
 
 from msgspec.structs import replace
@@ -98,7 +99,7 @@ class Flattened:
         if tool.kind in self._limits.hosted_tools or tool.kind not in _KNOWN:
             self.tools.append(tool)
             return
-        description, parameters = _KNOWN[tool.kind]
+        description, parameters = deepcopy(_KNOWN[tool.kind])
         losses.changed(tool.where, f"the hosted {tool.kind} tool is declared as a function")
         self._declare(tool, Tool(tool.name or tool.kind, description, parameters, where=tool.where), losses)
 
@@ -110,7 +111,7 @@ class Flattened:
                 tool.where, f"the freeform tool {tool.name} is declared as a function with one string"
             )
             tool = replace(
-                tool, kind="function", description=_describe(tool), parameters=_INPUT, grammar=None
+                tool, kind="function", description=_describe(tool), parameters=deepcopy(_INPUT), grammar=None
             )
         return tool
 

@@ -19,7 +19,6 @@ from dragoman.protocols.anthropic.hosted import HostedTool, decode_hosted, encod
 from dragoman.protocols.anthropic.parts import NO_EXTRAS, is_native
 from dragoman.protocols.anthropic.wire import PROTOCOL, QUIET_TOOL
 
-_EMPTY: Wire = {"type": "object", "properties": {}}
 _KEYS = re.compile(r"(?:[a-zA-Z0-9_.-]{1,64}(?:\n|$))*")
 
 
@@ -68,10 +67,10 @@ def _encode_custom(tool: Tool, request: Request, losses: Losses) -> Wire:
     if is_native(tool):
         return wire | own(tool.extras, PROTOCOL)
     if not tool.parameters:
-        wire["input_schema"] = _EMPTY
+        wire["input_schema"] = {"type": "object", "properties": {}}
     if tool.deferred and _can_search(request):
         wire["defer_loading"] = True
-    properties = wire["input_schema"].get("properties")
+    properties = (tool.parameters or {}).get("properties")
     if is_object(properties) and not _KEYS.fullmatch("\n".join(properties)):
         losses.changed(f"{tool.where}.parameters", "Anthropic refuses property names like some of these")
     return wire

@@ -17,7 +17,6 @@ from dragoman.core.model import HostedKind, HostedTool, Request, Tool, Wire
 from dragoman.protocols.openai_chat import models
 from dragoman.protocols.openai_chat.wire import PROTOCOL, leftovers
 
-_EMPTY: Wire = {"type": "object", "properties": {}}
 _HOSTED: dict[str, HostedKind] = {
     "openrouter:web_search": "web_search",
     "web_search": "web_search",
@@ -116,7 +115,7 @@ def _encode_function(tool: Tool, rest: Wire | None) -> Wire:
     if tool.description:
         wire["description"] = tool.description
     if rest is None:
-        wire["parameters"] = tool.parameters or _EMPTY
+        wire["parameters"] = tool.parameters or {"type": "object", "properties": {}}
     elif tool.parameters is not None:
         wire["parameters"] = tool.parameters
     if tool.strict is not None:

@@ -74,6 +74,7 @@ def frame_response(id: str, model: str, created: int, request: Request | None) -
         "tools": encode_tools(request.tools, Losses()) if request else [],
         "tool_choice": choice or "auto",
         **echoed,
+        "metadata": echoed["metadata"] or {},
         "text": {"format": {"type": "text"}, **echoed["text"]},
         "reasoning": {"effort": None, "summary": None, **echoed["reasoning"]},
     }
@@ -83,7 +84,7 @@ _ECHOED: Wire = {
     "background": False,
     "max_output_tokens": None,
     "max_tool_calls": None,
-    "metadata": {},
+    "metadata": None,
     "parallel_tool_calls": True,
     "previous_response_id": None,
     "prompt_cache_key": None,

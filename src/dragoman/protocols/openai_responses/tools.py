@@ -23,7 +23,6 @@ from dragoman.protocols.openai_responses.search import decode_search_tool, encod
 from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL, native
 
 AnyTool = Tool | HostedTool
-_EMPTY: Wire = {"type": "object", "properties": {}}
 _QUIET = frozenset({"type", "defer_loading", "format", "description", "strict", "parameters"})
 _QUIET_NAMESPACE = frozenset({"type"})  # others know no namespaces, so its description is lost with it
 
@@ -111,7 +110,9 @@ def _encode_tool(tool: Tool) -> Wire:
         syntax, definition = tool.grammar
         wire["format"] = {"type": "grammar", "syntax": syntax, "definition": definition}
     if tool.kind == "function" and (tool.parameters is not None or not ours):
-        wire["parameters"] = _EMPTY if tool.parameters is None else tool.parameters
+        wire["parameters"] = (
+            {"type": "object", "properties": {}} if tool.parameters is None else tool.parameters
+        )
     if tool.kind == "function" and (tool.strict is not None or not ours):
         wire["strict"] = tool.strict or False
     if tool.deferred:
