@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
 
 import pytest
 
 import dragoman
+from seeds.wires import scribble
 
 
 def test_losses_of_a_reply_keep_the_words_of_the_upstream() -> None:
@@ -124,17 +124,3 @@ def test_what_a_caller_is_given_is_its_own() -> None:
         told.append(str(reply))
         scribble(reply)
     assert told[:4] == told[4:]
-
-
-def scribble(value: Any) -> None:
-    """Write into everything that can be written into."""
-    if isinstance(value, dict):
-        written = cast(dict[str, Any], value)
-        for item in list(written.values()):
-            scribble(item)
-        written["scribble"] = True
-    elif isinstance(value, list):
-        listed = cast(list[Any], value)
-        for item in listed:
-            scribble(item)
-        listed.append("scribble")

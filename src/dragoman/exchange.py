@@ -13,6 +13,7 @@ from dragoman.core.events import EventStage
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import Failure, Request, Usage, Wire
+from dragoman.core.repeated import keep, print_body, recall
 from dragoman.core.stage import Pipe
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects import recovery
@@ -112,7 +113,8 @@ class Exchange:
             glance = server(self.client.name).tally.request if self._same else None
             body = Body(body, self.client.name, glance, wire)
         if not self._same or _has_seals(body.data):
-            return jsontext.encode(self._translate(body.wire, model, stream))
+            out = self._translate(recall(body.wire), model, stream)
+            return print_body(out, self._asked.tools if self._asked else ())
         changes = self._forward(body.glance, model, stream)
         if not changes:
             return body.data
@@ -143,6 +145,7 @@ class Exchange:
         if self.strict:
             self._losses.refuse()
         self._address(request.model, request.stream, out)
+        keep(wire, asked.tools)
         return out
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -357,3 +357,17 @@ def _anthropic_events(said: str, calls: tuple[Call, ...]) -> Iterable[Wire]:
     ended = {"stop_reason": body["stop_reason"], "stop_sequence": None}
     yield {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 5}}
     yield {"type": "message_stop"}
+
+
+def scribble(value: Any) -> None:
+    """Write into everything that can be written into."""
+    if isinstance(value, dict):
+        written = cast(dict[str, Any], value)
+        for item in list(written.values()):
+            scribble(item)
+        written["scribble"] = True
+    elif isinstance(value, list):
+        listed = cast(list[Any], value)
+        for item in listed:
+            scribble(item)
+        listed.append("scribble")

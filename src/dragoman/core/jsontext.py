@@ -67,7 +67,7 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:
-    return type(value) is list
+    return isinstance(value, list)
 
 
 def decode_object(text: str) -> dict[str, Any] | None:

@@ -238,6 +238,9 @@ class HostedTool(Value, frozen=True, eq=False):
     settings: dict[str, Any] = {}
 
 
+AnyTool = Tool | HostedTool
+
+
 class ToolChoice(Value, frozen=True, eq=False):
     """`names` restricts the choice: one name with `required` forces that tool."""
 
@@ -285,7 +288,7 @@ class Request(Value, frozen=True, eq=False):
     model: str
     messages: tuple[Message, ...]
     system: tuple[Text, ...] = ()
-    tools: tuple[Tool | HostedTool, ...] = ()
+    tools: tuple[AnyTool, ...] = ()
     tool_choice: ToolChoice | None = None
     parallel: bool | None = None
     settings: Settings = Settings()

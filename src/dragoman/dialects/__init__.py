@@ -9,9 +9,9 @@ from importlib.metadata import EntryPoint, entry_points
 from dragoman.core.errors import ConfigError
 from dragoman.core.events import EventStage
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Tool
+from dragoman.core.model import AnyTool
 from dragoman.dialects.base import Dialect
-from dragoman.dialects.declared import Declared
+from dragoman.dialects.declared import declare
 from dragoman.dialects.recovery import Recovery
 
 _FILES = {
@@ -51,9 +51,9 @@ def _outside() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group="dragoman.dialects")}
 
 
-def recovery(tools: tuple[Tool | HostedTool, ...], losses: Losses) -> EventStage:
+def recovery(tools: tuple[AnyTool, ...], losses: Losses) -> EventStage:
     """Finds calls of these tools that a native upstream's model wrote as text, in any known dialect."""
-    declared = Declared(tools)
+    declared = declare(tools, losses)
     if not declared.tools:
         return EventStage()
     grammars = [grammar for name in names() for grammar in dialect(name).grammars(declared)]

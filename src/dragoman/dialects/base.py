@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from dragoman.core.events import EventStage
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Request, Tool
+from dragoman.core.model import AnyTool, Request, Tool
 from dragoman.dialects import rendering
-from dragoman.dialects.declared import Declared
+from dragoman.dialects.declared import Declared, declare
 from dragoman.dialects.grammar import Grammar, Think
 from dragoman.dialects.parser import Parser
 from dragoman.dialects.rendering import Made, Result
@@ -59,8 +59,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     def render(self, request: Request, losses: Losses) -> Request:
         return rendering.render(self, request, losses)
 
-    def parser(self, tools: Iterable[Tool | HostedTool], losses: Losses) -> EventStage:
-        declared = Declared(tools)
+    def parser(self, tools: Iterable[AnyTool], losses: Losses) -> EventStage:
+        declared = declare(tools, losses)
         grammars = self.grammars(declared)
 
         def scanner(first: bool) -> Scanner:

@@ -8,7 +8,9 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.model import HostedTool, Tool, ToolCall, Wire
+from dragoman.core.losses import Losses
+from dragoman.core.model import AnyTool, Tool, ToolCall, Wire
+from dragoman.core.repeated import remembered
 from dragoman.dialects.values import Schema, property_of, read_value, write_value
 
 _INPUT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
@@ -17,7 +19,7 @@ _INPUT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "
 class Declared:
     """Functions by name. A freeform tool is a function with one string, `input`."""
 
-    def __init__(self, tools: Iterable[Tool | HostedTool]) -> None:
+    def __init__(self, tools: Iterable[AnyTool]) -> None:
         self.tools = tuple(as_function(tool) for tool in tools if isinstance(tool, Tool))
         self._schemas: dict[str, Wire] = {tool.name: tool.parameters or {} for tool in self.tools}
 
@@ -52,6 +54,11 @@ class Declared:
     def schema(self, tool: str, parameter: str) -> Schema:
         root = self._schemas.get(tool, {})
         return property_of(root, parameter, root)
+
+
+@remembered
+def declare(tools: Iterable[AnyTool], losses: Losses) -> Declared:
+    return Declared(tools)
 
 
 def as_function(tool: Tool) -> Tool:

@@ -13,18 +13,16 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Text, Tool, ToolCall
-from dragoman.dialects.declared import Declared
+from dragoman.core.model import AnyTool, Text, ToolCall
+from dragoman.dialects.declared import declare
 from dragoman.dialects.grammar import Call, Grammar
 from dragoman.dialects.parser import Parser
 from dragoman.dialects.scanner import Scanner
 
 
 class Recovery(Parser):
-    def __init__(
-        self, grammars: tuple[Grammar, ...], tools: Iterable[Tool | HostedTool], losses: Losses
-    ) -> None:
-        declared = Declared(tools)
+    def __init__(self, grammars: tuple[Grammar, ...], tools: Iterable[AnyTool], losses: Losses) -> None:
+        declared = declare(tools, losses)
         self._leaks: dict[int, Call] = {}
         self._waiting: list[Event] = []
         self._native: dict[int, NativeCall] = {}

@@ -6,7 +6,7 @@ What a dialect cannot write so that it would read it back the same is reported.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby, takewhile
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from dragoman.core import jsontext
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
+    AnyTool,
     HostedTool,
     Media,
     Message,
@@ -28,7 +29,8 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
-from dragoman.dialects.declared import Declared, arguments_of
+from dragoman.core.repeated import remembered
+from dragoman.dialects.declared import Declared, arguments_of, declare
 from dragoman.dialects.grammar import Call, Grammar
 from dragoman.dialects.scanner import Scanner
 
@@ -78,11 +80,9 @@ class Words(Protocol):
 
 
 def render(words: Words, request: Request, losses: Losses) -> Request:
-    declared = Declared(request.tools)
-    for tool in request.tools:
-        if isinstance(tool, HostedTool):
-            losses.dropped(tool.where, f"{words.name} cannot declare a hosted {tool.kind} tool")
-    instructions = [words.declare(declared.tools), *_choice(request)] if declared.tools else []
+    declared = declare(request.tools, losses)
+    told = _told(request.tools, losses, words.declare, words.name)
+    instructions = [told, *_choice(request)] if declared.tools else []
     if instructions and not request.system:
         request = _gathered(request)
     history = History(words, declared, losses)
@@ -94,6 +94,18 @@ def render(words: Words, request: Request, losses: Losses) -> Request:
         tool_choice=None,
         parallel=None,
     )
+
+
+@remembered
+def _told(
+    tools: tuple[AnyTool, ...], losses: Losses, told: Callable[[tuple[Tool, ...]], str], name: str
+) -> str:
+    """The tools as the dialect declares them."""
+    for tool in tools:
+        if isinstance(tool, HostedTool):
+            losses.dropped(tool.where, f"{name} cannot declare a hosted {tool.kind} tool")
+    functions = declare(tools, losses).tools
+    return told(functions) if functions else ""
 
 
 def _choice(request: Request) -> Iterator[str]:

@@ -6,7 +6,7 @@ longer name; a local shell, bash or text editor a function with the schema that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.codec import Limits
 from dragoman.core.losses import Losses
-from dragoman.core.model import CallKind, HostedTool, Tool, ToolCall, ToolResult, Wire
+from dragoman.core.model import AnyTool, CallKind, HostedTool, Tool, ToolCall, ToolResult, Wire
+from dragoman.core.repeated import remembered
 
 _INPUT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 # Models that meet such a function for the first time call its one parameter by these names too
@@ -61,33 +62,33 @@ _KNOWN: dict[str, tuple[str, Wire]] = {
 
 
 # (namespace, name) as the upstream knows the tool -> what the client declared
-Declared = dict[tuple[str, str], Tool | HostedTool]
+Declared = dict[tuple[str, str], AnyTool]
 
 
 class Flattened:
     """The tools of one request as an upstream with these limits takes them."""
 
-    def __init__(self, tools: Iterable[Tool | HostedTool], limits: Limits, losses: Losses) -> None:
-        self._limits = limits
+    def __init__(self, tools: Sequence[AnyTool], limits: Limits, losses: Losses) -> None:
+        self.limits = limits
         self.declared: Declared = {}
-        self.tools: list[Tool | HostedTool] = []
-        tools = tuple(tools)
+        self.tools: list[AnyTool] = []
         searchable = not limits.deferred_tools and any(_is_search(tool) for tool in tools)
         for tool in tools:
             self._add(tool, searchable, losses)
+        self.names = dict.fromkeys([tool.name for tool in self.tools if isinstance(tool, Tool)])
 
-    def _add(self, tool: Tool | HostedTool, searchable: bool, losses: Losses) -> None:
+    def _add(self, tool: AnyTool, searchable: bool, losses: Losses) -> None:
         if isinstance(tool, HostedTool):
             self._add_hosted(tool, losses)
             return
-        if tool.deferred and not self._limits.deferred_tools:
+        if tool.deferred and not self.limits.deferred_tools:
             if not searchable:
                 losses.changed(tool.where, f"{tool.name} is deferred: it is sent once it has been loaded")
                 return
             tool = replace(tool, deferred=False)
         self._declare(tool, self._flat(tool, losses), losses)
 
-    def _declare(self, tool: Tool | HostedTool, flat: Tool, losses: Losses) -> None:
+    def _declare(self, tool: AnyTool, flat: Tool, losses: Losses) -> None:
         key = (flat.namespace, flat.name)
         if key in self.declared:
             losses.dropped(tool.where, f"a second tool named {flat.name}; the first stands")
@@ -96,7 +97,7 @@ class Flattened:
         self.tools.append(flat)
 
     def _add_hosted(self, tool: HostedTool, losses: Losses) -> None:
-        if tool.kind in self._limits.hosted_tools or tool.kind not in _KNOWN:
+        if tool.kind in self.limits.hosted_tools or tool.kind not in _KNOWN:
             self.tools.append(tool)
             return
         description, parameters = deepcopy(_KNOWN[tool.kind])
@@ -104,9 +105,9 @@ class Flattened:
         self._declare(tool, Tool(tool.name or tool.kind, description, parameters, where=tool.where), losses)
 
     def _flat(self, tool: Tool, losses: Losses) -> Tool:
-        if tool.namespace and not self._limits.namespaces:
+        if tool.namespace and not self.limits.namespaces:
             tool = replace(tool, name=flat_name(tool.namespace, tool.name), namespace="")
-        if tool.kind == "custom" and not self._limits.custom_tools:
+        if tool.kind == "custom" and not self.limits.custom_tools:
             losses.changed(
                 tool.where, f"the freeform tool {tool.name} is declared as a function with one string"
             )
@@ -123,7 +124,7 @@ class Flattened:
 
     def call(self, call: ToolCall) -> ToolCall:
         """A call of the history in the flat form."""
-        if call.namespace and not self._limits.namespaces:
+        if call.namespace and not self.limits.namespaces:
             flat = flat_name(call.namespace, call.name)
             # OpenAI names a loaded tool's own name as its namespace: then there is none to flatten
             plain = ("", flat) not in self.declared and ("", call.name) in self.declared
@@ -134,14 +135,19 @@ class Flattened:
         return replace(call, kind="function", arguments=arguments)
 
     def _keeps(self, kind: CallKind) -> bool:
-        return self._limits.custom_tools if kind == "custom" else kind in self._limits.hosted_tools
+        return self.limits.custom_tools if kind == "custom" else kind in self.limits.hosted_tools
+
+
+@remembered
+def flatten(tools: tuple[AnyTool, ...], losses: Losses, limits: Limits) -> Flattened:
+    return Flattened(tools, limits, losses)
 
 
 def flat_name(namespace: str, name: str) -> str:
     return f"{namespace}__{name}"
 
 
-def unflatten(call: ToolCall, declared: Tool | HostedTool | None) -> ToolCall:
+def unflatten(call: ToolCall, declared: AnyTool | None) -> ToolCall:
     """A finished call as the client declared its tool."""
     match declared:
         case Tool():
@@ -184,5 +190,5 @@ def _describe(tool: Tool) -> str:
     return f"{tool.description}\n\nThe input must match this {syntax} grammar:\n{definition}".strip()
 
 
-def _is_search(tool: Tool | HostedTool) -> bool:
+def _is_search(tool: AnyTool) -> bool:
     return isinstance(tool, HostedTool) and tool.kind == "tool_search"

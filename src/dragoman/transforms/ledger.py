@@ -14,6 +14,7 @@ from dragoman.core.codec import Limits
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
+    AnyTool,
     Foreign,
     HostedTool,
     Media,
@@ -27,13 +28,14 @@ from dragoman.core.model import (
     ToolResult,
     Usage,
 )
+from dragoman.core.repeated import remembered
 from dragoman.transforms import arguments, call_ids
 from dragoman.transforms.content import joined, settle_part, without_summarised
-from dragoman.transforms.flatten import Declared, Flattened
+from dragoman.transforms.flatten import Declared, Flattened, flatten
 from dragoman.transforms.pairing import pair
-from dragoman.transforms.schemas import can_be_strict, fit
+from dragoman.transforms.schemas import Target, can_be_strict, fit
 from dragoman.transforms.states import return_states
-from dragoman.transforms.tool_names import names_for, recognise
+from dragoman.transforms.tool_names import Names, names_for, recognise
 
 
 class Ledger:
@@ -55,9 +57,9 @@ class Ledger:
 
     def prepare(self, request: Request, summarise: bool) -> Request:
         """`request` as the upstream takes it: its names, ids, order, schemas, state and media."""
-        flattened = Flattened(request.tools, self.upstream, self.losses)
+        flattened = flatten(request.tools, self.losses, self.upstream)
         self.declared = flattened.declared
-        self._used = dict.fromkeys(tool.name for tool in flattened.tools if isinstance(tool, Tool))
+        self._used = flattened.names.copy()
         asked = (
             [without_summarised(m, self.losses) for m in request.messages] if summarise else request.messages
         )
@@ -70,7 +72,7 @@ class Ledger:
         self.prepared = replace(
             request,
             messages=tuple([self._named(message) for message in paired]) if self._names.changed else paired,
-            tools=tuple([self._fitted(tool) for tool in flattened.tools]),
+            tools=_fit(request.tools, self.losses, flattened, self._names, self.client.schema_field),
             tool_choice=self._choice(request.tool_choice, flattened),
         )
         return self.prepared
@@ -84,7 +86,7 @@ class Ledger:
         choice = self.prepared.tool_choice if self.prepared else None
         return choice is not None and choice.mode == "required"
 
-    def restored_name(self, call: ToolCall) -> tuple[ToolCall, Tool | HostedTool | None]:
+    def restored_name(self, call: ToolCall) -> tuple[ToolCall, AnyTool | None]:
         """`call` under its flat declared name, and the declaration behind it."""
         flat = self._names.decode(call.name)
         declared = self._declaration(call.namespace, flat)
@@ -97,7 +99,7 @@ class Ledger:
                 flat, declared = meant, self._declaration(call.namespace, meant)
         return (call if flat == call.name else replace(call, name=flat)), declared
 
-    def _declaration(self, namespace: str, name: str) -> Tool | HostedTool | None:
+    def _declaration(self, namespace: str, name: str) -> AnyTool | None:
         """By both names; a namespace that nobody declared says nothing where the name is unique."""
         if found := self.declared.get((namespace, name)):
             return found
@@ -161,25 +163,6 @@ class Ledger:
         ]
         return replace(message, parts=tuple(named))
 
-    # Tools
-
-    def _fitted(self, tool: Tool | HostedTool) -> Tool | HostedTool:
-        if isinstance(tool, HostedTool):
-            return tool
-        name = self._names.encode(tool.name)
-        if tool.kind == "custom":
-            return tool if name == tool.name else replace(tool, name=name)
-        if tool.strict and self.upstream.schemas == "openai" and not can_be_strict(tool.parameters):
-            self.losses.changed(
-                tool.where, "strict is left off: its mode cannot say all that the schema allows"
-            )
-            tool = replace(tool, strict=False)
-        where = f"{tool.where}.{self.client.schema_field}"
-        parameters = fit(tool.parameters, self.upstream.schemas, where, self.losses, strict=bool(tool.strict))
-        if name == tool.name and parameters is tool.parameters:
-            return tool
-        return replace(tool, name=name, parameters=parameters)
-
     def _choice(self, choice: ToolChoice | None, flattened: Flattened) -> ToolChoice | None:
         """The names as the upstream knows them; a list of all the tools is no restriction."""
         if choice is None or not choice.names:
@@ -190,6 +173,30 @@ class Ledger:
         flat |= {name: name for _, name in flattened.declared}
         names = tuple(self._names.encode(flat.get(name, name)) for name in choice.names)
         return choice if names == choice.names else ToolChoice(choice.mode, names)
+
+
+@remembered
+def _fit(
+    _tools: tuple[AnyTool, ...], losses: Losses, flattened: Flattened, names: Names, field: str
+) -> tuple[AnyTool, ...]:
+    """The flattened tools under their names and with schemas as the upstream takes them."""
+    target = flattened.limits.schemas
+    return tuple([_fitted(tool, names.encode(tool.name), field, target, losses) for tool in flattened.tools])
+
+
+def _fitted(tool: AnyTool, name: str, field: str, target: Target, losses: Losses) -> AnyTool:
+    if isinstance(tool, HostedTool):
+        return tool
+    if tool.kind == "custom":
+        return tool if name == tool.name else replace(tool, name=name)
+    if tool.strict and target == "openai" and not can_be_strict(tool.parameters):
+        losses.changed(tool.where, "strict is left off: its mode cannot say all that the schema allows")
+        tool = replace(tool, strict=False)
+    where = f"{tool.where}.{field}"
+    parameters = fit(tool.parameters, target, where, losses, strict=bool(tool.strict))
+    if name == tool.name and parameters is tool.parameters:
+        return tool
+    return replace(tool, name=name, parameters=parameters)
 
 
 def _size(request: Request) -> int:

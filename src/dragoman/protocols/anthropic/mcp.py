@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from dragoman.core.fields import Fields
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Tool, Wire
+from dragoman.core.model import AnyTool, HostedTool, Wire
+from dragoman.core.repeated import remembered
 from dragoman.protocols.anthropic.wire import PROTOCOL
 
 
@@ -41,9 +42,7 @@ def encode_toolset(tool: HostedTool, losses: Losses) -> Wire | None:
     return wire
 
 
-def decode_servers(
-    fields: Fields, tools: tuple[Tool | HostedTool, ...], losses: Losses
-) -> tuple[Tool | HostedTool, ...]:
+def decode_servers(fields: Fields, tools: tuple[AnyTool, ...], losses: Losses) -> tuple[AnyTool, ...]:
     """`tools` with what their servers say; a server that no toolset names is a tool of its own."""
     servers = {
         server.settings["label"]: server
@@ -52,7 +51,7 @@ def decode_servers(
     }
     if not servers:
         return tools
-    joined: list[Tool | HostedTool] = []
+    joined: list[AnyTool] = []
     for tool in tools:
         if _is_toolset(tool) and (server := servers.pop(tool.settings["label"], None)):
             tool = replace(tool, settings={**server.settings, **tool.settings})
@@ -60,7 +59,8 @@ def decode_servers(
     return (*joined, *servers.values())
 
 
-def encode_servers(tools: tuple[Tool | HostedTool, ...], losses: Losses) -> Wire:
+@remembered
+def encode_servers(tools: tuple[AnyTool, ...], losses: Losses) -> Wire:
     servers = [_encode_server(tool, losses) for tool in tools if _is_foreign(tool)]
     return {"mcp_servers": servers} if servers else {}
 
@@ -97,9 +97,9 @@ def _label(tool: HostedTool) -> str:
     return str(tool.settings.get("label") or tool.name or "mcp")
 
 
-def _is_toolset(tool: Tool | HostedTool) -> TypeGuard[HostedTool]:
+def _is_toolset(tool: AnyTool) -> TypeGuard[HostedTool]:
     return isinstance(tool, HostedTool) and tool.kind == "mcp"
 
 
-def _is_foreign(tool: Tool | HostedTool) -> TypeGuard[HostedTool]:
+def _is_foreign(tool: AnyTool) -> TypeGuard[HostedTool]:
     return _is_toolset(tool) and PROTOCOL not in (tool.extras or ()) and "url" in tool.settings

@@ -11,7 +11,7 @@ from typing import Any
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Message, Request, Tool, Wire
+from dragoman.core.model import AnyTool, Message, Request, Wire
 from dragoman.protocols.anthropic.foreign import loaded_tools
 from dragoman.protocols.anthropic.mcp import decode_servers, encode_servers
 from dragoman.protocols.anthropic.messages import (
@@ -22,7 +22,15 @@ from dragoman.protocols.anthropic.messages import (
 )
 from dragoman.protocols.anthropic.parts import encode_content, is_native
 from dragoman.protocols.anthropic.settings import decode_settings, encode_max_tokens, encode_settings
-from dragoman.protocols.anthropic.tools import decode_choice, decode_tool, encode_choice, encode_tools
+from dragoman.protocols.anthropic.tools import (
+    allowed,
+    decode_choice,
+    decode_tools,
+    deferred,
+    encode_choice,
+    encode_tools,
+    load,
+)
 from dragoman.protocols.anthropic.wire import PROTOCOL, QUIET_REQUEST
 
 _WITHHELD = "system"  # where the extras of a request keep the system blocks that only Anthropic may see
@@ -56,7 +64,7 @@ def encode_request(request: Request, losses: Losses) -> Wire:
     system, body["messages"] = encode_native(request, losses) if native else encode_foreign(request, losses)
     if system:
         body["system"] = encode_content(system, losses)
-    if tools := encode_tools(request, losses):
+    if tools := encode_tools(request.tools, losses, request.model, allowed(request.tool_choice)):
         body["tools"] = tools
     body |= encode_choice(request, bool(tools), losses)
     body |= encode_servers(request.tools, losses)
@@ -83,10 +91,8 @@ def _messages(fields: Fields) -> list[Any]:
     return messages
 
 
-def _decode_tools(
-    fields: Fields, messages: tuple[Message, ...], losses: Losses
-) -> tuple[Tool | HostedTool, ...]:
-    tools = (fields.list("tools") if fields.rest.get("tools") != [] else None) or []
-    deferred = any(type(tool) is dict and "defer_loading" in tool for tool in tools)
-    loaded = loaded_tools(messages) if deferred else ()
-    return tuple([decode_tool(tool, f"tools[{i}]", losses, loaded) for i, tool in enumerate(tools)])
+def _decode_tools(fields: Fields, messages: tuple[Message, ...], losses: Losses) -> tuple[AnyTool, ...]:
+    declared = fields.list("tools") if fields.rest.get("tools") != [] else None
+    tools = decode_tools(declared or [], losses)
+    names = deferred(tools, losses)
+    return load(tools, losses, names & loaded_tools(messages)) if names else tools

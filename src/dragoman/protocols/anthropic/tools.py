@@ -6,14 +6,16 @@ Anthropic marks its own tools by a dated `type`; everything else is a custom too
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from typing import Any
+
+from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Request, Tool, ToolChoice, Wire
+from dragoman.core.model import AnyTool, Request, Tool, ToolChoice, Wire
+from dragoman.core.repeated import remembered
 from dragoman.protocols.anthropic import models
 from dragoman.protocols.anthropic.hosted import HostedTool, decode_hosted, encode_hosted
 from dragoman.protocols.anthropic.parts import NO_EXTRAS, is_native
@@ -22,8 +24,43 @@ from dragoman.protocols.anthropic.wire import PROTOCOL, QUIET_TOOL
 _KEYS = re.compile(r"(?:[a-zA-Z0-9_.-]{1,64}(?:\n|$))*")
 
 
-def decode_tool(tool: Any, where: str, losses: Losses, loaded: Collection[str] = ()) -> Tool | HostedTool:
-    """`loaded`: names of deferred tools that the conversation has loaded since."""
+@remembered
+def decode_tools(tools: list[Any], losses: Losses) -> tuple[AnyTool, ...]:
+    return tuple([_decode_tool(tool, f"tools[{i}]", losses) for i, tool in enumerate(tools)])
+
+
+@remembered
+def encode_tools(
+    tools: tuple[AnyTool, ...], losses: Losses, model: str, allowed: tuple[str, ...]
+) -> list[Wire]:
+    searched = _can_search(tools, model)
+    encoded: list[Wire | None] = []
+    for tool in tools:
+        if isinstance(tool, HostedTool):
+            encoded.append(encode_hosted(tool, model, losses))
+        elif not allowed or tool.name in allowed:  # the others stay at home: a subset cannot be named
+            encoded.append(_encode_custom(tool, searched, losses))
+    return [tool for tool in encoded if tool is not None]
+
+
+@remembered
+def deferred(tools: tuple[AnyTool, ...], losses: Losses) -> frozenset[str]:
+    """The names of the tools that the conversation must load."""
+    return frozenset([tool.name for tool in tools if isinstance(tool, Tool) and tool.deferred])
+
+
+@remembered
+def load(tools: tuple[AnyTool, ...], losses: Losses, loaded: frozenset[str]) -> tuple[AnyTool, ...]:
+    """`tools`, of which the conversation has `loaded` some since."""
+    return tuple(
+        [
+            replace(tool, deferred=False) if isinstance(tool, Tool) and tool.name in loaded else tool
+            for tool in tools
+        ]
+    )
+
+
+def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
     if is_object(tool) and len(tool) == 3 and type(name := tool.get("name")) is str:
         words, schema = tool.get("description"), tool.get("input_schema")
         if type(words) is str and words and is_object(schema):  # most are no more than this
@@ -32,31 +69,18 @@ def decode_tool(tool: Any, where: str, losses: Losses, loaded: Collection[str] =
     kind = fields.rest.get("type")
     if kind not in (None, "custom"):
         return decode_hosted(fields, losses)
-    name = fields.need("name", str)
     return Tool(
-        name,
+        fields.need("name", str),
         fields.nonempty("description"),
         fields.object("input_schema"),
         True if fields.flag("strict") else fields.rest.get("strict"),
-        deferred=fields.rest.get("defer_loading") is True and name not in loaded,
+        deferred=fields.rest.get("defer_loading") is True,
         where=where,
         extras=fields.extras(losses, quiet=QUIET_TOOL),
     )
 
 
-def encode_tools(request: Request, losses: Losses) -> list[Wire]:
-    choice = request.tool_choice
-    allowed = choice.names if choice and _names_subset(choice) else ()
-    encoded: list[Wire | None] = []
-    for tool in request.tools:
-        if isinstance(tool, HostedTool):
-            encoded.append(encode_hosted(tool, request.model, losses))
-        elif not allowed or tool.name in allowed:  # the others stay at home: a subset cannot be named
-            encoded.append(_encode_custom(tool, request, losses))
-    return [tool for tool in encoded if tool is not None]
-
-
-def _encode_custom(tool: Tool, request: Request, losses: Losses) -> Wire:
+def _encode_custom(tool: Tool, searched: bool, losses: Losses) -> Wire:
     wire: Wire = {"name": tool.name}
     if tool.description:
         wire["description"] = tool.description
@@ -68,7 +92,7 @@ def _encode_custom(tool: Tool, request: Request, losses: Losses) -> Wire:
         return wire | own(tool.extras, PROTOCOL)
     if not tool.parameters:
         wire["input_schema"] = {"type": "object", "properties": {}}
-    if tool.deferred and _can_search(request):
+    if tool.deferred and searched:
         wire["defer_loading"] = True
     properties = (tool.parameters or {}).get("properties")
     if is_object(properties) and not _KEYS.fullmatch("\n".join(properties)):
@@ -76,10 +100,10 @@ def _encode_custom(tool: Tool, request: Request, losses: Losses) -> Wire:
     return wire
 
 
-def _can_search(request: Request) -> bool:
+def _can_search(tools: tuple[AnyTool, ...], model: str) -> bool:
     """A deferred tool that nobody can look for would never be called."""
-    searched = any(isinstance(tool, HostedTool) and tool.kind == "tool_search" for tool in request.tools)
-    return searched and models.takes_tool_search(request.model)
+    searched = any(isinstance(tool, HostedTool) and tool.kind == "tool_search" for tool in tools)
+    return searched and models.takes_tool_search(model)
 
 
 def decode_choice(fields: Fields, losses: Losses) -> tuple[ToolChoice | None, bool | None]:
@@ -132,6 +156,11 @@ def _encode_mode(choice: ToolChoice, model: str, losses: Losses) -> Wire:
             return {"type": "any"}
         case ToolChoice(mode):
             return {"type": mode}
+
+
+def allowed(choice: ToolChoice | None) -> tuple[str, ...]:
+    """The tools that a choice restricts the model to, where it names several or forces none."""
+    return choice.names if choice and _names_subset(choice) else ()
 
 
 def _names_subset(choice: ToolChoice) -> bool:

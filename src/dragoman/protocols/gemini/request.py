@@ -57,7 +57,7 @@ def encode_request(request: Request, losses: Losses) -> Wire:
     body: Wire = {"contents": _encode_contents(messages, request, native, losses)}
     if parts := [wire for part in system for wire in encode_part(part, losses)]:
         body["systemInstruction"] = {"parts": parts, **(kept.get("systemInstruction") or {})}
-    if tools := encode_tools(request, losses):
+    if tools := encode_tools(request.tools, losses, request.model):
         body["tools"] = tools
     body |= encode_choice(request, tools, losses)
     if not native:

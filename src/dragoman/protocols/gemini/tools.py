@@ -6,13 +6,15 @@ their tools over entries, so each tool remembers the entry it came in.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Request, Tool, ToolChoice, Wire
+from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
+from dragoman.core.repeated import remembered
 from dragoman.protocols.gemini import models
 from dragoman.protocols.gemini.objects import inner, is_native, opened
 from dragoman.protocols.gemini.schemas import decode_schema, json_schema
@@ -21,7 +23,7 @@ from dragoman.protocols.gemini.wire import HOSTED, MODES, PROTOCOL
 _ENTRY = "entry"  # the extras' own key: which entry of `tools` a tool came in
 
 
-def decode_tools(fields: Fields, losses: Losses) -> tuple[Tool | HostedTool, ...]:
+def decode_tools(fields: Fields, losses: Losses) -> tuple[AnyTool, ...]:
     """An array of entries; sloppy clients send a single one."""
     tools = fields.any("tools") if fields.rest.get("tools") != [] else None
     entries = [tools] if is_object(tools) else tools
@@ -29,13 +31,19 @@ def decode_tools(fields: Fields, losses: Losses) -> tuple[Tool | HostedTool, ...
         return ()
     if not is_array(entries):
         raise fields.wrong("tools", "list", entries)
+    return _decode_entries(entries, losses)
+
+
+@remembered
+def _decode_entries(entries: list[Any], losses: Losses) -> tuple[AnyTool, ...]:
     return tuple([tool for i, entry in enumerate(entries) for tool in _decode_entry(entry, i, losses)])
 
 
-def encode_tools(request: Request, losses: Losses) -> list[Wire]:
+@remembered
+def encode_tools(tools: tuple[AnyTool, ...], losses: Losses, model: str) -> list[Wire]:
     """Native tools in the entries they came in, functions of others in one, hosted tools in one each."""
     entries: dict[int, Wire] = {}
-    for number, tool in enumerate(_chosen(request, losses)):
+    for number, tool in enumerate(_chosen(tools, model, losses)):
         extras = own(tool.extras, PROTOCOL)
         wire = _encode_tool(tool, extras, losses)
         place = extras.get(_ENTRY, _NEW if isinstance(tool, Tool) else _NEW + 1 + number)
@@ -46,9 +54,9 @@ def encode_tools(request: Request, losses: Losses) -> list[Wire]:
 _NEW = 1 << 32  # no body has so many entries
 
 
-def _decode_entry(entry: Any, number: int, losses: Losses) -> list[Tool | HostedTool]:
+def _decode_entry(entry: Any, number: int, losses: Losses) -> list[AnyTool]:
     fields = opened(entry, f"tools[{number}]")
-    tools: list[Tool | HostedTool] = []
+    tools: list[AnyTool] = []
     for key in tuple(fields.rest):
         if key == "functionDeclarations" and fields.rest[key]:
             path = fields.path(key)
@@ -67,7 +75,7 @@ def _decode_entry(entry: Any, number: int, losses: Losses) -> list[Tool | Hosted
     return tools
 
 
-def _encode_tool(tool: Tool | HostedTool, extras: Wire, losses: Losses) -> Wire:
+def _encode_tool(tool: AnyTool, extras: Wire, losses: Losses) -> Wire:
     if isinstance(tool, Tool):
         return {"functionDeclarations": [_encode_function(tool, extras)]}
     if extras:
@@ -80,7 +88,7 @@ def _join(entry: Wire, wire: Wire) -> None:
         if is_array(value) and is_array(known := entry.get(key)):
             known += value
         else:
-            entry[key] = value
+            entry[key] = list(value) if is_array(value) else value
 
 
 def _decode_function(declaration: Any, where: str, number: int, losses: Losses) -> Tool:
@@ -171,10 +179,9 @@ def _encode_mcp(tool: HostedTool, losses: Losses) -> Wire:
     return {"mcpServers": [{"name": settings.get("label") or "mcp", "streamableHttpTransport": transport}]}
 
 
-def _chosen(request: Request, losses: Losses) -> list[Tool | HostedTool]:
+def _chosen(tools: tuple[AnyTool, ...], model: str, losses: Losses) -> Iterable[AnyTool]:
     """Before Gemini 3 functions and hosted tools exclude each other: the client's functions stay (G89)."""
-    tools = list(request.tools)
-    if models.is_current(request.model) or not any(isinstance(tool, Tool) for tool in tools):
+    if models.is_current(model) or not any(isinstance(tool, Tool) for tool in tools):
         return tools
     for tool in tools:
         if isinstance(tool, HostedTool) and not is_native(tool):

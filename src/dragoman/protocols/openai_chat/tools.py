@@ -6,14 +6,14 @@ the ancestors of `tools` with `tool_choice`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedKind, HostedTool, Request, Tool, Wire
+from dragoman.core.model import AnyTool, HostedKind, HostedTool, Request, Tool, Wire
+from dragoman.core.repeated import remembered
 from dragoman.protocols.openai_chat import models
 from dragoman.protocols.openai_chat.wire import PROTOCOL, leftovers
 
@@ -25,26 +25,39 @@ _HOSTED: dict[str, HostedKind] = {
 }
 
 
-def decode_tools(fields: Fields, losses: Losses) -> tuple[Tool | HostedTool, ...]:
-    found: list[Tool | HostedTool] = []
-    for i, tool in enumerate(_take_list(fields, "tools")):
-        found.append(_decode_tool(tool, f"tools[{i}]", losses))
+def decode_tools(fields: Fields, losses: Losses) -> tuple[AnyTool, ...]:
+    tools = _decode_tools(_take_list(fields, "tools"), losses)
+    if "functions" not in fields.rest and "web_search_options" not in fields.rest:
+        return tools
+    found: list[AnyTool] = []
     for i, function in enumerate(_take_list(fields, "functions")):
         inner = Fields(function, f"functions[{i}]", PROTOCOL)
         found.append(_decode_function(inner, {"functions": inner.rest}, losses))
     search = fields.object("web_search_options")
     if search is not None:
         found.append(_decode_search(search))
-    return tuple(found)
+    return (*tools, *found)
 
 
 def encode_tools(request: Request, losses: Losses) -> Wire:
     """`tools`, `functions` and `web_search_options`, as far as there are any."""
+    return _encode_tools(request.tools, losses, request.model, _allowed(request, losses))
+
+
+@remembered
+def _decode_tools(tools: list[Any], losses: Losses) -> tuple[AnyTool, ...]:
+    return tuple([_decode_tool(tool, f"tools[{i}]", losses) for i, tool in enumerate(tools)])
+
+
+@remembered
+def _encode_tools(tools: tuple[AnyTool, ...], losses: Losses, model: str, allowed: tuple[str, ...]) -> Wire:
     wire: Wire = {}
-    for tool in _allowed(request, losses):
+    for tool in tools:
+        if allowed and isinstance(tool, Tool) and tool.name not in allowed:
+            continue
         extras = own(tool.extras, PROTOCOL)
         if isinstance(tool, HostedTool):
-            wire |= _encode_hosted(tool, extras, wire, request.model, losses)
+            wire |= _encode_hosted(tool, extras, wire, model, losses)
         elif "functions" in extras:
             wire.setdefault("functions", []).append(_encode_function(tool, extras["functions"]))
         else:
@@ -52,15 +65,15 @@ def encode_tools(request: Request, losses: Losses) -> Wire:
     return wire
 
 
-def _allowed(request: Request, losses: Losses) -> Iterable[Tool | HostedTool]:
+def _allowed(request: Request, losses: Losses) -> tuple[str, ...]:
     """Compatible servers cannot name a subset, so the tools outside it stay at home."""
     choice = request.tool_choice
     if choice is None or own(choice.extras, PROTOCOL) or models.knows_openai_fields(request.model):
-        return request.tools
+        return ()
     if len(choice.names) < 2 and not (choice.names and choice.mode == "auto"):
-        return request.tools
+        return ()
     losses.changed("tool_choice", "this upstream cannot name a subset: only the allowed tools are sent")
-    return [tool for tool in request.tools if isinstance(tool, HostedTool) or tool.name in choice.names]
+    return choice.names
 
 
 def _take_list(fields: Fields, key: str) -> list[Any]:
@@ -68,7 +81,7 @@ def _take_list(fields: Fields, key: str) -> list[Any]:
     return (fields.list(key) if fields.rest.get(key) != [] else None) or []
 
 
-def _decode_tool(tool: Any, where: str, losses: Losses) -> Tool | HostedTool:
+def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
     fields = Fields(tool, where, PROTOCOL)
     match kind := fields.rest.get("type"):
         case None | "function":

@@ -34,16 +34,15 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     fields = Fields(body, "", PROTOCOL)
     model, choice, items = fields.nonempty("model"), decode_choice(fields, losses), _input(fields)
     instructions = fields.nonempty("instructions")
-    tools = (
-        [] if fields.rest.get("tools") == [] else decode_tools(fields.list("tools") or [], "tools", losses)
-    )
+    declared = fields.list("tools") if fields.rest.get("tools") != [] else None
+    tools = decode_tools(declared or [], losses, "tools")
     if isinstance(items, list):
         tools = decode_loaded(items, tools, losses)
     return Request(
         model,
         decode_input(items, losses, declares_search(tools)),
         (Text(instructions, where="instructions"),) if instructions else (),
-        tuple(tools),
+        tools,
         choice,
         stream=fields.flag("stream"),
         extras={PROTOCOL: fields.rest.copy()},

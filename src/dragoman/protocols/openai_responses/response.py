@@ -14,6 +14,7 @@ from dragoman.core import jsontext
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolCall, Usage, Wire
+from dragoman.core.repeated import private
 from dragoman.protocols.openai_responses.output import decode_output, encode_output
 from dragoman.protocols.openai_responses.tools import encode_tools
 from dragoman.protocols.openai_responses.wire import INCOMPLETE, PROTOCOL, QUIET_RESPONSE, native
@@ -46,6 +47,8 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     id = encode_id(response.id)
     body = frame_response(id, response.model, response.created, request)
     body["output"] = encode_output(response.parts, id, losses, request)
+    if request:
+        body["tools"] = private(body["tools"], request.tools)
     refused = any(isinstance(part, Refusal) for part in response.parts)
     return {**body, **encode_stop(response.stop, refused), "usage": encode_usage(response.usage or Usage())}
 

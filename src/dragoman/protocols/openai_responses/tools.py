@@ -15,24 +15,27 @@ from msgspec.structs import replace
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Request, Tool, ToolChoice, Wire
+from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
+from dragoman.core.repeated import remembered
 from dragoman.protocols.openai_responses.foreign import HOISTED
 from dragoman.protocols.openai_responses.hosted import decode_hosted, encode_hosted
 from dragoman.protocols.openai_responses.items import item_type
 from dragoman.protocols.openai_responses.search import decode_search_tool, encode_search_tool
 from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL, native
 
-AnyTool = Tool | HostedTool
 _QUIET = frozenset({"type", "defer_loading", "format", "description", "strict", "parameters"})
 _QUIET_NAMESPACE = frozenset({"type"})  # others know no namespaces, so its description is lost with it
 
 
-def decode_tools(tools: list[Any], where: str, losses: Losses) -> list[AnyTool]:
-    return [tool for i, wire in enumerate(tools) for tool in _decode_tool(wire, f"{where}[{i}]", losses)]
+@remembered
+def decode_tools(tools: list[Any], losses: Losses, where: str) -> tuple[AnyTool, ...]:
+    return tuple(
+        [tool for i, wire in enumerate(tools) for tool in _decode_tool(wire, f"{where}[{i}]", losses)]
+    )
 
 
-def encode_tools(tools: Iterable[AnyTool], losses: Losses) -> list[Wire]:
-    tools = tuple(tools)
+@remembered
+def encode_tools(tools: tuple[AnyTool, ...], losses: Losses) -> list[Wire]:
     searchable = any(isinstance(tool, HostedTool) and tool.kind == "tool_search" for tool in tools)
     declared: list[Wire] = []
     open: tuple[str, Any] | None = None
@@ -55,16 +58,18 @@ def encode_tools(tools: Iterable[AnyTool], losses: Losses) -> list[Wire]:
     return declared
 
 
-def decode_loaded(items: list[Any], tools: list[AnyTool], losses: Losses) -> list[AnyTool]:
-    """`tools`, and those that items of the conversation add to them or load."""
-    known = {(tool.namespace, tool.name): i for i, tool in enumerate(tools) if isinstance(tool, Tool)}
-    tools = tools.copy()
-    for i, item in enumerate(items):
-        kind = item_type(item, f"input[{i}]")
-        if kind not in HOISTED:
-            continue
-        inner = Fields(item, f"input[{i}]", PROTOCOL)
-        for tool in decode_tools(inner.list("tools") or [], inner.path("tools"), losses):
+def decode_loaded(items: list[Any], declared: tuple[AnyTool, ...], losses: Losses) -> tuple[AnyTool, ...]:
+    """The `declared` tools, and those that items of the conversation add to them or load."""
+    hoisted = [
+        (i, kind) for i, item in enumerate(items) if (kind := item_type(item, f"input[{i}]")) in HOISTED
+    ]
+    if not hoisted:
+        return declared
+    known = {(tool.namespace, tool.name): i for i, tool in enumerate(declared) if isinstance(tool, Tool)}
+    tools = list(declared)
+    for i, kind in hoisted:
+        inner = Fields(items[i], f"input[{i}]", PROTOCOL)
+        for tool in decode_tools(inner.list("tools") or [], losses, inner.path("tools")):
             tool = _hoisted(tool, found=kind == "tool_search_output")
             key = (tool.namespace, tool.name) if isinstance(tool, Tool) else ("", tool.where)
             place = known.setdefault(key, len(tools))
@@ -72,7 +77,7 @@ def decode_loaded(items: list[Any], tools: list[AnyTool], losses: Losses) -> lis
                 tools.append(tool)
             elif isinstance(tool, Tool) and not tool.deferred:
                 tools[place] = replace(tools[place], deferred=False)  # pyright: ignore[reportCallIssue] - a tool, as its key says
-    return tools
+    return tuple(tools)
 
 
 def _hoisted(tool: AnyTool, found: bool) -> AnyTool:
@@ -157,7 +162,7 @@ def _decode_namespace(fields: Fields, losses: Losses) -> list[AnyTool]:
     name, tools = fields.need("name", str), fields.list("tools") or []
     note = {"at": fields.where, "declared": fields.rest}
     fields.extras(losses, quiet=_QUIET_NAMESPACE)
-    nested = decode_tools(tools, fields.path("tools"), losses)
+    nested = decode_tools(tools, losses, fields.path("tools"))
     if not all(isinstance(tool, Tool) for tool in nested):
         raise WireError(PROTOCOL, fields.path("tools"), "expected function and custom tools only")
     return [replace(tool, namespace=name, extras={**(tool.extras or {}), ITEM: note}) for tool in nested]  # pyright: ignore[reportCallIssue] - tools, as checked above

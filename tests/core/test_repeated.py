@@ -1,0 +1,165 @@
+"""Tools that are repeated: the same list for the same text, answers with their losses, bounded memory."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from dragoman.core import jsontext, repeated
+from dragoman.core.errors import WireError
+from dragoman.core.losses import Losses
+from dragoman.core.model import AnyTool, HostedTool, Tool
+from dragoman.core.repeated import Repeated, Tools, keep, print_body, private, recall, remembered
+
+
+@pytest.fixture(autouse=True)
+def empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated, "_shelf", repeated._Shelf())  # pyright: ignore[reportPrivateUsage]
+
+
+def read(text: str) -> Any:
+    return jsontext.decode(f'{{"tools": {text}}}')
+
+
+def kept(text: str, *tools: AnyTool) -> Repeated:
+    body = recall(read(text))
+    keep(body, tools)
+    return body["tools"]
+
+
+def test_the_same_declarations_are_one_list() -> None:
+    first = kept('[{"name": "f"}]')
+    assert recall(read('[ {"name":"f"} ]'))["tools"] is first
+    assert first == [{"name": "f"}]
+
+
+SPELLINGS = ['[{"a": 1, "b": 2}]', '[{"b": 2, "a": 1}]', '[{"a": 1}]', '[{"a": true}]', '[{"a": 1.0}]']
+SPELLINGS += ['[{"a": 1.00}]', '[{"a": ["1.00"]}]', '[{"a": "1.00"}]', '[{"a": null}]', "[{}]"]
+
+
+def test_what_is_spelled_otherwise_is_another_list() -> None:
+    lists = [kept(text) for text in SPELLINGS]
+    assert len({id(one) for one in lists}) == len(SPELLINGS)
+    assert [recall(read(text))["tools"] for text in SPELLINGS] == lists
+    assert [jsontext.dumps(one) for one in lists] == [text.replace(" ", "") for text in SPELLINGS]
+
+
+def test_the_callers_list_is_not_kept() -> None:
+    body = read('[{"name": "f", "input_schema": {"type": "object"}}]')
+    found = recall(body)
+    keep(found, ())
+    body["tools"][0]["input_schema"]["type"] = "scribble"
+    assert found["tools"] == [{"name": "f", "input_schema": {"type": "object"}}]
+
+
+NOT_KEPT = {
+    "no tools": "[]",
+    "not an array": '{"name": "f"}',
+    "null": "null",
+    "a huge number": '[{"a": 100000000000000000000000000000}]',
+    "a long list": f'["{"x" * 300_000}"]',
+}
+
+
+@pytest.mark.parametrize("text", NOT_KEPT.values(), ids=NOT_KEPT)
+def test_not_kept(text: str) -> None:
+    body = read(text)
+    assert recall(body) is body
+
+
+@pytest.mark.parametrize("kind", ["mcp", "other"])
+def test_what_may_hold_a_key_is_forgotten(kind: Any) -> None:
+    first = kept('[{"authorization": "secret"}]', Tool("f"), HostedTool(kind))
+    assert not first.answers
+    assert recall(read('[{"authorization": "secret"}]'))["tools"] is not first
+
+
+@remembered
+def decoded(tools: Any, losses: Losses, suffix: str = "") -> tuple[AnyTool, ...]:
+    if "broken" in tools:
+        raise WireError("test", "tools", "broken")
+    losses.dropped(f"tools{suffix}", "for a test")
+    return tuple([Tool(f"{name}{suffix}") for name in tools])
+
+
+@remembered
+def encoded(tools: Any, losses: Losses) -> list[dict[str, str]]:
+    return [{"name": tool.name} for tool in tools]
+
+
+def test_an_answer_is_given_again_with_its_losses() -> None:
+    tools = kept('["f", "g"]')
+    for _ in range(2):
+        losses = Losses()
+        found = decoded(tools, losses, "!")
+        assert [str(loss) for loss in losses] == ["dropped tools!: for a test"]
+        assert found == (Tool("f!"), Tool("g!"))
+        assert found is decoded(tools, Losses(), "!")
+        assert found is not decoded(tools, Losses(), "?")
+        assert encoded(found, Losses()) is encoded(found, Losses())
+
+
+def test_plain_tools_are_not_remembered() -> None:
+    found = decoded(["f"], Losses())
+    assert type(found) is tuple
+    assert found is not decoded(["f"], Losses())
+    assert encoded(found, Losses()) is not encoded(found, Losses())
+
+
+def test_an_error_is_no_answer() -> None:
+    tools = kept('["broken"]')
+    for _ in range(2):
+        with pytest.raises(WireError):
+            decoded(tools, Losses())
+    assert not tools.answers
+
+
+def test_printed_once_and_private_to_each() -> None:
+    tools = decoded(kept('["f"]'), Losses())
+    made = encoded(tools, Losses())
+    for tail in ("a", "b"):
+        assert (
+            print_body({"tools": made, "x": tail}, tools)
+            == f'{{"tools":[{{"name":"f"}}],"x":"{tail}"}}'.encode()
+        )
+    assert print_body({"x": 1}, tools) == b'{"x":1}'
+    assert print_body({"tools": [1]}, ()) == b'{"tools":[1]}'
+    assert private(made, tools) == made
+    assert private(made, tools)[0] is not made[0]
+    assert private(made, ()) is made
+
+
+def test_memory_is_bounded() -> None:
+    for i in range(3000):
+        kept(f'["{i}", "{"x" * (i % 7) * 1000}"]')
+    shelf: Any = repeated._shelf  # pyright: ignore[reportPrivateUsage]
+    for generation in (shelf._young, shelf._old):
+        assert len(generation) <= 257
+        assert sum(map(len, generation)) <= 1_010_000
+    tools = kept('["f"]')
+    for i in range(1000):
+        decoded(tools, Losses(), str(i))
+    assert len(tools.answers) <= 32
+    assert isinstance(decoded(tools, Losses(), "7"), Tools)
+
+
+def test_what_is_asked_for_stays() -> None:
+    first = kept('["first"]')
+    for i in range(1000):
+        kept(f'["{i}"]')
+        assert recall(read('["first"]'))["tools"] is first
+    assert type(recall(read('["0"]'))["tools"]) is Repeated
+
+
+def test_threads_share_without_harm() -> None:
+    def work(i: int) -> bool:
+        body = recall(read(f'["{i % 5}"]'))
+        told = Losses()
+        made = encoded(decoded(body["tools"], told, str(i % 40)), Losses())
+        keep(body, ())
+        return made == [{"name": f"{i % 5}{i % 40}"}] and len(told) == 1
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(4000)))
