@@ -53,7 +53,13 @@ class Fields:
 
     def nonempty(self, key: str) -> str:
         """Like `text`; an empty string counts as absent and is left where it is."""
-        return "" if self.rest.get(key) == "" else self.take(key, str) or ""
+        value = self.rest.get(key)
+        if value is None or value == "":
+            return ""
+        if type(value) is not str:
+            raise self.wrong(key, "str", value)
+        del self.rest[key]
+        return value
 
     def flag(self, key: str) -> bool:
         """Whether it is true; false counts as absent and is left where it is."""

@@ -6,8 +6,6 @@ way back. Everything that must be remembered beyond one exchange travels in ids.
 
 from __future__ import annotations
 
-from operator import is_
-
 from msgspec.structs import replace
 
 from dragoman.core.codec import Limits
@@ -110,6 +108,7 @@ class Ledger:
 
     def _message(self, message: Message, flattened: Flattened, summarise: bool) -> Message:
         parts: list[AnyPart] = []
+        changed = stateful = False
         for part in message.parts:
             kind = type(part)
             made: AnyPart | None = part
@@ -119,11 +118,17 @@ class Ledger:
                 made = self._result(part, flattened, summarise)  # pyright: ignore[reportArgumentType] - by its type
             elif kind is Media or kind is Foreign:
                 made = settle_part(part, self.own, summarise, self.losses)
+            if made is not part:
+                changed = True
             if made is not None:
                 parts.append(made)
-        if not all(map(is_, parts, message.parts)) or len(parts) != len(message.parts):
+                if made.state is not None:
+                    stateful = True
+        if changed:  # thoughts with state may have come from inside an id, too
             message = replace(message, parts=tuple(parts))
-        return return_states(message, self.origin, self.own, self.losses)
+        if stateful or changed:
+            return return_states(message, self.origin, self.own, self.losses)
+        return message
 
     def _call(self, call: ToolCall, flattened: Flattened, before: list[AnyPart]) -> ToolCall:
         """The id as the upstream gave it; state and reasoning that travelled inside go to their places."""

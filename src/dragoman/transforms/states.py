@@ -7,7 +7,6 @@ in a hidden reasoning part right after the text, and here it finds its way back.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -19,8 +18,6 @@ _OF_TEXT, _ALONE = (
     "@alone",
 )  # ids of state that belongs to a text: the one before it, or an empty one
 
-_STATE = attrgetter("state")
-
 
 def carrier(state: State, alone: bool) -> Reasoning:
     """The hidden part that carries the state of a text (or of an empty text, which says nothing itself)."""
@@ -29,7 +26,7 @@ def carrier(state: State, alone: bool) -> Reasoning:
 
 def return_states(message: Message, origin: str, own: str, losses: Losses) -> Message:
     """`message` with the state that `origin` made under the name `own`, and without anybody else's."""
-    if message.role != "assistant" or not any(map(_STATE, message.parts)):
+    if message.role != "assistant" or all(part.state is None for part in message.parts):
         return message
     parts = [_judge(part, origin, own, losses) for part in message.parts]
     return replace(message, parts=tuple(_uncarried(part for part in parts if part is not None)))

@@ -49,20 +49,18 @@ def decode_part(part: Any, where: str, losses: Losses, history: bool = False) ->
     if is_object(part) and len(part) == 1 and type(text := part.get("text")) is str:
         return Text(text, where=where, extras=NO_EXTRAS)  # most are no more than this
     fields = opened(part, where)
-    state = _decode_state(fields)
-    match fields.rest:
-        case {"text": text} if text is not None:
-            return _decode_text(fields, state, losses)
-        case {"functionCall": call} if call is not None:
-            return _decode_call(fields, state, losses)
-        case {"functionResponse": answer} if answer is not None:
-            return _with(decode_result(fields, losses), state)
-        case {"inlineData": data} if data is not None:
-            return _with(decode_inline(fields, losses), state)
-        case {"fileData": data} if data is not None:
-            return _with(decode_file(fields, losses), state)
-        case _:
-            return _decode_foreign(fields, state, history, losses)
+    state, rest = _decode_state(fields), fields.rest
+    if rest.get("text") is not None:
+        return _decode_text(fields, state, losses)
+    if rest.get("functionCall") is not None:
+        return _decode_call(fields, state, losses)
+    if rest.get("functionResponse") is not None:
+        return _with(decode_result(fields, losses), state)
+    if rest.get("inlineData") is not None:
+        return _with(decode_inline(fields, losses), state)
+    if rest.get("fileData") is not None:
+        return _with(decode_file(fields, losses), state)
+    return _decode_foreign(fields, state, history, losses)
 
 
 def encode_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:

@@ -56,15 +56,18 @@ def encode_calls(calls: list[ToolCall], echoed: bool = False) -> Wire:
 
 def _decode_call(call: Any, where: str, origin: str, losses: Losses) -> ToolCall:
     """Most calls have an id, a type, a name and arguments, and nothing else."""
-    match call:
-        case {
-            "id": str(id),
-            "type": "function",
-            "function": {"name": str(name), "arguments": str(text)} as inner,
-        } if id and name and text and len(call) == 3 and len(inner) == 2:
+    inner = call.get("function") if is_object(call) and len(call) == 3 else None
+    if is_object(inner) and len(inner) == 2:
+        id, name, text = call.get("id"), inner.get("name"), inner.get("arguments")
+        if (
+            id
+            and name
+            and text
+            and type(id) is type(name) is type(text) is str
+            and call.get("type") == "function"
+        ):
             return ToolCall(id, name, text, where=where, extras={PROTOCOL: {"type": "function"}})
-        case _:
-            return _decode_other(call, where, origin, losses)
+    return _decode_other(call, where, origin, losses)
 
 
 def _decode_other(call: Any, where: str, origin: str, losses: Losses) -> ToolCall:

@@ -6,6 +6,7 @@ from typing import Any
 
 from dragoman.core.codec import Http
 from dragoman.core.failures import kind_of, says_context_too_long, status_of
+from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.protocols.openai_responses.wire import CODES, TYPES
 
@@ -27,19 +28,18 @@ _KEPT = {
 
 def decode_error(body: Wire, status: int) -> Failure | None:
     """An error body, a response that failed, or an `error` event in either of its two shapes."""
-    match body:
-        case {"error": {} as error}:
-            return _failure(error, status)
-        case {"error": str(message)} if message:
-            return _failure({"message": message}, status)
-        case {"type": "error"} | {"object": "error"}:
-            return _failure(body, status)
-        case {"status": "failed"}:
-            return _failure({"message": "the response failed without saying why"}, status)
-        case _ if status >= 400:
-            return _failure({"message": body.get("message") or body.get("detail")}, status)
-        case _:
-            return None
+    error = body.get("error")
+    if is_object(error):
+        return _failure(error, status)
+    if error and type(error) is str:
+        return _failure({"message": error}, status)
+    if body.get("type") == "error" or body.get("object") == "error":
+        return _failure(body, status)
+    if body.get("status") == "failed":
+        return _failure({"message": "the response failed without saying why"}, status)
+    if status >= 400:
+        return _failure({"message": body.get("message") or body.get("detail")}, status)
+    return None
 
 
 def encode_error(failure: Failure) -> tuple[int, Wire]:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
+from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Foreign, Reasoning, Wire
 from dragoman.core.seal import unseal_state
@@ -25,17 +26,15 @@ from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL, QUIET_ITEM
 
 def item_type(item: Any, where: str) -> str:
     """Messages and references may leave their type out."""
-    match item:
-        case {"type": str(kind)}:
-            return kind
-        case {"role": str()}:
-            return "message"
-        case {"id": str()}:
-            return "item_reference"
-        case dict():
-            raise WireError(PROTOCOL, where, "expected an item with a type or a role")
-        case _:
-            raise WireError(PROTOCOL, where, f"expected an object, got {describe(item)}")
+    if not is_object(item):
+        raise WireError(PROTOCOL, where, f"expected an object, got {describe(item)}")
+    if type(kind := item.get("type")) is str:
+        return kind
+    if type(item.get("role")) is str:
+        return "message"
+    if type(item.get("id")) is str:
+        return "item_reference"
+    raise WireError(PROTOCOL, where, "expected an item with a type or a role")
 
 
 def decode_item(
