@@ -13,7 +13,7 @@ from dragoman.core.events import EventStage
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import Failure, Request, Usage, Wire
-from dragoman.core.repeated import keep, print_body, recall
+from dragoman.core.repeated import keep, printed, recall
 from dragoman.core.stage import Pipe
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects import recovery
@@ -114,7 +114,7 @@ class Exchange:
             body = Body(body, self.client.name, glance, wire)
         if not self._same or _has_seals(body.data):
             out = self._translate(recall(body.wire), model, stream)
-            return print_body(out, self._asked.tools if self._asked else ())
+            return jsontext.encode(printed(out, self._asked.tools if self._asked else ()))
         changes = self._forward(body.glance, model, stream)
         if not changes:
             return body.data

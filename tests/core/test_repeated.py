@@ -11,7 +11,7 @@ from dragoman.core import jsontext, repeated
 from dragoman.core.errors import WireError
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedTool, Tool
-from dragoman.core.repeated import Repeated, Tools, keep, print_body, private, recall, remembered
+from dragoman.core.repeated import Repeated, Tools, keep, printed, private, recall, remembered
 
 
 @pytest.fixture(autouse=True)
@@ -120,12 +120,10 @@ def test_printed_once_and_private_to_each() -> None:
     tools = decoded(kept('["f"]'), Losses())
     made = encoded(tools, Losses())
     for tail in ("a", "b"):
-        assert (
-            print_body({"tools": made, "x": tail}, tools)
-            == f'{{"tools":[{{"name":"f"}}],"x":"{tail}"}}'.encode()
-        )
-    assert print_body({"x": 1}, tools) == b'{"x":1}'
-    assert print_body({"tools": [1]}, ()) == b'{"tools":[1]}'
+        text = jsontext.dumps(printed({"tools": made, "x": tail}, tools))
+        assert text == f'{{"tools":[{{"name":"f"}}],"x":"{tail}"}}'
+    assert printed({"x": 1}, tools) == {"x": 1}
+    assert printed({"tools": [1]}, ()) == {"tools": [1]}
     assert private(made, tools) == made
     assert private(made, tools)[0] is not made[0]
     assert private(made, ()) is made

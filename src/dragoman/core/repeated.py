@@ -94,17 +94,16 @@ def remembered(
     return answered
 
 
-def print_body(body: Wire, tools: object) -> bytes:
-    """`body` as JSON text. What was made of `tools` is not printed twice."""
+def printed(body: Wire, tools: object) -> Wire:
+    """`body` ready to be encoded: what was made of `tools` stands in it as text that was printed before."""
     answers: Answers | None = getattr(tools, "answers", None)
     made = body.get("tools")
     if answers is None or made is None:
-        return jsontext.encode(body)
-    found = answers.get((print_body, id(made)))
+        return body
+    found = answers.get((printed, id(made)))
     if found is None:
-        printed = msgspec.Raw(jsontext.encode(made))
-        found = _noted(answers, (print_body, id(made)), (made, printed, ()))
-    return jsontext.encode({**body, "tools": found[1]})
+        found = _noted(answers, (printed, id(made)), (made, msgspec.Raw(jsontext.encode(made)), ()))
+    return {**body, "tools": found[1]}
 
 
 def private(value: T, tools: object) -> T:

@@ -37,6 +37,7 @@ from dragoman.core.model import (
     Usage,
     Wire,
 )
+from dragoman.core.repeated import printed
 from dragoman.protocols.openai_responses.http import encode_failure
 from dragoman.protocols.openai_responses.output import encode_item, item_id, opened_item
 from dragoman.protocols.openai_responses.parts import encode_citations
@@ -143,7 +144,8 @@ class StreamEncoder:
 
     def _start(self, event: ResponseStart) -> Iterable[Frame]:
         self._usage = event.usage or Usage()
-        self._response = frame_response(encode_id(event.id), event.model, event.created, self._request)
+        response = frame_response(encode_id(event.id), event.model, event.created, self._request)
+        self._response = printed(response, self._request.tools if self._request else ())
         body = {"response": self._response}
         return (self._frame("response.created", body), self._frame("response.in_progress", body))
 
