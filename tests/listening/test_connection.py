@@ -181,6 +181,17 @@ def test_a_body_larger_than_heads_may_be(client: Raw, cut: int) -> None:
     assert client.hear_json()["path"] == "/next"
 
 
+@pytest.mark.parametrize("before", [b"", post("/small") * 800], ids=["alone", "after others"])
+def test_a_large_head_may_come_in_pieces(client: Raw, before: bytes) -> None:
+    asked = before + post("/large", b"", *["x: " + "y" * 60] * 900)
+    client.say(asked[:-20000])
+    time.sleep(0.02)
+    client.say(asked[-20000:])
+    for _ in range(before.count(b"POST")):
+        assert client.hear_json()["path"] == "/small"
+    assert client.hear_json()["path"] == "/large"
+
+
 def test_many_small_requests_are_no_large_head(client: Raw) -> None:
     client.say(post("/many") * 2000)
     for _ in range(2000):

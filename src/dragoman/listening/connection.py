@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
             self._break_off(f"not HTTP: {error}")
             return
         if self._head_since:
-            self._head_left -= len(data)
+            self._head_left -= len(data) - max(data.rfind(_HEAD_ENDS), 0)  # before that is something else
             if self._head_left < 0:
                 self._refuse_head()
         if self._waiting and not self._parted:
