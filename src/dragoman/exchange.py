@@ -36,6 +36,15 @@ class Exchange:
     reply that the upstream gives none; some clients take two replies with one id for one.
     """
 
+    path = ""
+    status = 200
+    failure: Failure | None = None
+    resumed = False  # only what is new was asked for
+    _asked: Request | None = None  # the client's request, in neutral form
+    _conversation: Conversation | None = None  # where the upstream keeps it
+    _ledger: Ledger | None = None  # from the first thing on that is translated
+    _passed: Wire | None = None  # a whole reply that passes as it is, as far as it was read
+
     def __init__(
         self,
         client: str,
@@ -54,17 +63,10 @@ class Exchange:
             dialect = dialect or self.upstream.session.dialect
         self.dialect = find_dialect(dialect) if dialect else None
         self.strict, self.recover = strict, recover
-        self.path, self.headers = "", dict[str, str]()
-        self.status = 200
-        self.failure: Failure | None = None
-        self.resumed = False  # only what is new was asked for
+        self.headers = dict[str, str]()
         self._summarise = images == "summary"
         self._origin, self._reply_id = origin or upstream, reply_id
         self._losses = Losses()
-        self._asked: Request | None = None  # the client's request, in neutral form
-        self._conversation: Conversation | None = None  # where the upstream keeps it
-        self._ledger: Ledger | None = None  # from the first thing on that is translated
-        self._passed: Wire | None = None  # a whole reply that passes as it is, as far as it was read
         self._foreign = self.client.name != self.upstream.name
         self._same = client == upstream and not (dialect or recover or self._summarise)
 

@@ -31,8 +31,8 @@ class Tally(Struct, frozen=True, kw_only=True):
 
     `request` and `reply` see everything that is looked at in a body that passes as it is, here and by the
     codec's `decode_error` and `headers_for`; without them it is read in full. `usage` reads an object that
-    holds `usage_field`. `call_mark` appears once for each call of a stream, `call_hint` in every piece that
-    could hold one.
+    holds one in `usage_field`. `call_mark` appears once for each call of a stream, `call_hint` in every piece
+    that could hold one.
     """
 
     request: Glance | None = None

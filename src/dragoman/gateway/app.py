@@ -82,6 +82,9 @@ class Gateway:
         self._tasks: list[asyncio.Task[None]] = []
         self._route = lru_cache(maxsize=1024)(partial(route, config))
         self._speakers = [(codec(name), server(name)) for name in protocol_names()]
+        self._forwarding = {  # of the other protocols, bodies are needed in full
+            name for name in protocol_names() for each in config.providers.values() if each.forwards(name)
+        }
         self._listing = self._speakers[::-1]  # who is told by a header goes before who takes every list
 
     async def start(self) -> None:
@@ -194,7 +197,7 @@ class Gateway:
         if self._wires:
             head = f"{client.name} {served.action} {served.model}"
             self._wires.asked(seen.id, visit.key, head, visit.headers, data)
-        body = Body(data, client.name, serves.tally.request)
+        body = Body(data, client.name, serves.tally.request if client.name in self._forwarding else None)
         said = body.glance
         stream = bool(said.get("stream")) if served.stream is None else served.stream
         asked = Asked(client, serves, served, visit.headers, body, visit.key, stream, visit.owner)

@@ -30,7 +30,7 @@ _UNSTORED = Failure("server", "the answer could not be stored, which the request
 
 def keeps(protocol: str, provider: Provider) -> bool:
     """Whether clients of `protocol` talk to a provider that stores conversations itself."""
-    return provider.keeps and provider.protocol == protocol and not (provider.dialect or provider.recover)
+    return provider.keeps and provider.forwards(protocol)
 
 
 class Keeper:

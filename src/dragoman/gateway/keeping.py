@@ -19,7 +19,6 @@ from dragoman.gateway.keeper import Keeper, keeps
 from dragoman.gateway.relaying import Asked
 from dragoman.gateway.routing import Target
 from dragoman.gateway.store import Store, StoreError, Turn
-from dragoman.profiles import Provider
 
 T = TypeVar("T")
 Targets = tuple[Target, ...]
@@ -96,16 +95,11 @@ def _left_to(asked: Asked, kept: Kept, wish: Wish, targets: Targets, found: Mapp
 
 def _refuse_stateful(asked: Asked, targets: Targets) -> None:
     """What only an upstream of the client's own protocol can do."""
+    protocol = asked.client.name
     for field, code in asked.serves.stateful.items():
-        if asked.body.glance.get(field) and not all(_forwards(asked, target.provider) for target in targets):
-            problem = (
-                f"{field}: only {asked.client.name} providers can do that, and this model leads elsewhere"
-            )
+        if asked.body.glance.get(field) and not all(target.provider.forwards(protocol) for target in targets):
+            problem = f"{field}: only {protocol} providers can do that, and this model leads elsewhere"
             raise Unkept(Failure("bad_request", problem, 400, code))
-
-
-def _forwards(asked: Asked, provider: Provider) -> bool:
-    return provider.protocol == asked.client.name and not (provider.dialect or provider.recover)
 
 
 def _past(turn: Turn) -> Past:

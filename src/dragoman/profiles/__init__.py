@@ -51,6 +51,10 @@ class Provider(Struct, frozen=True, kw_only=True):
     def needs_key(self) -> bool:
         return bool(self.key_env) and not self.api_key and not self.passthrough
 
+    def forwards(self, protocol: str) -> bool:
+        """Whether what clients of this protocol say to it, and hear from it, passes as it is."""
+        return self.protocol == protocol and not (self.dialect or self.recover)
+
 
 @lru_cache(maxsize=1)
 def known() -> dict[str, Provider]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from dragoman.core.jsontext import Glance, is_object
-from dragoman.core.model import Usage, Wire
+from dragoman.core.model import Wire
 from dragoman.core.server import Entry, Quota, Served, Server, Tally, count, listed, rows
 from dragoman.protocols.openai_chat.response import decode_usage
 
@@ -57,10 +57,6 @@ def _calls(body: Wire) -> int:
     return sum([count(message.get("tool_calls")) for message in messages if is_object(message)])
 
 
-def _usage(body: Wire) -> Usage | None:
-    return decode_usage(body["usage"]) if is_object(body["usage"]) else None
-
-
 def _quota(quota: Quota) -> dict[str, str]:
     return {
         "x-ratelimit-limit-requests": str(quota.limit),
@@ -74,7 +70,7 @@ TALLY = Tally(
     reply=Glance(_Reply),
     tools=lambda body: count(body.get("tools")) or count(body.get("functions")),
     calls=_calls,
-    usage=_usage,
+    usage=lambda body: decode_usage(body["usage"]),
     usage_field="usage",
     call_hint=b"tool_calls",
     call_mark=r'"type":\s*"function"',
