@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.core import jsontext
+from dragoman.core.errors import WireError
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, FailureKind, Request, Response, Wire
 from dragoman.protocols import codec, names, server
@@ -17,6 +18,7 @@ from laws.strategies import requests, responses, values
 
 every_protocol = pytest.mark.parametrize("protocol", names())
 KINDS: list[FailureKind] = ["server", "rate_limit", "overloaded", "context_too_long", "bad_request"]
+FIELDS = "error type object status content choices thread mcp_servers tools stream".split()
 ODD = st.sampled_from(
     ["error", "failed", "tool_use", "message", "create", [{}], [{}, 7], {"message": "m"}, 7]
 )
@@ -33,22 +35,10 @@ def spoiled(data: st.DataObject, wire: Any) -> Any:
                 break
             spot = data.draw(st.sampled_from(spots))
             if not isinstance(place[spot], dict | list) or data.draw(st.booleans()):
-                place[spot] = data.draw(values | ODD)
+                place[spot] = copy.deepcopy(data.draw(values | ODD))
                 break
             place = place[spot]
-    fields = (
-        "error",
-        "type",
-        "object",
-        "status",
-        "content",
-        "choices",
-        "thread",
-        "mcp_servers",
-        "tools",
-        "stream",
-    )
-    return wire | data.draw(st.dictionaries(st.sampled_from(fields), values | ODD, max_size=2))
+    return wire | data.draw(st.dictionaries(st.sampled_from(FIELDS), values | ODD, max_size=2))
 
 
 def said_by_request(protocol: str, wire: Wire) -> object:
@@ -56,7 +46,7 @@ def said_by_request(protocol: str, wire: Wire) -> object:
     wish = serves.kept.wish if serves.kept and serves.tally.request else None
     try:
         kept = wish(wire) if wish else None
-    except ValueError as error:
+    except WireError as error:
         kept = str(error)
     asked = (wire.get("model"), wire.get("stream"))
     return asked, serves.tally.tools(wire), speaker.http.headers_for(wire), kept
