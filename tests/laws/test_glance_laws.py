@@ -18,7 +18,8 @@ from laws.strategies import requests, responses, values
 
 every_protocol = pytest.mark.parametrize("protocol", names())
 KINDS: list[FailureKind] = ["server", "rate_limit", "overloaded", "context_too_long", "bad_request"]
-FIELDS = "error type object status content choices thread mcp_servers tools stream".split()
+REPLIES = ("error", "type", "object", "status", "content", "choices", "candidates", "output")
+REQUESTS = ("thread", "mcp_servers", "tools", "functions", "stream")
 ODD = st.sampled_from(
     ["error", "failed", "tool_use", "message", "create", [{}], [{}, 7], {"message": "m"}, 7]
 )
@@ -38,7 +39,7 @@ def spoiled(data: st.DataObject, wire: Any) -> Any:
                 place[spot] = copy.deepcopy(data.draw(values | ODD))
                 break
             place = place[spot]
-    return wire | data.draw(st.dictionaries(st.sampled_from(FIELDS), values | ODD, max_size=2))
+    return wire | data.draw(st.dictionaries(st.sampled_from(REPLIES + REQUESTS), values | ODD, max_size=2))
 
 
 def said_by_request(protocol: str, wire: Wire) -> object:
