@@ -24,15 +24,26 @@ def read(text: str) -> Any:
 
 
 def kept(text: str, *tools: AnyTool) -> Repeated:
-    body = recall(read(text))
+    body = again(read(text))
     keep(body, tools)
     return body["tools"]
+
+
+def again(body: Any) -> Any:
+    recall(body)
+    return recall(body)
 
 
 def test_the_same_declarations_are_one_list() -> None:
     first = kept('[{"name": "f"}]')
     assert recall(read('[ {"name":"f"} ]'))["tools"] is first
     assert first == [{"name": "f"}]
+
+
+def test_a_list_that_comes_once_is_not_kept() -> None:
+    body = read('["once"]')
+    assert recall(body) is body
+    assert type(recall(body)["tools"]) is Repeated
 
 
 SPELLINGS = ['[{"a": 1, "b": 2}]', '[{"b": 2, "a": 1}]', '[{"a": 1}]', '[{"a": true}]', '[{"a": 1.0}]']
@@ -48,7 +59,7 @@ def test_what_is_spelled_otherwise_is_another_list() -> None:
 
 def test_the_callers_list_is_not_kept() -> None:
     body = read('[{"name": "f", "input_schema": {"type": "object"}}]')
-    found = recall(body)
+    found = again(body)
     keep(found, ())
     body["tools"][0]["input_schema"]["type"] = "scribble"
     assert found["tools"] == [{"name": "f", "input_schema": {"type": "object"}}]
@@ -66,14 +77,15 @@ NOT_KEPT = {
 @pytest.mark.parametrize("text", NOT_KEPT.values(), ids=NOT_KEPT)
 def test_not_kept(text: str) -> None:
     body = read(text)
-    assert recall(body) is body
+    assert again(body) is body
 
 
 @pytest.mark.parametrize("kind", ["mcp", "other"])
 def test_what_may_hold_a_key_is_forgotten(kind: Any) -> None:
     first = kept('[{"authorization": "secret"}]', Tool("f"), HostedTool(kind))
     assert not first.answers
-    assert recall(read('[{"authorization": "secret"}]'))["tools"] is not first
+    body = read('[{"authorization": "secret"}]')
+    assert again(body) is body
 
 
 @remembered
@@ -148,12 +160,11 @@ def test_what_is_asked_for_stays() -> None:
     for i in range(1000):
         kept(f'["{i}"]')
         assert recall(read('["first"]'))["tools"] is first
-    assert type(recall(read('["0"]'))["tools"]) is Repeated
 
 
 def test_threads_share_without_harm() -> None:
     def work(i: int) -> bool:
-        body = recall(read(f'["{i % 5}"]'))
+        body = again(read(f'["{i % 5}"]'))
         told = Losses()
         made = encoded(decoded(body["tools"], told, str(i % 40)), Losses())
         keep(body, ())

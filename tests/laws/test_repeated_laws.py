@@ -61,14 +61,14 @@ def test_seen_before_or_not(
         for each in (request, replace(request, tools=tuple(others)), replace(request, tool_choice=choice))
     ]
     for how in HOW:
-        agrees(client, upstream, bodies * 2, how)
+        agrees(client, upstream, bodies * 3, how)
 
 
 @every_pair
 def test_every_scenario(client: str, upstream: str) -> None:
     bodies = [scenario.requests[client] for scenario in SCENARIOS.values() if client in scenario.requests]
     for how in HOW:
-        agrees(client, upstream, [jsontext.encode(body) for body in bodies] * 2, how)
+        agrees(client, upstream, [jsontext.encode(body) for body in bodies] * 3, how)
 
 
 @pytest.mark.parametrize("upstream", names())
@@ -79,7 +79,7 @@ def test_a_reply_that_echoes_the_tools_is_its_readers_own(upstream: str) -> None
     reply = jsontext.encode(codec(upstream).encode_response(whole, Losses()))
     stream = b"".join(stream_wire(upstream, whole))
     told: list[Any] = []
-    for remember in (False, True, True, True):
+    for remember in (False, True, True, True, True):
         exchange = dragoman.Exchange("openai-responses", upstream, recover=True)  # or the reply would pass
         if remember:
             exchange.request_bytes(body)
@@ -88,7 +88,7 @@ def test_a_reply_that_echoes_the_tools_is_its_readers_own(upstream: str) -> None
         answer, streamed = exchange.response(reply), exchange.stream()
         told.append((jsontext.encode(answer), streamed.feed(stream) + streamed.close()))
         scribble(answer)
-    assert told == told[:1] * 4
+    assert told == told[:1] * 5
     assert upstream == "openai-responses" or told[0][1].count(b'"tools":[{"type":"function","name":"f"') == 3
 
 

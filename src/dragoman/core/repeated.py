@@ -26,6 +26,7 @@ Answers = dict[tuple[Any, ...], Answer]  # (function, id of the tools, whatever 
 
 _LONGEST = 250_000  # bytes of one list; what is longer is translated anew each time
 _ROOM, _MOST = 1_000_000, 256  # bytes and lists of one generation
+_MET = 4096  # lists that came before
 _ANSWERS = 32  # of one list: several upstreams, models, names in the history
 _SECRETIVE = frozenset({"mcp", "other"})  # hosted tools that may hold a key
 
@@ -46,7 +47,7 @@ class Tools(tuple[AnyTool, ...]):
 
 
 def recall(body: Wire) -> Wire:
-    """`body` with its declarations as they were kept before, or ready to be kept."""
+    """`body` with its declarations as they were kept, or, where they come again, ready to be kept."""
     tools = body.get("tools")
     if not tools or not jsontext.is_array(tools):
         return body
@@ -54,7 +55,10 @@ def recall(body: Wire) -> Wire:
         text = _text(tools)
     except (ValueError, TypeError, OverflowError, RecursionError):  # a huge number, endless nesting
         return body
-    return body if len(text) > _LONGEST else {**body, "tools": _shelf.get(text) or Repeated(tools, text)}
+    if len(text) > _LONGEST:
+        return body
+    found = _shelf.get(text) or (Repeated(tools, text) if _shelf.wants(text) else None)
+    return {**body, "tools": found} if found else body
 
 
 def keep(body: Wire, tools: Iterable[AnyTool]) -> None:
@@ -64,6 +68,7 @@ def keep(body: Wire, tools: Iterable[AnyTool]) -> None:
         return
     if any(type(tool) is HostedTool and tool.kind in _SECRETIVE for tool in tools):
         declared.answers.clear()
+        _shelf.refuse(declared.text)
     else:
         declared.kept = True
         _shelf.put(declared)
@@ -128,12 +133,16 @@ _text = msgspec.msgpack.Encoder(enc_hook=_spelled).encode  # as exact as JSON, a
 
 
 class _Shelf:
-    """Two generations: what is asked for moves to the young one, and the old one goes when that is full."""
+    """Two generations: what is asked for moves to the young one, and the old one goes when that is full.
+
+    To keep a list costs half as much as to translate it, so it must come twice.
+    """
 
     def __init__(self) -> None:
         self._young: dict[bytes, Repeated] = {}
         self._old: dict[bytes, Repeated] = {}
         self._size = 0
+        self._met: dict[int, bool] = {}  # hash -> whether it is wanted when it comes again
         self._lock = Lock()
 
     def get(self, text: bytes) -> Repeated | None:
@@ -143,6 +152,17 @@ class _Shelf:
             if found is not None:
                 self.put(found)
         return found
+
+    def wants(self, text: bytes) -> bool:
+        met = self._met.get(hash(text))
+        if met is None:
+            if len(self._met) >= _MET:
+                self._met.clear()
+            self._met[hash(text)] = True
+        return met or False
+
+    def refuse(self, text: bytes) -> None:
+        self._met[hash(text)] = False
 
     def put(self, tools: Repeated) -> None:
         with self._lock:
