@@ -13,8 +13,7 @@ from dragoman.core.model import Wire
 from dragoman.transforms.argument_checker import Checker, read
 
 RAW = "_raw_arguments"
-_REMEMBERED = 1024
-_LONGEST = 100_000
+_REMEMBERED, _LONGEST = 512, 20_000  # schemas, and bytes of one
 _MOST_WRAPPINGS = 3
 
 

@@ -26,8 +26,7 @@ from dragoman.transforms.schema_walk import Report, is_object_schema, noted, typ
 
 Target = Literal["json", "openai", "gemini"]
 Told = tuple[tuple[LossKind, str, str], ...]
-_REMEMBERED = 2048
-_LONGEST = 100_000  # printed; a longer schema is fitted anew each time
+_REMEMBERED, _LONGEST = 512, 20_000  # schemas, and bytes of one: what is longer is fitted anew each time
 
 
 def fit(parameters: Wire | None, target: Target, where: str, losses: Losses, *, strict: bool = False) -> Wire:
