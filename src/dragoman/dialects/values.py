@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any, cast
 
 from msgspec import Struct
 
 from dragoman.core import jsontext
+from dragoman.core.memory import of_short_texts
 from dragoman.core.model import Wire
 from dragoman.dialects.literals import read_literal
 from dragoman.dialects.source import Broken
@@ -38,7 +38,6 @@ _ALIASES = {
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _SPACED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[,:]')
-_SHORT = 8192  # characters of what is remembered: tools, not the contents of files
 _DEEPEST = 16
 
 
@@ -81,16 +80,10 @@ def takes_anything(schema: Schema, root: Wire) -> bool:
 
 def spaced(value: Any) -> str:
     """JSON as templates print it, with a space after each comma and colon."""
-    text = jsontext.dumps(value)
-    return _remembered(text) if len(text) < _SHORT else _with_spaces(text)
+    return _with_spaces(jsontext.dumps(value))
 
 
-@lru_cache(maxsize=1024)
-def _remembered(text: str) -> str:
-    """An agent declares the same tools in every request of a conversation."""
-    return _with_spaces(text)
-
-
+@of_short_texts
 def _with_spaces(text: str) -> str:
     return _SPACED.sub(lambda found: f"{found[0]} " if found[0] in ",:" else found[0], text)
 

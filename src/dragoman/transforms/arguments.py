@@ -6,14 +6,12 @@ twice, a null that only a strict mode asked for. Nothing is guessed: a result th
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from dragoman.core import jsontext
+from dragoman.core.memory import of_short_texts
 from dragoman.core.model import Wire
 from dragoman.transforms.argument_checker import Checker, read
 
 RAW = "_raw_arguments"
-_REMEMBERED, _LONGEST = 512, 20_000  # schemas, and bytes of one
 _MOST_WRAPPINGS = 3
 
 
@@ -75,9 +73,9 @@ def _checker(parameters: Wire) -> Checker:
         printed = jsontext.encode(parameters)
     except (ValueError, TypeError, RecursionError):
         return Checker(None)
-    return (_remembered if len(printed) <= _LONGEST else _remembered.__wrapped__)(printed)
+    return _checker_of(printed)
 
 
-@lru_cache(_REMEMBERED)
-def _remembered(printed: bytes) -> Checker:
+@of_short_texts
+def _checker_of(printed: bytes) -> Checker:
     return Checker(jsontext.decode(printed))

@@ -9,13 +9,13 @@ Requests repeat their tools on every turn, so results are remembered by the prin
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Literal
 
 from dragoman.core import jsontext
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Loss, Losses, LossKind
+from dragoman.core.memory import of_short_texts
 from dragoman.core.model import Wire
 from dragoman.transforms.schema_gemini import to_gemini
 from dragoman.transforms.schema_merge import flatten
@@ -26,7 +26,6 @@ from dragoman.transforms.schema_walk import Report, is_object_schema, noted, typ
 
 Target = Literal["json", "openai", "gemini"]
 Told = tuple[tuple[LossKind, str, str], ...]
-_REMEMBERED, _LONGEST = 512, 20_000  # schemas, and bytes of one: what is longer is fitted anew each time
 
 
 def fit(parameters: Wire | None, target: Target, where: str, losses: Losses, *, strict: bool = False) -> Wire:
@@ -38,8 +37,7 @@ def fit(parameters: Wire | None, target: Target, where: str, losses: Losses, *, 
     except (ValueError, TypeError, RecursionError):  # a lone surrogate, endless nesting
         fitted, told = _fit(parameters, target, strict)
     else:
-        remembered = _fitted if len(printed) <= _LONGEST else _fitted.__wrapped__
-        result, told = remembered(printed, target, strict)
+        result, told = _fitted(printed, target, strict)
         fitted = parameters if result is None else jsontext.decode(result)
     if told:
         losses.extend(Loss(kind, where + path, why) for kind, path, why in told)
@@ -51,12 +49,12 @@ def can_be_strict(parameters: Wire | None) -> bool:
     return not parameters or _strictable(jsontext.encode(parameters))
 
 
-@lru_cache(_REMEMBERED)
+@of_short_texts
 def _strictable(printed: bytes) -> bool:
     return is_expressible(tidy(jsontext.decode(printed), "", Report()))
 
 
-@lru_cache(_REMEMBERED)
+@of_short_texts
 def _fitted(printed: bytes, target: Target, strict: bool) -> tuple[bytes | None, Told]:
     """The result, None where nothing changes. Printed, because a caller may write into what it gets."""
     given = jsontext.decode(printed)
