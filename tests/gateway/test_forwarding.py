@@ -218,30 +218,6 @@ def test_a_fallback_to_another_protocol_reads_the_rest() -> None:
     assert second.asked[0].json["messages"] == [{"role": "user", "content": "how are you"}]
 
 
-@pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("model", ["one:m", "two:m", "three:m", "", 7])
-def test_large_bodies_are_told_apart_wherever_their_model_stands(model: Any, first: bool) -> None:
-    """Who answers is guessed from what stands first, but decided by what the body says."""
-    upstream = Canned(Answer(503, b"{}"))
-    said = {"messages": [{"role": "user", "content": "x" * 20_000}]}
-    body = {"model": model, **said} if first else {**said, "model": model}
-    whole = jsontext.encode(body)
-    twice = whole[:-1] + b',"model":"one:m"}'
-    path = "/v1/chat/completions"
-    with (
-        running(upstream) as url,
-        gateway(provider("one", url) + provider("two", url, "anthropic")) as stand,
-    ):
-        status = send(stand.url, "POST", path, whole).status
-        send(stand.url, "POST", path, twice)
-        broken = send(stand.url, "POST", path, whole.replace(b"xx", b"\xff\xff", 1))
-    paths = {"one:m": path, "two:m": "/v1/messages"}
-    assert [asked.path for asked in upstream.asked][:1] == [paths.get(model, paths["one:m"])]
-    assert (status == 404) is (model not in paths)
-    assert upstream.asked[-1].path == paths["one:m"]
-    assert (broken.status, broken.failure("openai-chat").kind) == (400, "bad_request")
-
-
 def test_a_thread_and_remote_tools_are_seen_at_anthropic() -> None:
     upstream = Canned(Answer(400, b"{}"))
     with running(upstream) as url, gateway(provider("one", url, "anthropic")) as stand:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Coroutine, Mapping
 from functools import lru_cache, partial
@@ -48,8 +47,6 @@ from dragoman.protocols import codec, server
 from dragoman.protocols import names as protocol_names
 from dragoman.transport import Client, Reply, Timeouts, Transport
 
-_LARGE = 16 * 1024
-_MODEL = re.compile(rb'\s*\{\s*"model"\s*:\s*"([ !#-\[\]-~]+)"')
 _KEYLESS = Failure("unauthenticated", "this gateway needs a valid key", 401)
 _LURED = Failure(
     "forbidden",
@@ -85,6 +82,9 @@ class Gateway:
         self._tasks: list[asyncio.Task[None]] = []
         self._route = lru_cache(maxsize=1024)(partial(route, config))
         self._speakers = [(codec(name), server(name)) for name in protocol_names()]
+        self._forwarding = {  # of the other protocols, bodies are needed in full
+            name for name in protocol_names() for each in config.providers.values() if each.forwards(name)
+        }
         self._listing = self._speakers[::-1]  # who is told by a header goes before who takes every list
 
     async def start(self) -> None:
@@ -197,8 +197,7 @@ class Gateway:
         if self._wires:
             head = f"{client.name} {served.action} {served.model}"
             self._wires.asked(seen.id, visit.key, head, visit.headers, data)
-        glanced = len(data) < _LARGE or self._may_pass(visit, data)
-        body = Body(data, client.name, serves.tally.request if glanced else None)
+        body = Body(data, client.name, serves.tally.request if client.name in self._forwarding else None)
         said = body.glance
         stream = bool(said.get("stream")) if served.stream is None else served.stream
         asked = Asked(client, serves, served, visit.headers, body, visit.key, stream, visit.owner)
@@ -212,15 +211,6 @@ class Gateway:
             await answer_count(asked, targets[0], None if full else self._transport, visit.answer)
         else:
             await self._serving.serve(asked, targets, visit.answer, seen)
-
-    def _may_pass(self, visit: Visit, data: bytes) -> bool:
-        """A guess, lest a large body is read twice to be translated: most begin with their model."""
-        begun = _MODEL.match(data)
-        model = visit.served.model or (begun[1].decode() if begun else "")
-        try:
-            return not model or self._route(model)[0].provider.forwards(visit.client.name)
-        except ConfigError:
-            return False
 
     async def _listed(self, visit: Visit) -> None:
         if visit.served.action == "models":
