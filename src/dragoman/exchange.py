@@ -8,9 +8,11 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext, seal
 from dragoman.core.body import Body
-from dragoman.core.errors import ConfigError, UpstreamError
+from dragoman.core.codec import Codec
+from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.events import EventStage
 from dragoman.core.fields import read_body
+from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import Failure, Request, Usage, Wire
 from dragoman.core.repeated import keep, printed, recall
@@ -98,7 +100,10 @@ class Exchange:
         if self._same and not _has_seals(jsontext.encode(wire)):
             changes = self._forward(wire, model, stream)
             return {**wire, **changes} if changes else wire
-        return self._translate(wire, model, stream)
+        try:
+            return self._translate(wire, model, stream)
+        except TOO_DEEP:
+            raise _too_deep(self.client) from None
 
     def request_bytes(
         self,
@@ -115,8 +120,11 @@ class Exchange:
             glance = server(self.client.name).tally.request if self._same else None
             body = Body(body, self.client.name, glance, wire)
         if not self._same or _has_seals(body.data):
-            out = self._translate(recall(body.wire), model, stream)
-            return jsontext.encode(printed(out, self._asked.tools if self._asked else ()))
+            try:
+                out = self._translate(recall(body.wire), model, stream)
+                return jsontext.encode(printed(out, self._asked.tools if self._asked else ()))
+            except TOO_DEEP:
+                raise _too_deep(self.client) from None
         changes = self._forward(body.glance, model, stream)
         if not changes:
             return body.data
@@ -181,13 +189,18 @@ class Exchange:
         if self._same:
             self._passed = wire
             return wire
-        heard = Losses()
         try:
-            whole = self.upstream.decode_response(wire, heard)
-            for stage in self._stages():
-                whole = stage.whole(whole)
+            return self._restored(wire)
         except UpstreamError as error:
             return self.error(error.failure)
+        except TOO_DEEP:
+            raise _too_deep(self.upstream) from None
+
+    def _restored(self, wire: Wire) -> Wire:
+        heard = Losses()
+        whole = self.upstream.decode_response(wire, heard)
+        for stage in self._stages():
+            whole = stage.whole(whole)
         if self._foreign:
             self._losses.extend(heard)
         out = self.client.encode_response(whole, self._losses, self._asked)
@@ -258,6 +271,10 @@ class Exchange:
         http = self.upstream.http
         self.path = http.path(model, stream)
         self.headers = {"content-type": "application/json", **http.headers, **http.headers_for(body)}
+
+
+def _too_deep(speaker: Codec) -> WireError:
+    return WireError(speaker.name, "", "nested too deeply")
 
 
 def _has_seals(body: bytes) -> bool:

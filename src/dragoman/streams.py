@@ -12,10 +12,13 @@ from dragoman.core.codec import Codec, Frame
 from dragoman.core.errors import WireError
 from dragoman.core.events import Event, ResponseEnd, ResponseFailed, unfold
 from dragoman.core.fields import read_body
+from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request
 from dragoman.core.stage import Pipe, Stage
 from dragoman.framing import jsonarray, sse
+
+_BROKEN = (WireError, *TOO_DEEP)
 
 
 class Forwarded:
@@ -137,7 +140,7 @@ class Translated:
         try:
             for frame in self._framing.feed(data):
                 self._events(self._decode(frame), out)
-        except WireError as error:
+        except _BROKEN as error:
             self._events((ResponseFailed(_malformed(error)),), out)
         if self._strict:
             self._losses.refuse()
@@ -154,7 +157,7 @@ class Translated:
             for frame in self._framing.close() if self._framing and not self._ended else ():
                 self._events(self._decode(frame), out)
             self._events(() if self._ended else self._decoder.close(), out)
-        except WireError:  # what was broken is the frame in which the stream was cut
+        except _BROKEN:  # what was broken is the frame in which the stream was cut
             self._events((ResponseFailed(_cut()),), out)
         if self._strict:
             self._losses.refuse()
@@ -218,7 +221,7 @@ class _WholeBody:
         return (Frame("", read_body(b"".join(self._pieces), self._protocol)),)
 
 
-def _malformed(error: WireError) -> Failure:
+def _malformed(error: Exception) -> Failure:
     return Failure("server", f"malformed upstream stream: {error}", 502)
 
 

@@ -36,6 +36,11 @@ def _print_number(value: Any) -> msgspec.Raw:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
+class TooDeep(ValueError):
+    """Text that nests deeper than the interpreter goes from here."""
+
+
+TOO_DEEP = (TooDeep, RecursionError)  # what was read nests too deeply for what is to be made of it
 _BROKEN = (msgspec.DecodeError, UnicodeError, RecursionError)
 _COLON = re.compile(rb"\s*:\s*")
 _decoder = msgspec.json.Decoder(float_hook=_read_float)
@@ -152,7 +157,7 @@ _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 def _decode_hard(text: bytes | str, error: Exception) -> Any:
     """Some servers cut an escaped surrogate pair in two; the half becomes U+FFFD, the rest survives."""
     if isinstance(error, RecursionError):
-        _refuse("nested too deeply")
+        raise TooDeep("invalid JSON: nested too deeply")
     if isinstance(error, UnicodeError):
         _refuse("not valid UTF-8")
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,69 @@
+"""What nests as deeply as can just be read may be too deep for what is made of it: it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dragoman import Exchange
+from dragoman.core.errors import WireError
+from dragoman.protocols import names
+
+DIALECTS = (None, "hermes", "pythonic", "roo-xml", "qwen3-coder")
+LEVELS = (300, 470, *range(480, 500))  # from where a dialect gives up to where nothing is read any more
+
+
+def nested(levels: int) -> str:
+    return '{"type":"object","properties":{"a":' * levels + '{"type":"string"}' + "}}" * levels
+
+
+def request(levels: int) -> bytes:
+    call = f'{{"type":"tool_use","id":"c","name":"t","input":{nested(levels)}}}'
+    tool = f'{{"name":"t","input_schema":{nested(levels)}}}'
+    return (
+        f'{{"model":"m","max_tokens":9,"tools":[{tool}],"messages":[{{"role":"user","content":"x"}},'
+        f'{{"role":"assistant","content":[{call}]}},{{"role":"user","content":"y"}}]}}'
+    ).encode()
+
+
+def reply(levels: int) -> str:
+    call = f'{{"functionCall":{{"name":"t","args":{nested(levels)}}}}}'
+    return f'{{"candidates":[{{"content":{{"parts":[{call}]}},"finishReason":"STOP"}}]}}'
+
+
+def problems(work: Callable[[int], object]) -> set[str]:
+    heard: set[str] = set()
+    for levels in LEVELS:
+        try:
+            work(levels)
+        except WireError as error:
+            heard.add(error.problem)
+    return heard
+
+
+def are_about_depth(heard: set[str]) -> bool:
+    return bool(heard) and all("deep" in problem or "depth" in problem for problem in heard)
+
+
+@pytest.mark.parametrize("way", ["request", "request_bytes"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("upstream", names())
+def test_a_request_is_translated_or_refused(upstream: str, dialect: str | None, way: str) -> None:
+    def ask(levels: int) -> None:
+        getattr(Exchange("anthropic", upstream, dialect), way)(request(levels))
+
+    assert are_about_depth(problems(ask))
+
+
+@pytest.mark.parametrize("client", names())
+def test_a_reply_is_translated_or_refused(client: str) -> None:
+    assert are_about_depth(problems(lambda levels: Exchange(client, "gemini").response(reply(levels))))
+
+
+@pytest.mark.parametrize("client", names())
+def test_a_stream_goes_on_or_ends_in_a_failure(client: str) -> None:
+    for levels in LEVELS:
+        stream = Exchange(client, "gemini").stream()
+        assert stream.feed(f"data: {reply(levels)}\n\n".encode()) + stream.close()
+        assert stream.ended
