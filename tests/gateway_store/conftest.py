@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.stands import Stand, demo
 from gateway_store.databases import Database, PostgresDatabase, SqliteDatabase
+from gateway_store.stands import over_demo
 
 BACKENDS = ("sqlite", "postgresql")
 
@@ -23,6 +25,20 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 @pytest.fixture
 def postgresql(postgres: str) -> Iterator[PostgresDatabase]:
     yield from fresh(postgres)
+
+
+@pytest.fixture(scope="module")
+def behind() -> Iterator[str]:
+    """The scripted model, over every protocol."""
+    with demo() as (_, url):
+        yield url
+
+
+@pytest.fixture
+def stand(behind: str, database: Database) -> Iterator[Stand]:
+    """A gateway before it that keeps conversations in `database`."""
+    with over_demo(behind, database.url) as stand:
+        yield stand
 
 
 def fresh(server: str) -> Iterator[PostgresDatabase]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from gateway.canned import Answer, Canned, chat, chunks, provider
 from gateway.plain import Got, send
 from gateway.running import running
 from gateway.sdks import TOOLS, schema
-from gateway.stands import CLIENT_KEY, MODELS, UPSTREAMS, Stand, demo, gateway
+from gateway.stands import CLIENT_KEY, MODELS, UPSTREAMS, Stand, gateway
 from gateway_store.databases import Database, SqliteDatabase
 from gateway_store.stands import OTHER_KEY, asked, over_canned, over_demo, responses, stored_at
 
@@ -29,18 +28,6 @@ DECLARED: list[Any] = [
     {"type": "function", "name": name, "description": words, "parameters": schema(required), "strict": False}
     for name, (words, required) in TOOLS.items()
 ]
-
-
-@pytest.fixture(scope="module")
-def behind() -> Iterator[str]:
-    with demo() as (_, url):
-        yield url
-
-
-@pytest.fixture
-def stand(behind: str, database: Database) -> Iterator[Stand]:
-    with over_demo(behind, database.url) as stand:
-        yield stand
 
 
 def streamed(stand: Stand, **request: Any) -> Got:

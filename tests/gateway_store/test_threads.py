@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import anthropic
@@ -14,9 +13,9 @@ from dragoman.core import jsontext
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import send
 from gateway.running import running
-from gateway.stands import CLIENT_KEY, MODELS, UPSTREAMS, Stand, demo, gateway
+from gateway.stands import CLIENT_KEY, MODELS, UPSTREAMS, Stand, gateway
 from gateway_store.databases import Database
-from gateway_store.stands import OTHER_KEY, messages, over_canned, over_demo, stored_at
+from gateway_store.stands import OTHER_KEY, messages, over_canned, stored_at
 
 THINKING: Any = {"type": "enabled", "budget_tokens": 1024}
 
@@ -25,18 +24,6 @@ THINKING: Any = {"type": "enabled", "budget_tokens": 1024}
 def get_weather(city: str) -> str:
     """Tells the weather of a city."""
     return f"rain in {city}"
-
-
-@pytest.fixture(scope="module")
-def behind() -> Iterator[str]:
-    with demo() as (_, url):
-        yield url
-
-
-@pytest.fixture
-def stand(behind: str, database: Database) -> Iterator[Stand]:
-    with over_demo(behind, database.url) as stand:
-        yield stand
 
 
 def text_of(message: Any) -> str:
