@@ -25,10 +25,9 @@ class Connection(asyncio.Protocol):
     """Reads ahead at most what one piece of the socket holds; the rest waits until its turn comes."""
 
     def __init__(self, server: HttpServer) -> None:
-        self._server, self._patience = server, server.patience
+        self._server, self._patience, self._outbox = server, server.patience, server.outbox
         self._parser = httptools.HttpRequestParser(self)
         self._transport: Any = None
-        self.write: Any = None  # the transport's own
         self._waiting: deque[Incoming] = deque()  # read, not answered yet
         self._arriving: Incoming | None = None  # its body is under way
         self._current: Incoming | None = None  # its answer is under way
@@ -48,7 +47,6 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self._transport.set_write_buffer_limits(high=HIGH_WATER)
-        self.write = self._transport.write
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -136,6 +134,13 @@ class Connection(asyncio.Protocol):
 
     # Line
 
+    def write(self, data: bytes) -> None:
+        self._outbox.put(self._send, data)
+
+    def _send(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
     def begins(self) -> bytes:
         """A long body is not waited for."""
         if self._current and self._current.is_long():
@@ -174,6 +179,7 @@ class Connection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         if not answer.ended:  # cutting it off is more honest than a clean end
+            self._outbox.send()
             self._transport.abort()
         elif not incoming.complete:
             self._linger(incoming)
@@ -227,9 +233,11 @@ class Connection(asyncio.Protocol):
         """Say goodbye and let the rest come, unread: with a closed socket our last words would be lost."""
         self.close = self._parted = True
         self._since = self._server.now
+        self._outbox.send()
         self._transport.write_eof()
 
     def _hang_up(self) -> None:
+        self._outbox.send()
         self._transport.close()
 
     def _stop_reading(self) -> None:

@@ -14,6 +14,7 @@ from dragoman.listening.answer import Answer
 from dragoman.listening.connection import Connection
 from dragoman.listening.incoming import Incoming
 from dragoman.listening.patience import Patience
+from dragoman.transport.outbox import Outbox
 
 _BACKLOG = 2048
 _TICK = 1.0  # seconds between two looks at everything
@@ -38,6 +39,7 @@ class HttpServer:
         self.started = self.ending = False
         self.now, self.date = 0.0, b""
         self.loop: Any = None
+        self.outbox: Any = None
         self._grace = grace
         self._end: asyncio.Event | None = None
         self._hurry: asyncio.Event | None = None
@@ -45,6 +47,7 @@ class HttpServer:
     async def run(self, listener: socket.socket) -> None:
         """Serve until `end` is called; then let what is under way end, for as long as the grace lasts."""
         self.loop = asyncio.get_running_loop()
+        self.outbox = Outbox(self.loop)
         self._end, self._hurry = asyncio.Event(), asyncio.Event()
         self._look_at_the_clock()
         await self.application.start()

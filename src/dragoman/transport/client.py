@@ -16,6 +16,7 @@ from dragoman.transport.address import Address, address_of
 from dragoman.transport.connection import Connection
 from dragoman.transport.head import request_head
 from dragoman.transport.messages import ConnectFailed, Timeouts
+from dragoman.transport.outbox import Outbox
 from dragoman.transport.proxies import Proxy, open_tunnel, proxy_for
 from dragoman.transport.reply import HttpReply
 
@@ -38,6 +39,7 @@ class Client:
         self._proxy = lru_cache(maxsize=1024)(partial(proxy_for, environ=environ))
         self._opened: set[Connection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
+        self._outbox: Outbox | None = None
 
     @property
     def connections(self) -> int:
@@ -123,7 +125,9 @@ class Client:
         loop = asyncio.get_running_loop()
         tls = self._context() if address.tls else None
         name = address.host if tls else None
-        connection = Connection(address, self._opened, self._give_back)
+        if self._outbox is None or self._outbox.loop is not loop:
+            self._outbox = Outbox(loop)
+        connection = Connection(address, self._opened, self._give_back, self._outbox)
         if proxy and tls:
             raw = await open_tunnel(proxy, address)
             try:

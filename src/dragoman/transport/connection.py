@@ -12,6 +12,7 @@ import httptools
 from dragoman.core.headers import NAMES, NOWHERE
 from dragoman.transport.address import Address
 from dragoman.transport.messages import ReplyBroken
+from dragoman.transport.outbox import Outbox
 from dragoman.transport.reply import HttpReply
 
 LARGEST_HEAD = 64 * 1024
@@ -22,10 +23,15 @@ class Connection(asyncio.Protocol):
     """`give_back` takes it when a reply has ended; `opened` holds it while its socket is open."""
 
     def __init__(
-        self, address: Address, opened: set[Connection], give_back: Callable[[Connection], None]
+        self,
+        address: Address,
+        opened: set[Connection],
+        give_back: Callable[[Connection], None],
+        outbox: Outbox,
     ) -> None:
         self.address, self.closed = address, False
-        self.loop = asyncio.get_running_loop()
+        self.loop, self._outbox = outbox.loop, outbox
+        self._unsent = False  # the request waits for the others of this turn
         self.idle_since = 0.0
         self._opened, self._give_back = opened, give_back
         self._transport: Any = None
@@ -39,7 +45,13 @@ class Connection(asyncio.Protocol):
 
     def begin(self, reply: HttpReply, head: bytes, body: bytes) -> None:
         self._reply, self._headers, self._head_size = reply, {}, 0
-        self._transport.write(head + body)
+        self._unsent = True
+        self._outbox.put(self._send, head + body)
+
+    def _send(self, request: bytes) -> None:
+        self._unsent = False
+        if not self._transport.is_closing():  # else the reply hears of it
+            self._transport.write(request)
 
     def is_usable(self, now: float, keep_for: float) -> bool:
         """Whether another request may go out here. The loop has perhaps not yet seen that the peer left."""
@@ -101,8 +113,8 @@ class Connection(asyncio.Protocol):
             self._opened.add(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._reply is None:  # an answer to nothing: the peer is confused, or is saying goodbye
-            self.abort()
+        if self._reply is None or self._unsent:  # an answer to nothing: a confused peer, or one that leaves
+            self._fail("the upstream spoke before it was asked")
             return
         try:
             self._parser.feed_data(data)
@@ -132,7 +144,7 @@ class Connection(asyncio.Protocol):
         reply = self._reply
         self.abort()
         if reply:
-            reply.on_error(ReplyBroken(problem, sent=True))
+            reply.on_error(ReplyBroken(problem, sent=not self._unsent))
 
     # httptools callbacks
 
