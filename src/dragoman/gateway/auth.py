@@ -19,7 +19,10 @@ def key_of(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():
         return token.strip()
-    return next((headers[name] for name in _HEADERS if headers.get(name)), query.get("key", ""))
+    for name in _HEADERS:
+        if key := headers.get(name):
+            return key
+    return query.get("key", "")
 
 
 def owner_of(key: str, keys: tuple[str, ...]) -> str:

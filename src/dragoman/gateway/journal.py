@@ -139,8 +139,9 @@ def _by_kind(seen: Seen) -> dict[str, int]:
 
 def _now() -> str:
     """ISO 8601, with the second printed once for all exchanges that end in it."""
-    second, rest = divmod(time.time(), 1)
-    return f"{_printed(int(second))}.{int(rest * 1000):03}Z"
+    now = time.time()
+    second = int(now)
+    return f"{_printed(second)}.{int((now - second) * 1000):03}Z"
 
 
 @lru_cache(maxsize=2)
