@@ -20,11 +20,12 @@ class Notation:
 
     def __init__(self, plain: str, quotes: str) -> None:
         strings = [_STRING_IN.format(quote) for quote in quotes]
-        self.between = re.compile(f"(?:{'|'.join([f'[{plain}]++', *strings])})*+", re.DOTALL)
+        self.between = re.compile(f"(?:{'|'.join([f'[{plain}]++', *strings])})*", re.DOTALL)
         self.quotes = quotes
 
 
-_STRING_IN = r"{0}[^{0}\\]*+(?:\\.[^{0}\\]*+)*+{0}"
+# Groups are not possessive: Python 3.11.0 to 3.11.4 match such groups wrongly
+_STRING_IN = r"{0}[^{0}\\]*+(?:\\.[^{0}\\]*+)*{0}"
 _STRING = re.compile(_STRING_IN.format('"'), re.DOTALL)
 JSON = Notation(r"\s\d:,.+\-eEtrufalsn", '"')
 PYTHON = Notation(r"\s\w:,.+\-=", "\"'")  # JSON too: a superset
