@@ -27,9 +27,10 @@ from dragoman.dialects import names as dialect_names
 from dragoman.framing import jsonarray, sse
 from dragoman.gateway.config import load
 from dragoman.protocols import codec, names, server, upstream, upstream_names
-from dragoman.transport.address import Address
+from dragoman.transport.address import address_of
 from dragoman.transport.connection import Connection
 from dragoman.transport.messages import Timeouts, TransportError
+from dragoman.transport.outbox import Outbox
 from dragoman.transport.reply import HttpReply
 from fuzz import samples
 from fuzz.mutations import cut, everywhere, mixed, printed, spoiled
@@ -312,7 +313,8 @@ def _http_reply(data: bytes, random: Random) -> None:
 
 
 async def _read_reply(pieces: list[bytes]) -> None:
-    connection = Connection(Address("http", "x", 80), set(), lambda connection: None)  # type: ignore[arg-type]
+    outbox = Outbox(asyncio.get_running_loop())
+    connection = Connection(address_of("http://x/")[0], set(), lambda connection: None, outbox)
     connection.connection_made(_Wire())  # type: ignore[arg-type]
     reply = HttpReply(connection, Timeouts())
     connection.begin(reply, b"", b"")

@@ -79,6 +79,22 @@ def test_writes_of_an_endless_turn_do_not_pile_up(run: Run) -> None:
     run(work())
 
 
+def test_a_write_that_fails_holds_up_nobody(run: Run) -> None:
+    def fail(data: bytes) -> None:
+        raise RuntimeError(data)
+
+    async def work() -> None:
+        desk, told = Desk(), list[object]()
+        desk.outbox.loop.set_exception_handler(lambda _, context: told.append(context["exception"].args))
+        desk.put(b"1")
+        desk.outbox.put(fail, b"2")
+        desk.put(b"3")
+        assert await desk.turn() == [b"1", b"3"]
+        assert told == [(b"2",)]
+
+    run(work())
+
+
 def test_an_upstream_that_speaks_before_it_is_asked_is_not_asked(run: Run) -> None:
     """A goodbye that crosses with a request must not pass for its answer."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 Write = Callable[[bytes], object]
@@ -25,7 +26,7 @@ class Outbox:
         self.loop = loop
         self._puts = 0  # in this turn
         self._busy = False  # the turn before had several
-        self._waiting: list[tuple[Write, bytes]] = []
+        self._waiting: deque[tuple[Write, bytes]] = deque()
 
     def put(self, write: Write, data: bytes) -> None:
         """`write` is called with `data` now, or before the loop waits for anything; in the order of puts."""
@@ -41,12 +42,17 @@ class Outbox:
 
     def send(self) -> None:
         """All that waits, now."""
-        waiting, self._waiting = self._waiting, []
-        for write, data in waiting:
+        waiting = self._waiting
+        while waiting:
+            write, data = waiting.popleft()
             write(data)
 
     def _end(self) -> None:
         """The turn does."""
         self._busy = self._puts > _FEW
         self._puts = 0
-        self.send()
+        try:
+            self.send()
+        finally:
+            if self._waiting:  # somebody's write failed; the others go on
+                self.loop.call_soon(self._end)
