@@ -3,6 +3,8 @@ PYTHON  ?= python3
 VENV    ?= .venv
 JOBS    ?= 2
 BENCH_VENV ?= .venv-bench
+# the fastest one on this machine; any other with BENCH_PYTHON=...
+BENCH_PYTHON ?= $(shell $(PYTHON) bench/python.py)
 MODEL_VENV ?= .venv-model
 # options of tests/soak and tests/fuzz, such as SOAK=--quick and FUZZ='--seed 7 gemini'
 SOAK    ?=
@@ -89,9 +91,9 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 # A peer that cannot be installed is missing from the table; the others are measured all the same.
-$(BENCH_READY): pyproject.toml bench/constraints.txt bench/package.json
+$(BENCH_READY): pyproject.toml bench/constraints.txt bench/package.json bench/python.py
 	@echo "setting up $(BENCH_VENV)"
-	@$(PYTHON) -m venv $(BENCH_VENV)
+	@$(BENCH_PYTHON) -m venv $(BENCH_VENV)
 	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt -e '.[client,gateway]'
 	@for peer in 'litellm[proxy]' mcp llm-rosetta tensorzero; do \
 		$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt "$$peer" || echo "$$peer could not be installed"; \
