@@ -11,7 +11,8 @@ from dragoman.core.errors import WireError
 from dragoman.protocols import names
 
 DIALECTS = (None, "hermes", "pythonic", "roo-xml", "qwen3-coder")
-LEVELS = (300, 470, *range(480, 500))  # from where a dialect gives up to where nothing is read any more
+# From where a dialect gives up to where nothing is read any more; newer Pythons read deeper
+LEVELS = (300, 470, *range(480, 500), 5_000, 50_000)
 
 
 def nested(levels: int) -> str:
@@ -53,7 +54,9 @@ def test_a_request_is_translated_or_refused(upstream: str, dialect: str | None, 
     def ask(levels: int) -> None:
         getattr(Exchange("anthropic", upstream, dialect), way)(request(levels))
 
-    assert are_about_depth(problems(ask))
+    heard = problems(ask)
+    passes = (upstream, dialect, way) == ("anthropic", None, "request_bytes")  # unread, where that can be
+    assert are_about_depth(heard) or (passes and not heard)
 
 
 @pytest.mark.parametrize("client", names())

