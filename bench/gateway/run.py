@@ -13,7 +13,7 @@ from bench.gateway.contenders import Gateway, Missing
 from bench.gateway.figures import Taken, keep_best
 from bench.gateway.measure import TAKES, Running, memory, why_not
 from bench.gateway.pairs import PAIRS, WHOLE, Pair
-from bench.gateway.processes import OTHERS, TESTED, free_port, running
+from bench.gateway.processes import OTHERS, TESTED, free_port, running, wait_for
 from bench.gateway.upstream import Upstream, serving
 from bench.gateway.wrk import LoadFailed
 
@@ -32,16 +32,19 @@ def run(plan: Plan, place: Path) -> Results:
     os.sched_setaffinity(0, {OTHERS})
     results = {gateway.name: Taken() for gateway in plan.gateways}
     with serving(place) as upstream, ExitStack() as stack:
-        started = [
-            begun
+        started = {
+            gateway.name: begun
             for gateway in plan.gateways
             if (begun := begin(stack, gateway, place, upstream, results[gateway.name]))
+        }
+        turns = [
+            (pair, name) for pair in plan.pairs for name, one in started.items() if fits(one, pair, results)
         ]
-        turns = [(pair, one) for pair in plan.pairs for one in started if fits(one, pair, results)]
         for number in range(plan.rounds):
-            for pair, one in turns:
-                tell(f"round {number + 1} of {plan.rounds}: {one.gateway.name}, {pair.title}")
-                measure(one, pair, plan.seconds, results[one.gateway.name])
+            for pair, name in turns:
+                tell(f"round {number + 1} of {plan.rounds}: {name}, {pair.title}")
+                started[name] = one = alive(stack, started[name], results[name])
+                measure(one, pair, plan.seconds, results[name])
     return results
 
 
@@ -57,6 +60,21 @@ def begin(
     except (Missing, OSError) as reason:
         taken.notes["missing"] = str(reason)
         return None
+
+
+def alive(stack: ExitStack, one: Running, taken: Taken) -> Running:
+    """Who died on the way is started again, and the page tells it."""
+    try:
+        wait_for(one.port, 1)
+        return one
+    except TimeoutError:
+        try:
+            again = stack.enter_context(starting(one.gateway, one.place, one.upstream, taken))
+        except (Missing, OSError) as reason:
+            taken.notes["died"] = f"it died and does not start again: {reason}"
+            return one
+        taken.notes["died"] = "it died on the way and was started again"
+        return again
 
 
 def take_memory(fresh: Running, taken: Taken) -> None:

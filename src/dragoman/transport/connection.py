@@ -138,7 +138,8 @@ class Connection(asyncio.Protocol):
         if self._until_close and exc is None:
             reply.on_end()
         else:
-            reply.on_error(ReplyBroken("the upstream closed the connection before its answer ended", True))
+            problem = "the upstream closed the connection before its answer ended"
+            reply.on_error(ReplyBroken(problem, sent=not self._unsent))
 
     def _fail(self, problem: str) -> None:
         reply = self._reply
