@@ -65,7 +65,7 @@ class Exchange:
             dialect = dialect or self.upstream.session.dialect
         self.dialect = find_dialect(dialect) if dialect else None
         self.strict, self.recover = strict, recover
-        self.headers = dict[str, str]()
+        self.headers: dict[str, str] = {}
         self._summarise = images == "summary"
         self._origin, self._reply_id = origin or upstream, reply_id
         self._losses = Losses()

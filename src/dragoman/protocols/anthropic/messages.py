@@ -177,9 +177,9 @@ def _ended(turn: Message, losses: Losses) -> Message:
 
 def _placed(turns: list[Message], allowed: bool, losses: Losses) -> tuple[list[Text], list[Message]]:
     """System messages go right before a turn of the model, or to the end; or else they are moved out."""
-    moved, placed, waiting = list[Text](), list[Message](), list[Message]()
     if not any(map(_is_system, turns)):
-        return moved, turns
+        return [], turns
+    moved, placed, waiting = list[Text](), list[Message](), list[Message]()
     for turn in [*turns, None]:
         if turn is not None and _is_system(turn):
             waiting.append(turn)

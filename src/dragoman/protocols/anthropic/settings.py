@@ -6,7 +6,7 @@ also refuse the sampling settings that older ones take.
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, string
@@ -42,7 +42,8 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
 
 def encode_settings(request: Request, body: Wire, losses: Losses) -> Wire:
     """`body` is what is written already: the most tokens, and the tool choice."""
-    settings, wire = request.settings, dict[str, Any]()
+    settings = request.settings
+    wire: Wire = {}
     thinking, effort = _encode_thinking(request, body, losses)
     if thinking:
         wire["thinking"] = thinking

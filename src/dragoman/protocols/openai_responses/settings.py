@@ -56,7 +56,8 @@ _READ = {
 
 
 def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
-    settings, wire = request.settings, dict[str, Any]()
+    settings = request.settings
+    wire: Wire = {}
     if settings.max_tokens is not None:
         wire["max_output_tokens"] = settings.max_tokens
     reasoning = _encode_reasoning(request, losses)
