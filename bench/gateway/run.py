@@ -13,11 +13,12 @@ from bench.gateway.contenders import Gateway, Missing
 from bench.gateway.figures import Taken, keep_best
 from bench.gateway.measure import TAKES, Running, memory, why_not
 from bench.gateway.pairs import PAIRS, WHOLE, Pair
-from bench.gateway.processes import OTHERS, TESTED, free_port, running, wait_for
+from bench.gateway.processes import OTHERS, TESTED, cpu_seconds, free_port, running, wait_for
 from bench.gateway.upstream import Upstream, serving
 from bench.gateway.wrk import LoadFailed
 
 Results = dict[str, Taken]
+QUIET = 0.02  # seconds of CPU in half a second, of all gateways together
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ def run(plan: Plan, place: Path) -> Results:
             for pair, name in turns:
                 tell(f"round {number + 1} of {plan.rounds}: {name}, {pair.title}")
                 started[name] = one = alive(stack, started[name], results[name])
+                wait_for_quiet([each.pid for each in started.values()])
                 measure(one, pair, plan.seconds, results[name])
     return results
 
@@ -75,6 +77,18 @@ def alive(stack: ExitStack, one: Running, taken: Taken) -> Running:
             return one
         taken.notes["died"] = "it died on the way and was started again"
         return again
+
+
+def wait_for_quiet(pids: Sequence[int], seconds: float = 15) -> None:
+    """Until nobody works: they share a core, and some go on for a while after their last answer."""
+    until = time.monotonic() + seconds
+    before = sum(map(cpu_seconds, pids))
+    while time.monotonic() < until:
+        time.sleep(0.5)
+        now = sum(map(cpu_seconds, pids))
+        if now - before < QUIET:
+            return
+        before = now
 
 
 def take_memory(fresh: Running, taken: Taken) -> None:
