@@ -1,8 +1,7 @@
 """`python3 bench/python.py`: the path of the fastest Python on this machine; the benchmark is made with it.
 
 Distributions and container images compile Python with profile-guided optimisation. Where somebody built one
-without it (pyenv does, unless it is told), every contender in Python would be measured an eighth to a quarter
-too slow.
+without it (pyenv does, unless it is told), every contender in Python would look slower than people meet it.
 """
 
 import os
