@@ -8,7 +8,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-from gateway_store.servers import NoServer, shared
+from gateway.conversations.servers import NoServer, shared
 
 SLOW_MACHINE = (HealthCheck.too_slow,)
 

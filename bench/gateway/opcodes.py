@@ -28,9 +28,9 @@ from bench.gateway.pairs import PAIRS, UPSTREAMS, WHOLE, Pair
 from bench.gateway.upstream import Upstream, serving
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
-from dragoman.gateway.journal import Journal
-from dragoman.gateway.serve import bind
-from dragoman.listening import HttpServer
+from dragoman.gateway.observability.access_log import Journal
+from dragoman.gateway.process.serve import bind
+from dragoman.http.server import HttpServer
 
 WARM, COUNTED = 5, 10
 

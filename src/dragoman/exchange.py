@@ -19,9 +19,9 @@ from dragoman.core.repeated import keep, printed, recall
 from dragoman.core.stage import Pipe
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects import recovery
+from dragoman.pipeline import Forwarded, Translated
 from dragoman.protocols import codec, server
 from dragoman.protocols import upstream as find_upstream
-from dragoman.streams import Forwarded, Translated
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
 from dragoman.transforms.sequence import Sequencer

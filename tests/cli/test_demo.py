@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from dragoman import protocols
 from dragoman.cli import main
 from dragoman.cli.demo import actors, cycle, show
-from dragoman.streams import Translated
+from dragoman.pipeline import Translated
 
 GOLDENS = Path(__file__).parent / "goldens"
 GOLDEN = {

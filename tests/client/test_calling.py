@@ -33,8 +33,8 @@ from dragoman.core import jsontext
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, Media, Text
 from dragoman.demo import DemoApp
+from dragoman.http.client import Timeouts
 from dragoman.protocols import codec
-from dragoman.transport import Timeouts
 
 DEMO = "demo:demo"
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()

@@ -16,8 +16,8 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Message, Request, Text
 from dragoman.demo import DemoApp, DemoTransport, fault_of
 from dragoman.demo.faults import Fault, FaultName, Memory
+from dragoman.http.client import Client, Reply, TimedOut, Timeouts, TransportError
 from dragoman.protocols import codec
-from dragoman.transport import Client, Reply, TimedOut, Timeouts, TransportError
 from gateway.running import running
 
 SOON = Timeouts(1, 0.6, 0.6)

@@ -15,9 +15,9 @@ import pytest
 from dragoman.core.model import FailureKind
 from dragoman.gateway.config import Config, load
 from dragoman.gateway.config.tables import Server
-from dragoman.gateway.journal import Journal
-from dragoman.gateway.private import private
-from dragoman.transport import Timeouts
+from dragoman.gateway.observability.access_log import Journal
+from dragoman.gateway.process.private import private
+from dragoman.http.client import Timeouts
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OPERATE = Path(__file__).parents[2] / "docs/how-to/operate.md"

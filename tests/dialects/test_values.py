@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.core import jsontext
-from dragoman.dialects.values import read_value, write_value
+from dragoman.dialects.engine.values import read_value, write_value
 
 ROOT = {"$defs": {"Flag": {"type": "boolean"}, "Tree": {"properties": {"leaf": {"$ref": "#/$defs/Tree"}}}}}
 

@@ -20,18 +20,18 @@ from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Stop
+from dragoman.core.transport import Timeouts, TransportError
 from dragoman.demo.answers import answer
 from dragoman.demo.faults import STATUS, Memory
 from dragoman.dialects import dialect
 from dragoman.dialects import names as dialect_names
 from dragoman.framing import jsonarray, sse
 from dragoman.gateway.config import load
+from dragoman.http.client.address import address_of
+from dragoman.http.client.connection import Connection
+from dragoman.http.client.outbox import Outbox
+from dragoman.http.client.response import HttpReply
 from dragoman.protocols import codec, names, server, upstream, upstream_names
-from dragoman.transport.address import address_of
-from dragoman.transport.connection import Connection
-from dragoman.transport.messages import Timeouts, TransportError
-from dragoman.transport.outbox import Outbox
-from dragoman.transport.reply import HttpReply
 from fuzz import samples
 from fuzz.mutations import cut, everywhere, mixed, printed, spoiled
 

@@ -13,8 +13,8 @@ import uvicorn
 
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
-from dragoman.gateway.serve import bind, url
-from dragoman.listening import Application, HttpServer, Patience, run
+from dragoman.gateway.process.serve import bind, url
+from dragoman.http.server import Application, HttpServer, Patience, run
 
 
 def running(app: Any) -> contextlib.AbstractContextManager[str]:

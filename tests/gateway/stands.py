@@ -13,8 +13,8 @@ from dragoman.core import jsontext
 from dragoman.demo import DemoApp
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
-from dragoman.gateway.journal import Journal
-from dragoman.gateway.pace import Pace
+from dragoman.gateway.observability.access_log import Journal
+from dragoman.gateway.upstreams.retry_policy import Pace
 from gateway.running import running
 
 UPSTREAM_KEY = "upstream-key-7f3a"

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from dragoman import Exchange
 from dragoman.core import jsontext
-from dragoman.gateway.sessions import Sessions
-from dragoman.gateway.store import StoreError
+from dragoman.gateway.conversations.store import StoreError
+from dragoman.gateway.conversations.upstream_sessions import Sessions
 from dragoman.profiles import Provider
 
 PROVIDER = Provider(name="kept", protocol="qwen-chat", base_url="http://127.0.0.1:9/v1", api_key="k")

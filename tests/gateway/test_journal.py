@@ -20,14 +20,14 @@ from dragoman.core import jsontext
 from dragoman.demo import DemoApp
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
-from dragoman.gateway.journal import Journal
-from dragoman.gateway.lines import Lines
-from dragoman.gateway.metrics import Metrics
-from dragoman.gateway.seen import Seen
-from dragoman.gateway.siblings import Siblings
-from dragoman.gateway.spans import Spans, spans_for
-from dragoman.gateway.tail import Tail
-from dragoman.streams import Translated
+from dragoman.gateway.observability.access_log import Journal
+from dragoman.gateway.observability.exchange_record import Seen
+from dragoman.gateway.observability.log_writer import Lines
+from dragoman.gateway.observability.metrics import Metrics
+from dragoman.gateway.observability.stream_usage import Tail
+from dragoman.gateway.observability.traces import Spans, spans_for
+from dragoman.gateway.observability.worker_metrics import Siblings
+from dragoman.pipeline import Translated
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.running import running

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dragoman.gateway.circuits import Circuits
-from dragoman.gateway.pace import Pace
+from dragoman.gateway.upstreams.circuit_breaker import Circuits
+from dragoman.gateway.upstreams.retry_policy import Pace
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask
 from gateway.running import running

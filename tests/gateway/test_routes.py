@@ -13,7 +13,7 @@ from google.genai import errors, types
 from dragoman.core import jsontext
 from dragoman.core.losses import Loss
 from dragoman.demo import DemoApp
-from dragoman.gateway.answers import loss_header
+from dragoman.gateway.handlers.reply_headers import loss_header
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.sdks import TOOLS, sdk_of
 from gateway.stands import CLIENT_KEY, PROTOCOLS, Stand, configuration, gateway

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.gateway.metrics import nothing
-from dragoman.gateway.siblings import Siblings, sweep
+from dragoman.gateway.observability.metrics import nothing
+from dragoman.gateway.observability.worker_metrics import Siblings, sweep
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ from dragoman.core.body import Body
 from dragoman.core.server import Served
 from dragoman.demo import DemoApp
 from dragoman.exchange import Exchange
-from dragoman.gateway.pings import Pings, Pulse
-from dragoman.gateway.relaying import Asked, Errand, Leg, relay
-from dragoman.gateway.seen import Seen
-from dragoman.listening import Answer as Written
+from dragoman.gateway.handlers.keep_alive import Pings, Pulse
+from dragoman.gateway.handlers.relay import Asked, Errand, Leg, relay
+from dragoman.gateway.observability.exchange_record import Seen
+from dragoman.http.server import Answer as Written
 from dragoman.protocols import codec, server
 from gateway.canned import Answer, Canned, chunks, provider
 from gateway.plain import Got, ask, asking, model_of, opened, send

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any
 
-from dragoman.gateway.workers import Workers
+from dragoman.gateway.process.workers import Workers
 
 
 class Dying:

@@ -28,8 +28,8 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.framing import sse
+from dragoman.pipeline import Translated
 from dragoman.protocols import codec, names
-from dragoman.streams import Translated
 from laws import meaning
 from laws.strategies import requests, responses, words
 

@@ -13,9 +13,9 @@ from dragoman.core.events import fold
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Response, Text, ToolCall, Wire
 from dragoman.framing import sse
+from dragoman.http.client import Client, Reply, TimedOut, Timeouts, TransportError
+from dragoman.http.client.response import HttpReply
 from dragoman.protocols import codec
-from dragoman.transport import Client, Reply, TimedOut, Timeouts, TransportError
-from dragoman.transport.reply import HttpReply
 from soak.plans import Plan
 
 PATIENT = Timeouts(connect=30, first_byte=60, idle=60)

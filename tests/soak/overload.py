@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.transport import Client
+from dragoman.http.client import Client
 from soak import processes
 from soak.accounts import read_journal, statuses
 from soak.clients import Outcome, perform

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from itertools import count, cycle
 
-from dragoman.transport import Client
+from dragoman.http.client import Client
 from soak.clients import Outcome, perform
 from soak.plans import CLIENTS, PROVIDERS, Plan, next_turn
 from soak.processes import Process, asked, metrics

@@ -8,7 +8,7 @@ import click
 
 from dragoman.cli.settings import config_option, need_gateway, settings_of
 from dragoman.gateway.config import Config
-from dragoman.gateway.routing import DEMO, only_provider
+from dragoman.gateway.upstreams.routing import DEMO, only_provider
 from dragoman.profiles import Provider, known
 
 
@@ -48,7 +48,7 @@ def _offered(config: Config) -> int:
 def _live(config: Config) -> int:
     """Local servers that do not answer are not running; a provider with a key that does not is a failure."""
     need_gateway()
-    from dragoman.gateway.listing import live
+    from dragoman.gateway.upstreams.model_lists import live
 
     asked = {**_local(known().values()), **config.providers}
     asked.pop(DEMO, None)

@@ -16,7 +16,7 @@ from dragoman.cli.agents.homes import lent
 from dragoman.cli.agents.notes import Notes
 from dragoman.cli.settings import config_option, need_gateway, settings_of
 from dragoman.gateway.config import Config
-from dragoman.gateway.routing import Target, UnknownModel, route
+from dragoman.gateway.upstreams.routing import Target, UnknownModel, route
 
 EXAMPLES = """\b
 Examples:
@@ -45,8 +45,8 @@ def command(
     its exit code is ours.
     """
     need_gateway()
-    from dragoman.gateway.journal import Journal
-    from dragoman.gateway.private import private
+    from dragoman.gateway.observability.access_log import Journal
+    from dragoman.gateway.process.private import private
 
     chosen = AGENTS[agent]
     program = find(chosen)

@@ -28,7 +28,7 @@ def command(config: str | None, host: str | None, port: int | None, workers: int
     provider whose key is in the environment does; without any key, a scripted model does.
     """
     need_gateway()
-    from dragoman.gateway import serve
+    from dragoman.gateway.process import serve
 
     settings = settings_of(config, server__host=host, server__port=port, log__verbose=verbose or None)
     listener = serve.bind(settings)

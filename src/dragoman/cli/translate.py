@@ -15,7 +15,7 @@ from dragoman.core.jsontext import decode
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
 from dragoman.core.stage import Pipe
-from dragoman.streams import Forwarded, Translated
+from dragoman.pipeline import Forwarded, Translated
 from dragoman.transforms.sequence import Sequencer
 
 What = Literal["request", "response", "stream", "tools"]

@@ -9,7 +9,7 @@ import click
 from dragoman import __version__
 from dragoman.cli.agents import AGENTS, command_line
 from dragoman.gateway.config import Config
-from dragoman.gateway.routing import provider_named
+from dragoman.gateway.upstreams.routing import provider_named
 from dragoman.profiles import Provider
 
 _WIDTH = 12

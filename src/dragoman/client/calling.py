@@ -23,11 +23,11 @@ from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
 from dragoman.dialects import recovery
+from dragoman.http.client import Reply, TransportError
+from dragoman.http.client.retries import RETRYABLE, backoff, read_failure, unreachable
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
 from dragoman.transforms.sequence import Sequencer
-from dragoman.transport import Reply, TransportError
-from dragoman.transport.retries import RETRYABLE, backoff, read_failure, unreachable
 
 _LARGEST_REPLY = 256 * 1024 * 1024
 _LARGEST_ERROR = 1024 * 1024

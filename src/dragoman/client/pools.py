@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from weakref import WeakKeyDictionary
 
-from dragoman.transport import Client
+from dragoman.http.client import Client
 
 _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[None]]] = (
     WeakKeyDictionary()

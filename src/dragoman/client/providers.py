@@ -13,9 +13,9 @@ from dragoman.client.pools import pool
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError
 from dragoman.dialects import dialect as find_dialect
-from dragoman.dialects.base import Dialect
+from dragoman.dialects.engine.base import Dialect
+from dragoman.http.client import Timeouts, Transport
 from dragoman.protocols import codec as find_codec
-from dragoman.transport import Timeouts, Transport
 
 _EMBEDDED = "demo:"  # the address of the scripted model inside dragoman
 

@@ -16,7 +16,7 @@ from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool
 from dragoman.core.errors import ConfigError, UpstreamError
 from dragoman.core.model import Failure
-from dragoman.transport import Reply, TransportError
+from dragoman.http.client import Reply, TransportError
 
 
 class AsyncStream:

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from urllib.parse import parse_qsl, urlsplit
 
+from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts
 from dragoman.demo.answers import Answered, answer
 from dragoman.demo.carrying import Cut, before, pieces
 from dragoman.demo.faults import Memory
-from dragoman.transport.messages import ReplyBroken, TimedOut, Timeouts
 
 
 class DemoTransport:

@@ -10,9 +10,9 @@ from dragoman.core.errors import ConfigError
 from dragoman.core.events import EventStage
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool
-from dragoman.dialects.base import Dialect
-from dragoman.dialects.declared import declare
-from dragoman.dialects.recovery import Recovery
+from dragoman.dialects.engine.base import Dialect
+from dragoman.dialects.engine.declared import declare
+from dragoman.dialects.engine.recovery import Recovery
 
 _FILES = {
     "roo-xml": "roo_xml",

@@ -12,11 +12,11 @@ import re
 
 from dragoman.core import jsontext
 from dragoman.core.model import Tool, Wire
-from dragoman.dialects.base import Dialect, Made, Result
-from dragoman.dialects.declared import Declared
-from dragoman.dialects.grammar import Grammar, Sink, Think, literal
-from dragoman.dialects.marked import ESCAPE, QUOTE, Payload, write_marked
-from dragoman.dialects.source import Broken, Reader, Source
+from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.declared import Declared
+from dragoman.dialects.engine.grammar import Grammar, Sink, Think, literal
+from dragoman.dialects.engine.marked import ESCAPE, QUOTE, Payload, write_marked
+from dragoman.dialects.engine.source import Broken, Reader, Source
 
 _FORMS = {"<|tool_call>": ("<tool_call|>", QUOTE), "<start_function_call>": ("<end_function_call>", ESCAPE)}
 _NAME = re.compile(r"[^\s{}<>\[\]\"]*")

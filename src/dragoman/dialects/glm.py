@@ -13,13 +13,13 @@ from __future__ import annotations
 import re
 
 from dragoman.core.model import Tool
-from dragoman.dialects.base import Dialect, Made, Result
-from dragoman.dialects.declared import Declared
-from dragoman.dialects.grammar import Grammar, Sink, literal
-from dragoman.dialects.rendering import declaration
-from dragoman.dialects.source import Broken, Reader, Source
-from dragoman.dialects.tags import Form, read_parameters
-from dragoman.dialects.values import spaced
+from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.declared import Declared
+from dragoman.dialects.engine.grammar import Grammar, Sink, literal
+from dragoman.dialects.engine.rendering import declaration
+from dragoman.dialects.engine.source import Broken, Reader, Source
+from dragoman.dialects.engine.tags import Form, read_parameters
+from dragoman.dialects.engine.values import spaced
 
 _DECLARED = """\
 # Tools

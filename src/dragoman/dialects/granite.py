@@ -9,12 +9,12 @@ Granite 4 speaks hermes.
 from __future__ import annotations
 
 from dragoman.core.model import Tool
-from dragoman.dialects.base import Dialect, Made, Result
-from dragoman.dialects.declared import Declared
-from dragoman.dialects.grammar import Grammar
-from dragoman.dialects.payloads import tagged
-from dragoman.dialects.rendering import declaration
-from dragoman.dialects.values import spaced
+from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.declared import Declared
+from dragoman.dialects.engine.grammar import Grammar
+from dragoman.dialects.engine.payloads import tagged
+from dragoman.dialects.engine.rendering import declaration
+from dragoman.dialects.engine.values import spaced
 
 _DECLARED = """\
 You are a helpful assistant with access to the following tools. When a tool is required to answer, respond \

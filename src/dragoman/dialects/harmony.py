@@ -13,13 +13,13 @@ import re
 from collections.abc import Callable
 
 from dragoman.core.model import Tool
-from dragoman.dialects.base import Dialect, Made, Result
-from dragoman.dialects.declared import Declared
-from dragoman.dialects.grammar import Grammar, Sink, Think, literal
-from dragoman.dialects.payloads import bracketed, decoded, object_text
-from dragoman.dialects.source import Broken, Reader, Source, any_of, overlap
-from dragoman.dialects.typescript import declare_function
-from dragoman.dialects.values import spaced
+from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.declared import Declared
+from dragoman.dialects.engine.grammar import Grammar, Sink, Think, literal
+from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
+from dragoman.dialects.engine.source import Broken, Reader, Source, any_of, overlap
+from dragoman.dialects.engine.typescript import declare_function
+from dragoman.dialects.engine.values import spaced
 
 _START, _CHANNEL, _MESSAGE, _CONSTRAIN = "<|start|>", "<|channel|>", "<|message|>", "<|constrain|>"
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")

@@ -13,13 +13,13 @@ import re
 
 from dragoman.core import jsontext
 from dragoman.core.model import Tool
-from dragoman.dialects.base import Dialect, Made, Result
-from dragoman.dialects.declared import Declared
-from dragoman.dialects.grammar import Grammar, Sink, literal
-from dragoman.dialects.payloads import bracketed, decoded, object_text
-from dragoman.dialects.rendering import declaration
-from dragoman.dialects.source import Broken, Reader, Source
-from dragoman.dialects.values import spaced
+from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.declared import Declared
+from dragoman.dialects.engine.grammar import Grammar, Sink, literal
+from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
+from dragoman.dialects.engine.rendering import declaration
+from dragoman.dialects.engine.source import Broken, Reader, Source
+from dragoman.dialects.engine.values import spaced
 
 _SECTION, _SECTION_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
 _CALL, _ARGUMENTS, _CALL_END = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"

@@ -11,14 +11,14 @@ without `;`. Built-in tools are called as `<|python_tag|>brave_search.call(query
 from __future__ import annotations
 
 from dragoman.core.model import Tool
-from dragoman.dialects.base import Dialect, Made, Result
-from dragoman.dialects.callables import read_callable
-from dragoman.dialects.declared import Declared
-from dragoman.dialects.grammar import Grammar, Sink, literal
-from dragoman.dialects.payloads import PYTHON, Named, bracketed, decoded, named_calls, put
-from dragoman.dialects.rendering import declaration
-from dragoman.dialects.source import Broken, Reader, Source
-from dragoman.dialects.values import spaced
+from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.callables import read_callable
+from dragoman.dialects.engine.declared import Declared
+from dragoman.dialects.engine.grammar import Grammar, Sink, literal
+from dragoman.dialects.engine.payloads import PYTHON, Named, bracketed, decoded, named_calls, put
+from dragoman.dialects.engine.rendering import declaration
+from dragoman.dialects.engine.source import Broken, Reader, Source
+from dragoman.dialects.engine.values import spaced
 
 _TAG = "<|python_tag|>"
 _DECLARED = """\

@@ -14,14 +14,14 @@ from __future__ import annotations
 from functools import partial
 
 from dragoman.core.model import Tool
-from dragoman.dialects.base import Dialect, Made, Result
-from dragoman.dialects.declared import Declared
-from dragoman.dialects.grammar import Grammar, Sink, literal
-from dragoman.dialects.invokes import STRICTNESSES, Invokes, write_invoke
-from dragoman.dialects.rendering import declaration
-from dragoman.dialects.source import Reader, Source
-from dragoman.dialects.tags import Strictness
-from dragoman.dialects.values import spaced
+from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.declared import Declared
+from dragoman.dialects.engine.grammar import Grammar, Sink, literal
+from dragoman.dialects.engine.invokes import STRICTNESSES, Invokes, write_invoke
+from dragoman.dialects.engine.rendering import declaration
+from dragoman.dialects.engine.source import Reader, Source
+from dragoman.dialects.engine.tags import Strictness
+from dragoman.dialects.engine.values import spaced
 
 _OPENS, _CLOSES = "<minimax:tool_call>", "</minimax:tool_call>"
 _INVOKES = Invokes(_CLOSES)

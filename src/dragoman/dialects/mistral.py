@@ -15,13 +15,13 @@ import re
 from typing import Literal
 
 from dragoman.core.model import Tool
-from dragoman.dialects.base import Dialect, Made, Result
-from dragoman.dialects.declared import Declared
-from dragoman.dialects.grammar import Grammar, Sink, Think, literal
-from dragoman.dialects.payloads import bracketed, decoded, named_calls, object_text, put
-from dragoman.dialects.rendering import declaration
-from dragoman.dialects.source import Broken, Reader, Source
-from dragoman.dialects.values import spaced
+from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.declared import Declared
+from dragoman.dialects.engine.grammar import Grammar, Sink, Think, literal
+from dragoman.dialects.engine.payloads import bracketed, decoded, named_calls, object_text, put
+from dragoman.dialects.engine.rendering import declaration
+from dragoman.dialects.engine.source import Broken, Reader, Source
+from dragoman.dialects.engine.values import spaced
 
 _CALLS, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 _NAME = re.compile(r"[^\s\[\]{}\"<>]*")

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dragoman.core.model import Tool
-from dragoman.dialects.base import Dialect, Made, Result
-from dragoman.dialects.callables import Written, read_callable, write_callable
-from dragoman.dialects.declared import Declared
-from dragoman.dialects.grammar import Grammar, Opening, Sink, literal
-from dragoman.dialects.payloads import bracketed, decoded, named_calls, put
-from dragoman.dialects.rendering import declaration
-from dragoman.dialects.source import Broken, Reader, Source
-from dragoman.dialects.values import spaced
+from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.callables import Written, read_callable, write_callable
+from dragoman.dialects.engine.declared import Declared
+from dragoman.dialects.engine.grammar import Grammar, Opening, Sink, literal
+from dragoman.dialects.engine.payloads import bracketed, decoded, named_calls, put
+from dragoman.dialects.engine.rendering import declaration
+from dragoman.dialects.engine.source import Broken, Reader, Source
+from dragoman.dialects.engine.values import spaced
 
 _DECLARED = """\
 You have access to functions. To call them, reply ONLY with a list of calls of this form and no other text:

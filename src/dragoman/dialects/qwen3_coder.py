@@ -18,12 +18,12 @@ from functools import partial
 from typing import Any, cast
 
 from dragoman.core.model import Tool, Wire
-from dragoman.dialects.base import Dialect, Made, Result
-from dragoman.dialects.declared import Declared
-from dragoman.dialects.grammar import Grammar, Sink, literal
-from dragoman.dialects.source import Broken, Reader, Source
-from dragoman.dialects.tags import EQUALS, Form, Strictness, head, read_parameters
-from dragoman.dialects.values import spaced
+from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.declared import Declared
+from dragoman.dialects.engine.grammar import Grammar, Sink, literal
+from dragoman.dialects.engine.source import Broken, Reader, Source
+from dragoman.dialects.engine.tags import EQUALS, Form, Strictness, head, read_parameters
+from dragoman.dialects.engine.values import spaced
 
 _DECLARED = """\
 # Tools

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Protocol, cast
 
 from dragoman.core.model import Tool, Wire
-from dragoman.dialects.rendering import Result
-from dragoman.dialects.samples import describe, sample
-from dragoman.dialects.values import resolved, spaced
+from dragoman.dialects.engine.rendering import Result
+from dragoman.dialects.engine.samples import describe, sample
+from dragoman.dialects.engine.values import resolved, spaced
 
 _PLAIN = """\
 You have access to tools that help you accomplish tasks. Use tools by outputting XML-formatted tool calls.

@@ -17,11 +17,11 @@ from typing import Literal
 
 from dragoman.core.model import Tool
 from dragoman.dialects import roo_words
-from dragoman.dialects.base import Dialect, Made, Result
-from dragoman.dialects.declared import Declared
-from dragoman.dialects.grammar import Grammar, Sink, literal, tag
-from dragoman.dialects.source import Broken, Reader, Source
-from dragoman.dialects.tags import PLAIN, Form, Strictness, head, read_parameters
+from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.declared import Declared
+from dragoman.dialects.engine.grammar import Grammar, Sink, literal, tag
+from dragoman.dialects.engine.source import Broken, Reader, Source
+from dragoman.dialects.engine.tags import PLAIN, Form, Strictness, head, read_parameters
 
 _HTML = """
 a abbr address article aside audio b blockquote body br button canvas caption center circle cite code col

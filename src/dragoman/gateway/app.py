@@ -19,33 +19,33 @@ from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.kept import Unkept
 from dragoman.core.model import Failure
 from dragoman.demo import DemoTransport
-from dragoman.gateway import bodies, probes
-from dragoman.gateway.answers import retry_header
-from dragoman.gateway.auth import is_lured, key_of, owner_of
-from dragoman.gateway.circuits import Circuits
+from dragoman.gateway.admission import Limits, Passage
+from dragoman.gateway.admission.authentication import is_lured, key_of, owner_of
 from dragoman.gateway.config import Config
-from dragoman.gateway.counting import answer_count
-from dragoman.gateway.journal import Journal
-from dragoman.gateway.keeping import Keeping
-from dragoman.gateway.limits import Limits, Passage
-from dragoman.gateway.overview import Overview
-from dragoman.gateway.pace import Pace
-from dragoman.gateway.pings import Pings
-from dragoman.gateway.redaction import Redactor, secrets_of
-from dragoman.gateway.relaying import CRASHED, Asked
-from dragoman.gateway.retrieving import Retrieving
-from dragoman.gateway.routing import UnknownModel, names, route
-from dragoman.gateway.seen import Seen
-from dragoman.gateway.serving import Serving
-from dragoman.gateway.sessions import Sessions
-from dragoman.gateway.store import StoreError, open_store
-from dragoman.gateway.upstream import Refused
-from dragoman.gateway.visits import Visit
-from dragoman.gateway.wires import OverheardTransport, Wires
-from dragoman.listening import Answer, ClientGone, Incoming, TooLarge, TooSlow
+from dragoman.gateway.conversations.store import StoreError, open_store
+from dragoman.gateway.conversations.stored_turns import Keeping
+from dragoman.gateway.conversations.upstream_sessions import Sessions
+from dragoman.gateway.handlers import health, request_body
+from dragoman.gateway.handlers.count_tokens import answer_count
+from dragoman.gateway.handlers.generate import Serving
+from dragoman.gateway.handlers.keep_alive import Pings
+from dragoman.gateway.handlers.relay import CRASHED, Asked
+from dragoman.gateway.handlers.reply_headers import retry_header
+from dragoman.gateway.handlers.stored_responses import Retrieving
+from dragoman.gateway.observability.access_log import Journal
+from dragoman.gateway.observability.exchange_record import Seen
+from dragoman.gateway.observability.metrics_page import Overview
+from dragoman.gateway.observability.redaction import Redactor, secrets_of
+from dragoman.gateway.observability.wire_log import OverheardTransport, Wires
+from dragoman.gateway.request import Visit
+from dragoman.gateway.upstreams.circuit_breaker import Circuits
+from dragoman.gateway.upstreams.retry_policy import Pace
+from dragoman.gateway.upstreams.routing import UnknownModel, names, route
+from dragoman.gateway.upstreams.sending import Refused
+from dragoman.http.client import Client, Reply, Timeouts, Transport
+from dragoman.http.server import Answer, ClientGone, Incoming, TooLarge, TooSlow
 from dragoman.protocols import codec, server
 from dragoman.protocols import names as protocol_names
-from dragoman.transport import Client, Reply, Timeouts, Transport
 
 _KEYLESS = Failure("unauthenticated", "this gateway needs a valid key", 401)
 _LURED = Failure(
@@ -141,7 +141,7 @@ class Gateway:
         method, path, headers = incoming.method, incoming.path, incoming.headers
         if path == "/metrics" and known:
             await answer.whole(200, self._overview.page(), kind=CONTENT_TYPE_LATEST.encode())
-        elif not await probes.answered(method, path, headers, self.limits.full, answer):
+        elif not await health.answered(method, path, headers, self.limits.full, answer):
             claimed = [speaker for speaker, serves in self._speakers if serves.claims(path, headers)]
             speaker = claimed[0] if claimed else self._speakers[0][0]
             failure = Failure("not_found", f"no such route: {method} {path}", 404)
@@ -191,7 +191,7 @@ class Gateway:
             self.journal.told(seen)
 
     async def _answered(self, visit: Visit, passage: Passage) -> None:
-        data = await bodies.read(visit.incoming, self._config.max_body)
+        data = await request_body.read(visit.incoming, self._config.max_body)
         await passage.turn()
         client, serves, served, seen = visit.client, visit.serves, visit.served, visit.seen
         if self._wires:
@@ -245,7 +245,7 @@ def _failure(error: Exception) -> Failure:
             return Failure("timeout", str(error), 408)
         case ConfigError():  # of a provider: what its owner wrote cannot be used
             return Failure("server", f"the gateway's configuration: {error}", 500)
-        case WireError() | bodies.Unreadable():
+        case WireError() | request_body.Unreadable():
             return Failure("bad_request", str(error), 400)
         case _:
             return CRASHED

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from msgspec import Struct
 
-from dragoman.transport.messages import Timeouts
+from dragoman.core.transport import Timeouts
 
 
 class Provider(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dragoman.core import jsontext
 from dragoman.core.memory import of_short_texts
 from dragoman.core.model import Wire
-from dragoman.transforms.argument_checker import Checker, read
+from dragoman.schemas.argument_checker import Checker, read
 
 RAW = "_raw_arguments"
 _MOST_WRAPPINGS = 3

@@ -27,11 +27,11 @@ from dragoman.core.model import (
     Usage,
 )
 from dragoman.core.repeated import remembered
+from dragoman.schemas.downgrade import Target, can_be_strict, fit
 from dragoman.transforms import arguments, call_ids
 from dragoman.transforms.content import joined, settle_part, without_summarised
 from dragoman.transforms.flatten import Declared, Flattened, flatten
 from dragoman.transforms.pairing import pair
-from dragoman.transforms.schemas import Target, can_be_strict, fit
 from dragoman.transforms.states import return_states
 from dragoman.transforms.tool_names import Names, names_for, recognise
 

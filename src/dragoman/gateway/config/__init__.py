@@ -16,8 +16,8 @@ from dragoman.gateway.config.models import Models, read_models
 from dragoman.gateway.config.providers import read_providers
 from dragoman.gateway.config.source import Source
 from dragoman.gateway.config.tables import Limits, Log, Server, Store
-from dragoman.gateway.handed import OpenFile
-from dragoman.gateway.store import Retention, open_store
+from dragoman.gateway.conversations.store import Retention, open_store
+from dragoman.gateway.process.descriptors import OpenFile
 from dragoman.profiles import Provider
 
 DEFAULT_FILE = "dragoman.toml"

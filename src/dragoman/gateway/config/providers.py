@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from dragoman.dialects import names as dialect_names
 from dragoman.gateway.config.source import Path, Source, did_you_mean
 from dragoman.gateway.config.tables import ProviderTable, TimeoutsTable
+from dragoman.http.client import Timeouts
 from dragoman.profiles import Provider, known
 from dragoman.protocols import upstream, upstream_names
-from dragoman.transport import Timeouts
 
 _URL = re.compile(r"https?://[^\s/]+\S*|demo:")
 

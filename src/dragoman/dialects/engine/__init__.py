@@ -1,0 +1,1 @@
+"""What dialects share: the scanner, the parser and rendering."""

@@ -1,0 +1,269 @@
+"""Finds calls in a model's text while it streams.
+
+Text goes out as soon as it cannot be the beginning of a call; held back is only what may become an
+opening, and white space from a newline on, which belongs to a call that follows. A call goes out
+when it is whole, because one that proves broken must become text again, exactly as it was written;
+the search then goes on right behind the opening that misled it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dragoman.dialects.engine.code import Code
+from dragoman.dialects.engine.declared import Declared
+from dragoman.dialects.engine.grammar import (
+    Call,
+    Framing,
+    Grammar,
+    Problem,
+    Said,
+    Sink,
+    Think,
+    Thought,
+    Token,
+)
+from dragoman.dialects.engine.search import Probe, Search, searches
+from dragoman.dialects.engine.source import Broken, Reader, Source
+
+# How many openings inside one broken call are tried in their turn; this bounds the work per character
+RETRIES = 4
+
+
+class Scanner:
+    """One run of text. `opened`: the template has opened the reasoning, so the text starts inside it.
+
+    `admits` says of which tools calls count; all of them where it is not given.
+    """
+
+    def __init__(
+        self,
+        grammars: tuple[Grammar, ...],
+        declared: Declared,
+        think: Think | None = None,
+        *,
+        opened: bool = False,
+        admits: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._grammars, self._declared, self._admits = grammars, declared, admits
+        self._think, self._opened = think, opened
+        self._search = searches(tuple([grammar.opening for grammar in grammars]), think)
+        self._source = Source()
+        self._code = Code()
+        self._kind: type[Said] | type[Thought] = Said
+        self._out: list[Token] = []
+        self._space: list[str] = []  # white space that waits for what follows it
+        self._fresh = True  # nothing was said or called yet
+        self._quiet = True  # nothing was said since the start or the last call: all white space waits
+        self._framed = False  # a call or reasoning came: white space beside it means nothing
+        self._idle = False  # in text, with nothing held back: what holds no special character is text
+        self._commits = 0
+        self._frontier, self._tries = 0, 0
+        self._reading = self._read()
+        next(self._reading)
+
+    def feed(self, text: str) -> list[Token]:
+        if not text:
+            return []
+        if self._idle and not self._search.special.search(text):
+            self._code.words(text)
+            return [Said(text)]
+        self._source.push(text)
+        next(self._reading)
+        out, self._out = self._out, []
+        return out
+
+    def close(self) -> list[Token]:
+        self._source.ended = True
+        next(self._reading, None)
+        return self._out
+
+    # what readers say
+
+    def call(self, name: str, arguments: str, id: str = "") -> None:
+        if self._admits and not self._admits(name):
+            raise Broken(f"{name} is not declared")
+        self._out.append(Call(name, arguments, id, "".join([*self._space, self._source.raw()])))
+        self._space, self._quiet, self._framed = [], True, True
+        self._commit()
+
+    def said(self, text: str) -> None:
+        self._flush()
+        self._out.append(Said(text))
+        self._commit()
+
+    def thought(self, text: str) -> None:
+        self._flush()
+        self._out.append(Thought(text))
+        self._commit()
+
+    def changed(self, why: str) -> None:
+        self._out.append(Problem(why))
+
+    def _commit(self) -> None:
+        self._source.mark()
+        self._source.named = ""
+        self._code = Code()
+        self._commits += 1
+        self._fresh = False
+
+    # reading
+
+    def _read(self) -> Reader[None]:
+        source, think = self._source, self._think
+        yield
+        if think:
+            leading = yield from source.space()
+            if (yield from source.skip(think.opens)) or self._opened:
+                yield from self._reason(think)
+            else:
+                self._pass(leading)
+        while (yield from self._text()) and think:
+            self._flush()
+            yield from self._reason(think)
+        if not (self._framed and self._quiet):
+            self._flush()
+
+    def _text(self) -> Reader[bool]:
+        """Text and calls. True where reasoning begins, false at the end."""
+        source = self._source
+        while True:
+            found = self._search.openings.full.search(source.window, source.at)
+            if not found:
+                self._advance_safely(self._search.openings)
+                self._idle = source.at == len(source.window) and not (self._space or self._quiet)
+                if not (yield from source.more()):
+                    self._advance(len(source.window))
+                    return False
+                self._idle = False
+                continue
+            self._advance(found.start())
+            if not self._quoted():
+                if self._think and self._think.anywhere and (yield from source.skip(self._think.opens)):
+                    return True
+                if (yield from self._attempt(self)):
+                    continue
+            self._advance(source.at + 1)
+
+    def _reason(self, think: Think) -> Reader[None]:
+        """Reasoning up to its end; a call ends it too, unless the block is closed after the call."""
+        source, search, fresh = self._source, self._search.closings, self._fresh
+        self._kind, self._code, self._space, self._quiet = Thought, Code(), [], False
+        yield from source.skip(f"{think.label}\n", "\n")
+        while True:
+            found = search.full.search(source.window, source.at)
+            if not found:
+                self._advance_safely(search)
+                if not (yield from source.more()):
+                    self._advance(len(source.window))
+                    self._flush()
+                    break
+                continue
+            self._advance(found.start())
+            if (yield from source.skip(think.closes)):
+                self._space = ["".join(self._space).removesuffix("\n")]
+                self._flush()
+                yield from source.skip("\n\n", "\n")
+                break
+            if not self._quoted() and (yield from self._attempt(Probe())):
+                if not (yield from self._closes_later(think)):
+                    self._space = []
+                    break
+                search = self._search.endings  # what stands before the end was only a draft
+                continue
+            self._advance(source.at + 1)
+        self._kind, self._code, self._fresh, self._quiet, self._framed = Said, Code(), fresh, True, True
+        source.mark()
+
+    def _attempt(self, sink: Sink) -> Reader[bool]:
+        """Whether a call stands here. If not, nothing was consumed."""
+        source = self._source
+        source.mark()
+        start, commits, problem = source.offset, self._commits, ""
+        self._tries = self._tries + 1 if start < self._frontier else 0
+        for grammar in self._eligible() if self._tries <= RETRIES else ():
+            source.named = ""
+            try:
+                yield from grammar.read(source, self._declared, sink)
+                if source.offset > start:
+                    if raw := source.raw():
+                        self._out.append(Framing(raw))
+                    return True
+            except Probe.Certain:
+                return True
+            except Broken as broken:
+                self._frontier = max(self._frontier, source.offset)
+                if source.named:
+                    problem = problem or f"{source.named} is broken: {broken}"
+            source.reset()
+            if self._commits > commits:
+                break
+        if problem and not isinstance(sink, Probe):
+            self._out.append(Problem(f"{problem}; it stays text"))
+        return self._commits > commits
+
+    def _eligible(self) -> list[Grammar]:
+        """The grammars whose calls may begin here."""
+        first = self._source.window[self._source.at]
+        line_start = self._code.line_start
+        return [
+            grammar
+            for grammar in self._grammars
+            if first in grammar.opening.first
+            and (grammar.where != "start" or self._fresh)
+            and (grammar.where != "line" or line_start)
+        ]
+
+    def _closes_later(self, think: Think) -> Reader[bool]:
+        try:
+            yield from self._source.until(think.closes)
+            closes = True
+        except Broken:
+            closes = False
+        self._source.reset()
+        return closes
+
+    # text on its way out
+
+    def _advance_safely(self, search: Search) -> None:
+        """What cannot be the beginning of an opening is text; in code only the end of reasoning counts."""
+        start = search.held(self._source)
+        self._advance(start)
+        if start < len(self._source.window) and self._quoted():
+            self._advance(
+                self._search.endings.held(self._source) if self._kind is Thought else len(self._source.window)
+            )
+
+    def _quoted(self) -> bool:
+        """Whether what stands here is in code."""
+        return self._code.inside(self._source.window[self._source.at])
+
+    def _advance(self, end: int) -> None:
+        """What stands before `end` is text."""
+        source = self._source
+        if end > source.at:
+            text = source.window[source.at : end]
+            source.at = end
+            self._pass(text)
+        source.mark()
+
+    def _pass(self, text: str) -> None:
+        """Text goes out but for white space at its end: from a newline on, it waits."""
+        self._code.feed(text)
+        body = len(text.rstrip())
+        if not body and (self._quiet or self._space):
+            self._space.append(text)
+            return
+        cut = text.find("\n", body)
+        said, waits = (text, "") if cut < 0 else (text[:cut], text[cut:])
+        if body:
+            self._quiet = self._fresh = False
+        self._flush(said)
+        if waits:
+            self._space.append(waits)
+
+    def _flush(self, text: str = "") -> None:
+        if self._space:
+            text, self._space = "".join([*self._space, text]), []
+        if text:
+            self._out.append(self._kind(text))

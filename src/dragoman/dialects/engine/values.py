@@ -1,0 +1,266 @@
+"""What a parameter's text means, by the declared JSON Schema.
+
+Text dialects carry strings; the schema says what each was meant to be. A conversion happens only
+where it is lossless: what does not read as the declared type stays the string that it is, a string
+stays to the byte (one framing newline on each side aside), and an unknown parameter is a string. A
+parameter that is declared without a type takes anything: what is JSON is read as JSON.
+Entities such as `&lt;` are never decoded: no dialect escapes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+from msgspec import Struct
+
+from dragoman.core import jsontext
+from dragoman.core.memory import of_short_texts
+from dragoman.core.model import Wire
+from dragoman.dialects.engine.literals import read_literal
+from dragoman.dialects.engine.source import Broken
+
+Schema = Any  # a JSON Schema: an object, true or false
+_NOT_THIS = object()
+_ALIASES = {
+    "int": "integer",
+    "long": "integer",
+    "float": "number",
+    "double": "number",
+    "bool": "boolean",
+    "dict": "object",
+    "list": "array",
+    "tuple": "array",
+    "str": "string",
+    "none": "null",
+}
+_INTEGER = re.compile(r"-?(?:0|[1-9]\d*)")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_SPACED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[,:]')
+_DEEPEST = 16
+
+
+def read_value(text: str, schema: Schema, root: Wire, *, framed: bool = True, depth: int = 0) -> Any:
+    """The value that `text` spells for a parameter with this schema.
+
+    `framed`: one newline on each side is not part of a string.
+    """
+    branches = list(_branches(schema, root))
+    exact = unframed(text) if framed else text
+    bare = text.strip()
+    for member in (member for branch in branches for member in _members(branch)):
+        if member in (exact, bare) if isinstance(member, str) else bare == jsontext.dumps(member):
+            return member
+    kinds = {kind for branch in branches for kind in kinds_of(branch)}
+    for kind, read in _READERS.items():
+        if kind in kinds and (value := read(bare, Place(branches, root, depth))) is not _NOT_THIS:
+            return value
+    if takes_anything(schema, root) and jsontext.is_complete(bare):
+        return jsontext.decode(bare)
+    return exact
+
+
+def write_value(value: Any, schema: Schema, root: Wire) -> str:
+    """How a value is written so that `read_value` reads it: a string as it is, anything else as JSON.
+
+    For a parameter that takes anything, a string that looks like JSON stands in quotes.
+    """
+    if not isinstance(value, str):
+        return spaced(value)
+    ambiguous = takes_anything(schema, root) and jsontext.is_complete(value.strip())
+    return jsontext.dumps(value) if ambiguous else value
+
+
+def takes_anything(schema: Schema, root: Wire) -> bool:
+    """Whether a parameter is declared without saying what it takes."""
+    branches = list(_branches(schema, root))
+    return schema is not None and not any(kinds_of(branch) or _members(branch) for branch in branches)
+
+
+def spaced(value: Any) -> str:
+    """JSON as templates print it, with a space after each comma and colon."""
+    return _with_spaces(jsontext.dumps(value))
+
+
+@of_short_texts
+def _with_spaces(text: str) -> str:
+    return _SPACED.sub(lambda found: f"{found[0]} " if found[0] in ",:" else found[0], text)
+
+
+class Place(Struct, frozen=True):
+    """Where in a schema a value stands: the alternatives it may follow, and how deep they lie."""
+
+    branches: list[Wire]
+    root: Wire
+    depth: int
+
+    def read(self, text: str, schema: Schema) -> Any:
+        return read_value(text, schema, self.root, depth=self.depth + 1)
+
+
+def unframed(text: str) -> str:
+    """`text` without one newline at either end."""
+    newline = "\r\n" if text.startswith("\r\n") else "\n"
+    return text.removeprefix(newline).removesuffix(newline)
+
+
+def kinds_of(schema: Wire) -> tuple[str, ...]:
+    """The JSON types that a schema without branches allows; none where it does not say."""
+    declared = schema.get("type")
+    names = cast(list[Any], declared) if isinstance(declared, list) else [declared]
+    kinds = [_ALIASES.get(name.lower(), name.lower()) for name in names if isinstance(name, str)]
+    if not kinds and isinstance(schema.get("properties"), dict):
+        kinds = ["object"]
+    elif not kinds and "items" in schema:
+        kinds = ["array"]
+    if schema.get("nullable") is True:
+        kinds.append("null")
+    return tuple(kinds)
+
+
+def property_of(schema: Schema, name: str, root: Wire) -> Schema:
+    """The schema of a property, or None where it is not declared."""
+    for branch in _branches(schema, root):
+        properties = branch.get("properties")
+        if isinstance(properties, dict) and name in properties:
+            return cast(Wire, properties)[name]
+    for branch in _branches(schema, root):
+        if isinstance(extra := branch.get("additionalProperties"), dict):
+            return cast(Wire, extra)
+    return None
+
+
+def resolved(schema: Schema, root: Wire) -> Wire:
+    """The schema with its own `$ref` followed, inside `root`."""
+    for _ in range(_DEEPEST):
+        if not isinstance(schema, dict):
+            return {}
+        found = cast(Wire, schema)
+        reference = found.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return found
+        schema = _pointed(root, reference)
+    return {}
+
+
+def _branches(schema: Schema, root: Wire, depth: int = 0) -> Iterator[Wire]:
+    """Every alternative that a value of this schema may follow."""
+    found = resolved(schema, root)
+    if not found or depth > _DEEPEST:
+        return
+    yield found
+    for word in ("anyOf", "oneOf", "allOf"):
+        options = found.get(word)
+        for option in cast(list[Any], options) if isinstance(options, list) else ():
+            yield from _branches(option, root, depth + 1)
+
+
+def _pointed(root: Wire, reference: str) -> Any:
+    here: Any = root
+    for step in reference.lstrip("#").split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        here = cast(Wire, here).get(step) if isinstance(here, dict) else None
+    return here
+
+
+def _members(schema: Wire) -> list[Any]:
+    """What an enum or a const allows, strings first."""
+    listed = schema.get("enum")
+    members = list(cast(list[Any], listed)) if isinstance(listed, list) else []
+    if "const" in schema:
+        members.append(schema["const"])
+    return sorted(members, key=lambda member: not isinstance(member, str))
+
+
+def _read_null(text: str, place: Place) -> Any:
+    stringy = any("string" in kinds_of(branch) for branch in place.branches)
+    return None if text == "null" or (text == "None" and not stringy) else _NOT_THIS
+
+
+def _read_boolean(text: str, place: Place) -> Any:
+    return {"true": True, "false": False}.get(text.lower(), _NOT_THIS)
+
+
+def _read_integer(text: str, place: Place) -> Any:
+    if _INTEGER.fullmatch(text):
+        return jsontext.decode(text)
+    value = _read_number(text, place)
+    return value if isinstance(value, float) and value.is_integer() else _NOT_THIS
+
+
+def _read_number(text: str, place: Place) -> Any:
+    return jsontext.decode(text) if _NUMBER.fullmatch(text) else _NOT_THIS
+
+
+def _read_array(text: str, place: Place) -> Any:
+    if isinstance(value := _decoded(text), list):
+        return cast(list[Any], value)
+    found = children(text) if place.depth < _DEEPEST else None
+    if not found or any(name != "item" for name, _ in found):
+        return _NOT_THIS
+    items = next((branch["items"] for branch in place.branches if "items" in branch), None)
+    return [place.read(inner, items) for _, inner in found]
+
+
+def _read_object(text: str, place: Place) -> Any:
+    if isinstance(value := _decoded(text), dict):
+        return cast(Wire, value)
+    found = children(text) if place.depth < _DEEPEST else None
+    if not found or len(dict(found)) < len(found):
+        return _NOT_THIS
+    whole: Wire = {"anyOf": place.branches}
+    return {name: place.read(inner, property_of(whole, name, place.root)) for name, inner in found}
+
+
+_READERS = {
+    "null": _read_null,
+    "boolean": _read_boolean,
+    "integer": _read_integer,
+    "number": _read_number,
+    "array": _read_array,
+    "object": _read_object,
+}
+
+
+def _decoded(text: str) -> Any:
+    """An array or object as JSON, or as Python prints it."""
+    if text[:1] not in ("{", "[", "("):
+        return _NOT_THIS
+    for read in (jsontext.decode, read_literal, _decoded_twice):
+        try:
+            return read(text)
+        except (ValueError, Broken):
+            continue
+    return _NOT_THIS
+
+
+def _decoded_twice(text: str) -> Any:
+    """JSON whose quotes were escaped once too often: [{\\"id\\": 1}]."""
+    return jsontext.decode(jsontext.decode(f'"{text}"'))
+
+
+_TAG = re.compile(r"\s*<([^\s<>/]+)>")
+
+
+def children(text: str) -> list[tuple[str, str]] | None:
+    """`<a>…</a> <b>…</b>` as pairs; None where anything else stands between them."""
+    pairs: list[tuple[str, str]] = []
+    at = 0
+    while found := _TAG.match(text, at):
+        end = _closing(text, found[1], found.end())
+        if end < 0:
+            return None
+        pairs.append((found[1], text[found.end() : end]))
+        at = end + len(found[1]) + 3
+    return None if text[at:].strip() else pairs
+
+
+def _closing(text: str, name: str, at: int) -> int:
+    """Where the tag that was opened before `at` closes; the same tag may stand inside it."""
+    depth = 1
+    for found in re.compile(f"<(/?){re.escape(name)}>").finditer(text, at):
+        depth += -1 if found[1] else 1
+        if depth == 0:
+            return found.start()
+    return -1

@@ -1,0 +1,99 @@
+"""What keys have under way and how fast they ask, counted for all workers of one host in a file they all map.
+
+A lock of the kernel makes each decision one step, and ends with whoever holds it. A worker's counts stand in
+a slot with its number; those of a dead one are not counted any more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from dragoman.gateway.admission.callers import Caller
+from dragoman.gateway.admission.counters import Verdict
+from dragoman.gateway.admission.rate_limit import take
+from dragoman.gateway.observability.worker_metrics import is_alive
+from dragoman.gateway.process.descriptors import OpenFile
+
+_CELL = 8  # bytes; every cell is a double, which counts exactly up to more than anybody has
+
+
+@contextmanager
+def counting_file(keys: int, workers: int) -> Generator[OpenFile]:
+    """A file without a name, for so many. Two slots for each worker: it may die and be replaced."""
+    with tempfile.TemporaryFile() as file:
+        slots = 2 * workers
+        file.truncate((max(keys, 1) + 1) * (slots + 1) * _CELL)  # without keys, everyone is one caller
+        yield OpenFile(file.fileno())
+
+
+class HostCounts:
+    """A row of cells for each key: when its bucket is full, and what each slot has under way. In the row
+    above them, the processes that the slots belong to."""
+
+    def __init__(self, file: OpenFile, workers: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now  # the same for every process of a host
+        self._file = os.dup(file.number)
+        self._cells = memoryview(mmap.mmap(self._file, 0)).cast("d")
+        self._slots = 2 * workers
+        with self._alone():
+            self._slot = next(slot for slot in range(1, self._slots + 1) if not self._is_alive(slot))
+            self._clear(self._slot)
+            self._cells[self._slot] = os.getpid()
+
+    async def enter(self, caller: Caller, lease: str, rated: bool) -> Verdict:
+        allowance, row = caller.allowance, self._row(caller)
+        with self._alone():
+            if allowance.concurrency and self._is_full(row, allowance.concurrency):
+                return Verdict("concurrency")
+            rate = None
+            if rated and allowance.requests_per_minute:
+                self._cells[row], rate = take(self._cells[row], self._now(), allowance.requests_per_minute)
+                if rate.wait:
+                    return Verdict("rate", rate)
+            self._cells[row + self._slot] += 1
+        caller.inside += 1
+        return Verdict("", rate)
+
+    def leave(self, caller: Caller, lease: str) -> None:
+        """Nobody else writes this cell."""
+        self._cells[self._row(caller) + self._slot] -= 1
+        caller.inside -= 1
+
+    async def close(self) -> None:
+        """The map remains: somebody may still leave."""
+        self._clear(self._slot)
+        os.close(self._file)
+
+    def _row(self, caller: Caller) -> int:
+        return (caller.number + 1) * (self._slots + 1)
+
+    def _is_full(self, row: int, most: int) -> bool:
+        """Whether the dead are among them is asked only where it matters."""
+        if sum(self._cells[row + 1 : row + 1 + self._slots]) < most:
+            return False
+        for slot in range(1, self._slots + 1):
+            if self._cells[slot] and not self._is_alive(slot):
+                self._clear(slot)
+        return sum(self._cells[row + 1 : row + 1 + self._slots]) >= most
+
+    def _clear(self, slot: int) -> None:
+        for row in range(0, len(self._cells), self._slots + 1):
+            self._cells[row + slot] = 0
+
+    def _is_alive(self, slot: int) -> bool:
+        pid = int(self._cells[slot])
+        return pid != 0 and is_alive(pid)
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        fcntl.lockf(self._file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN)

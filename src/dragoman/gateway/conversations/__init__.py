@@ -1,0 +1,1 @@
+"""Conversations kept by the gateway, and those that an upstream keeps."""

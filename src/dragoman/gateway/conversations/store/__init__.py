@@ -1,0 +1,8 @@
+"""The store of kept conversations: SQLite by default, PostgreSQL where several gateways share it."""
+
+from __future__ import annotations
+
+from dragoman.gateway.conversations.store.lazy import LazyStore, open_store
+from dragoman.gateway.conversations.store.values import Retention, Store, StoreError, Turn
+
+__all__ = ["LazyStore", "Retention", "Store", "StoreError", "Turn", "open_store"]

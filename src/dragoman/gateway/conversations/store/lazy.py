@@ -1,0 +1,93 @@
+"""A store that is opened when the first thing is stored or asked for, and swept now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Callable
+from importlib.util import find_spec
+
+from dragoman.core.errors import ConfigError
+from dragoman.gateway.conversations.store.addresses import DEFAULT, Address, read_address
+from dragoman.gateway.conversations.store.values import Backend, Retention, StoreError, Turn
+
+_EVERY = 3600.0  # seconds from sweep to sweep
+_ID = re.compile(r"[!-~]{1,256}")  # anything else was never stored, and no database need be asked for it
+
+
+class LazyStore:
+    """Makes no file and no connection before its first use."""
+
+    def __init__(self, address: Address, retention: Retention, every: float = _EVERY) -> None:
+        self._address, self._retention, self._every = address, retention, every
+        self._opening = asyncio.Lock()
+        self._open: Backend | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+        self.told: Callable[[StoreError], object] = lambda error: None  # who hears of a failed sweep
+
+    async def put(self, turn: Turn) -> None:
+        await (await self._opened()).put(turn)
+
+    async def get(self, owner: str, id: str) -> Turn | None:
+        return await (await self._opened()).get(owner, id) if _ID.fullmatch(id) else None
+
+    async def chain(self, owner: str, id: str) -> list[Turn]:
+        return await (await self._opened()).chain(owner, id) if _ID.fullmatch(id) else []
+
+    async def find(self, owner: str, name: str) -> Turn | None:
+        return await (await self._opened()).find(owner, name) if _ID.fullmatch(name) else None
+
+    async def delete(self, owner: str, id: str) -> bool:
+        return await (await self._opened()).delete(owner, id) if _ID.fullmatch(id) else False
+
+    async def remember(self, owner: str, digest: str, handle: bytes) -> None:
+        await (await self._opened()).remember(owner, digest, handle)
+
+    async def recall(self, owner: str, digest: str) -> bytes | None:
+        return await (await self._opened()).recall(owner, digest)
+
+    async def close(self) -> None:
+        if self._sweeping:
+            self._sweeping.cancel()
+        if self._open:
+            await self._open.close()
+        self._open = self._sweeping = None
+
+    async def _opened(self) -> Backend:
+        if self._open:
+            return self._open
+        async with self._opening:  # whoever comes meanwhile waits for the same one
+            if not self._open:
+                self._open = await _backend(self._address)
+                self._sweeping = asyncio.create_task(self._sweep(self._open))
+            return self._open
+
+    async def _sweep(self, store: Backend) -> None:
+        """Soon after the first use, then sparsely, and at random: others were started with this one."""
+        wait = self._every * random.uniform(0.01, 0.02)
+        while True:
+            await asyncio.sleep(wait)
+            wait = self._every * random.uniform(0.5, 1.5)
+            try:
+                await store.sweep(self._retention)
+            except StoreError as error:
+                self.told(error)
+
+
+def open_store(url: str = "", retention: Retention | None = None) -> LazyStore:
+    """The store at `url`; nothing is opened yet. Raises ConfigError for a URL that cannot be used."""
+    address = read_address(url or DEFAULT)
+    if not address.path and not find_spec("asyncpg"):
+        raise ConfigError("PostgreSQL needs asyncpg: pip install 'dragoman[postgres]'")
+    return LazyStore(address, retention or Retention())
+
+
+async def _backend(address: Address) -> Backend:
+    if address.path:
+        from dragoman.gateway.conversations.store.sqlite import SqliteStore
+
+        return await asyncio.to_thread(SqliteStore, address.path)
+    from dragoman.gateway.conversations.store.postgres import PostgresStore
+
+    return await PostgresStore.open(address.url)

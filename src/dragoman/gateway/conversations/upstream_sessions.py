@@ -1,0 +1,94 @@
+"""Conversations that an upstream keeps: where each one goes on is in the store, found by a hash.
+
+The store is never a need. Where it does not answer, everything is sent anew, and the log says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import Protocol
+
+from dragoman.core import jsontext
+from dragoman.core.model import Wire
+from dragoman.exchange import Exchange
+from dragoman.gateway.admission.authentication import owner_of
+from dragoman.gateway.conversations.store import StoreError
+from dragoman.profiles import Provider
+
+_PATIENCE = 2.0  # seconds; sending everything takes less
+
+
+class Handles(Protocol):
+    """The part of a store that this needs."""
+
+    async def remember(self, owner: str, digest: str, handle: bytes) -> None: ...
+
+    async def recall(self, owner: str, digest: str) -> bytes | None: ...
+
+
+class Sessions:
+    """`keys` are those of the gateway's clients; `write` takes the lines of the log."""
+
+    def __init__(
+        self,
+        handles: Handles,
+        keys: tuple[str, ...],
+        write: Callable[[str], object],
+        patience: float = _PATIENCE,
+    ) -> None:
+        self._handles, self._keys, self._write, self._patience = handles, keys, write, patience
+
+    def talk(self, exchange: Exchange, provider: Provider, client_key: str, id: str) -> Talk:
+        key = client_key if provider.passthrough else provider.api_key
+        account = f"{provider.name}\n{provider.base_url}\n{key}"
+        return Talk(self, exchange, id, owner_of(client_key, self._keys), account)
+
+    async def recall(self, id: str, owner: str, digest: str) -> Wire | None:
+        try:
+            async with asyncio.timeout(self._patience):
+                handle = await self._handles.recall(owner, digest)
+        except (StoreError, TimeoutError) as error:
+            self._report(id, "everything is sent anew", error)
+            return None
+        return jsontext.decode_object(handle.decode("utf-8", "replace")) if handle else None
+
+    async def remember(self, id: str, owner: str, digest: str, handle: Wire) -> None:
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._handles.remember(owner, digest, jsontext.encode(handle))
+        except (StoreError, TimeoutError) as error:
+            self._report(id, "everything will be sent anew", error)
+
+    def _report(self, id: str, what: str, error: Exception) -> None:
+        self._write(jsontext.dumps({"id": id, "session": what, "store": str(error) or "it took too long"}))
+
+
+class Talk:
+    """One exchange with an upstream that keeps the conversation.
+
+    A handle is good for one account at one provider only, and for the client's key that made it.
+    """
+
+    def __init__(self, sessions: Sessions, exchange: Exchange, id: str, owner: str, account: str) -> None:
+        self._sessions, self._exchange = sessions, exchange
+        self._id, self._owner, self._account = id, owner, account
+        self._kept = False
+
+    async def resumed(self) -> Wire | None:
+        """The request with only what is new; None where the conversation is not known."""
+        follows = self._exchange.follows
+        handle = await self._sessions.recall(self._id, self._owner, self._name(follows)) if follows else None
+        return self._exchange.resume(handle) if handle else None
+
+    async def keep(self) -> None:
+        """Once the reply is complete, and before its end reaches the client, who may go on at once."""
+        kept = None if self._kept else self._exchange.kept
+        if kept:
+            self._kept = True
+            digest, handle = kept
+            await self._sessions.remember(self._id, self._owner, self._name(digest), handle)
+
+    def _name(self, digest: str) -> str:
+        return hashlib.sha256(f"{self._account}\n{digest}".encode()).hexdigest()

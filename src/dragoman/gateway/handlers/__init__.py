@@ -1,0 +1,1 @@
+"""What answers a route: each module reads top-down."""

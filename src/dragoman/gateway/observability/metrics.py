@@ -1,0 +1,217 @@
+"""Counters and times behind /metrics: plain numbers while exchanges pass, families when somebody asks."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct, field
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from dragoman.gateway.observability.exchange_record import Seen
+
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+_COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "dragoman_requests": ("Exchanges.", ("client", "provider", "status")),
+    "dragoman_failures": (
+        "Exchanges that failed, also those whose status had gone out before.",
+        ("provider", "kind"),
+    ),
+    "dragoman_tries": (
+        "Requests sent to providers; more than exchanges where some were tried again.",
+        ("provider",),
+    ),
+    "dragoman_tokens": ("Tokens, as the provider counted them.", ("provider", "kind")),
+    "dragoman_tool_calls": ("Tool calls in replies.", ("client", "provider")),
+    "dragoman_key_requests": ("Exchanges of each key.", ("key", "status")),
+    "dragoman_shed": ("Requests that were turned away, by the limit that did it.", ("reason", "key")),
+    "dragoman_losses": ("What did not survive translation.", ("kind",)),
+}
+_TIMES: dict[str, str] = {
+    "dragoman_first_byte_seconds": "From the request to the first byte of the answer.",
+    "dragoman_request_seconds": "From the request to the last byte of the answer.",
+}
+Labels = tuple[str, ...]
+
+
+class Times(Struct):
+    """How many took how long: one count for each bucket and one for what took longer than all of them."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+    total: float = 0.0
+
+
+class Numbers(Struct):
+    """Everything that is counted; processes of one gateway add theirs up."""
+
+    counters: dict[str, dict[Labels, int]]
+    times: dict[str, dict[Labels, Times]]
+    gauges: dict[str, float] = {}
+
+
+def nothing() -> Numbers:
+    return Numbers({name: {} for name in _COUNTERS}, {name: {} for name in _TIMES})
+
+
+class Alike(Struct):
+    """What exchanges with the same labels add up to."""
+
+    exchanges: int = 0
+    tries: int = 0
+    calls: int = 0
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    reasoning: int = 0
+    first: Times = field(default_factory=Times)
+    whole: Times = field(default_factory=Times)
+
+
+class Metrics:
+    """While exchanges pass, each adds to one row; whoever asks gets the numbers that the rows spell."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str, str, int | str], Alike] = {}  # client, key, provider, status
+        self._rare = nothing().counters
+        self.gauges: dict[str, float] = {}
+        self.in_flight = 0
+
+    def count(self, seen: Seen, losses: Mapping[str, int]) -> None:
+        labels = (seen.client, seen.caller, seen.provider, "gone" if seen.gone else seen.status)
+        row = self._rows.get(labels)
+        if row is None:
+            row = self._rows[labels] = Alike()
+        row.exchanges += 1
+        row.tries += seen.tries
+        row.calls += seen.calls
+        if usage := seen.usage:
+            row.input += usage.input
+            row.output += usage.output
+            row.cached += usage.cached
+            row.reasoning += usage.reasoning
+        if seen.first is not None:
+            _observe(row.first, seen.first)
+        _observe(row.whole, seen.seconds)
+        if seen.failure or seen.shed or losses:
+            self._count_rare(seen, losses)
+
+    def _count_rare(self, seen: Seen, losses: Mapping[str, int]) -> None:
+        if seen.shed:
+            _add(self._rare["dragoman_shed"], (seen.shed, seen.caller), 1)
+        if seen.failure:
+            _add(self._rare["dragoman_failures"], (seen.provider, seen.failure.kind), 1)
+        for kind, number in losses.items():
+            _add(self._rare["dragoman_losses"], (kind,), number)
+
+    @property
+    def numbers(self) -> Numbers:
+        numbers = nothing()
+        _add_up(numbers, Numbers(self._rare, {}, self.gauges))
+        for (client, key, provider, status), row in self._rows.items():
+            _spell(row, client, key, provider, str(status), numbers)
+        return numbers
+
+    def page(self, others: Iterable[Numbers] = ()) -> bytes:
+        """The text that Prometheus reads, with the numbers of other processes added."""
+        total = nothing()
+        for numbers in (self.numbers, *others):
+            _add_up(total, numbers)
+        registry = CollectorRegistry()
+        registry.register(_Families(total))
+        ProcessCollector(registry=registry)
+        return generate_latest(registry)
+
+
+def _add(counter: dict[Labels, int], labels: Labels, number: int) -> None:
+    counter[labels] = counter.get(labels, 0) + number
+
+
+def _observe(times: Times, seconds: float) -> None:
+    times.counts[bisect_left(BUCKETS, seconds)] += 1
+    times.total += seconds
+
+
+def _spell(row: Alike, client: str, key: str, provider: str, status: str, numbers: Numbers) -> None:
+    counted: list[tuple[str, Labels, int]] = [
+        ("dragoman_requests", (client, provider, status), row.exchanges),
+        ("dragoman_key_requests", (key, status), row.exchanges if key else 0),
+        ("dragoman_tries", (provider,), row.tries),
+        ("dragoman_tool_calls", (client, provider), row.calls),
+        ("dragoman_tokens", (provider, "input"), row.input),
+        ("dragoman_tokens", (provider, "output"), row.output),
+        ("dragoman_tokens", (provider, "cached"), row.cached),
+        ("dragoman_tokens", (provider, "reasoning"), row.reasoning),
+    ]
+    for name, labels, number in counted:
+        if number:
+            _add(numbers.counters[name], labels, number)
+    took = {"dragoman_first_byte_seconds": row.first, "dragoman_request_seconds": row.whole}
+    for name, times in took.items():
+        if any(times.counts):
+            _add_times(numbers.times[name], (provider,), times)
+
+
+def _add_times(sums: dict[Labels, Times], labels: Labels, times: Times) -> None:
+    before = sums.get(labels) or Times()
+    counts = [one + other for one, other in zip(before.counts, times.counts, strict=True)]
+    sums[labels] = Times(counts, before.total + times.total)
+
+
+def _add_up(total: Numbers, more: Numbers) -> None:
+    for name, counter in more.counters.items():
+        for labels, number in counter.items():
+            _add(total.counters.setdefault(name, {}), labels, number)
+    for name, times in more.times.items():
+        for labels, found in times.items():
+            _add_times(total.times.setdefault(name, {}), labels, found)
+    total.gauges = {
+        name: total.gauges.get(name, 0) + more.gauges.get(name, 0) for name in {**total.gauges, **more.gauges}
+    }
+
+
+class _Families(Collector):
+    """Numbers as the library's metric families."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        self._numbers = numbers
+
+    def collect(self) -> Iterable[Metric]:
+        for name, (words, labels) in _COUNTERS.items():
+            family = CounterMetricFamily(name, words, labels=labels)
+            for values, number in sorted(self._numbers.counters[name].items()):
+                family.add_metric(values, number)
+            yield family
+        for name, words in _TIMES.items():
+            family = HistogramMetricFamily(name, words, labels=("provider",))
+            for values, times in sorted(self._numbers.times[name].items()):
+                family.add_metric(values, _cumulated(times), times.total)
+            yield family
+        for name, number in self._numbers.gauges.items():
+            yield GaugeMetricFamily(name, _GAUGES[name], number)
+
+
+_GAUGES = {
+    "dragoman_in_flight": "Exchanges under way.",
+    "dragoman_waiting": "Requests in line, for a turn here or at a provider.",
+    "dragoman_streams": "Streams under way.",
+    "dragoman_upstream_connections": "Open connections to providers.",
+    "dragoman_open_circuits": "Providers that are left alone after failures.",
+    "dragoman_tasks": "Tasks of the event loop, a few more than exchanges; they should not grow.",
+}
+
+
+def _cumulated(times: Times) -> list[tuple[str, float]]:
+    buckets: list[tuple[str, float]] = []
+    sum_ = 0
+    for bound, count in zip([*map(str, BUCKETS), "+Inf"], times.counts, strict=True):
+        sum_ += count
+        buckets.append((bound, sum_))
+    return buckets

@@ -1,0 +1,47 @@
+"""Secrets out of whatever is shown: errors, logs, wires."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from dragoman.gateway.config import Config
+from dragoman.gateway.conversations.store.addresses import passwords
+
+HIDDEN = "***"
+_SHORTEST = 6  # a shorter "secret" is a word, and hiding it would garble everything
+_TELLING = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
+_OPAQUE = re.compile(r"[A-Za-z0-9+/=_-]{200,}")  # images, signatures, encrypted reasoning
+
+
+class Redactor:
+    """Knows the secrets of a configuration."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = tuple(
+            sorted({each for each in secrets if len(each) >= _SHORTEST}, key=len, reverse=True)
+        )
+
+    def clean(self, text: str, *more: str) -> str:
+        """`text` without the secrets, those of this exchange (`more`) included."""
+        for secret in (*self._secrets, *(each for each in more if len(each) >= _SHORTEST)):
+            if secret in text:
+                text = text.replace(secret, HIDDEN)
+        return text
+
+
+def secrets_of(config: Config) -> Iterable[str]:
+    yield from config.keys
+    yield from passwords(config.store_url)
+    for provider in config.providers.values():
+        yield provider.api_key
+        yield from (value for name, value in provider.headers.items() if _TELLING.search(name))
+
+
+def without_secrets(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: HIDDEN if _TELLING.search(name) else value for name, value in headers.items()}
+
+
+def without_blobs(text: str) -> str:
+    """Long runs of base64 by their beginning and their length."""
+    return _OPAQUE.sub(lambda found: f"{found[0][:24]}…({len(found[0])} characters)", text)

@@ -1,0 +1,97 @@
+"""OpenTelemetry spans for exchanges, in the words of its conventions for generative AI.
+
+Only where the package is installed (`dragoman[otel]`) and the usual variables name a collector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from dragoman.gateway.observability.exchange_record import Seen
+
+_NAMED = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
+_EXPORTERS = {
+    "otlp": ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "OTLPSpanExporter"),
+    "console": ("opentelemetry.sdk.trace.export", "ConsoleSpanExporter"),
+}
+
+
+def spans_for(environ: Mapping[str, str]) -> Spans | None:
+    if not any(environ.get(name) for name in _NAMED) or environ.get("OTEL_SDK_DISABLED") == "true":
+        return None
+    module, name = _EXPORTERS.get(environ.get("OTEL_TRACES_EXPORTER", "otlp"), ("", ""))
+    if not module:  # "none", and whatever this gateway does not know
+        return None
+    try:
+        exporter = getattr(import_module(module), name)()
+        sdk, export = (
+            import_module("opentelemetry.sdk.trace"),
+            import_module("opentelemetry.sdk.trace.export"),
+        )
+        resources = import_module("opentelemetry.sdk.resources")
+    except ImportError:
+        return None
+    named = {"service.name": environ.get("OTEL_SERVICE_NAME", "dragoman")}
+    provider = sdk.TracerProvider(resource=resources.Resource.create(named))
+    provider.add_span_processor(export.BatchSpanProcessor(exporter))
+    return Spans(provider.get_tracer("dragoman"))
+
+
+class Spans:
+    """`tracer` is OpenTelemetry's."""
+
+    def __init__(self, tracer: Any) -> None:
+        self._tracer = tracer
+        self._trace = import_module("opentelemetry.trace")
+        self._propagate = import_module("opentelemetry.propagate")
+
+    def begun(self, seen: Seen, headers: Mapping[str, str]) -> None:
+        """The client's own span, where its headers name one, is the parent."""
+        parent = self._propagate.extract({name: headers[name] for name in headers})
+        seen.span = self._tracer.start_span("chat", context=parent, kind=self._trace.SpanKind.CLIENT)
+
+    def ended(self, seen: Seen, losses: Mapping[str, int]) -> None:
+        span = seen.span
+        span.update_name(f"{_operation(seen)} {seen.model}".strip())
+        span.set_attributes(
+            {name: value for name, value in _attributes(seen, losses).items() if value is not None}
+        )
+        if seen.failure or seen.gone:
+            problem = seen.failure.message if seen.failure else "the client left"
+            span.set_attribute("error.type", seen.failure.kind if seen.failure else "client_gone")
+            span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, problem))
+        span.end()
+
+
+def trace_headers(span: Any) -> dict[str, str]:
+    """The headers by which an upstream that traces too goes on with this span."""
+    headers: dict[str, str] = {}
+    context = import_module("opentelemetry.trace").set_span_in_context(span)
+    import_module("opentelemetry.propagate").inject(headers, context)
+    return headers
+
+
+def _operation(seen: Seen) -> str:
+    return "chat" if seen.action == "generate" else seen.action
+
+
+def _attributes(seen: Seen, losses: Mapping[str, int]) -> dict[str, str | int | float | None]:
+    usage, target = seen.usage, seen.target
+    return {
+        "gen_ai.operation.name": _operation(seen),
+        "gen_ai.provider.name": seen.provider or None,
+        "gen_ai.request.model": seen.model or None,
+        "gen_ai.response.model": target.model if target else None,
+        "gen_ai.usage.input_tokens": usage.input if usage else None,
+        "gen_ai.usage.output_tokens": usage.output if usage else None,
+        "gen_ai.server.time_to_first_token": seen.first,
+        "http.response.status_code": seen.status or None,
+        "dragoman.client": seen.client,
+        "dragoman.upstream": target.provider.protocol if target else None,
+        "dragoman.tools": seen.tools,
+        "dragoman.calls": seen.calls,
+        "dragoman.tries": seen.tries,
+        "dragoman.losses": sum(losses.values()),
+    }

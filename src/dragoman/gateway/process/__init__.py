@@ -1,0 +1,1 @@
+"""Processes, signals and sockets of a running gateway."""

@@ -1,8 +1,0 @@
-"""The store of kept conversations: SQLite by default, PostgreSQL where several gateways share it."""
-
-from __future__ import annotations
-
-from dragoman.gateway.store.lazy import LazyStore, open_store
-from dragoman.gateway.store.values import Retention, Store, StoreError, Turn
-
-__all__ = ["LazyStore", "Retention", "Store", "StoreError", "Turn", "open_store"]

@@ -1,0 +1,23 @@
+"""HTTP toward upstreams: one method to send a request, and the reply as it arrives."""
+
+from dragoman.core.transport import (
+    ConnectFailed,
+    Reply,
+    ReplyBroken,
+    TimedOut,
+    Timeouts,
+    Transport,
+    TransportError,
+)
+from dragoman.http.client.client import Client
+
+__all__ = [
+    "Client",
+    "ConnectFailed",
+    "Reply",
+    "ReplyBroken",
+    "TimedOut",
+    "Timeouts",
+    "Transport",
+    "TransportError",
+]

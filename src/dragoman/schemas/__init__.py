@@ -1,0 +1,1 @@
+"""JSON Schema: walk, resolve, merge, downgrade for a target, check arguments."""

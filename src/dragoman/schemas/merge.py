@@ -1,0 +1,173 @@
+"""Several schemas made one: what all of them say (`intersect`) and what any of them allows (`unite`).
+
+Where two cannot hold at once the wider reading stays: a model that is told too little still calls the tool,
+one that is told the impossible does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.core import jsontext
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.model import Wire
+from dragoman.schemas.walk import (
+    Report,
+    distinct,
+    names,
+    resolve,
+    types_of,
+    words,
+)
+
+DEEPEST_REF = 12
+_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_LOWER = names("minimum exclusiveMinimum minLength minItems minProperties minContains")
+_UPPER = names("maximum exclusiveMaximum maxLength maxItems maxProperties maxContains")
+
+
+def intersect(one: Wire, two: Wire) -> Wire:
+    """What both say."""
+    out = dict(one)
+    for key, value in two.items():
+        out[key] = _both(key, out[key], value) if key in out else value
+    if "type" in out and not out["type"]:
+        del out["type"]
+    return out
+
+
+def _both(key: str, one: Any, two: Any) -> Any:
+    if one == two:
+        return one
+    if key in ("$defs", "definitions") and is_object(one) and is_object(two):
+        return two | one
+    if key in _MAPS and is_object(one) and is_object(two):
+        return one | {
+            name: _narrowed(one[name], child) if name in one else child for name, child in two.items()
+        }
+    if key == "required" and is_array(one) and is_array(two):
+        return list(dict.fromkeys([*one, *two]))
+    if key == "type":
+        return _common_types(types_of({key: one}), types_of({key: two}))
+    if key == "enum" and is_array(one) and is_array(two):
+        return _common_values(one, two) or one
+    if key == "description":
+        return f"{one}\n{two}"
+    if key in _LOWER:
+        return max(one, two)
+    if key in _UPPER:
+        return min(one, two)
+    if key in ("items", "additionalProperties"):
+        return _narrowed(one, two)
+    if key == "anyOf" and is_array(one) and is_array(two):
+        return _common_values(one, two) or one
+    return one
+
+
+def _narrowed(one: Any, two: Any) -> Any:
+    if is_object(one) and is_object(two):
+        return intersect(one, two)
+    if one is False or two is False:
+        return False
+    return two if one is True else one
+
+
+def _common_values(one: list[Any], two: list[Any]) -> list[Any]:
+    both = {jsontext.encode(value) for value in two}
+    return [value for value in one if jsontext.encode(value) in both]
+
+
+def _common_types(one: list[str], two: list[str]) -> str | list[str]:
+    """Types that both allow; an integer is a number. Nothing in common: nothing is said."""
+    common = [name for name in one if name in two]
+    common += ["integer"] if "integer" not in common and {"integer", "number"} <= {*one, *two} else []
+    return common[0] if len(common) == 1 else common
+
+
+def unite(base: Wire, branches: list[Wire]) -> Wire:
+    """An object schema that allows what `base` with any of `branches` allows.
+
+    Properties of `base` stay as they are, others come from any branch; what all branches require is required.
+    """
+    own = base.get("properties")
+    properties: Wire = dict(own) if is_object(own) else {}
+    offered: dict[str, list[Any]] = {}
+    for branch in branches:
+        for name, child in _properties(branch).items():
+            if name not in properties:
+                offered.setdefault(name, []).append(child)
+    properties |= {name: either(schemas) for name, schemas in offered.items()}
+    shared = [
+        name for name in _required(branches[0]) if all(name in _required(branch) for branch in branches)
+    ]
+    out: Wire = base | {"properties": properties}
+    if required := list(dict.fromkeys([*_required(base), *shared])):
+        out["required"] = required
+    return out
+
+
+def either(schemas: list[Any]) -> Any:
+    """A schema that allows what any of `schemas` allows."""
+    schemas = distinct(schemas)
+    if len(schemas) == 1:
+        return schemas[0]
+    listed = [_values(schema) for schema in schemas]
+    if not all(listed):
+        return {"anyOf": schemas}
+    types = list(dict.fromkeys(name for schema in schemas for name in types_of(schema)))
+    notes = dict.fromkeys(schema["description"] for schema in schemas if schema.get("description"))
+    out: Wire = {"type": types[0] if len(types) == 1 else types} if types else {}
+    out["enum"] = distinct([value for values in listed for value in values])
+    return out | ({"description": "; ".join(notes)} if notes else {})
+
+
+def _values(schema: Any) -> list[Any]:
+    """The values of a schema that only lists values."""
+    if not is_object(schema) or not schema.keys() <= {"type", "enum", "const", "description", "title"}:
+        return []
+    return [schema["const"]] if "const" in schema else schema.get("enum", [])
+
+
+def _properties(schema: Wire) -> Wire:
+    properties = schema.get("properties")
+    return properties if is_object(properties) else {}
+
+
+def _required(schema: Wire) -> list[str]:
+    required = schema.get("required")
+    return required if is_array(required) else []
+
+
+def flatten(
+    schema: Wire, root: Wire, path: str, report: Report, seen: tuple[str, ...] = ()
+) -> tuple[Wire, list[str]]:
+    """An object schema without `$ref`, allOf, anyOf and oneOf of its own, and in words what that left out."""
+    out = {key: value for key, value in schema.items() if key not in ("$ref", "allOf", "anyOf", "oneOf")}
+    notes: list[str] = []
+    if isinstance(ref := schema.get("$ref"), str):
+        target = resolve(root, ref)
+        if is_object(target) and ref not in seen and len(seen) < DEEPEST_REF and report.may_expand():
+            inner, notes = flatten(target, root, path, report, (*seen, ref))
+            out = intersect(
+                out, {key: value for key, value in inner.items() if key not in ("$defs", "definitions")}
+            )
+        else:
+            report.changed(f"{path}.$ref", "points nowhere" if target is None else "points at itself")
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        if not is_array(members := schema.get(keyword)):
+            continue
+        flat = [
+            flatten(member, root, f"{path}.{keyword}[{index}]", report, seen)
+            for index, member in enumerate(members)
+            if is_object(member)
+        ]
+        if keyword == "allOf" or len(members) == 1:
+            for member, more in flat:
+                out, notes = intersect(out, member), [*notes, *more]
+        else:
+            objects = [member for member, _ in flat if "object" in types_of(member) or "type" not in member]
+            out = unite(out, objects) if objects else out
+            notes.append(words(keyword, members))
+        if len(members) > 1:
+            report.changed(f"{path}.{keyword}", "merged into one schema")
+    return out, notes

@@ -1,0 +1,169 @@
+"""References: kept where the target takes them, otherwise written out, with cycles cut.
+
+Gemini takes `$ref` in `parametersJsonSchema` (its real traffic shows it) if it points into `$defs`, stands
+alone in its node and closes a cycle only inside a property that is not required. A schema with any other
+reference is written out as a whole: half of each would help nobody.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.model import Wire
+from dragoman.schemas.merge import DEEPEST_REF, intersect
+from dragoman.schemas.tidy import prune_required
+from dragoman.schemas.walk import (
+    BRANCHES,
+    Report,
+    map_children,
+    noted,
+    resolve,
+    types_of,
+)
+
+Cycles = Literal["any", "optional", "none"]
+_WORDS_ONLY = frozenset({"$ref", "title", "description"})
+
+
+def settle(root: Wire, report: Report, cycles: Cycles, *, beside: bool) -> Wire:
+    """`root` with references that the target takes, or none. `beside`: words may stand beside a `$ref`."""
+    root = _renamed(root)
+    plain = "$ref" not in root and _all_plain(root, root.get("$defs", {}), beside, "allOf")
+    if plain and not _has_cycle(root, cycles):
+        return root
+    return {key: value for key, value in _inlined(root, root, "", report, ()).items() if key != "$defs"}
+
+
+def mend(schema: Any, root: Wire, path: str, report: Report, under: str = "") -> Any:
+    """`schema` without references that point nowhere, or to elsewhere: nobody fetches those."""
+    if not is_object(schema):
+        return schema
+    ref = schema.get("$ref")
+    if isinstance(ref, str) and _is_broken(ref, root):
+        schema = {key: value for key, value in schema.items() if key != "$ref"}
+        report.changed(f"{path}.$ref", "points nowhere: its name went to the description")
+        schema = noted(schema, [f"see {ref}"])
+    if under not in BRANCHES:
+        schema = prune_required(schema, path, report)
+    return map_children(schema, path, lambda child, at, key: mend(child, root, at, report, key))
+
+
+def _is_broken(ref: str, root: Wire) -> bool:
+    if ref.startswith("#") and not ref.startswith("#/"):
+        return False  # the root, or an anchor
+    return resolve(root, ref) is None and "$id" not in root
+
+
+def _renamed(schema: Any) -> Any:
+    """Draft 7 says `definitions`, and puts words beside a `$ref` by an allOf with one member."""
+    if not is_object(schema):
+        return schema
+    if is_object(old := schema.get("definitions")):
+        new = schema.get("$defs")
+        schema = {key: value for key, value in schema.items() if key != "definitions"}
+        schema["$defs"] = {**old, **new} if is_object(new) else old
+    match schema.get("allOf"):
+        case [{"$ref": str(ref)}] if len(schema["allOf"][0]) == 1 and "$ref" not in schema:
+            schema = {"$ref": ref} | {key: value for key, value in schema.items() if key != "allOf"}
+        case _:
+            pass
+    if isinstance(ref := schema.get("$ref"), str) and ref.startswith("#/definitions/"):
+        schema = {**schema, "$ref": "#/$defs/" + ref.removeprefix("#/definitions/")}
+    return map_children(schema, "", lambda child, _at, _under: _renamed(child))
+
+
+def _all_plain(schema: Any, definitions: Wire, beside: bool, under: str) -> bool:
+    """Whether every reference is a name in `$defs`, alone in its node, and not in a schema that is merged."""
+    if not is_object(schema):
+        return True
+    if "$ref" in schema:
+        alone = schema.keys() <= (_WORDS_ONLY if beside else {"$ref"})
+        name = str(schema["$ref"]).removeprefix("#/$defs/")
+        return alone and under not in _MERGED and name != schema["$ref"] and name in definitions
+    plain = True
+
+    def visit(child: Any, _at: str, keyword: str) -> None:
+        nonlocal plain
+        # a union at the root or beside other structure is merged as well
+        joined = "type" in schema or "properties" in schema or under in _MERGED
+        merged = joined and keyword in ("anyOf", "oneOf")
+        plain = plain and _all_plain(child, definitions, beside, "allOf" if merged else keyword)
+
+    map_children(schema, "", visit)
+    return plain
+
+
+_MERGED = frozenset({"allOf", "if", "then", "else", "dependentSchemas", "not"})
+
+
+def _has_cycle(root: Wire, allowed: Cycles) -> bool:
+    """Whether a definition leads back to itself in a way that the target refuses."""
+    if allowed == "any":
+        return False
+    definitions = root.get("$defs")
+    if not is_object(definitions):
+        return False
+    edges: dict[str, set[str]] = {name: set() for name in definitions}
+
+    def collect(schema: Any, name: str, optional: bool) -> None:
+        if not is_object(schema):
+            return
+        if isinstance(ref := schema.get("$ref"), str) and not (optional and allowed == "optional"):
+            edges[name].add(ref.removeprefix("#/$defs/"))
+        required = schema.get("required")
+        needed: list[Any] = required if is_array(required) else []
+
+        def visit(child: Any, at: str, keyword: str) -> None:
+            collect(child, name, optional or (keyword == "properties" and at not in needed))
+
+        properties = schema.get("properties")
+        for key, child in properties.items() if is_object(properties) else ():
+            visit(child, key, "properties")
+        map_children({k: v for k, v in schema.items() if k != "properties"}, "", visit)
+
+    for name, schema in definitions.items():
+        collect(schema, name, False)
+    while leaves := [name for name, targets in edges.items() if not targets & edges.keys()]:
+        for name in leaves:
+            del edges[name]
+    return bool(edges)
+
+
+def _inlined(schema: Any, root: Wire, path: str, report: Report, open_refs: tuple[str, ...]) -> Any:
+    if not is_object(schema):
+        return schema
+    ref = schema.get("$ref")
+    if isinstance(ref, str):
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        target = resolve(root, ref)
+        if (
+            ref in open_refs
+            or len(open_refs) > DEEPEST_REF
+            or not report.may_expand()
+            or not is_object(target)
+        ):
+            return _inlined(_cut(beside, ref, target, path, report), root, path, report, open_refs)
+        target = {key: value for key, value in target.items() if key != "$defs"}
+        return _inlined(intersect(beside, target), root, path, report, (*open_refs, ref))
+    return map_children(
+        {key: value for key, value in schema.items() if key != "$defs"},
+        path,
+        lambda child, at, _: _inlined(child, root, at, report, open_refs),
+    )
+
+
+def _cut(beside: Wire, ref: str, target: Any, path: str, report: Report) -> Wire:
+    """What stands for a reference that cannot be written out."""
+    name = ref.rsplit("/", 1)[-1]
+    if target is None:
+        report.changed(f"{path}.$ref", "points nowhere: its name went to the description")
+        return noted(beside, [f"see {name}"])
+    if not is_object(target):
+        return beside
+    report.changed(f"{path}.$ref", "a cycle: its name went to the description")
+    form = {"type": target["type"]} if types_of(target) else {}
+    return noted(
+        form | beside,
+        [f"of the same form as {name} around it" if name != "#" else "of the same form as the whole"],
+    )

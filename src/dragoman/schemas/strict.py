@@ -1,0 +1,170 @@
+"""JSON Schema -> what OpenAI takes, loosely or in strict mode, and what Anthropic takes in strict mode.
+
+Strict mode closes every object. OpenAI's also wants every property required: an optional one becomes
+nullable, and `arguments.repair` takes the nulls away again on the way back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from dragoman.core.jsontext import is_object
+from dragoman.core.model import Wire
+from dragoman.schemas.merge import flatten
+from dragoman.schemas.tidy import prune_required
+from dragoman.schemas.walk import (
+    TOLD,
+    Report,
+    allow_null,
+    is_object_schema,
+    map_children,
+    names,
+    noted,
+    types_of,
+    words,
+)
+
+Maker = Literal["openai", "json"]
+_LOOKS_AROUND = ("(?=", "(?!", "(?<")
+_STRUCTURE = names("$defs $ref type title description enum const anyOf items prefixItems properties required")
+_BOUNDS = names("multipleOf minimum maximum exclusiveMinimum exclusiveMaximum maxItems")
+_TAKEN = {"openai": _STRUCTURE | _BOUNDS, "json": _STRUCTURE}
+_FORMATS = names("date-time time date duration email hostname ipv4 ipv6 uuid")
+_REFUSED = names("oneOf allOf not if then else dependentRequired dependentSchemas patternProperties")
+_NAMES = {"openai": "OpenAI", "json": "Anthropic"}
+
+
+def loosen(schema: Any) -> Any:
+    """What OpenAI and its likes demand: arrays say what their items are, null is a type, true is spelled {}.
+
+    llama.cpp refuses the whole request for one `true`: https://github.com/mezmo/aura/issues/358
+    """
+    if not is_object(schema):
+        return {} if schema is True else schema
+    out = map_children(schema, "", lambda child, _at, _key: loosen(child))
+    if "nullable" in out:
+        nullable = out.pop("nullable")
+        out = allow_null(out) if nullable else out
+    if out.get("items") is True or ("array" in types_of(out) and "items" not in out):
+        out["items"] = {}
+    return out
+
+
+def is_strict(schema: Any) -> bool:
+    """Whether `schema` meets the rules of OpenAI's strict mode already."""
+    if not is_object(schema):
+        return False
+    strict = not schema.keys() & _REFUSED and "nullable" not in schema
+    if is_object_schema(schema):
+        properties: Wire = schema.get("properties", {})
+        required: list[str] = schema.get("required", [])
+        strict = strict and schema.get("additionalProperties") is False and properties.keys() <= set(required)
+
+    def visit(child: Any, _at: str, _keyword: str) -> None:
+        nonlocal strict
+        strict = strict and is_strict(child)
+
+    if strict:
+        map_children(schema, "", visit)
+    return strict
+
+
+def tighten(schema: Any, path: str, report: Report, maker: Maker) -> Wire:
+    """A schema whose references are settled, in what `maker`'s strict mode takes."""
+    if not is_object(schema):
+        return {}
+    notes: list[str] = []
+    out = schema
+    if "allOf" in out or (is_object_schema(out) and ("anyOf" in out or "oneOf" in out)):
+        out, notes = flatten(out, {}, path, report)
+    out = dict(out)
+    if "oneOf" in out and "anyOf" not in out:
+        out["anyOf"] = out.pop("oneOf")
+        report.changed(f"{path}.oneOf", f"{_NAMES[maker]}'s strict mode has anyOf only")
+    if out.pop("nullable", False):
+        out = allow_null(out)
+    out = _taken(out, path, report, notes, maker)
+    if "array" in types_of(out) and "items" not in out and "prefixItems" not in out:
+        out["items"] = {}
+    out = map_children(out, path, lambda child, at, _: tighten(child, at, report, maker))
+    if is_object_schema(out):
+        out = _closed(out, maker)
+    return _ref_alone(noted(prune_required(out, path, report), notes))
+
+
+def _taken(schema: Wire, path: str, report: Report, notes: list[str], maker: Maker) -> Wire:
+    """Keywords that the strict mode refuses go into the notes, annotations go away."""
+    out: Wire = {}
+    for key, value in schema.items():
+        if key in _TAKEN[maker] or _takes(key, value, maker):
+            out[key] = value
+        elif key == "additionalProperties":
+            report.changed(f"{path}.{key}", "strict mode allows declared properties only")
+        elif key not in TOLD or value is None:
+            report.annotation(key)
+        elif value is not False or key == "default":
+            notes.append(words(key, value))
+            report.changed(
+                f"{path}.{key}", f"{_NAMES[maker]}'s strict mode refuses it: it went to the description"
+            )
+    return out
+
+
+def _takes(key: str, value: Any, maker: Maker) -> bool:
+    """Keywords that are taken with some values only."""
+    match key:
+        case "format":
+            return value in _FORMATS or (maker == "json" and value == "uri")
+        case "pattern":
+            return not any(look in value for look in _LOOKS_AROUND)
+        case "minItems":
+            return maker == "openai" or value <= 1
+        case "additionalProperties":
+            return value is False
+        case _:
+            return False
+
+
+def _closed(schema: Wire, maker: Maker) -> Wire:
+    properties: Wire = schema.get("properties", {})
+    required: list[str] = [name for name in schema.get("required", []) if name in properties]
+    if maker == "openai":
+        properties = {
+            name: child if name in required else allow_null(child) for name, child in properties.items()
+        }
+        required = list(properties)
+    schema = schema | {"properties": properties, "additionalProperties": False}
+    if required or maker == "openai":
+        return schema | {"required": required}
+    return {key: value for key, value in schema.items() if key != "required"}
+
+
+def _ref_alone(schema: Wire) -> Wire:
+    """Nothing may stand beside `$ref`, but something may stand beside anyOf."""
+    if "$ref" not in schema or len(schema) == 1:
+        return schema
+    return {
+        "anyOf": [{"$ref": schema["$ref"]}],
+        **{key: value for key, value in schema.items() if key != "$ref"},
+    }
+
+
+def is_expressible(schema: Any) -> bool:
+    """Whether strict mode can say all that `schema` allows: no open objects, and every value has a type."""
+    if not is_object(schema):
+        return False
+    typed = bool(schema.keys() & {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"})
+    closed = schema.get("additionalProperties", False) is False and "patternProperties" not in schema
+    if "object" in types_of(schema):
+        closed = closed and ("properties" in schema or schema.get("additionalProperties") is False)
+    if "array" in types_of(schema):
+        typed = typed and ("items" in schema or "prefixItems" in schema)
+    every = typed and closed
+
+    def visit(child: Any, _at: str, _keyword: str) -> None:
+        nonlocal every
+        every = every and is_expressible(child)
+
+    if every:
+        map_children(schema, "", visit)
+    return every

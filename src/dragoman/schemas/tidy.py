@@ -1,0 +1,212 @@
+"""Any value that a client sent as a schema -> valid JSON Schema (draft 2020-12), which every target demands.
+
+Spellings of the same thing (Gemini's upper-case types, Python's type names, keywords of older drafts, a null
+for an absent keyword) are no loss; what is no schema is mended as far as its meaning is plain, and reported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.core.fields import describe
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.model import Wire
+from dragoman.schemas.walk import (
+    BRANCHES,
+    MANY,
+    NAMED,
+    ONE,
+    Report,
+    map_children,
+    names,
+    noted,
+    types_of,
+    words,
+)
+
+DEEPEST = 40  # nobody's tool nests deeper, and providers stop far earlier
+_TYPES = dict.fromkeys(("string", "number", "integer", "boolean", "object", "array", "null"))
+_SPELLINGS: dict[str, str] = {name: name for name in _TYPES} | {
+    "str": "string",
+    "text": "string",
+    "char": "string",
+    "float": "number",
+    "double": "number",
+    "decimal": "number",
+    "int": "integer",
+    "long": "integer",
+    "short": "integer",
+    "bigint": "integer",
+    "bool": "boolean",
+    "dict": "object",
+    "map": "object",
+    "hashmap": "object",
+    "list": "array",
+    "arraylist": "array",
+    "tuple": "array",
+    "set": "array",
+    "none": "null",
+}
+_ANYTHING = frozenset({"any", "unknown", ""})
+_TEXT = names("$ref $id $schema $comment $anchor title description format pattern")
+_NUMBER = names("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")
+_COUNT = names("minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains")
+_FLAG = frozenset(["uniqueItems", "deprecated", "readOnly", "writeOnly", "nullable"])
+_WHOLE = frozenset({*NAMED, "dependentRequired"})
+_KNOWN = frozenset(
+    {*_TEXT, *_NUMBER, *_COUNT, *_FLAG, *_WHOLE, *MANY, *ONE, "enum", "required", "type", "examples"}
+)
+
+
+def tidy(schema: Any, path: str, report: Report, under: str = "", depth: int = 0) -> Any:
+    """A valid schema: an object, or the boolean that was given. `under`: the keyword it stands under."""
+    if isinstance(schema, bool):
+        return schema
+    if not is_object(schema):
+        return _no_schema(schema, path, report)
+    if depth > DEEPEST:
+        report.dropped(path, "nested too deeply")
+        return {}
+    shaped = _shaped(_from_older_drafts(schema, path, report), path, report)
+    spelled = _spell_types(shaped, path, report)
+
+    def visit(child: Any, at: str, keyword: str) -> Any:
+        return tidy(child, at, report, keyword, depth + 1)
+
+    tidied = map_children(spelled, path, visit)
+    # a branch may require what only the schema around it declares
+    return tidied if under in BRANCHES else prune_required(tidied, path, report)
+
+
+def prune_required(schema: Wire, path: str, report: Report) -> Wire:
+    """`required` without names that no property has, where the properties are all in sight."""
+    properties, required = schema.get("properties"), schema.get("required")
+    if (
+        not required
+        or not is_object(properties)
+        or any(key in schema for key in ("$ref", "anyOf", "oneOf", "allOf"))
+    ):
+        return schema
+    missing = [name for name in required if name not in properties]
+    if not missing:
+        return schema
+    report.dropped(f"{path}.required", f"no such property: {', '.join(missing)}")
+    return {**schema, "required": [name for name in required if name in properties]}
+
+
+def _no_schema(value: Any, path: str, report: Report) -> Wire:
+    if value == [] or value is None:  # PHP prints an empty object so; null is no constraint
+        return {}
+    report.changed(path, f"a schema is an object, this is {describe(value)}")
+    if not isinstance(value, str):
+        return {}
+    spelled = _SPELLINGS.get(value.lower())
+    return {"type": spelled} if spelled else {"description": value}
+
+
+def _from_older_drafts(schema: Wire, path: str, report: Report) -> Wire:
+    """Draft 3: required is a flag of the property. 4: exclusiveMinimum is a flag. 7: tuples, dependencies."""
+    out = schema
+    properties = schema.get("properties")
+    if is_object(properties):
+        asking = [
+            name for name, child in properties.items() if is_object(child) and child.get("required") is True
+        ]
+        if asking:
+            listed = schema.get("required")
+            named = [*(listed if is_array(listed) else []), *asking]
+            out = {**out, "required": list(dict.fromkeys(str(name) for name in named))}
+    for bound, flag in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if isinstance(out.get(flag), bool):
+            out = dict(out)
+            if out.pop(flag) and bound in out:
+                out[flag] = out.pop(bound)
+    items = out.get("items")
+    if is_array(items):
+        out = {key: value for key, value in out.items() if key not in ("items", "additionalItems")}
+        if items and "prefixItems" not in out:
+            out["prefixItems"] = items
+        if "additionalItems" in schema:
+            out["items"] = schema["additionalItems"]
+    if "dependencies" in out:
+        out = dict(out)
+        dependencies: Wire = given if is_object(given := out.pop("dependencies")) else {}
+        lists = {name: value for name, value in dependencies.items() if is_array(value)}
+        others = {name: value for name, value in dependencies.items() if not is_array(value)}
+        out |= {"dependentRequired": lists} if lists else {}
+        out |= {"dependentSchemas": others} if others else {}
+    if isinstance(out.get("required"), bool):
+        report.changed(f"{path}.required", "belongs in the list of the object around it")
+        out = {key: value for key, value in out.items() if key != "required"}
+    return out
+
+
+def _shaped(schema: Wire, path: str, report: Report) -> Wire:
+    """`schema` without keywords whose value cannot mean anything."""
+    wrong = [key for key, value in schema.items() if key in _KNOWN and not _fits(key, value)]
+    if not wrong:
+        return schema
+    out = dict(schema)
+    for key in wrong:
+        value = out.pop(key)
+        if value is None or value == {}:
+            continue
+        if key == "required" and isinstance(value, str):
+            out[key] = [value]
+        elif key == "required" and is_array(value):
+            out[key] = list(dict.fromkeys(name for name in value if isinstance(name, str)))
+        elif key == "examples":
+            out[key] = [value]
+            continue
+        elif key in _WHOLE and value == []:
+            out[key] = {}
+            continue
+        report.changed(f"{path}.{key}", f"JSON Schema has no meaning for {describe(value)} here")
+    return out
+
+
+def _fits(key: str, value: Any) -> bool:
+    if key in _TEXT:
+        return isinstance(value, str)
+    if key in _FLAG:
+        return isinstance(value, bool)
+    if key in _NUMBER:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number and (key != "multipleOf" or value > 0)
+    if key in _COUNT:
+        return (
+            isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value % 1 == 0
+        )
+    if key == "dependentRequired":
+        return is_object(value) and all(_fits("required", listed) for listed in value.values())
+    if key in _WHOLE:
+        return is_object(value)
+    if key in MANY or key == "enum":
+        return is_array(value) and bool(value)
+    if key == "required":
+        return (
+            is_array(value) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
+        )
+    if key == "examples":
+        return is_array(value)
+    return value is not None
+
+
+def _spell_types(schema: Wire, path: str, report: Report) -> Wire:
+    if "type" not in schema:
+        return schema
+    given: list[Any] = list(types_of(schema))
+    if all(isinstance(name, str) and name in _TYPES for name in given) and 0 < len(set(given)) == len(given):
+        return schema
+    texts = [name for name in given if isinstance(name, str)]
+    known = dict.fromkeys(_SPELLINGS[name.lower()] for name in texts if name.lower() in _SPELLINGS)
+    unknown = [
+        name for name in given if not isinstance(name, str) or name.lower() not in {*_SPELLINGS, *_ANYTHING}
+    ]
+    out = {key: value for key, value in schema.items() if key != "type"}
+    if known and not any(name.lower() in _ANYTHING for name in texts):
+        out = {"type": list(known) if is_array(schema["type"]) else next(iter(known)), **out}
+    if not unknown:
+        return out
+    report.changed(f"{path}.type", f"JSON Schema has no type {unknown[0]!r}: it went to the description")
+    return noted(out, [words("type", unknown[0] if len(unknown) == 1 else unknown)])

@@ -1,0 +1,195 @@
+"""The gate, the bucket and the counts of keys, under any sequence of events."""
+
+from __future__ import annotations
+
+import asyncio
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.gateway.admission.callers import Caller, Callers
+from dragoman.gateway.admission.counters import ProcessCounts
+from dragoman.gateway.admission.rate_limit import MINUTE, take
+from dragoman.gateway.admission.semaphore import Gate, Ticket, turn
+from dragoman.gateway.config import Config
+from dragoman.gateway.config.keys import Allowance
+
+WHO = ("a", "b", "c")
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("come"), st.sampled_from(WHO)),
+        st.tuples(st.just("leave"), st.integers(0, 30)),  # whoever that is: inside, in line, or gone long ago
+    ),
+    max_size=60,
+)
+
+
+@given(st.integers(1, 4), st.integers(0, 5), steps)
+def test_never_more_than_allowed_and_nobody_waits_beside_a_free_place(
+    capacity: int, queue: int, steps: list[tuple[str, int | str]]
+):
+    gate = Gate(capacity, queue)
+    tickets: list[Ticket] = []
+    for step, value in steps:
+        if step == "come":
+            free = gate.inside < capacity or gate.waiting < queue
+            ticket = gate.ask(str(value))
+            assert ticket or not free  # turned away only where everything is taken
+            tickets += [ticket] if ticket else []
+        elif tickets:
+            tickets[int(value) % len(tickets)].leave()
+        states = [ticket.state for ticket in tickets]
+        assert states.count("inside") == gate.inside <= capacity
+        assert states.count("waiting") == gate.waiting <= queue
+        assert not gate.waiting or gate.inside == capacity
+    for ticket in tickets:
+        ticket.leave()
+    assert (gate.inside, gate.waiting, gate._lines) == (0, 0, {})
+
+
+@given(st.lists(st.sampled_from(WHO), min_size=1, max_size=40))
+def test_every_caller_gets_its_turn(line: list[str]):
+    """Between two turns of one caller, everybody else who waits has one."""
+    gate = Gate(1, len(line))
+    inside = gate.ask("first")
+    waiting = {ticket: who for who in line if (ticket := gate.ask(who))}
+    served: list[str] = []
+    while inside:
+        inside.leave()
+        inside = next((ticket for ticket in waiting if ticket.state == "inside"), None)
+        served += [waiting.pop(inside)] if inside else []
+    assert sorted(served) == sorted(line)
+    for place, who in enumerate(served):
+        between = served[place + 1 :]
+        between = between[: between.index(who)] if who in between else []
+        assert len(set(between)) == len(between)
+
+
+def test_a_full_line_makes_room_for_who_has_less_in_it():
+    gate = Gate(1, 3)
+    gate.ask("greedy")
+    greedy = [gate.ask("greedy") for _ in range(3)]
+    woken: list[str] = []
+    assert greedy[2]
+    greedy[2].wake = lambda: woken.append("greedy")
+    modest = gate.ask("modest")
+    assert modest
+    assert [ticket.state for ticket in greedy if ticket] == ["waiting", "waiting", "out"]
+    assert woken == ["greedy"]
+    assert gate.ask("greedy") is None
+    assert gate.ask("modest") is None  # one against two: it would only change places
+
+
+def test_waiting_ends_with_a_place_with_time_or_with_cancellation():
+    async def scene() -> None:
+        gate = Gate(1, 9)
+        first, second, third, fourth = (gate.ask("x") for _ in range(4))
+        assert first
+        assert second
+        assert third
+        assert fourth
+        assert await turn(first, 0)
+        assert not await turn(third, 0.001)
+        assert (gate.inside, gate.waiting) == (1, 2)
+        waits = asyncio.ensure_future(turn(second, 60))
+        leaves = asyncio.ensure_future(turn(fourth, 60))
+        await asyncio.sleep(0)
+        leaves.cancel()
+        first.leave()
+        assert await waits
+        with pytest.raises(asyncio.CancelledError):
+            await leaves
+        assert (gate.inside, gate.waiting) == (1, 0)
+
+    asyncio.run(scene())
+
+
+def test_whoever_is_cancelled_in_the_moment_of_being_let_in_gives_the_place_back():
+    async def scene() -> None:
+        gate = Gate(1, 9)
+        first, second = gate.ask("x"), gate.ask("x")
+        assert first
+        assert second
+        waits = asyncio.ensure_future(turn(second, 60))
+        await asyncio.sleep(0)
+        first.leave()
+        assert second.state == "inside"
+        waits.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+        assert gate.inside == 0
+
+    asyncio.run(scene())
+
+
+@given(st.integers(1, 1000), st.lists(st.fractions(0, 20, max_denominator=1000), max_size=80))
+def test_a_bucket_never_gives_more_than_it_holds_and_what_flows_in(per_minute: int, pauses: list[Fraction]):
+    """In any span of time: a bucketful, and what that span adds. Whoever waits as told is let through."""
+    now, full_at, given_at = 0.0, 0.0, list[float]()
+    for pause in pauses:
+        now += float(pause)
+        full_at, rate = take(full_at, now, per_minute)
+        if rate.wait:
+            now += rate.wait
+            full_at, rate = take(full_at, now, per_minute)
+        assert not rate.wait
+        assert 0 <= rate.remaining < per_minute
+        assert 0 < rate.reset <= MINUTE + 1e-5
+        given_at.append(now)
+        for number, since in enumerate(reversed(given_at), 1):
+            assert number <= per_minute + (now - since) * per_minute / MINUTE + 1e-3
+
+
+@pytest.mark.parametrize("per_minute", [1, 3, 7, 60, 999, 6000])
+def test_a_full_bucket_gives_a_whole_minutes_worth(per_minute: int):
+    full_at, left = 0.0, list[int]()
+    for _ in range(per_minute):
+        full_at, rate = take(full_at, 1e9, per_minute)
+        assert not rate.wait
+        left.append(rate.remaining)
+    assert left == list(range(per_minute - 1, -1, -1))
+    _, rate = take(full_at, 1e9, per_minute)
+    assert rate.wait == pytest.approx(MINUTE / per_minute, abs=1e-3)
+
+
+events = st.lists(
+    st.one_of(st.just(None), st.integers(0, 20), st.floats(0.1, 30)),  # come, leave, time passes
+    max_size=60,
+)
+
+
+@given(st.integers(0, 3), st.integers(0, 5), events)
+def test_counts_of_a_key(concurrency: int, per_minute: int, events: list[int | float | None]):
+    now = 0.0
+    counts = ProcessCounts(lambda: now)
+    caller = Caller("a", "a", Allowance(per_minute, concurrency))
+    inside = 0
+    tokens = float(per_minute)
+    for event in events:
+        if isinstance(event, float):
+            now += event
+            tokens = min(tokens + event * per_minute / MINUTE, per_minute)
+        elif event is None:
+            verdict = asyncio.run(counts.enter(caller, "x", rated=True))
+            full, fast = 0 < concurrency <= inside, per_minute and tokens < 1 - 1e-6
+            near = per_minute and abs(tokens - 1) < 1e-5  # sums of fractions are not exact
+            if not near:
+                assert verdict.refused == ("concurrency" if full else "rate" if fast else "")
+            if not verdict.refused:
+                inside, tokens = inside + 1, tokens - 1
+        elif inside:
+            counts.leave(caller, "x")
+            inside -= 1
+        assert caller.inside == inside <= (concurrency or 99)
+
+
+def test_who_has_which_name():
+    config = Config(keys=("k1", "k2"))
+    callers = Callers(config)
+    found = [callers.find(key) for key in ("k1", "k2", "k3", "", "\udcff")]
+    assert [caller.name if caller else None for caller in found] == ["key-1", "key-2", None, None, None]
+    anyone = Callers(Config()).find("whatever")
+    assert anyone
+    assert (anyone.name, anyone.limited) == ("", False)

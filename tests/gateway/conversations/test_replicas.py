@@ -1,0 +1,77 @@
+"""Two gateways on one store: a conversation that an upstream keeps goes on at the other one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import openai
+import pytest
+
+from cli.gateways import serving
+from gateway.canned import provider
+from gateway.conversations.databases import Database
+from gateway.keeping import Keeping
+from gateway.running import running
+from gateway.stands import gateway
+
+
+@pytest.fixture
+def upstream() -> Iterator[tuple[Keeping, str]]:
+    app = Keeping()
+    with running(app) as url:
+        yield app, url
+
+
+def asked(url: str, *said: str) -> list[str]:
+    """A conversation with one more reply: the user and the assistant in turn."""
+    messages = [
+        {"role": "assistant" if index % 2 else "user", "content": text} for index, text in enumerate(said)
+    ]
+    client = openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0)
+    reply = client.chat.completions.create(model="kept:m", messages=messages)  # pyright: ignore[reportArgumentType] - plain dicts
+    return [*said, reply.choices[0].message.content or ""]
+
+
+def test_a_conversation_goes_on_when_one_gateway_is_gone(
+    upstream: tuple[Keeping, str], database: Database
+) -> None:
+    kept, url = upstream
+    text = f'[store]\nurl = "{database.url}"\n' + provider("kept", f"{url}/v1", "qwen-chat")
+    with gateway(text) as second:
+        with gateway(text) as first:
+            said = asked(first.url, "one")
+            said = asked(second.url, *said, "two")
+            said = asked(first.url, *said, "three")
+        said = asked(second.url, *said, "What did I say?")
+    assert said[-1] == "You said: one | two | three"
+    assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", "reply-2", "reply-3"]
+    assert [len(body["messages"]) for body in kept.asked] == [1, 1, 1, 1]
+
+
+def test_a_conversation_goes_on_when_one_gateway_is_killed(
+    upstream: tuple[Keeping, str], database: Database, tmp_path: Path
+) -> None:
+    """Real processes; the one that answered is killed as soon as the client has its reply."""
+    kept, url = upstream
+    text = f'[store]\nurl = "{database.url}"\n' + provider("kept", f"{url}/v1", "qwen-chat")
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "dragoman.toml").write_text(text)
+    with serving(tmp_path / "first") as first, serving(tmp_path / "second") as second:
+        said = asked(first[0], "one")
+        first[1].kill()
+        said = asked(second[0], *said, "What did I say?")
+    assert said[-1] == "You said: one"
+    assert [body["parent_id"] for body in kept.asked] == [None, "reply-1"]
+
+
+def test_what_is_kept_is_a_hash_and_a_handle(upstream: tuple[Keeping, str], database: Database) -> None:
+    kept, url = upstream
+    text = f'[store]\nurl = "{database.url}"\n' + provider("kept", f"{url}/v1", "qwen-chat")
+    with gateway(text) as stand:
+        asked(stand.url, "a secret prompt")
+    told = str(database.rows("select * from dragoman_handles"))
+    assert kept.asked[0]["chat_id"] in told
+    assert "secret" not in told
+    assert "key-of-kept" not in told

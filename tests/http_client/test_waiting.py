@@ -1,0 +1,161 @@
+"""Silence, slowness and leaving: each ends in time, and nothing stays open behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+
+import pytest
+
+from dragoman.http.client import Client, ConnectFailed, TimedOut, Timeouts
+from dragoman.http.client.response import HIGH_WATER
+from http_client.conftest import Run
+from http_client.servers import answering, listening, read_request
+
+HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+SOON = Timeouts(connect=0.2, first_byte=0.2, idle=0.2)
+
+
+def test_a_closed_port_is_a_failed_connection(run: Run) -> None:
+    async def work() -> None:
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            port = unused.getsockname()[1]
+        with pytest.raises(ConnectFailed, match=rf"no connection to http://127\.0\.0\.1:{port}") as caught:
+            await Client(environ={}).send("POST", f"http://127.0.0.1:{port}/", {}, b"", SOON)
+        assert not caught.value.sent
+
+    run(work())
+
+
+def test_a_name_without_an_address_is_a_failed_connection(run: Run) -> None:
+    with pytest.raises(ConnectFailed, match=r"no connection to http://nobody\.invalid"):
+        run(Client(environ={}).send("POST", "http://nobody.invalid/", {}, b"", Timeouts(5, 5, 5)))
+
+
+def test_a_peer_that_never_finishes_its_handshake(run: Run) -> None:
+    async def work() -> None:
+        async with listening(answering(then="hang")) as seen:
+            client = Client(environ={})
+            url = seen.url.replace("http:", "https:")
+            with pytest.raises(ConnectFailed, match=r"within 0\.2 s"):
+                await client.send("POST", url, {}, b"", SOON)
+            assert client.connections == 0
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    "pieces, problem",
+    [
+        ((), "to answer"),
+        ((b"HTTP/1.1 200 O",), "to answer"),
+        ((HEAD,), "to go on"),
+        ((HEAD, b"2\r\nab\r\n"), "to go on"),
+    ],
+    ids=["no byte", "half a head", "no body", "half a body"],
+)
+def test_silence_ends_in_time(pieces: tuple[bytes, ...], problem: str, run: Run) -> None:
+    async def work() -> None:
+        async with listening(answering(*pieces, then="hang")) as seen:
+            client = Client(environ={})
+
+            async def ask() -> None:
+                reply = await client.send("POST", seen.url, {}, b"", SOON)
+                await reply.read(1000)
+
+            with pytest.raises(TimedOut, match=problem):
+                await ask()
+            await asyncio.wait_for(seen.closed.wait(), 2)  # the upstream was told
+            assert client.connections == 0
+
+    run(work())
+
+
+def test_many_short_silences_are_no_long_one(run: Run) -> None:
+    pieces = [HEAD, *[b"1\r\na\r\n"] * 8, b"0\r\n\r\n"]
+
+    async def work() -> None:
+        async with listening(answering(*pieces, pause=0.06)) as seen:
+            client = Client(environ={})
+            reply = await client.send("POST", seen.url, {}, b"", SOON)
+            assert await reply.read(1000) == b"a" * 8
+            await client.close()
+
+    run(work())
+
+
+def test_a_slow_reader_is_no_silent_upstream(run: Run) -> None:
+    async def work() -> None:
+        async with listening(
+            answering(HEAD, b"2\r\nab\r\n", b"2\r\ncd\r\n", b"0\r\n\r\n", pause=0.15)
+        ) as seen:
+            client = Client(environ={})
+            reply = await client.send("POST", seen.url, {}, b"", SOON)
+            got = []
+            async for piece in reply:
+                got.append(piece)
+                await asyncio.sleep(0.3)
+            assert b"".join(got) == b"abcd"
+            await client.close()
+
+    run(work())
+
+
+@pytest.mark.parametrize("moment", ["connecting", "before the head", "in the body"])
+def test_leaving_closes_the_connection(moment: str, run: Run) -> None:
+    async def work() -> None:
+        pieces = (HEAD, b"2\r\nab\r\n") if moment == "in the body" else ()
+        async with listening(answering(*pieces, then="hang")) as seen:
+            client = Client(environ={})
+            scheme = "https:" if moment == "connecting" else "http:"
+
+            async def ask() -> None:
+                reply = await client.send("POST", seen.url.replace("http:", scheme), {}, b"", Timeouts())
+                try:
+                    async for _ in reply:
+                        pass
+                finally:
+                    reply.close()
+
+            task = asyncio.create_task(ask())
+            await asyncio.sleep(0.1)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            await asyncio.wait_for(seen.closed.wait(), 2)
+            assert client.connections == 0
+
+    run(work())
+
+
+def test_a_reader_that_does_not_read_stops_the_upstream(run: Run) -> None:
+    """However much the upstream has to say, only a bounded part of it waits here."""
+    total = 64 * 1024 * 1024
+    written = 0
+
+    async def work() -> None:
+        async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal written
+            await read_request(reader, writer)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % total)
+            for _ in range(total // 65536):
+                writer.write(b"x" * 65536)
+                await writer.drain()
+                written += 65536
+            await reader.read()
+
+        async with listening(script) as seen:
+            client = Client(environ={})
+            reply = await client.send("POST", seen.url, {}, b"", Timeouts())
+            await asyncio.sleep(0.3)
+            assert reply.waiting <= HIGH_WATER + 256 * 1024  # the mark, and one read of the socket
+            assert written < total // 2  # the rest is in nobody's memory yet
+            size = 0
+            async for piece in reply:
+                size += len(piece)
+            assert (size, written, reply.waiting) == (total, total, 0)
+            await client.close()
+
+    run(work())

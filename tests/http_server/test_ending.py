@@ -1,0 +1,73 @@
+"""How a server ends: nothing new, what is under way may finish, and not for ever."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from dragoman.gateway.config import Config
+from dragoman.gateway.process.serve import bind, url
+from dragoman.http.server import HttpServer, run
+from gateway.stands import wait_until
+from http_server.clients import Echo, Raw
+from http_server.test_connection import post
+
+
+class Started:
+    def __init__(self, grace: float) -> None:
+        config = Config(port=0)
+        listener = bind(config)
+        self.app = Echo()
+        self.url = url(config, listener)
+        self.server = HttpServer(self.app, grace)
+        self.thread = threading.Thread(target=run, args=(self.server, listener), daemon=True)
+        self.thread.start()
+        wait_until(lambda: self.server.started)
+
+    def ended(self) -> bool:
+        self.thread.join(5)
+        return not self.thread.is_alive()
+
+
+def test_idle_connections_do_not_keep_it() -> None:
+    started = Started(grace=60)
+    raw = Raw(started.url)
+    raw.say(post("/a"))
+    raw.hear()
+    started.server.end_soon()
+    assert raw.rest() == b""
+    assert started.ended()
+    assert started.app.heard == ["start", "/a", "stop"]
+
+
+def test_what_is_under_way_ends_well() -> None:
+    started = Started(grace=60)
+    raw = Raw(started.url)
+    raw.say(post("/slow"))
+    wait_until(lambda: started.app.under_way == 1)
+    started.server.end_soon()
+    status, headers, _ = raw.hear()
+    assert (status, headers["connection"], raw.rest()) == (200, "close", b"")
+    assert started.ended()
+
+
+def test_the_grace_has_an_end() -> None:
+    started = Started(grace=0.2)
+    raw = Raw(started.url)
+    raw.say(post("/wait"))
+    wait_until(lambda: started.app.under_way == 1)
+    started.server.end_soon()
+    assert started.ended()
+    assert (raw.rest(), started.app.cancelled) == (b"", 1)
+
+
+def test_a_second_word_does_not_wait() -> None:
+    started = Started(grace=60)
+    raw = Raw(started.url)
+    raw.say(post("/wait"))
+    wait_until(lambda: started.app.under_way == 1)
+    began = time.monotonic()
+    started.server.end_soon()
+    started.server.end_soon()
+    assert started.ended()
+    assert time.monotonic() - began < 30
