@@ -28,7 +28,7 @@ from bench.gateway.pairs import PAIRS, UPSTREAMS, WHOLE, Pair
 from bench.gateway.upstream import Upstream, serving
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
-from dragoman.gateway.observability.access_log import Journal
+from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.process.serve import bind
 from dragoman.http.server import HttpServer
 
@@ -56,7 +56,7 @@ def spent(config: str, asked: Callable[[int], Asked]) -> Spent:
     """What the requests after the first few took. The tracer sits in the thread of the gateway."""
     settings = replace(load(config, {}), port=0)
     listening, counts = bind(settings), Spent()
-    server = HttpServer(Gateway(settings, Journal(lambda line: None)), 1)
+    server = HttpServer(Gateway(settings, AccessLog(lambda line: None)), 1)
     failed = list[int]()
 
     def ask() -> None:

@@ -1,9 +1,9 @@
 """Which settings a client said."""
 
+from dragoman.core.given_settings import GivenSettings
 from dragoman.core.model import Settings
-from dragoman.core.said import Said
 
-ASKED = Said("temperature", "seed", "logprobs")
+ASKED = GivenSettings("temperature", "seed", "logprobs")
 
 
 def test_nothing_said() -> None:

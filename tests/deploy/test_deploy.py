@@ -14,9 +14,9 @@ import pytest
 
 from dragoman.core.model import FailureKind
 from dragoman.gateway.config import Config, load
-from dragoman.gateway.config.tables import Server
-from dragoman.gateway.observability.access_log import Journal
-from dragoman.gateway.process.private import private
+from dragoman.gateway.config.tables import ServerTable
+from dragoman.gateway.observability.access_log import AccessLog
+from dragoman.gateway.process.private import private_gateway
 from dragoman.http.client import Timeouts
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -71,7 +71,7 @@ def test_who_ends_it_waits_for_longer_than_streams_may_take() -> None:
 
 
 def test_the_balancer_takes_what_the_gateway_takes() -> None:
-    assert number("nginx.conf", r"client_max_body_size (\d+)m") == Server().max_body_mb
+    assert number("nginx.conf", r"client_max_body_size (\d+)m") == ServerTable().max_body_mb
     assert number("nginx.conf", r"proxy_read_timeout (\d+)s") > Timeouts().first_byte
     assert "proxy_buffering off" in text("nginx.conf")
 
@@ -79,7 +79,7 @@ def test_the_balancer_takes_what_the_gateway_takes() -> None:
 @pytest.fixture(scope="module")
 def exported() -> set[str]:
     """The names on the page of metrics of a gateway that has done nothing yet."""
-    with private(Config(), Journal(lambda line: None)) as running:
+    with private_gateway(Config(), AccessLog(lambda line: None)) as running:
         asked = Request(f"{running.url}/metrics", headers={"authorization": f"Bearer {running.key}"})
         with urlopen(asked, timeout=10) as answer:
             return set(re.findall(r"^# TYPE (\w+) ", answer.read().decode(), re.MULTILINE))

@@ -28,7 +28,7 @@ from dragoman.dialects import names as dialect_names
 from dragoman.framing import jsonarray, sse
 from dragoman.gateway.config import load
 from dragoman.http.client.address import address_of
-from dragoman.http.client.connection import Connection
+from dragoman.http.client.connection import ClientConnection
 from dragoman.http.client.outbox import Outbox
 from dragoman.http.client.response import HttpReply
 from dragoman.protocols import codec, names, server, upstream, upstream_names
@@ -314,7 +314,7 @@ def _http_reply(data: bytes, random: Random) -> None:
 
 async def _read_reply(pieces: list[bytes]) -> None:
     outbox = Outbox(asyncio.get_running_loop())
-    connection = Connection(address_of("http://x/")[0], set(), lambda connection: None, outbox)
+    connection = ClientConnection(address_of("http://x/")[0], set(), lambda connection: None, outbox)
     connection.connection_made(_Wire())  # type: ignore[arg-type]
     reply = HttpReply(connection, Timeouts())
     connection.begin(reply, b"", b"")

@@ -14,7 +14,7 @@ import uvicorn
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
 from dragoman.gateway.process.serve import bind, url
-from dragoman.http.server import Application, HttpServer, Patience, run
+from dragoman.http.server import Application, HttpServer, ServerTimeouts, run
 
 
 def running(app: Any) -> contextlib.AbstractContextManager[str]:
@@ -23,7 +23,7 @@ def running(app: Any) -> contextlib.AbstractContextManager[str]:
 
 
 @contextlib.contextmanager
-def serving(application: Application, patience: Patience | None = None) -> Iterator[str]:
+def serving(application: Application, patience: ServerTimeouts | None = None) -> Iterator[str]:
     """On our own server."""
     config = Config(port=0)
     listener = bind(config)

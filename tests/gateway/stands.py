@@ -13,8 +13,8 @@ from dragoman.core import jsontext
 from dragoman.demo import DemoApp
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
-from dragoman.gateway.observability.access_log import Journal
-from dragoman.gateway.upstreams.retry_policy import Pace
+from dragoman.gateway.observability.access_log import AccessLog
+from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from gateway.running import running
 
 UPSTREAM_KEY = "upstream-key-7f3a"
@@ -28,7 +28,7 @@ MODELS = {
     "gemini": "gemini-3-pro-preview",
     "hermes": "text-model",
 }
-HASTY = Pace(first_wait=0.005, patience=0.03, impatience=0.03, opens_after=1000)
+HASTY = RetryPolicy(first_wait=0.005, patience=0.03, impatience=0.03, opens_after=1000)
 
 
 class Stand:
@@ -74,12 +74,12 @@ def configuration(upstream: str, keys: str = "") -> str:
 
 
 @contextlib.contextmanager
-def gateway(text: str, pace: Pace = HASTY, verbose: bool = False) -> Iterator[Stand]:
+def gateway(text: str, pace: RetryPolicy = HASTY, verbose: bool = False) -> Iterator[Stand]:
     """A gateway with this configuration."""
     lines: list[str] = []
     config = replace(load(text, {}), verbose=verbose)
     config = replace(config, store_url=config.store_url or "memory:")
-    stand = Stand(Gateway(config, Journal(lines.append), pace), lines)
+    stand = Stand(Gateway(config, AccessLog(lines.append), pace), lines)
     with running(stand.gateway) as stand.url:
         yield stand
 

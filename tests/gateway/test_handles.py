@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from dragoman import Exchange
 from dragoman.core import jsontext
 from dragoman.gateway.conversations.store import StoreError
-from dragoman.gateway.conversations.upstream_sessions import Sessions
+from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.profiles import Provider
 
 PROVIDER = Provider(name="kept", protocol="qwen-chat", base_url="http://127.0.0.1:9/v1", api_key="k")
@@ -47,7 +47,7 @@ class Hung(Memory):
         raise AssertionError
 
 
-def exchanged(sessions: Sessions, provider: Provider, key: str) -> bool:
+def exchanged(sessions: UpstreamSessions, provider: Provider, key: str) -> bool:
     """Whether a conversation begun by PROVIDER and "key" goes on for this provider and this key."""
 
     async def both() -> bool:
@@ -76,13 +76,13 @@ ACCOUNTS = {
 def test_whose_conversation_it_is(name: str) -> None:
     provider, key, same = ACCOUNTS[name]
     memory = Memory()
-    assert exchanged(Sessions(memory, ("key", "other"), print), provider, key) is same
+    assert exchanged(UpstreamSessions(memory, ("key", "other"), print), provider, key) is same
     ((owner, digest),) = memory.kept
     assert (len(owner), len(digest)) == (64, 64)
 
 
 def test_a_gateway_without_keys_asks_nobody_for_one() -> None:
-    assert exchanged(Sessions(Memory(), (), print), PROVIDER, "any other")
+    assert exchanged(UpstreamSessions(Memory(), (), print), PROVIDER, "any other")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_gateway_without_keys_asks_nobody_for_one() -> None:
 )
 def test_a_store_that_does_not_answer(store: Memory, why: list[str]) -> None:
     lines: list[str] = []
-    assert not exchanged(Sessions(store, (), lines.append, patience=0.01), PROVIDER, "")
+    assert not exchanged(UpstreamSessions(store, (), lines.append, patience=0.01), PROVIDER, "")
     told = [jsontext.decode(line) for line in lines]
     assert [line["store"] for line in told] == why
     assert [line["id"] for line in told] == ["req_1", "req_2"]
@@ -102,4 +102,4 @@ def test_what_is_no_handle_is_none() -> None:
         async def recall(self, owner: str, digest: str) -> bytes | None:
             return b"\xff{"
 
-    assert not exchanged(Sessions(Garbled(), (), print), PROVIDER, "")
+    assert not exchanged(UpstreamSessions(Garbled(), (), print), PROVIDER, "")

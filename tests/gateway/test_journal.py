@@ -20,13 +20,13 @@ from dragoman.core import jsontext
 from dragoman.demo import DemoApp
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
-from dragoman.gateway.observability.access_log import Journal
-from dragoman.gateway.observability.exchange_record import Seen
-from dragoman.gateway.observability.log_writer import Lines
+from dragoman.gateway.observability.access_log import AccessLog
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
+from dragoman.gateway.observability.log_writer import LogWriter
 from dragoman.gateway.observability.metrics import Metrics
-from dragoman.gateway.observability.stream_usage import Tail
-from dragoman.gateway.observability.traces import Spans, spans_for
-from dragoman.gateway.observability.worker_metrics import Siblings
+from dragoman.gateway.observability.stream_usage import StreamUsage
+from dragoman.gateway.observability.traces import Traces, traces_for
+from dragoman.gateway.observability.worker_metrics import WorkerMetrics
 from dragoman.pipeline import Translated
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask, asking, model_of, opened, send
@@ -77,7 +77,7 @@ def test_what_is_not_known_is_not_said(stand: Stand) -> None:
 
 def test_a_crash_is_told_without_what_was_said() -> None:
     lines: list[str] = []
-    app = Gateway(load("", {}), Journal(lines.append), HASTY)
+    app = Gateway(load("", {}), AccessLog(lines.append), HASTY)
     app._serving.serve = _crash  # type: ignore[method-assign]
     with running(app) as url:
         got = ask(url, "anthropic", "my secret prompt", "demo")
@@ -123,7 +123,7 @@ def test_lines_are_written_together(tmp_path: Path) -> None:
     path = tmp_path / "log"
 
     async def work() -> list[str]:
-        lines = Lines(path)
+        lines = LogWriter(path)
         lines.write("a")
         lines.write("b")
         before = path.read_text()
@@ -134,7 +134,7 @@ def test_lines_are_written_together(tmp_path: Path) -> None:
         return [before, after, path.read_text()]
 
     assert asyncio.run(work()) == ["", "a\nb\n", "a\nb\nc\n"]
-    lines = Lines(path)
+    lines = LogWriter(path)
     lines.write("d")  # no loop: at once
     assert path.read_text().endswith("d\n")
     lines.close()
@@ -202,7 +202,7 @@ TAILS: dict[str, tuple[list[bytes], tuple[int, int, int]]] = {
 @pytest.mark.parametrize("protocol", TAILS)
 def test_a_tail(protocol: str) -> None:
     pieces, (input, output, calls) = TAILS[protocol]
-    tail = Tail(protocol)
+    tail = StreamUsage(protocol)
     for piece in pieces:
         tail.feed(piece)
     usage = tail.usage()
@@ -214,7 +214,7 @@ def test_a_tail(protocol: str) -> None:
     "piece", [b"", b'"usage":{', b'"usage":{"input_tokens":"x"}', b'"usage":7', b"\xff" * 99]
 )
 def test_a_tail_of_nonsense(piece: bytes) -> None:
-    tail = Tail("anthropic")
+    tail = StreamUsage("anthropic")
     tail.feed(piece)
     assert tail.usage() is None
 
@@ -293,16 +293,16 @@ def test_siblings_add_up(tmp_path: Path) -> None:
     workers = [Metrics() for _ in range(3)]
     for number, metrics in enumerate(workers, 1):
         for _ in range(number):
-            seen = Seen("id", "anthropic", "generate")
+            seen = ExchangeRecord("id", "anthropic", "generate")
             seen.status = 200
             metrics.count(seen, {"dropped": 1})
         metrics.gauges = {"dragoman_in_flight": float(number)}
     folder = tmp_path / "together"
-    own = Siblings(folder)
+    own = WorkerMetrics(folder)
     own.leave(workers[0].numbers)
     alive, dead = folder / f"{os.getppid()}.numbers", folder / "999999999.numbers"
     for path, metrics in ((alive, workers[1]), (dead, workers[2])):
-        other = Siblings(folder)
+        other = WorkerMetrics(folder)
         other._own = path
         other.leave(metrics.numbers)
     (folder / "7.numbers").write_bytes(b"nonsense")
@@ -315,7 +315,7 @@ def test_siblings_add_up(tmp_path: Path) -> None:
     assert sorted(path.stem for path in folder.iterdir()) == sorted(["7", "999999999", str(os.getppid())])
 
 
-# Spans
+# Traces
 
 
 class Collected:
@@ -329,7 +329,7 @@ class Collected:
         self.exporter = InMemorySpanExporter()
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self.spans = Spans(provider.get_tracer("test"))
+        self.spans = Traces(provider.get_tracer("test"))
 
     @property
     def ended(self) -> list[Any]:
@@ -342,7 +342,7 @@ def test_spans() -> None:
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     with running(upstream) as url:
         app = Gateway(
-            load(provider("one", url), {}), Journal(lambda line: None, spans=collected.spans), HASTY
+            load(provider("one", url), {}), AccessLog(lambda line: None, spans=collected.spans), HASTY
         )
         with running(app) as address:
             path, body = asking("anthropic", "hi", "asked-for")
@@ -389,12 +389,12 @@ def test_spans() -> None:
     ],
 )
 def test_spans_only_where_somebody_collects_them(environ: dict[str, str], expected: bool) -> None:
-    assert (spans_for(environ) is not None) == expected
+    assert (traces_for(environ) is not None) == expected
 
 
 def test_no_spans_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace.export", None)
-    assert spans_for({"OTEL_TRACES_EXPORTER": "console"}) is None
+    assert traces_for({"OTEL_TRACES_EXPORTER": "console"}) is None
 
 
 # Workers

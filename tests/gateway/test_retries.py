@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dragoman.gateway.upstreams.circuit_breaker import Circuits
-from dragoman.gateway.upstreams.retry_policy import Pace
+from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
+from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask
 from gateway.running import running
@@ -25,7 +25,7 @@ PATIENT = replace(HASTY, patience=5.0, impatience=0.5)
 class Bench:
     """Upstreams by name, and a gateway whose model `m` leads to all of them, in order."""
 
-    def __init__(self, pace: Pace, **upstreams: Canned | None) -> None:
+    def __init__(self, pace: RetryPolicy, **upstreams: Canned | None) -> None:
         self.upstreams = upstreams
         self._stack, self._pace = ExitStack(), pace
 
@@ -154,7 +154,7 @@ class Clock:
 
 def test_a_circuit() -> None:
     clock = Clock()
-    circuits = Circuits(clock, opens_after=3, stays_open=10)
+    circuits = CircuitBreakers(clock, opens_after=3, stays_open=10)
     for _ in range(2):
         circuits.unreachable("p")
     assert circuits.admits("p")
@@ -206,9 +206,9 @@ def test_a_dead_provider_does_not_slow_its_replacement_down() -> None:
 
 @pytest.mark.parametrize("asked, expected", [(None, (0.125, 0.25)), (3.0, (3.0, 3.0))])
 def test_waits(asked: float | None, expected: tuple[float, float]) -> None:
-    waits = [Pace().wait(0, asked) for _ in range(50)]
+    waits = [RetryPolicy().wait(0, asked) for _ in range(50)]
     assert expected[0] <= min(waits) <= max(waits) <= expected[1]
-    later = [Pace().wait(2, None) for _ in range(50)]
+    later = [RetryPolicy().wait(2, None) for _ in range(50)]
     assert 0.5 <= min(later) <= max(later) <= 1.0
 
 

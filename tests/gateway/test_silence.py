@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.body import Body
-from dragoman.core.server import Served
+from dragoman.core.server import RouteMatch
 from dragoman.demo import DemoApp
 from dragoman.exchange import Exchange
-from dragoman.gateway.handlers.keep_alive import Pings, Pulse
+from dragoman.gateway.handlers.keep_alive import KeepAlive, KeepAliveTicker
 from dragoman.gateway.handlers.relay import Asked, Errand, Leg, relay
-from dragoman.gateway.observability.exchange_record import Seen
-from dragoman.http.server import Answer as Written
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
+from dragoman.http.server import ResponseWriter as Written
 from dragoman.protocols import codec, server
 from gateway.canned import Answer, Canned, chunks, provider
 from gateway.plain import Got, ask, asking, model_of, opened, send
@@ -151,15 +151,15 @@ def test_nothing_overtakes_a_ping() -> None:
     async def work() -> list[bytes]:
         slow = asyncio.Event()
         line = Slow(slow)
-        pings, answer = Pings(OFTEN), Written(line)
-        pulse = Pulse(answer, b"ping", lambda: answer.begin("text/event-stream"))
+        pings, answer = KeepAliveTicker(OFTEN), Written(line)
+        pulse = KeepAlive(answer, b"ping", lambda: answer.begin("text/event-stream"))
         pings.watch(pulse)
         for _ in range(4):
             pings.tick()
             await asyncio.sleep(0)
         asyncio.get_running_loop().call_later(0.02, slow.set)
         exchange, asked = Exchange("anthropic", "anthropic"), plain("anthropic")
-        seen = Seen("id", "anthropic", "generate")
+        seen = ExchangeRecord("id", "anthropic", "generate")
         await relay(Leg(Errand(asked, answer, seen, pulse), exchange, Flowing()))
         pings.forget(pulse)
         return line.written
@@ -207,7 +207,7 @@ class Flowing:
 
 
 def plain(client: str) -> Asked:
-    return Asked(codec(client), server(client), Served("generate"), {}, Body(b"{}", client), "", True)
+    return Asked(codec(client), server(client), RouteMatch("generate"), {}, Body(b"{}", client), "", True)
 
 
 def test_no_ping_breaks_into_an_event(pinging: Stand) -> None:
@@ -236,8 +236,8 @@ def test_a_client_that_does_not_read_keeps_nobody_waiting() -> None:
     async def work() -> list[int]:
         lines = [Slow(asyncio.Event()), Slow(asyncio.Event())]
         lines[1].taken.set()
-        pings = Pings(OFTEN)
-        pulses = [Pulse(Written(line), b"ping", _nothing) for line in lines]
+        pings = KeepAliveTicker(OFTEN)
+        pulses = [KeepAlive(Written(line), b"ping", _nothing) for line in lines]
         for pulse in pulses:
             pulse.answer.begun = True
         for pulse in pulses:

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.http.client import ReplyBroken, Timeouts
 from dragoman.http.client.address import address_of
-from dragoman.http.client.connection import Connection
+from dragoman.http.client.connection import ClientConnection
 from dragoman.http.client.outbox import Outbox
 from dragoman.http.client.response import HttpReply
 from http_client.conftest import Run
@@ -113,9 +113,9 @@ def test_an_upstream_that_speaks_before_it_is_asked_is_not_asked(run: Run) -> No
             self.open = False
 
     async def work() -> None:
-        desk, socket, given_back = Desk(), Socket(), list[Connection]()
+        desk, socket, given_back = Desk(), Socket(), list[ClientConnection]()
         desk.put(b"1")
-        connection = Connection(address_of("http://a/")[0], set(), given_back.append, desk.outbox)
+        connection = ClientConnection(address_of("http://a/")[0], set(), given_back.append, desk.outbox)
         connection.connection_made(socket)
         reply = HttpReply(connection, Timeouts())
         connection.begin(reply, b"head", b"body")

@@ -7,7 +7,7 @@ import socket
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.http.server import Answer, ClientGone, Incoming, TooLarge, TooSlow
+from dragoman.http.server import ClientGone, ResponseWriter, ServerRequest, TooLarge, TooSlow
 
 LARGEST = 100_000
 
@@ -26,7 +26,7 @@ class Echo:
     async def stop(self) -> None:
         self.heard.append("stop")
 
-    async def __call__(self, incoming: Incoming, answer: Answer) -> None:
+    async def __call__(self, incoming: ServerRequest, answer: ResponseWriter) -> None:
         self.under_way += 1
         try:
             await self._answer(incoming, answer)
@@ -36,7 +36,7 @@ class Echo:
         finally:
             self.under_way -= 1
 
-    async def _answer(self, incoming: Incoming, answer: Answer) -> None:
+    async def _answer(self, incoming: ServerRequest, answer: ResponseWriter) -> None:
         self.heard.append(incoming.path)
         match incoming.path:
             case "/deaf":
@@ -61,7 +61,7 @@ class Echo:
             case _:
                 await self._echo(incoming, answer)
 
-    async def _echo(self, incoming: Incoming, answer: Answer) -> None:
+    async def _echo(self, incoming: ServerRequest, answer: ResponseWriter) -> None:
         try:
             body = await incoming.read(LARGEST)
         except TooLarge as error:

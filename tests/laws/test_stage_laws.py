@@ -7,7 +7,7 @@ from typing import Any, get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.core.codec import Limits
+from dragoman.core.codec import ProtocolLimits
 from dragoman.core.errors import UpstreamError
 from dragoman.core.events import EventStage
 from dragoman.core.losses import Losses
@@ -86,7 +86,7 @@ replies = st.builds(
     st.none() | st.just(Usage(7, 3)),
 )
 limits = st.sampled_from([codec(name).limits("") for name in names()]) | st.builds(
-    Limits,
+    ProtocolLimits,
     custom_tools=st.booleans(),
     namespaces=st.booleans(),
     call_state=st.booleans(),
@@ -96,7 +96,7 @@ limits = st.sampled_from([codec(name).limits("") for name in names()]) | st.buil
 
 
 def restored(
-    reply: Response, client: Limits, upstream: Limits, prepared: bool, whole: bool
+    reply: Response, client: ProtocolLimits, upstream: ProtocolLimits, prepared: bool, whole: bool
 ) -> tuple[Response | str, set[str], Usage | None, int]:
     losses = Losses()
     ledger = Ledger(client, upstream, "them@home", "them", losses)
@@ -112,14 +112,14 @@ def restored(
 
 @given(reply=replies, client=limits, upstream=limits, prepared=st.booleans())
 def test_a_whole_reply_is_restored_as_its_events_are(
-    reply: Response, client: Limits, upstream: Limits, prepared: bool
+    reply: Response, client: ProtocolLimits, upstream: ProtocolLimits, prepared: bool
 ) -> None:
     reply = _possible(reply, upstream)
     whole = restored(reply, client, upstream, prepared, whole=True)
     assert whole == restored(reply, client, upstream, prepared, whole=False)
 
 
-def _possible(reply: Response, upstream: Limits) -> Response:
+def _possible(reply: Response, upstream: ProtocolLimits) -> Response:
     """Without calls that carry state although this upstream has no slot for it."""
     kept = [
         part for part in reply.parts if upstream.call_state or type(part) is not ToolCall or not part.state

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.client.values import Outcome
+from dragoman.client.values import ToolOutcome
 from dragoman.toolkit import standard_tools
 
 PNG = bytes.fromhex(
@@ -40,14 +40,14 @@ def root(tmp_path: Path, outside: Path) -> Path:
     return folder
 
 
-Use = Callable[..., Outcome]
+Use = Callable[..., ToolOutcome]
 
 
 @pytest.fixture
 def use(root: Path) -> Use:
     """use("read_file", absolute_path=…); what is no argument of the tool is an option of the toolkit."""
 
-    def used(name: str, options: dict[str, Any] | None = None, /, **arguments: Any) -> Outcome:
+    def used(name: str, options: dict[str, Any] | None = None, /, **arguments: Any) -> ToolOutcome:
         tools = {tool.name: tool for tool in standard_tools(root, **(options or {}))}
         return asyncio.run(tools[name].acall(arguments))
 

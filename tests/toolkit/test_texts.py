@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.client.values import Outcome
+from dragoman.client.values import ToolOutcome
 from dragoman.core.model import Base64
 from dragoman.toolkit import standard_tools
 from toolkit.conftest import PNG
@@ -134,7 +134,7 @@ RESULTS = {
 def test_result_texts(name: str, arguments: dict, text: str, root: Path, use):
     placed = json.loads(json.dumps(arguments).replace("ROOT", str(root)))
     found = use(name, **placed)
-    assert found == Outcome(text.replace("ROOT", str(root)))
+    assert found == ToolOutcome(text.replace("ROOT", str(root)))
 
 
 def test_what_was_written_is_there(root: Path, use):
@@ -177,7 +177,7 @@ SEARCHES = {
 def test_searches(arguments: dict, text: str, ripgrep: str | None, root: Path, use):
     placed = json.loads(json.dumps(arguments).replace("ROOT", str(root)))
     found = use("search_file_content", {"ripgrep": ripgrep}, **placed)
-    assert found == Outcome(text.replace("ROOT", str(root)))
+    assert found == ToolOutcome(text.replace("ROOT", str(root)))
 
 
 @pytest.mark.parametrize("ripgrep", [None, ""], ids=["ripgrep", "python"])
@@ -210,7 +210,7 @@ def test_binaries_come_as_media(name: str, arguments: dict, kind: str, media_typ
 def test_tools_run_side_by_side(root: Path):
     (shell,) = (tool for tool in standard_tools(root) if tool.name == "shell")
 
-    async def both() -> list[Outcome]:
+    async def both() -> list[ToolOutcome]:
         return await asyncio.gather(*(shell.acall({"command": ["echo", str(n)]}) for n in range(8)))
 
     assert [json.loads(found.text)["output"] for found in asyncio.run(both())] == [f"{n}\n" for n in range(8)]

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.core.codec import Limits
+from dragoman.core.codec import ProtocolLimits
 from dragoman.core.model import Reasoning, State
 from dragoman.transforms.call_ids import CallId, invent, invented, legal, unwrap, wrap
 
-ANTHROPIC = Limits(call_id=r"[a-zA-Z0-9_-]+", call_id_length=128, call_id_prefix="toolu_")
-CHAT = Limits(call_id_length=40)
-MISTRAL = Limits(call_id=r"[a-zA-Z0-9]{9}", call_id_length=9)
+ANTHROPIC = ProtocolLimits(call_id=r"[a-zA-Z0-9_-]+", call_id_length=128, call_id_prefix="toolu_")
+CHAT = ProtocolLimits(call_id_length=40)
+MISTRAL = ProtocolLimits(call_id=r"[a-zA-Z0-9]{9}", call_id_length=9)
 EVERY = [ANTHROPIC, CHAT, MISTRAL]
 
 LEGAL = {
@@ -24,13 +24,13 @@ LEGAL = {
 
 
 @pytest.mark.parametrize("id, limits, expected", LEGAL.values(), ids=LEGAL)
-def test_legal(id: str, limits: Limits, expected: str) -> None:
+def test_legal(id: str, limits: ProtocolLimits, expected: str) -> None:
     assert legal(id, limits) == expected
 
 
 @pytest.mark.parametrize("limits", EVERY)
 @given(id=st.text(min_size=1))
-def test_G48_every_id_becomes_legal(limits: Limits, id: str) -> None:
+def test_G48_every_id_becomes_legal(limits: ProtocolLimits, id: str) -> None:
     spelled = legal(id, limits)
     assert len(spelled) <= limits.call_id_length
     assert re.fullmatch(limits.call_id, spelled)
@@ -52,7 +52,7 @@ WRAPPED = {
 
 
 @pytest.mark.parametrize("call, limits, expected", WRAPPED.values(), ids=WRAPPED)
-def test_wrap(call: CallId, limits: Limits, expected: str) -> None:
+def test_wrap(call: CallId, limits: ProtocolLimits, expected: str) -> None:
     assert wrap(call, limits) == expected
     assert (unwrap(expected, limits) or CallId(expected)) == call
 

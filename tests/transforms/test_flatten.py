@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.core.codec import Limits
+from dragoman.core.codec import ProtocolLimits
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Tool, ToolCall, ToolResult
 from dragoman.transforms.flatten import Flattened, freeform, functional, unflatten
 
-PLAIN = Limits()
-RICH = Limits(
+PLAIN = ProtocolLimits()
+RICH = ProtocolLimits(
     custom_tools=True, namespaces=True, deferred_tools=True, hosted_tools=frozenset({"local_shell"})
 )
 PATCH = Tool("apply_patch", "Edits files.", kind="custom", grammar=("lark", "start: /.+/"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.core.codec import Limits
+from dragoman.core.codec import ProtocolLimits
 from dragoman.core.events import (
     Event,
     PartDelta,
@@ -32,16 +32,16 @@ from dragoman.core.model import (
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
 
-PLAIN = Limits()
-SIGNING = Limits(call_state=True, text_state=True)
-FORGETFUL = Limits(reasoning_state=False)
+PLAIN = ProtocolLimits()
+SIGNING = ProtocolLimits(call_state=True, text_state=True)
+FORGETFUL = ProtocolLimits(reasoning_state=False)
 STRINGS: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
 NUMBERS: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
 END = ResponseEnd(Stop("end"), Usage(1, 1))
 
 
 def restored(
-    events: list[Event], *tools: Tool, client: Limits = PLAIN, upstream: Limits = PLAIN
+    events: list[Event], *tools: Tool, client: ProtocolLimits = PLAIN, upstream: ProtocolLimits = PLAIN
 ) -> tuple[list[Event], list[str]]:
     losses = Losses()
     ledger = Ledger(client, upstream, "them", "them", losses)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.core.codec import Limits
+from dragoman.core.codec import ProtocolLimits
 from dragoman.transforms.tool_names import Names, recognise
 
-OPENAI = Limits()
-GEMINI = Limits(tool_name=r"[a-zA-Z_][a-zA-Z0-9_.:-]*")
+OPENAI = ProtocolLimits()
+GEMINI = ProtocolLimits(tool_name=r"[a-zA-Z_][a-zA-Z0-9_.:-]*")
 
 SPELLED = {
     "a legal name is kept": ("read_file", OPENAI, "read_file"),
@@ -23,7 +23,7 @@ SPELLED = {
 
 
 @pytest.mark.parametrize("name, limits, expected", SPELLED.values(), ids=SPELLED)
-def test_spelling(name: str, limits: Limits, expected: str) -> None:
+def test_spelling(name: str, limits: ProtocolLimits, expected: str) -> None:
     names = Names([name], limits)
     assert names.encode(name) == expected
     assert names.decode(expected) == name
@@ -39,7 +39,7 @@ def test_G85_names_that_would_look_alike_are_told_apart() -> None:
 @given(
     st.lists(st.text(min_size=1, max_size=100), max_size=6, unique=True), st.sampled_from([OPENAI, GEMINI])
 )
-def test_names_are_legal_injective_and_restored(wanted: list[str], limits: Limits) -> None:
+def test_names_are_legal_injective_and_restored(wanted: list[str], limits: ProtocolLimits) -> None:
     names = Names(wanted, limits)
     spelled = [names.encode(name) for name in wanted]
     assert [names.decode(name) for name in spelled] == wanted

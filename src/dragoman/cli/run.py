@@ -45,15 +45,15 @@ def command(
     its exit code is ours.
     """
     need_gateway()
-    from dragoman.gateway.observability.access_log import Journal
-    from dragoman.gateway.process.private import private
+    from dragoman.gateway.observability.access_log import AccessLog
+    from dragoman.gateway.process.private import private_gateway
 
     chosen = AGENTS[agent]
     program = find(chosen)
     settings = everything_to(model, chosen, settings_of(config, log__file=log))
     with ExitStack() as open_until_the_end:
         notes = open_until_the_end.enter_context(Notes(settings.log_file))
-        door = open_until_the_end.enter_context(private(settings, Journal(notes.write)))
+        door = open_until_the_end.enter_context(private_gateway(settings, AccessLog(notes.write)))
         told = pointed(chosen, door.url, door.key, model)
         home = open_until_the_end.enter_context(lent(chosen.home, Path.home()))
         environment = surroundings(os.environ, chosen.unset, {**told.environment, **home})

@@ -16,7 +16,7 @@ from dragoman.client.requests import request_of
 from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool
 from dragoman.core import jsontext
-from dragoman.core.codec import Codec, Limits
+from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.events import EventStage
 from dragoman.core.fields import read_body
@@ -31,7 +31,7 @@ from dragoman.transforms.sequence import Sequencer
 
 _LARGEST_REPLY = 256 * 1024 * 1024
 _LARGEST_ERROR = 1024 * 1024
-_ANYTHING = Limits(
+_ANYTHING = ProtocolLimits(
     tool_name=r"[\s\S]+",
     tool_name_length=1 << 20,
     call_id=r"[\s\S]+",
@@ -45,7 +45,7 @@ _ANYTHING = Limits(
 )
 
 
-class Call:
+class ModelCall:
     """A request as it is sent, and what reads its reply."""
 
     def __init__(

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from dragoman.client.messages import OpenAICall, ToolMessage
 from dragoman.client.tools import Tool
-from dragoman.client.values import Outcome, arguments_of, call_name
+from dragoman.client.values import ToolOutcome, arguments_of, call_name
 from dragoman.core.errors import WireError
 
 Approve = Callable[[OpenAICall], Any]  # True, False, or the reason why not; may be async
@@ -63,23 +63,23 @@ class Executor:
         await self._notify(ToolRunEnd(call, message, time.perf_counter() - started))
         return message
 
-    async def _outcome(self, call: OpenAICall) -> Outcome:
+    async def _outcome(self, call: OpenAICall) -> ToolOutcome:
         tool = self._tools.get(call_name(call))
         if tool is None:
             known = ", ".join(self._tools) or "none"
-            return Outcome(f"There is no tool {call_name(call)!r}; the tools are: {known}", failed=True)
+            return ToolOutcome(f"There is no tool {call_name(call)!r}; the tools are: {known}", failed=True)
         try:
             arguments = arguments_of(call)
         except WireError as error:
-            return Outcome(str(error), failed=True)
+            return ToolOutcome(str(error), failed=True)
         if refusal := await self._refusal(call):
-            return Outcome(refusal, failed=True)
+            return ToolOutcome(refusal, failed=True)
         seconds = self._seconds if tool.timeout is None else tool.timeout
         try:
             async with asyncio.timeout(seconds):
                 return await tool.acall(arguments)
         except TimeoutError:
-            return Outcome(f"The tool {tool.name} took more than {seconds:g} s", failed=True)
+            return ToolOutcome(f"The tool {tool.name} took more than {seconds:g} s", failed=True)
 
     async def _refusal(self, call: OpenAICall) -> str:
         """Why the call must not run; empty where it may."""

@@ -7,7 +7,7 @@ from inspect import isawaitable
 from typing import Any
 
 from dragoman.client.background import Calls, wait_for
-from dragoman.client.calling import Call
+from dragoman.client.calling import ModelCall
 from dragoman.client.events import StreamEvent
 from dragoman.client.messages import Conversation
 from dragoman.client.providers import Model
@@ -33,9 +33,9 @@ async def agenerate(
     Raises UpstreamError where the provider fails.
     """
     if on_event is None:
-        call = Call(conversation, model, tools, settings, stream=False)
+        call = ModelCall(conversation, model, tools, settings, stream=False)
         return await call.read(await call.send())
-    async with AsyncStream(Call(conversation, model, tools, settings, stream=True)) as events:
+    async with AsyncStream(ModelCall(conversation, model, tools, settings, stream=True)) as events:
         async for event in events:
             shown = on_event(event)
             if isawaitable(shown):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dragoman.client.calling import Call
+from dragoman.client.calling import ModelCall
 from dragoman.client.events import (
     Finish,
     ReasoningDelta,
@@ -38,10 +38,10 @@ from dragoman.framing import jsonarray, sse
 _CUT = Failure("truncated", "the upstream's stream ended before its end was announced", 502)
 
 
-class Reading:
+class StreamReader:
     """`feed` raises UpstreamError where the upstream reports a failure or breaks its protocol."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: ModelCall) -> None:
         self._call = call
         self._decoder = call.codec.stream_decoder(call.losses)
         self._decode: Callable[[Frame], Iterable[Event]] = self._decoder.feed

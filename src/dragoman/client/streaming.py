@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, cast
 
 from dragoman.client.background import wait_for
-from dragoman.client.calling import Call
+from dragoman.client.calling import ModelCall
 from dragoman.client.events import StreamEvent
 from dragoman.client.messages import Conversation
 from dragoman.client.providers import Model
-from dragoman.client.reading import Reading
+from dragoman.client.reading import StreamReader
 from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool
 from dragoman.core.errors import ConfigError, UpstreamError
@@ -22,8 +22,8 @@ from dragoman.http.client import Reply, TransportError
 class AsyncStream:
     """`async with … as events: async for event in events: …`, then `events.result`. Leaving early cancels."""
 
-    def __init__(self, call: Call) -> None:
-        self._call, self._reading = call, Reading(call)
+    def __init__(self, call: ModelCall) -> None:
+        self._call, self._reading = call, StreamReader(call)
         self._reply: Reply | None = None
         self._pieces: AsyncIterator[bytes] | None = None
         self._waiting: deque[StreamEvent] = deque()
@@ -90,7 +90,7 @@ class AsyncStream:
 class Stream:
     """`with … as events: for event in events: …`, then `events.result`. Leaving early cancels."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: ModelCall) -> None:
         self._stream = AsyncStream(call)
         self._waiting: deque[StreamEvent] = deque()
 
@@ -122,11 +122,11 @@ def astream(
     conversation: Conversation, model: str | Model, *, tools: Iterable[AnyTool] = (), **settings: Any
 ) -> AsyncStream:
     """The reply of `model` as it arrives; arguments as for `agenerate`."""
-    return AsyncStream(Call(conversation, model, tools, settings, stream=True))
+    return AsyncStream(ModelCall(conversation, model, tools, settings, stream=True))
 
 
 def stream(
     conversation: Conversation, model: str | Model, *, tools: Iterable[AnyTool] = (), **settings: Any
 ) -> Stream:
     """The reply of `model` as it arrives; arguments as for `generate`."""
-    return Stream(Call(conversation, model, tools, settings, stream=True))
+    return Stream(ModelCall(conversation, model, tools, settings, stream=True))

@@ -11,7 +11,7 @@ import msgspec
 
 from dragoman.client import schemas
 from dragoman.client.background import wait_for
-from dragoman.client.values import Outcome, outcome
+from dragoman.client.values import ToolOutcome, outcome
 from dragoman.core import model
 from dragoman.core.errors import ConfigError
 
@@ -40,14 +40,14 @@ class Tool:
         self.strict, self.timeout, self.parallel = strict, timeout, parallel
         self.hints: dict[str, Any] = {}  # parameter -> type, where the schema was made from them
 
-    def call(self, arguments: Mapping[str, Any]) -> Outcome:
+    def call(self, arguments: Mapping[str, Any]) -> ToolOutcome:
         """Call the function with these arguments; what it raises becomes a failed outcome."""
         return wait_for(self.acall(arguments))
 
-    async def acall(self, arguments: Mapping[str, Any]) -> Outcome:
+    async def acall(self, arguments: Mapping[str, Any]) -> ToolOutcome:
         """Like `call`. A function that is not async runs on a thread of its own."""
         if self.function is None:
-            return Outcome(f"the tool {self.name} has no function here", failed=True)
+            return ToolOutcome(f"the tool {self.name} has no function here", failed=True)
         try:
             values = {name: _convert(value, self.hints.get(name)) for name, value in arguments.items()}
             if iscoroutinefunction(self.function):

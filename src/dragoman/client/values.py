@@ -14,7 +14,7 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.model import Media, Text, ToolCall, ToolResult
 
 
-class Outcome(Struct, frozen=True):
+class ToolOutcome(Struct, frozen=True):
     """The output of a tool as a model gets it."""
 
     text: str = ""
@@ -55,23 +55,23 @@ def call_name(call: Mapping[str, Any] | ToolCall) -> str:
     return str(call.get("function", call).get("name") or "")
 
 
-def outcome(output: Any) -> Outcome:
+def outcome(output: Any) -> ToolOutcome:
     """Text as it is, structured values as JSON, media beside them, an exception as a failure."""
     match output:
-        case Outcome():
+        case ToolOutcome():
             return output
         case str():
-            return Outcome(output)
+            return ToolOutcome(output)
         case BaseException():
-            return Outcome(f"{type(output).__name__}: {output}", failed=True)
+            return ToolOutcome(f"{type(output).__name__}: {output}", failed=True)
         case Media():
-            return Outcome(media=(output,))
+            return ToolOutcome(media=(output,))
         case ToolResult():
             return _joined(output.content, output.failed)
         case list() | tuple() if any(isinstance(item, Media) for item in _items(output)):
             return _joined(_items(output))
         case _:
-            return Outcome(_json(output))
+            return ToolOutcome(_json(output))
 
 
 def _written(call: Mapping[str, Any] | ToolCall | str) -> Any:
@@ -89,11 +89,11 @@ def _items(output: Any) -> Iterable[Any]:
     return output
 
 
-def _joined(items: Iterable[Any], failed: bool = False) -> Outcome:
+def _joined(items: Iterable[Any], failed: bool = False) -> ToolOutcome:
     listed = list(items)
     texts = [item.text if isinstance(item, Text) else outcome(item).text for item in listed]
     shown = tuple(item for item in listed if isinstance(item, Media))
-    return Outcome("\n".join(text for text in texts if text), shown, failed)
+    return ToolOutcome("\n".join(text for text in texts if text), shown, failed)
 
 
 def _json(value: Any) -> str:

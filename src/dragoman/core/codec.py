@@ -20,7 +20,7 @@ class Frame(Struct, frozen=True, gc=False):
     data: Any
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class ProtocolLimits(Struct, frozen=True, kw_only=True):
     """What the protocol's servers accept, and which opaque slots its clients echo."""
 
     tool_name: str = r"[a-zA-Z0-9_-]+"
@@ -96,7 +96,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     encode_error: Callable[[Failure], tuple[int, Wire]]
     grammar: Callable[[], Stage[Frame, Frame]]
     http: Http
-    limits: Callable[[str], Limits]  # (model) -> what its servers accept
+    limits: Callable[[str], ProtocolLimits]  # (model) -> what its servers accept
     turns: str  # the field of a request that holds the conversation
     terminal: tuple[bytes, ...]  # byte strings of which one appears in every stream that ended well
     keep_alive: bytes  # what may be sent to a client of this protocol while the upstream is silent

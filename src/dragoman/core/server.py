@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import Glance, is_array, is_object
-from dragoman.core.kept import Kept
 from dragoman.core.model import Usage, Wire
+from dragoman.core.stored_turns import TurnCodec
 
 
-class Served(Struct, frozen=True):
+class RouteMatch(Struct, frozen=True):
     """What a URL asks for. `model` and `stream` are said where the URL says them; `array`: not as SSE.
 
     `id` names a reply that was kept: it is retrieved or deleted, or the `items` that went into it are listed.
@@ -26,7 +26,7 @@ class Served(Struct, frozen=True):
     id: str = ""
 
 
-class Tally(Struct, frozen=True, kw_only=True):
+class Accounting(Struct, frozen=True, kw_only=True):
     """What can be read from the wire without decoding it.
 
     `request` and `reply` see everything that is looked at in a body that passes as it is, here and by the
@@ -52,7 +52,7 @@ class Tally(Struct, frozen=True, kw_only=True):
             return None
 
 
-class Quota(Struct, frozen=True):
+class RateLimitStatus(Struct, frozen=True):
     """How often a client may ask: `limit` times a minute, `remaining` now, all again in `reset` seconds."""
 
     limit: int
@@ -61,7 +61,7 @@ class Quota(Struct, frozen=True):
     now: float  # seconds since 1970
 
 
-class Server(Struct, frozen=True, kw_only=True):
+class ProtocolServer(Struct, frozen=True, kw_only=True):
     """`recognise` reads (method, path, query, headers); None where the path is not this protocol's.
 
     `claims` tells whose client asks for a path that nobody has. `models_path` and `count_path` are where an
@@ -72,19 +72,19 @@ class Server(Struct, frozen=True, kw_only=True):
     `encode_quota` gives the headers that tell a client how fast it may ask.
     """
 
-    recognise: Callable[[str, str, Mapping[str, str], Mapping[str, str]], Served | None]
+    recognise: Callable[[str, str, Mapping[str, str], Mapping[str, str]], RouteMatch | None]
     claims: Callable[[str, Mapping[str, str]], bool]
     models_path: str
     decode_models: Callable[[Wire], tuple[str, ...]]
     encode_models: Callable[[tuple[str, ...]], Wire]
     encode_model: Callable[[str], Wire]
     encode_count: Callable[[int], Wire]
-    tally: Tally
+    tally: Accounting
     count_path: Callable[[str], str] | None = None
     forwards: tuple[str, ...] = ()
-    kept: Kept | None = None
+    kept: TurnCodec | None = None
     stateful: dict[str, str] = {}
-    encode_quota: Callable[[Quota], dict[str, str]] = lambda quota: {}
+    encode_quota: Callable[[RateLimitStatus], dict[str, str]] = lambda quota: {}
 
 
 def listed(field: str, key: str) -> Callable[[Wire], tuple[str, ...]]:

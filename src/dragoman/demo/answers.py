@@ -17,7 +17,7 @@ from dragoman.core.events import Event, PartDelta, PartStart, ResponseFailed, Re
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
-from dragoman.core.server import Served, Server
+from dragoman.core.server import ProtocolServer, RouteMatch
 from dragoman.demo import textual
 from dragoman.demo.faults import STATUS, Fault, Memory, fault_of
 from dragoman.demo.script import reply, size_of
@@ -56,7 +56,7 @@ def unauthorised(method: str, path: str, query: Mapping[str, str], headers: Mapp
     return _failed(codec(speaker), STATUS["401"])
 
 
-def _served(name: str, served: Served, body: bytes, memory: Memory) -> Answered:
+def _served(name: str, served: RouteMatch, body: bytes, memory: Memory) -> Answered:
     speaker, serves = codec(name), server(name)
     match served.action:
         case "models":
@@ -80,7 +80,7 @@ def _served(name: str, served: Served, body: bytes, memory: Memory) -> Answered:
         return _failed(speaker, Failure("bad_request", str(error), 400))
 
 
-def _unkept(serves: Server, served: Served, wire: Wire) -> Failure | None:
+def _unkept(serves: ProtocolServer, served: RouteMatch, wire: Wire) -> Failure | None:
     """The demo keeps no conversations."""
     for field, code in serves.stateful.items():
         if wire.get(field):
@@ -93,7 +93,7 @@ def _request(speaker: Codec, wire: Wire) -> Request:
     return speaker.decode_request(wire, Losses())
 
 
-def _generate(speaker: Codec, served: Served, request: Request, memory: Memory) -> Answered:
+def _generate(speaker: Codec, served: RouteMatch, request: Request, memory: Memory) -> Answered:
     fault = fault_of(request)
     if fault and not memory.still_fails(fault):
         fault = None
@@ -135,7 +135,7 @@ def _failed(speaker: Codec, failure: Failure) -> Answered:
 
 
 def _stream(
-    speaker: Codec, served: Served, request: Request, response: Response, fault: Fault | None
+    speaker: Codec, served: RouteMatch, request: Request, response: Response, fault: Fault | None
 ) -> Iterator[bytes]:
     """Word by word, as real ones stream."""
     encoder = speaker.stream_encoder(Losses(), request)

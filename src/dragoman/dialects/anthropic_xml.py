@@ -16,7 +16,7 @@ import re
 from functools import partial
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
 from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import Grammar, Opening, Sink
 from dragoman.dialects.engine.invokes import STRICTNESSES, Invokes, write_invoke
@@ -60,11 +60,11 @@ class AnthropicXml(Dialect, frozen=True, kw_only=True):
         invokes = "\n".join(write_invoke(call) for call in calls)
         return f"<function_calls>\n{invokes}\n</function_calls>"
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "<function_results>\n" + "\n".join(map(_result, results)) + "\n</function_results>"
 
 
-def _result(result: Result) -> str:
+def _result(result: RenderedResult) -> str:
     kind = "error" if result.failed else "stdout"
     return f"<result>\n<tool_name>{result.call.name}</tool_name>\n<{kind}>{result.text}</{kind}>\n</result>"
 

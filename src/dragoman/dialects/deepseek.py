@@ -15,7 +15,7 @@ from functools import partial
 from typing import Literal
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
 from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import Grammar, Sink, literal
 from dragoman.dialects.engine.invokes import STRICTNESSES, Invokes
@@ -69,7 +69,7 @@ class Deepseek(Dialect, frozen=True, kw_only=True):
             case "v3.2":
                 return "\n".join([_BLOCKS[0], *map(_invoke, calls), f"</{_DSML}function_calls>"])
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         if self.version == "v3.2":
             shown = "\n".join(f"<result>{result.text}</result>" for result in results)
             return f"<function_results>\n{shown}\n</function_results>"

@@ -12,7 +12,7 @@ import re
 
 from dragoman.core import jsontext
 from dragoman.core.model import Tool, Wire
-from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
 from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import Grammar, Sink, Think, literal
 from dragoman.dialects.engine.marked import ESCAPE, QUOTE, Payload, write_marked
@@ -41,7 +41,7 @@ class Gemma(Dialect, frozen=True, kw_only=True):
             f"<|tool_call>call:{call.name}{write_marked(call.arguments)}<tool_call|>" for call in calls
         )
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "".join(
             f"<|tool_response>response:{result.call.name}{write_marked(_answer(result))}<tool_response|>"
             for result in results
@@ -53,7 +53,7 @@ def _declared(tool: Tool) -> str:
     return f"{tool.name}{write_marked(about)}"
 
 
-def _answer(result: Result) -> Wire:
+def _answer(result: RenderedResult) -> Wire:
     return {"error" if result.failed else "value": result.text}
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
 from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import Grammar, Sink, literal
 from dragoman.dialects.engine.rendering import declaration
@@ -54,7 +54,7 @@ class Glm(Dialect, frozen=True, kw_only=True):
     def write_calls(self, calls: tuple[Made, ...]) -> str:
         return "\n".join(_call(call) for call in calls)
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
 
 

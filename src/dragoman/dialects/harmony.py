@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
 from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import Grammar, Sink, Think, literal
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
@@ -56,7 +56,7 @@ class Harmony(Dialect, frozen=True, kw_only=True):
     def write_calls(self, calls: tuple[Made, ...]) -> str:
         return f"{_START}assistant".join(_call(call) for call in calls)
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "".join(_result(result) for result in results)
 
     def write_reasoning(self, text: str) -> str:
@@ -68,7 +68,7 @@ def _call(call: Made) -> str:
     return f"{head}{_MESSAGE}{spaced(call.arguments)}<|call|>"
 
 
-def _result(result: Result) -> str:
+def _result(result: RenderedResult) -> str:
     head = f"{_START}functions.{result.call.name} to=assistant{_CHANNEL}commentary"
     return f"{head}{_MESSAGE}{result.text}<|end|>"
 

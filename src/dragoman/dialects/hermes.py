@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
 from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import Grammar
 from dragoman.dialects.engine.payloads import tagged
@@ -45,7 +45,7 @@ class Hermes(Dialect, frozen=True, kw_only=True):
         written = (spaced({"name": call.name, "arguments": call.arguments}) for call in calls)
         return "\n".join(f"<tool_call>\n{text}\n</tool_call>" for text in written)
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
 
 

@@ -13,7 +13,7 @@ import re
 
 from dragoman.core import jsontext
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
 from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import Grammar, Sink, literal
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
@@ -50,7 +50,7 @@ class KimiK2(Dialect, frozen=True, kw_only=True):
         written = (f"{_CALL}{_id(call)}{_ARGUMENTS}{spaced(call.arguments)}{_CALL_END}" for call in calls)
         return f"{_SECTION}{''.join(written)}{_SECTION_END}"
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "\n\n".join(f"## Return of {_id(result.call)}\n{result.text}" for result in results)
 
 

@@ -11,7 +11,7 @@ without `;`. Built-in tools are called as `<|python_tag|>brave_search.call(query
 from __future__ import annotations
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
 from dragoman.dialects.engine.callables import read_callable
 from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import Grammar, Sink, literal
@@ -51,11 +51,11 @@ class Llama3Json(Dialect, frozen=True, kw_only=True):
     def write_calls(self, calls: tuple[Made, ...]) -> str:
         return "; ".join(spaced({"name": call.name, "parameters": call.arguments}) for call in calls)
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "\n".join(_result(result) for result in results)
 
 
-def _result(result: Result) -> str:
+def _result(result: RenderedResult) -> str:
     return spaced({"name": result.call.name, "error" if result.failed else "output": result.text})
 
 

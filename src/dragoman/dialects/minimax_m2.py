@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
 from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import Grammar, Sink, literal
 from dragoman.dialects.engine.invokes import STRICTNESSES, Invokes, write_invoke
@@ -56,7 +56,7 @@ class MinimaxM2(Dialect, frozen=True, kw_only=True):
     def write_calls(self, calls: tuple[Made, ...]) -> str:
         return "\n".join([_OPENS, *(write_invoke(call) for call in calls), _CLOSES])
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "\n".join(f"<response>{result.text}</response>" for result in results)
 
 

@@ -15,7 +15,7 @@ import re
 from typing import Literal
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
 from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import Grammar, Sink, Think, literal
 from dragoman.dialects.engine.payloads import bracketed, decoded, named_calls, object_text, put
@@ -57,10 +57,10 @@ class Mistral(Dialect, frozen=True, kw_only=True):
     def _call_id(self, call: Made) -> str:
         return f"{_ID}{_id(call)}" if self.form == "call_id" else ""
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "".join(f"[TOOL_RESULTS]{self._result(result)}[/TOOL_RESULTS]" for result in results)
 
-    def _result(self, result: Result) -> str:
+    def _result(self, result: RenderedResult) -> str:
         match self.form:
             case "array":
                 return spaced({"content": result.text, "call_id": _id(result.call)})

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
 from dragoman.dialects.engine.callables import Written, read_callable, write_callable
 from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import Grammar, Opening, Sink, literal
@@ -54,11 +54,11 @@ class Pythonic(Dialect, frozen=True, kw_only=True):
     def write_calls(self, calls: tuple[Made, ...]) -> str:
         return f"[{', '.join(write_callable(call.name, call.arguments) for call in calls)}]"
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "\n".join(_results(results))
 
 
-def _results(results: tuple[Result, ...]) -> Iterator[str]:
+def _results(results: tuple[RenderedResult, ...]) -> Iterator[str]:
     for result in results:
         kind = "error" if result.failed else "output"
         yield spaced({"name": result.call.name, kind: result.text})

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, cast
 
 from dragoman.core.model import Tool, Wire
-from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
 from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import Grammar, Sink, literal
 from dragoman.dialects.engine.source import Broken, Reader, Source
@@ -76,7 +76,7 @@ class Qwen3Coder(Dialect, frozen=True, kw_only=True):
     def write_calls(self, calls: tuple[Made, ...]) -> str:
         return "\n".join(_call(call) for call in calls)
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
 
 

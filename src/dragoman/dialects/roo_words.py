@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol, cast
 
 from dragoman.core.model import Tool, Wire
-from dragoman.dialects.engine.rendering import Result
+from dragoman.dialects.engine.rendering import RenderedResult
 from dragoman.dialects.engine.samples import describe, sample
 from dragoman.dialects.engine.values import resolved, spaced
 
@@ -55,7 +55,7 @@ class Words(Protocol):
 
     def section(self, tool: Tool) -> str: ...
 
-    def result(self, result: Result) -> str: ...
+    def result(self, result: RenderedResult) -> str: ...
 
 
 class Plain:
@@ -72,7 +72,7 @@ class Plain:
         texts = {name: it if isinstance(it, str) else spaced(it) for name, it in samples.items()}
         return _section(tool, {name: describe(about, schema) for name, about in parameters.items()}, texts)
 
-    def result(self, result: Result) -> str:
+    def result(self, result: RenderedResult) -> str:
         return f"Tool {'Error' if result.failed else 'Result'} from {result.call.name}:\n{result.text}"
 
 
@@ -89,7 +89,7 @@ class Cline:
         told = {name: str(resolved(it, schema).get("description") or "") for name, it in parameters.items()}
         return _section(tool, told, {name: f"{name} here" for name in parameters})
 
-    def result(self, result: Result) -> str:
+    def result(self, result: RenderedResult) -> str:
         given = [value for value in result.call.arguments.values() if isinstance(value, str)]
         main = f" for '{given[0]}'" if given else ""
         text = f"<error>{result.text}</error>" if result.failed else result.text

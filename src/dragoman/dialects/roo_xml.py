@@ -17,7 +17,7 @@ from typing import Literal
 
 from dragoman.core.model import Tool
 from dragoman.dialects import roo_words
-from dragoman.dialects.engine.base import Dialect, Made, Result
+from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
 from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import Grammar, Sink, literal, tag
 from dragoman.dialects.engine.source import Broken, Reader, Source
@@ -62,7 +62,7 @@ class RooXml(Dialect, frozen=True, kw_only=True):
     def write_calls(self, calls: tuple[Made, ...]) -> str:
         return "\n\n".join(roo_words.call(call.name, call.texts) for call in calls)
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         words = roo_words.CLINE if self.form == "cline" else roo_words.PLAIN
         return "\n\n".join(words.result(result) for result in results)
 

@@ -16,34 +16,34 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from dragoman.core import jsontext
 from dragoman.core.body import Body
 from dragoman.core.errors import ConfigError, WireError
-from dragoman.core.kept import Unkept
 from dragoman.core.model import Failure
+from dragoman.core.stored_turns import ConversationError
 from dragoman.demo import DemoTransport
-from dragoman.gateway.admission import Limits, Passage
-from dragoman.gateway.admission.authentication import is_lured, key_of, owner_of
+from dragoman.gateway.admission import Admission, AdmissionControl
+from dragoman.gateway.admission.authentication import client_key, is_cross_site_request, owner_of
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store import StoreError, open_store
-from dragoman.gateway.conversations.stored_turns import Keeping
-from dragoman.gateway.conversations.upstream_sessions import Sessions
+from dragoman.gateway.conversations.stored_turns import StoredTurns
+from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.gateway.handlers import health, request_body
 from dragoman.gateway.handlers.count_tokens import answer_count
-from dragoman.gateway.handlers.generate import Serving
-from dragoman.gateway.handlers.keep_alive import Pings
+from dragoman.gateway.handlers.generate import GenerateHandler
+from dragoman.gateway.handlers.keep_alive import KeepAliveTicker
 from dragoman.gateway.handlers.relay import CRASHED, Asked
 from dragoman.gateway.handlers.reply_headers import retry_header
-from dragoman.gateway.handlers.stored_responses import Retrieving
-from dragoman.gateway.observability.access_log import Journal
-from dragoman.gateway.observability.exchange_record import Seen
-from dragoman.gateway.observability.metrics_page import Overview
+from dragoman.gateway.handlers.stored_responses import StoredResponsesHandler
+from dragoman.gateway.observability.access_log import AccessLog
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
+from dragoman.gateway.observability.metrics_page import MetricsPage
 from dragoman.gateway.observability.redaction import Redactor, secrets_of
-from dragoman.gateway.observability.wire_log import OverheardTransport, Wires
-from dragoman.gateway.request import Visit
-from dragoman.gateway.upstreams.circuit_breaker import Circuits
-from dragoman.gateway.upstreams.retry_policy import Pace
+from dragoman.gateway.observability.wire_log import LoggedTransport, WireLog
+from dragoman.gateway.request import GatewayRequest
+from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
+from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from dragoman.gateway.upstreams.routing import UnknownModel, names, route
-from dragoman.gateway.upstreams.sending import Refused
+from dragoman.gateway.upstreams.sending import AttemptFailed
 from dragoman.http.client import Client, Reply, Timeouts, Transport
-from dragoman.http.server import Answer, ClientGone, Incoming, TooLarge, TooSlow
+from dragoman.http.server import ClientGone, ResponseWriter, ServerRequest, TooLarge, TooSlow
 from dragoman.protocols import codec, server
 from dragoman.protocols import names as protocol_names
 
@@ -59,26 +59,30 @@ _LURED = Failure(
 class Gateway:
     """One process of the gateway. Everything it keeps between exchanges is in here."""
 
-    def __init__(self, config: Config, journal: Journal | None = None, pace: Pace | None = None) -> None:
-        pace = pace or Pace()
+    def __init__(
+        self, config: Config, journal: AccessLog | None = None, pace: RetryPolicy | None = None
+    ) -> None:
+        pace = pace or RetryPolicy()
         self._config, self._pace = config, pace
         self._redactor = Redactor(secrets_of(config))
         self.client = Client()
-        self.journal = journal or Journal.of(config)
-        self.circuits = Circuits(time.monotonic, pace.opens_after, pace.stays_open)
-        self.limits = Limits(config, partial(self.journal.note, "limits"))
-        self.pings = Pings(pace)
-        self._wires = Wires(self.journal.write, self._redactor) if config.verbose else None
+        self.journal = journal or AccessLog.of(config)
+        self.circuits = CircuitBreakers(time.monotonic, pace.opens_after, pace.stays_open)
+        self.limits = AdmissionControl(config, partial(self.journal.note, "limits"))
+        self.pings = KeepAliveTicker(pace)
+        self._wires = WireLog(self.journal.write, self._redactor) if config.verbose else None
         self._transport: Transport = _Upstreams(self.client)
         if self._wires:
-            self._transport = OverheardTransport(self._transport, self._wires)
+            self._transport = LoggedTransport(self._transport, self._wires)
         self.store = open_store(config.store_url, config.retention)
-        sessions = Sessions(self.store, config.keys, self.journal.write)
-        self._serving = Serving(self._transport, self.circuits, self.limits.slots, self.pings, pace, sessions)
+        sessions = UpstreamSessions(self.store, config.keys, self.journal.write)
+        self._serving = GenerateHandler(
+            self._transport, self.circuits, self.limits.slots, self.pings, pace, sessions
+        )
         self.store.told = self._unstored
-        self._keeping = Keeping(self.store, self._unstored)
-        self._retrieving = Retrieving(config, self._keeping, self._transport)
-        self._overview = Overview(self.journal.metrics, self._gauges)
+        self._keeping = StoredTurns(self.store, self._unstored)
+        self._retrieving = StoredResponsesHandler(config, self._keeping, self._transport)
+        self._overview = MetricsPage(self.journal.metrics, self._gauges)
         self._tasks: list[asyncio.Task[None]] = []
         self._route = lru_cache(maxsize=1024)(partial(route, config))
         self._speakers = [(codec(name), server(name)) for name in protocol_names()]
@@ -99,7 +103,7 @@ class Gateway:
         self.journal.close()
         self._overview.close()
 
-    async def __call__(self, incoming: Incoming, answer: Answer) -> None:
+    async def __call__(self, incoming: ServerRequest, answer: ResponseWriter) -> None:
         method, path, headers, raw = incoming.method, incoming.path, incoming.headers, incoming.query
         query = dict(parse_qsl(raw.decode("latin-1"))) if raw else {}
         request_id = f"req_{getrandbits(96):024x}"
@@ -110,17 +114,19 @@ class Gateway:
         for speaker, serves in self._speakers if method == "POST" else self._listing:
             served = serves.recognise(method, path, query, headers)
             if served:
-                key = key_of(headers, query)
+                key = client_key(headers, query)
                 owner = owner_of(key, self._config.keys) if serves.kept else ""
-                seen = Seen(request_id, speaker.name, served.action)
-                await self._served(Visit(speaker, serves, served, incoming, query, key, owner, answer, seen))
+                seen = ExchangeRecord(request_id, speaker.name, served.action)
+                await self._served(
+                    GatewayRequest(speaker, serves, served, incoming, query, key, owner, answer, seen)
+                )
                 return
-        known = self.limits.callers.find(key_of(headers, query)) is not None and not self._lured(headers)
+        known = self.limits.callers.find(client_key(headers, query)) is not None and not self._lured(headers)
         await self._other(incoming, known, answer)
 
     def _lured(self, headers: Mapping[str, str]) -> bool:
         """Who has a key may come from anywhere."""
-        return not self._config.keys and is_lured(headers)
+        return not self._config.keys and is_cross_site_request(headers)
 
     def _gauges(self) -> dict[str, float]:
         return {
@@ -136,7 +142,7 @@ class Gateway:
         """What the store could not do; clients are not told why."""
         self.journal.write(self._redactor.clean(jsontext.dumps({"store": str(error)})))
 
-    async def _other(self, incoming: Incoming, known: bool, answer: Answer) -> None:
+    async def _other(self, incoming: ServerRequest, known: bool, answer: ResponseWriter) -> None:
         """Probes, metrics, and paths that nobody has."""
         method, path, headers = incoming.method, incoming.path, incoming.headers
         if path == "/metrics" and known:
@@ -148,11 +154,11 @@ class Gateway:
             status, body = speaker.encode_error(_KEYLESS if path == "/metrics" else failure)
             await answer.json(status, body)
 
-    async def _served(self, visit: Visit) -> None:
+    async def _served(self, visit: GatewayRequest) -> None:
         """One request of a client, answered whatever happens, and told to the journal."""
         seen = visit.seen
         failure: Failure | None = None
-        passage: Passage | None = None
+        passage: Admission | None = None
         said = b""
         self.journal.begun(seen, visit.headers)
         try:
@@ -178,7 +184,7 @@ class Gateway:
             raise
         except Exception as error:
             failure = _failure(error)
-            said = error.body if isinstance(error, Refused) else b""
+            said = error.body if isinstance(error, AttemptFailed) else b""
             seen.crash = error if failure is CRASHED else None
         finally:
             if passage:
@@ -190,7 +196,7 @@ class Gateway:
             seen.status = visit.answer.status
             self.journal.told(seen)
 
-    async def _answered(self, visit: Visit, passage: Passage) -> None:
+    async def _answered(self, visit: GatewayRequest, passage: Admission) -> None:
         data = await request_body.read(visit.incoming, self._config.max_body)
         await passage.turn()
         client, serves, served, seen = visit.client, visit.serves, visit.served, visit.seen
@@ -212,14 +218,14 @@ class Gateway:
         else:
             await self._serving.serve(asked, targets, visit.answer, seen)
 
-    async def _listed(self, visit: Visit) -> None:
+    async def _listed(self, visit: GatewayRequest) -> None:
         if visit.served.action == "models":
             await visit.answer.json(200, visit.serves.encode_models(names(self._config)))
         else:
             self._route(visit.served.model)
             await visit.answer.json(200, visit.serves.encode_model(visit.served.model))
 
-    async def _refuse(self, visit: Visit, failure: Failure, said: bytes) -> None:
+    async def _refuse(self, visit: GatewayRequest, failure: Failure, said: bytes) -> None:
         """A failure in the client's words, or as it was `said` in them, without anybody's key in it."""
         visit.seen.failure = failure = self._cleaned(failure, visit.key)
         if not visit.answer.begun:  # else it is cut off here, which is more honest than a clean end
@@ -235,7 +241,7 @@ class Gateway:
 
 def _failure(error: Exception) -> Failure:
     match error:
-        case Refused() | Unkept():
+        case AttemptFailed() | ConversationError():
             return error.failure
         case UnknownModel():
             return Failure("not_found", str(error), 404)

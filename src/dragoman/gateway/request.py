@@ -7,23 +7,23 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from dragoman.core.codec import Codec
-from dragoman.core.server import Served, Server
-from dragoman.gateway.observability.exchange_record import Seen
-from dragoman.http.server import Answer, Incoming
+from dragoman.core.server import ProtocolServer, RouteMatch
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
+from dragoman.http.server import ResponseWriter, ServerRequest
 
 
-class Visit(Struct, frozen=True):
+class GatewayRequest(Struct, frozen=True):
     """`owner` is whose conversations it may ask for, told from its key."""
 
     client: Codec
-    serves: Server
-    served: Served
-    incoming: Incoming
+    serves: ProtocolServer
+    served: RouteMatch
+    incoming: ServerRequest
     query: Mapping[str, str]
     key: str
     owner: str
-    answer: Answer
-    seen: Seen
+    answer: ResponseWriter
+    seen: ExchangeRecord
 
     @property
     def headers(self) -> Mapping[str, str]:

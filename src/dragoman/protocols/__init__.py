@@ -7,7 +7,8 @@ from importlib import import_module
 
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError
-from dragoman.core.server import Server
+from dragoman.core.protocol import Protocol
+from dragoman.core.server import ProtocolServer
 
 _FOLDERS = {
     "openai-chat": "openai_chat",
@@ -15,39 +16,45 @@ _FOLDERS = {
     "anthropic": "anthropic",
     "gemini": "gemini",
 }
-# What only upstreams speak: a protocol whose server keeps the conversation, in the folder of its wire
-_SESSIONS = {"qwen-chat": "openai_chat"}
+# Protocols that only upstreams speak
+_UPSTREAM_FOLDERS = {"qwen-chat": "qwen_chat"}
 
 
 def names() -> tuple[str, ...]:
+    """The protocols that clients speak."""
     return tuple(_FOLDERS)
 
 
 def upstream_names() -> tuple[str, ...]:
-    return (*_FOLDERS, *_SESSIONS)
+    """The protocols that upstreams speak."""
+    return (*_FOLDERS, *_UPSTREAM_FOLDERS)
+
+
+@cache
+def protocol(name: str) -> Protocol:
+    """Any protocol, of clients or upstreams."""
+    return _load(name, _FOLDERS | _UPSTREAM_FOLDERS)
 
 
 @cache
 def codec(name: str) -> Codec:
-    """How the protocol is spoken."""
-    return import_module(f"dragoman.protocols.{_folder(name, _FOLDERS)}").CODEC
+    """The codec of a protocol that clients speak."""
+    return _load(name, _FOLDERS).codec
 
 
 @cache
 def upstream(name: str) -> Codec:
-    """How an upstream is spoken to that may keep the conversation."""
-    if name in _SESSIONS:
-        return import_module(f"dragoman.protocols.{_SESSIONS[name]}.session").CODEC
-    return import_module(f"dragoman.protocols.{_folder(name, _FOLDERS | _SESSIONS)}").CODEC
+    """The codec of a protocol that upstreams speak."""
+    return protocol(name).codec
 
 
 @cache
-def server(name: str) -> Server:
-    """How the protocol's own server looks from outside."""
-    return import_module(f"dragoman.protocols.{_folder(name, _FOLDERS | _SESSIONS)}.server").SERVER
+def server(name: str) -> ProtocolServer:
+    """What a server of the protocol looks like from outside."""
+    return protocol(name).server
 
 
-def _folder(name: str, folders: dict[str, str]) -> str:
+def _load(name: str, folders: dict[str, str]) -> Protocol:
     if name not in folders:
         raise ConfigError(f"unknown protocol {name!r}; known: {', '.join(folders)}")
-    return folders[name]
+    return import_module(f"dragoman.protocols.{folders[name]}").PROTOCOL

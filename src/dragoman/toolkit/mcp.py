@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dragoman.client.background import wait_for
 from dragoman.client.tools import Tool
-from dragoman.client.values import Outcome
-from dragoman.core.codec import Limits
+from dragoman.client.values import ToolOutcome
+from dragoman.core.codec import ProtocolLimits
 from dragoman.core.errors import DragomanError
 from dragoman.toolkit.mcp_content import outcome_of
 from dragoman.transforms.tool_names import Names
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import mcp
 
 T = TypeVar("T")
-LEGAL = Limits(tool_name=r"[a-zA-Z_][a-zA-Z0-9_-]*", tool_name_length=63)
+LEGAL = ProtocolLimits(tool_name=r"[a-zA-Z_][a-zA-Z0-9_-]*", tool_name_length=63)
 
 
 class McpError(DragomanError):
@@ -90,11 +90,11 @@ class McpServer:
         shown = self.target if isinstance(self.target, str) else " ".join(self.target)
         return f"MCP server {self.name} ({shown})"
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> Outcome:
+    async def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool by the server's own name for it, from any event loop."""
         return await self._carried(self._call(name, arguments))
 
-    async def _call(self, name: str, arguments: dict[str, Any]) -> Outcome:
+    async def _call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         if self._client is None or self._task is None or self._task.done():
             raise McpError(f"{self} is not connected")
         return outcome_of(await self._client.call_tool(name, arguments))
@@ -148,7 +148,7 @@ class McpServer:
         return [self._tool(each, names.encode(f"{self.name}__{each.name}")) for each in declared]
 
     def _tool(self, offered: mcp.Tool, name: str) -> Tool:
-        async def function(**arguments: Any) -> Outcome:
+        async def function(**arguments: Any) -> ToolOutcome:
             return await self.call(offered.name, arguments)
 
         return Tool(name, offered.description or offered.title or "", offered.input_schema, function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dragoman.client.values import Outcome
+from dragoman.client.values import ToolOutcome
 from dragoman.core import jsontext
 from dragoman.core.model import Base64, Media, Plain, Url, media_kind
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
 
 
-def outcome_of(result: CallToolResult) -> Outcome:
+def outcome_of(result: CallToolResult) -> ToolOutcome:
     texts: list[str] = []
     shown: list[Media] = []
     for block in result.content:
@@ -24,10 +24,10 @@ def outcome_of(result: CallToolResult) -> Outcome:
                 texts.append(text)
     if result.structured_content is not None and not _says(texts, result.structured_content):
         texts.append(jsontext.dumps(result.structured_content))
-    return Outcome("\n".join(texts), tuple(shown), result.is_error)
+    return ToolOutcome("\n".join(texts), tuple(shown), result.is_error)
 
 
-def result_of(outcome: Outcome) -> CallToolResult:
+def result_of(outcome: ToolOutcome) -> CallToolResult:
     from mcp.types import CallToolResult, TextContent
 
     said = [TextContent(text=outcome.text)] if outcome.text or not outcome.media else []

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dragoman.client.tools import Tool
-from dragoman.client.values import Outcome
+from dragoman.client.values import ToolOutcome
 from dragoman.toolkit import READING
 from dragoman.toolkit.mcp import need_mcp
 from dragoman.toolkit.mcp_content import result_of
@@ -30,7 +30,7 @@ def mcp_server(tools: Iterable[Tool], name: str = "dragoman", version: str = "")
         if params.name not in offered:
             known = ", ".join(offered)
             return result_of(
-                Outcome(f"There is no tool {params.name!r}; the tools are: {known}", failed=True)
+                ToolOutcome(f"There is no tool {params.name!r}; the tools are: {known}", failed=True)
             )
         return result_of(await offered[params.name].acall(params.arguments or {}))
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.core.codec import Limits
+from dragoman.core.codec import ProtocolLimits
 from dragoman.core.jsontext import is_array
 from dragoman.core.model import AnyPart, Reasoning, State, ToolCall
 from dragoman.core.seal import MAGIC, seal, unseal
@@ -41,7 +41,7 @@ def _pattern(alphabet: str) -> re.Pattern[str]:
     return re.compile(alphabet)
 
 
-def legal(id: str, limits: Limits) -> str:
+def legal(id: str, limits: ProtocolLimits) -> str:
     """`id` as an upstream with these limits takes it; always the same for the same id."""
     if len(id) <= limits.call_id_length and _pattern(limits.call_id).fullmatch(id):
         return id
@@ -65,7 +65,7 @@ def invented(id: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def wrap(call: CallId, limits: Limits) -> str:
+def wrap(call: CallId, limits: ProtocolLimits) -> str:
     """The id a client sees. It begins as that client expects and carries what must come back."""
     prefix = limits.call_id_prefix
     if not (call.state or call.reasoning or call.opening) and _legal_for_client(call.id, limits):
@@ -76,7 +76,7 @@ def wrap(call: CallId, limits: Limits) -> str:
     return prefix + seal("call", call.id, _pack_state(call.state), *thoughts).rstrip("=")
 
 
-def unwrap(id: str, limits: Limits) -> CallId | None:
+def unwrap(id: str, limits: ProtocolLimits) -> CallId | None:
     """The inverse of `wrap`; None for an id that is not ours and stands for itself."""
     prefix = limits.call_id_prefix
     if MAGIC in id:
@@ -108,7 +108,7 @@ def _is_said_by(carried: tuple[Reasoning, ...], part: AnyPart) -> bool:
     return any(thought.text and thought.text in part.text for thought in carried)
 
 
-def _legal_for_client(id: str, limits: Limits) -> bool:
+def _legal_for_client(id: str, limits: ProtocolLimits) -> bool:
     return bool(id) and len(id) <= LONGEST and _pattern(limits.call_id).fullmatch(id) is not None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Limits
+from dragoman.core.codec import ProtocolLimits
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, CallKind, HostedTool, Tool, ToolCall, ToolResult, Wire
 from dragoman.core.repeated import remembered
@@ -68,7 +68,7 @@ Declared = dict[tuple[str, str], AnyTool]
 class Flattened:
     """The tools of one request as an upstream with these limits takes them."""
 
-    def __init__(self, tools: Sequence[AnyTool], limits: Limits, losses: Losses) -> None:
+    def __init__(self, tools: Sequence[AnyTool], limits: ProtocolLimits, losses: Losses) -> None:
         self.limits = limits
         self.declared: Declared = {}
         self.tools: list[AnyTool] = []
@@ -139,7 +139,7 @@ class Flattened:
 
 
 @remembered
-def flatten(tools: tuple[AnyTool, ...], losses: Losses, limits: Limits) -> Flattened:
+def flatten(tools: tuple[AnyTool, ...], losses: Losses, limits: ProtocolLimits) -> Flattened:
     return Flattened(tools, limits, losses)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dragoman.core.codec import Limits
+from dragoman.core.codec import ProtocolLimits
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -42,7 +42,9 @@ class Ledger:
     `origin` is who will have made the state of the response; `own` is the upstream's protocol.
     """
 
-    def __init__(self, client: Limits, upstream: Limits, origin: str, own: str, losses: Losses) -> None:
+    def __init__(
+        self, client: ProtocolLimits, upstream: ProtocolLimits, origin: str, own: str, losses: Losses
+    ) -> None:
         self.client, self.upstream, self.origin, self.own, self.losses = client, upstream, origin, own, losses
         self.declared: Declared = {}
         self.calls = 0  # of the conversation so far; an invented id counts on from here

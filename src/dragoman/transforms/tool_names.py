@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2s
 
-from dragoman.core.codec import Limits
+from dragoman.core.codec import ProtocolLimits
 
 _PREFIX = re.compile(r"^(?:default_api|functions|tools?)[.:/]", re.IGNORECASE)
 
@@ -15,7 +15,7 @@ _PREFIX = re.compile(r"^(?:default_api|functions|tools?)[.:/]", re.IGNORECASE)
 class Names:
     """The names of one exchange. A name that is legal keeps its spelling; every other gets one of its own."""
 
-    def __init__(self, names: Iterable[str], limits: Limits) -> None:
+    def __init__(self, names: Iterable[str], limits: ProtocolLimits) -> None:
         alphabet = re.compile(limits.tool_name)
         wanted = list(dict.fromkeys(names))
         self._legal: dict[str, str] = {}
@@ -37,7 +37,7 @@ class Names:
 
 
 @lru_cache(maxsize=256)
-def names_for(names: tuple[str, ...], limits: Limits) -> Names:
+def names_for(names: tuple[str, ...], limits: ProtocolLimits) -> Names:
     """An agent declares the same tools in every request of a conversation."""
     return Names(names, limits)
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.gateway.admission.callers import Caller, Callers
-from dragoman.gateway.admission.counters import ProcessCounts
+from dragoman.gateway.admission.counters import ProcessCounters
 from dragoman.gateway.admission.rate_limit import MINUTE, take
-from dragoman.gateway.admission.semaphore import Gate, Ticket, turn
+from dragoman.gateway.admission.semaphore import Permit, QueuedSemaphore, acquired
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.keys import Allowance
 
@@ -30,8 +30,8 @@ steps = st.lists(
 def test_never_more_than_allowed_and_nobody_waits_beside_a_free_place(
     capacity: int, queue: int, steps: list[tuple[str, int | str]]
 ):
-    gate = Gate(capacity, queue)
-    tickets: list[Ticket] = []
+    gate = QueuedSemaphore(capacity, queue)
+    tickets: list[Permit] = []
     for step, value in steps:
         if step == "come":
             free = gate.inside < capacity or gate.waiting < queue
@@ -52,7 +52,7 @@ def test_never_more_than_allowed_and_nobody_waits_beside_a_free_place(
 @given(st.lists(st.sampled_from(WHO), min_size=1, max_size=40))
 def test_every_caller_gets_its_turn(line: list[str]):
     """Between two turns of one caller, everybody else who waits has one."""
-    gate = Gate(1, len(line))
+    gate = QueuedSemaphore(1, len(line))
     inside = gate.ask("first")
     waiting = {ticket: who for who in line if (ticket := gate.ask(who))}
     served: list[str] = []
@@ -68,7 +68,7 @@ def test_every_caller_gets_its_turn(line: list[str]):
 
 
 def test_a_full_line_makes_room_for_who_has_less_in_it():
-    gate = Gate(1, 3)
+    gate = QueuedSemaphore(1, 3)
     gate.ask("greedy")
     greedy = [gate.ask("greedy") for _ in range(3)]
     woken: list[str] = []
@@ -84,17 +84,17 @@ def test_a_full_line_makes_room_for_who_has_less_in_it():
 
 def test_waiting_ends_with_a_place_with_time_or_with_cancellation():
     async def scene() -> None:
-        gate = Gate(1, 9)
+        gate = QueuedSemaphore(1, 9)
         first, second, third, fourth = (gate.ask("x") for _ in range(4))
         assert first
         assert second
         assert third
         assert fourth
-        assert await turn(first, 0)
-        assert not await turn(third, 0.001)
+        assert await acquired(first, 0)
+        assert not await acquired(third, 0.001)
         assert (gate.inside, gate.waiting) == (1, 2)
-        waits = asyncio.ensure_future(turn(second, 60))
-        leaves = asyncio.ensure_future(turn(fourth, 60))
+        waits = asyncio.ensure_future(acquired(second, 60))
+        leaves = asyncio.ensure_future(acquired(fourth, 60))
         await asyncio.sleep(0)
         leaves.cancel()
         first.leave()
@@ -108,11 +108,11 @@ def test_waiting_ends_with_a_place_with_time_or_with_cancellation():
 
 def test_whoever_is_cancelled_in_the_moment_of_being_let_in_gives_the_place_back():
     async def scene() -> None:
-        gate = Gate(1, 9)
+        gate = QueuedSemaphore(1, 9)
         first, second = gate.ask("x"), gate.ask("x")
         assert first
         assert second
-        waits = asyncio.ensure_future(turn(second, 60))
+        waits = asyncio.ensure_future(acquired(second, 60))
         await asyncio.sleep(0)
         first.leave()
         assert second.state == "inside"
@@ -163,7 +163,7 @@ events = st.lists(
 @given(st.integers(0, 3), st.integers(0, 5), events)
 def test_counts_of_a_key(concurrency: int, per_minute: int, events: list[int | float | None]):
     now = 0.0
-    counts = ProcessCounts(lambda: now)
+    counts = ProcessCounters(lambda: now)
     caller = Caller("a", "a", Allowance(per_minute, concurrency))
     inside = 0
     tokens = float(per_minute)

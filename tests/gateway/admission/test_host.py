@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cli.gateways import serving
 from dragoman.core import jsontext
 from dragoman.gateway.admission.callers import Caller
-from dragoman.gateway.admission.host_counters import HostCounts, counting_file
+from dragoman.gateway.admission.host_counters import HostCounters, counting_file
 from dragoman.gateway.admission.rate_limit import MINUTE
 from dragoman.gateway.config.keys import Allowance
 from gateway.plain import asking, opened, send
@@ -37,7 +37,7 @@ def test_never_more_than_allowed_and_never_refused_without_need(
 ):
     now = 0.0
     with counting_file(2, WORKERS) as file:
-        counts = [HostCounts(file, WORKERS, lambda: now) for _ in range(WORKERS)]
+        counts = [HostCounters(file, WORKERS, lambda: now) for _ in range(WORKERS)]
         callers = [Caller("a", "a", Allowance(per_minute, concurrency), 1) for _ in counts]
         other = Caller("b", "b", Allowance(1000, 1000), 0)
         inside, tokens = Counter[int](), float(per_minute)
@@ -69,8 +69,8 @@ import asyncio, os, sys
 from dragoman.gateway.config.keys import Allowance
 from dragoman.gateway.process.descriptors import OpenFile
 from dragoman.gateway.admission.callers import Caller
-from dragoman.gateway.admission.host_counters import HostCounts
-counts, caller = HostCounts(OpenFile(int(sys.argv[1])), 3), Caller("a", "a", Allowance(5, 50))
+from dragoman.gateway.admission.host_counters import HostCounters
+counts, caller = HostCounters(OpenFile(int(sys.argv[1])), 3), Caller("a", "a", Allowance(5, 50))
 verdicts = [asyncio.run(counts.enter(caller, "x", rated=True)).refused for _ in range(30)]
 print(*(verdict or "passed" for verdict in verdicts), flush=True)
 counts._alone().__enter__()
@@ -89,7 +89,7 @@ def test_processes_count_together_and_the_dead_hold_nothing():
         verdicts = Counter(word for words in said for word in words.split())
         assert 5 <= verdicts["passed"] <= 7  # one more every twelve seconds
         assert verdicts["rate"] == 60 - verdicts["passed"]
-        counts, caller = HostCounts(file, WORKERS), Caller("a", "a", Allowance(0, 1))
+        counts, caller = HostCounters(file, WORKERS), Caller("a", "a", Allowance(0, 1))
         assert not asyncio.run(counts.enter(caller, "x", rated=True)).refused
         assert asyncio.run(counts.enter(caller, "y", rated=True)).refused == "concurrency"
         asyncio.run(counts.close())

@@ -11,9 +11,9 @@ import pytest
 from google import genai
 from google.genai import errors, types
 
-from dragoman.gateway.admission.counters import Verdict
+from dragoman.gateway.admission.counters import Decision
 from dragoman.gateway.admission.load_shedding import gateway_busy, over_limit
-from dragoman.gateway.admission.rate_limit import Rate
+from dragoman.gateway.admission.rate_limit import RateLimitState
 from gateway.sdks import MODES, SDKS, sdk_of, speaking
 from gateway.stands import CLIENT_KEY, Stand, gateway
 
@@ -31,7 +31,7 @@ OVERLOADED: dict[str, tuple[type[Exception], int, str]] = {
 }
 each_client = pytest.mark.parametrize("client", SDKS)
 each_mode = pytest.mark.parametrize("mode", MODES)
-RATE = Verdict("rate", Rate(0.05, 0, 60.0))
+RATE = Decision("rate", RateLimitState(0.05, 0, 60.0))
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ import pytest
 
 from dragoman.core import jsontext
 from dragoman.gateway.admission.callers import Caller
-from dragoman.gateway.admission.postgres_counters import SharedCounts
+from dragoman.gateway.admission.postgres_counters import PostgresCounters
 from dragoman.gateway.config.keys import Allowance
 from gateway.conversations.databases import PostgresDatabase
 from gateway.plain import ask, asking, opened
 from gateway.stands import CLIENT_KEY, Stand, gateway, wait_until
 
-Act = Callable[[list[SharedCounts], list[str]], Awaitable[None]]
+Act = Callable[[list[PostgresCounters], list[str]], Awaitable[None]]
 
 
 def sharing(url: str, act: Act, count: int = 2, lease: float = 30.0) -> None:
@@ -25,7 +25,7 @@ def sharing(url: str, act: Act, count: int = 2, lease: float = 30.0) -> None:
 
     async def run() -> None:
         told: list[str] = []
-        gateways = [SharedCounts(url, told.append, lease) for _ in range(count)]
+        gateways = [PostgresCounters(url, told.append, lease) for _ in range(count)]
         try:
             await act(gateways, told)
         finally:
@@ -47,7 +47,7 @@ async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 def test_a_rate_of_all_together(database: PostgresDatabase):
-    async def act(gateways: list[SharedCounts], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
         callers, left = alice(per_minute=5), list[int]()
         for number in range(5):
             which = number % 2
@@ -70,7 +70,7 @@ def test_a_rate_of_all_together(database: PostgresDatabase):
 
 
 def test_so_many_at_a_time_of_all_together(database: PostgresDatabase):
-    async def act(gateways: list[SharedCounts], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
         (here, there), callers = gateways, alice(concurrency=2)
         assert not (await here.enter(callers[0], "r1", rated=True)).refused
         assert not (await there.enter(callers[1], "r2", rated=True)).refused
@@ -93,7 +93,7 @@ def test_so_many_at_a_time_of_all_together(database: PostgresDatabase):
 def test_never_more_than_allowed_and_never_stuck(database: PostgresDatabase):
     """Many exchanges at once on three gateways; some are cancelled while they ask."""
 
-    async def act(gateways: list[SharedCounts], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
         callers = [Caller("a", "a1", Allowance(concurrency=3)) for _ in gateways]
         inside, seen, served = 0, list[int](), list[str]()
         chance = random.Random(7)
@@ -131,7 +131,7 @@ def test_never_more_than_allowed_and_never_stuck(database: PostgresDatabase):
 
 
 def test_what_a_dead_gateway_held_comes_free(database: PostgresDatabase):
-    async def act(gateways: list[SharedCounts], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
         (dead, alive), callers = gateways, alice(concurrency=1)
         assert not (await dead.enter(callers[0], "r1", rated=True)).refused
         await dead.close()
@@ -147,7 +147,7 @@ def test_what_a_dead_gateway_held_comes_free(database: PostgresDatabase):
 
 
 def test_what_takes_long_is_renewed_and_what_the_database_forgot_is_told_again(database: PostgresDatabase):
-    async def act(gateways: list[SharedCounts], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
         caller = alice(concurrency=1)[0]
         await gateways[0].enter(caller, "r1", rated=True)
         [(first,)] = database.rows("select expires from dragoman_leases")
@@ -168,7 +168,7 @@ def test_without_a_database_each_counts_for_itself():
         unused.bind(("127.0.0.1", 0))
         nowhere = f"postgresql://me:secret-pw@127.0.0.1:{unused.getsockname()[1]}/x"
 
-    async def act(gateways: list[SharedCounts], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
         callers = alice(per_minute=2, concurrency=2)
         for counts, caller in zip(gateways, callers, strict=True):
             verdicts = [await counts.enter(caller, f"r{number}", rated=True) for number in range(3)]
@@ -183,7 +183,7 @@ def test_without_a_database_each_counts_for_itself():
 
 
 def test_a_connection_that_broke_is_made_again(database: PostgresDatabase):
-    async def act(gateways: list[SharedCounts], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
         caller = alice(per_minute=100)[0]
         await gateways[0].enter(caller, "r1", rated=True)
         database.rows(
@@ -202,7 +202,7 @@ def test_lost_and_found(database: PostgresDatabase, monkeypatch: pytest.MonkeyPa
     """The log says both, once."""
     monkeypatch.setattr("dragoman.gateway.admission.postgres_counters._RESTS", 0.05)
 
-    async def act(gateways: list[SharedCounts], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
         counts, caller = gateways[0], alice(concurrency=999)[0]
         await counts.enter(caller, "r1", rated=True)
         database.rows("alter function dragoman_enter rename to away")

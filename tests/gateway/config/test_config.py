@@ -7,7 +7,7 @@ import pytest
 from dragoman.core.errors import ConfigError
 from dragoman.gateway.config import Config, load, load_file
 from dragoman.gateway.config.keys import Allowance, NamedKey
-from dragoman.gateway.config.tables import Limits
+from dragoman.gateway.config.tables import LimitsTable
 from dragoman.gateway.conversations.store import Retention
 from dragoman.http.client import Timeouts
 
@@ -72,7 +72,7 @@ def test_everything_said():
     assert (config.max_body, config.grace, config.store_url) == (2 * 1024 * 1024, 5, "sqlite:///x.db")
     assert config.retention == Retention(12 * 3600.0, 10 * 1024 * 1024)
     assert (config.verbose, config.log_file) == (True, "x.log")
-    assert config.limits == Limits(10, 20, 1.5, 600, 8)
+    assert config.limits == LimitsTable(10, 20, 1.5, 600, 8)
     assert config.named_keys == (
         NamedKey("alice", "a", Allowance(60, 8)),  # what it does not say is as for everyone
         NamedKey("bob", "b", Allowance(600, 0)),
@@ -386,7 +386,7 @@ ABOVE: dict[str, tuple[str, dict[str, str], str, object]] = {
         Retention(24 * 3600.0, 9 * 1024 * 1024),
     ),
     "a named key": ("", {"DRAGOMAN_KEYS__MY_LAPTOP__KEY": "k"}, "keys", ("k",)),
-    "a limit": ("", {"DRAGOMAN_LIMITS__IN_FLIGHT": "7"}, "limits", Limits(in_flight=7)),
+    "a limit": ("", {"DRAGOMAN_LIMITS__IN_FLIGHT": "7"}, "limits", LimitsTable(in_flight=7)),
     "a store": ("", {"DRAGOMAN_STORE__URL": "env:DB", "DB": "postgresql://x"}, "store_url", "postgresql://x"),
     "models beside those of the file": (
         '[models]\na = "demo:x"\nb = "demo:y"\n',

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dragoman.gateway.conversations.store import LazyStore, StoreError, Turn, open_store, schema
+from dragoman.gateway.conversations.store import LazyStore, StoredTurn, StoreError, open_store, schema
 from gateway.conversations.databases import Database
 
 ROWS = (
@@ -27,8 +27,8 @@ def at_version(database: Database, version: int) -> None:
         database.rows(f"insert into dragoman_schema (version) values ({number})")
 
 
-def asked(url: str) -> list[Turn]:
-    async def run() -> list[Turn]:
+def asked(url: str) -> list[StoredTurn]:
+    async def run() -> list[StoredTurn]:
         store = open_store(url)
         try:
             chain = await store.chain("me", "b")
@@ -71,7 +71,7 @@ def test_a_later_database_is_refused_and_left_alone(database: Database):
         store: LazyStore = open_store(database.url)
         try:
             with pytest.raises(StoreError, match="newer dragoman"):
-                await store.put(Turn("a", "me", "p", None, b"[]", b"{}"))
+                await store.put(StoredTurn("a", "me", "p", None, b"[]", b"{}"))
         finally:
             await store.close()
 

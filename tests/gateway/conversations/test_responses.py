@@ -12,8 +12,8 @@ import pytest
 from dragoman.core import jsontext
 from dragoman.framing import sse
 from dragoman.gateway.config import load
-from dragoman.gateway.observability.access_log import Journal
-from dragoman.gateway.process.private import private
+from dragoman.gateway.observability.access_log import AccessLog
+from dragoman.gateway.process.private import private_gateway
 from gateway.canned import Answer, Canned, chat, chunks, provider
 from gateway.conversations.databases import Database, SqliteDatabase
 from gateway.conversations.stands import OTHER_KEY, asked, over_canned, over_demo, responses, stored_at
@@ -392,7 +392,7 @@ def test_the_private_gateway_of_an_agent_leaves_nothing_behind(
 ):
     monkeypatch.chdir(tmp_path)
     config = load(stored_at(f"sqlite:///{tmp_path}/s.db"), {})
-    with private(config, Journal(lambda line: None)) as door:
+    with private_gateway(config, AccessLog(lambda line: None)) as door:
         client = responses(door.url, door.key)
         first = client.responses.create(model="demo", input="a", store=True)
         client.responses.create(model="demo", input="b", previous_response_id=first.id)

@@ -9,18 +9,28 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dragoman.core.errors import ConfigError
-from dragoman.gateway.conversations.store import LazyStore, Retention, StoreError, Turn, open_store, schema
+from dragoman.gateway.conversations.store import (
+    LazyStore,
+    Retention,
+    StoredTurn,
+    StoreError,
+    open_store,
+    schema,
+)
 from gateway.conversations.databases import Database, PostgresDatabase, SqliteDatabase
 
 NUL_AND_MORE = ("", "a\0b", "a b", "é", "\ud800", "x" * 300)
 
 
-def turn(id: str, previous: str | None = None, owner: str = "me", size: int = 10, **more: object) -> Turn:
-    return Turn(id, owner, "p", previous, b"[%d]" % size + b" " * size, b'{"said":"\xc3\xa9\\u0000"}', **more)  # type: ignore[arg-type] - of the rest
+def turn(id: str, previous: str | None = None, owner: str = "me", size: int = 10, **more: Any) -> StoredTurn:
+    return StoredTurn(
+        id, owner, "p", previous, b"[%d]" % size + b" " * size, b'{"said":"\xc3\xa9\\u0000"}', **more
+    )
 
 
 def doing(
@@ -184,12 +194,12 @@ def test_many_write_at_once(database: Database):
 
 _WRITER = """
 import asyncio, sys
-from dragoman.gateway.conversations.store import Turn, open_store
+from dragoman.gateway.conversations.store import StoredTurn, open_store
 async def main(url, name):
     store = open_store(url)
-    await store.put(Turn(f"{name}.0", "me", "p", None, b"[]", b"{}"))
+    await store.put(StoredTurn(f"{name}.0", "me", "p", None, b"[]", b"{}"))
     async def one(number):
-        await store.put(Turn(f"{name}.{number}", "me", "p", f"{name}.0", b"[]", b"{}"))
+        await store.put(StoredTurn(f"{name}.{number}", "me", "p", f"{name}.0", b"[]", b"{}"))
         assert len(await store.chain("me", f"{name}.{number}")) == 2
     await asyncio.gather(*(one(number) for number in range(1, 101)))
     await store.close()

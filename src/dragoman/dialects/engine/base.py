@@ -18,7 +18,7 @@ from dragoman.dialects.engine import rendering
 from dragoman.dialects.engine.declared import Declared, declare
 from dragoman.dialects.engine.grammar import Grammar, Think
 from dragoman.dialects.engine.parser import Parser
-from dragoman.dialects.engine.rendering import Made, Result
+from dragoman.dialects.engine.rendering import Made, RenderedResult
 from dragoman.dialects.engine.scanner import Scanner
 
 
@@ -47,7 +47,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     def write_calls(self, calls: tuple[Made, ...]) -> str:
         raise NotImplementedError
 
-    def write_results(self, results: tuple[Result, ...]) -> str:
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         raise NotImplementedError
 
     def write_reasoning(self, text: str) -> str:

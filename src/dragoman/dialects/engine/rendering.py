@@ -48,7 +48,7 @@ class Made(Struct, frozen=True):
     number: int
 
 
-class Result(Struct, frozen=True):
+class RenderedResult(Struct, frozen=True):
     """What a tool answered, as text."""
 
     call: Made
@@ -74,7 +74,7 @@ class Words(Protocol):
 
     def write_calls(self, calls: tuple[Made, ...]) -> str: ...
 
-    def write_results(self, results: tuple[Result, ...]) -> str: ...
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str: ...
 
     def write_reasoning(self, text: str) -> str: ...
 
@@ -204,7 +204,7 @@ class History:
         for result in results:
             yield from (part for part in result.content if isinstance(part, Media))
 
-    def _result(self, result: ToolResult) -> Result:
+    def _result(self, result: ToolResult) -> RenderedResult:
         for part in result.content:
             if not isinstance(part, Text | Media):
                 self._losses.dropped(part.where, f"only {part.origin} understands it")
@@ -214,7 +214,7 @@ class History:
         call = self._calls.get(result.call_id)
         if call is None:
             call = Made(result.call_id, result.name or "tool", {}, {}, self._count)
-        return Result(call, text, result.failed)
+        return RenderedResult(call, text, result.failed)
 
     def _write_reasoning(self, parts: list[Reasoning]) -> Iterator[Text]:
         text = "\n".join(part.text for part in parts if part.text)

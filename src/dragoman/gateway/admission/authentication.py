@@ -14,7 +14,7 @@ _HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 _PRIVATE = (".localhost", ".local", ".internal", ".home.arpa")  # names that nobody can buy
 
 
-def key_of(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
+def client_key(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
     """The key that a client sent, in any of the places the four protocols know."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():
@@ -30,7 +30,7 @@ def owner_of(key: str, keys: tuple[str, ...]) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest() if keys else ""
 
 
-def is_lured(headers: Mapping[str, str]) -> bool:
+def is_cross_site_request(headers: Mapping[str, str]) -> bool:
     """Whether a page from elsewhere may have made a browser ask: it says so itself, or calls this machine by
     a public name, which the page's owner can lead anywhere (DNS rebinding)."""
     scheme, _, page = headers.get("origin", "").partition("://")

@@ -15,28 +15,30 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from dragoman.gateway.admission.callers import Caller
-from dragoman.gateway.admission.counters import Verdict
+from dragoman.gateway.admission.counters import Decision
 from dragoman.gateway.admission.rate_limit import take
 from dragoman.gateway.observability.worker_metrics import is_alive
-from dragoman.gateway.process.descriptors import OpenFile
+from dragoman.gateway.process.descriptors import SharedDescriptor
 
 _CELL = 8  # bytes; every cell is a double, which counts exactly up to more than anybody has
 
 
 @contextmanager
-def counting_file(keys: int, workers: int) -> Generator[OpenFile]:
+def counting_file(keys: int, workers: int) -> Generator[SharedDescriptor]:
     """A file without a name, for so many. Two slots for each worker: it may die and be replaced."""
     with tempfile.TemporaryFile() as file:
         slots = 2 * workers
         file.truncate((max(keys, 1) + 1) * (slots + 1) * _CELL)  # without keys, everyone is one caller
-        yield OpenFile(file.fileno())
+        yield SharedDescriptor(file.fileno())
 
 
-class HostCounts:
+class HostCounters:
     """A row of cells for each key: when its bucket is full, and what each slot has under way. In the row
     above them, the processes that the slots belong to."""
 
-    def __init__(self, file: OpenFile, workers: int, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, file: SharedDescriptor, workers: int, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._now = now  # the same for every process of a host
         self._file = os.dup(file.number)
         self._cells = memoryview(mmap.mmap(self._file, 0)).cast("d")
@@ -46,19 +48,19 @@ class HostCounts:
             self._clear(self._slot)
             self._cells[self._slot] = os.getpid()
 
-    async def enter(self, caller: Caller, lease: str, rated: bool) -> Verdict:
+    async def enter(self, caller: Caller, lease: str, rated: bool) -> Decision:
         allowance, row = caller.allowance, self._row(caller)
         with self._alone():
             if allowance.concurrency and self._is_full(row, allowance.concurrency):
-                return Verdict("concurrency")
+                return Decision("concurrency")
             rate = None
             if rated and allowance.requests_per_minute:
                 self._cells[row], rate = take(self._cells[row], self._now(), allowance.requests_per_minute)
                 if rate.wait:
-                    return Verdict("rate", rate)
+                    return Decision("rate", rate)
             self._cells[row + self._slot] += 1
         caller.inside += 1
-        return Verdict("", rate)
+        return Decision("", rate)
 
     def leave(self, caller: Caller, lease: str) -> None:
         """Nobody else writes this cell."""

@@ -16,8 +16,8 @@ from typing import Any
 import asyncpg  # pyright: ignore[reportMissingTypeStubs] - it has none
 
 from dragoman.gateway.admission.callers import Caller
-from dragoman.gateway.admission.counters import ProcessCounts, Verdict
-from dragoman.gateway.admission.rate_limit import Rate, rate_of
+from dragoman.gateway.admission.counters import Decision, ProcessCounters
+from dragoman.gateway.admission.rate_limit import RateLimitState, rate_of
 from dragoman.gateway.conversations.store.addresses import without_password
 from dragoman.gateway.conversations.store.postgres import migrate
 from dragoman.gateway.conversations.store.values import StoreError
@@ -46,12 +46,12 @@ _FAILURES = (
 )
 
 
-class SharedCounts:
+class PostgresCounters:
     """`tell` hears when the database is lost and found."""
 
     def __init__(self, url: str, tell: Callable[[str], object], lease: float = LEASE) -> None:
         self._url, self._tell, self._lease = url, tell, lease
-        self._process = ProcessCounts()
+        self._process = ProcessCounters()
         self._pool: Any = None
         self._opening, self._writing = asyncio.Lock(), asyncio.Lock()
         self._rests_until = 0.0
@@ -61,10 +61,10 @@ class SharedCounts:
         self._renewing: asyncio.Task[None] | None = None
         self._freeing: asyncio.Task[None] | None = None
 
-    async def enter(self, caller: Caller, lease: str, rated: bool) -> Verdict:
+    async def enter(self, caller: Caller, lease: str, rated: bool) -> Decision:
         allowance = caller.allowance
         if 0 < allowance.concurrency <= caller.inside:  # what others have under way does not matter any more
-            return Verdict("concurrency")
+            return Decision("concurrency")
         per_minute = allowance.requests_per_minute if rated else 0
         if not per_minute and not allowance.concurrency:
             return await self._process.enter(caller, lease, rated)
@@ -92,7 +92,7 @@ class SharedCounts:
         self._rests_until = math.inf  # somebody may still leave
         self._forget(self._pool)
 
-    async def _asked(self, caller: Caller, lease: str, per_minute: int) -> Verdict | None:
+    async def _asked(self, caller: Caller, lease: str, per_minute: int) -> Decision | None:
         """None where the database cannot tell."""
         most = caller.allowance.concurrency
         freed = [given for given, who in self._freed.items() if who == caller.id]
@@ -106,9 +106,9 @@ class SharedCounts:
             return None
         refused, wait, reset = rows[0]
         if not per_minute:
-            return Verdict(refused)
-        rate = Rate(wait, 0, reset) if refused == "rate" else rate_of(reset, per_minute)
-        return Verdict(refused, rate if refused != "concurrency" else None)
+            return Decision(refused)
+        rate = RateLimitState(wait, 0, reset) if refused == "rate" else rate_of(reset, per_minute)
+        return Decision(refused, rate if refused != "concurrency" else None)
 
     def _free(self, lease: str, who: str) -> None:
         self._freed[lease] = who

@@ -1,4 +1,4 @@
-"""So many at a time, and a bounded line before the door in which every caller gets its turn.
+"""Semaphore with a bounded queue, round-robin between callers.
 
 Neither clock nor loop: whoever waits is woken by a callback, so sequences of events can be tested as such.
 """
@@ -12,10 +12,10 @@ from typing import Literal
 from msgspec import Struct
 
 
-class Ticket(Struct, eq=False):
+class Permit(Struct, eq=False):
     """One visit. `leave` may be said at any time and more than once: it gives back what is held."""
 
-    _gate: Gate
+    _gate: QueuedSemaphore
     who: str
     state: Literal["inside", "waiting", "out"]
     wake: Callable[[], object] = bool  # called when waiting is over, one way or the other
@@ -24,26 +24,26 @@ class Ticket(Struct, eq=False):
         self._gate.left(self)
 
 
-class Gate:
+class QueuedSemaphore:
     """At most `capacity` are inside and `queue` wait. Nobody waits while there is room."""
 
     def __init__(self, capacity: int, queue: int) -> None:
         self.capacity, self.queue = capacity, queue
         self.inside = self.waiting = 0
-        self._lines: dict[str, dict[Ticket, None]] = {}  # of each caller; the first one's turn is next
+        self._lines: dict[str, dict[Permit, None]] = {}  # of each caller; the first one is next
 
     @property
     def full(self) -> bool:
         return self.inside >= self.capacity
 
-    def ask(self, who: str) -> Ticket | None:
+    def ask(self, who: str) -> Permit | None:
         """Inside at once, or in line; None where the line is full, too."""
         if self.inside < self.capacity:
             self.inside += 1
-            return Ticket(self, who, "inside")
+            return Permit(self, who, "inside")
         if self.waiting >= self.queue and not self.displace(who):
             return None
-        ticket = Ticket(self, who, "waiting")
+        ticket = Permit(self, who, "waiting")
         self._lines.setdefault(who, {})[ticket] = None
         self.waiting += 1
         return ticket
@@ -58,7 +58,7 @@ class Gate:
         newest.wake()
         return True
 
-    def left(self, ticket: Ticket) -> None:
+    def left(self, ticket: Permit) -> None:
         if ticket.state == "waiting":
             self._forget(ticket)
         elif ticket.state == "inside":
@@ -78,7 +78,7 @@ class Gate:
         ticket.state = "inside"
         ticket.wake()
 
-    def _forget(self, ticket: Ticket) -> None:
+    def _forget(self, ticket: Permit) -> None:
         line = self._lines[ticket.who]
         del line[ticket]
         if not line:
@@ -87,8 +87,8 @@ class Gate:
         ticket.state = "out"
 
 
-async def turn(ticket: Ticket, seconds: float) -> bool:
-    """Wait for the turn of `ticket`; False where it did not come in time, or somebody was let in before."""
+async def acquired(ticket: Permit, seconds: float) -> bool:
+    """Wait until `ticket` is admitted; False where that did not happen in time."""
     if ticket.state == "waiting":
         loop = asyncio.get_running_loop()
         over = loop.create_future()
@@ -104,7 +104,7 @@ async def turn(ticket: Ticket, seconds: float) -> bool:
     return ticket.state == "inside"
 
 
-def _give_up(ticket: Ticket) -> None:
+def _give_up(ticket: Permit) -> None:
     if ticket.state == "waiting":
         ticket.leave()
         ticket.wake()

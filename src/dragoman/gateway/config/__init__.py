@@ -14,10 +14,10 @@ from dragoman.core.errors import ConfigError
 from dragoman.gateway.config.keys import NamedKey, read_keys, read_named_keys
 from dragoman.gateway.config.models import Models, read_models
 from dragoman.gateway.config.providers import read_providers
-from dragoman.gateway.config.source import Source
-from dragoman.gateway.config.tables import Limits, Log, Server, Store
+from dragoman.gateway.config.source import ConfigSource
+from dragoman.gateway.config.tables import LimitsTable, LogTable, ServerTable, StoreTable
 from dragoman.gateway.conversations.store import Retention, open_store
-from dragoman.gateway.process.descriptors import OpenFile
+from dragoman.gateway.process.descriptors import SharedDescriptor
 from dragoman.profiles import Provider
 
 DEFAULT_FILE = "dragoman.toml"
@@ -40,9 +40,9 @@ class Config(Struct, frozen=True, kw_only=True):
     port: int = 8787
     keys: tuple[str, ...] = ()
     named_keys: tuple[NamedKey, ...] = ()
-    limits: Limits = Limits()
+    limits: LimitsTable = LimitsTable()
     workers: int = 1
-    counting_file: OpenFile | None = None
+    counting_file: SharedDescriptor | None = None
     max_body: int = 64 * _MB
     grace: int = 30
     providers: dict[str, Provider] = {}
@@ -75,10 +75,10 @@ def load_file(path: str | None, environ: Mapping[str, str]) -> Config:
 
 
 def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Config:
-    source = Source(text, path, environ)
-    server = source.section("server", Server)
-    log, store = source.section("log", Log), source.section("store", Store)
-    limits = source.section("limits", Limits)
+    source = ConfigSource(text, path, environ)
+    server = source.section("server", ServerTable)
+    log, store = source.section("log", LogTable), source.section("store", StoreTable)
+    limits = source.section("limits", LimitsTable)
     keys = read_keys(source, server)
     named = read_named_keys(source, limits, keys)
     providers = read_providers(source)
@@ -102,7 +102,7 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
     return config
 
 
-def _store_url(source: Source, store: Store) -> str:
+def _store_url(source: ConfigSource, store: StoreTable) -> str:
     url = source.secret(("store", "url"), store.url)
     try:
         open_store(url)  # which opens nothing yet

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from dragoman.gateway.config.source import Source
-from dragoman.gateway.config.tables import KeyTable, Limits, Server
+from dragoman.gateway.config.source import ConfigSource
+from dragoman.gateway.config.tables import KeyTable, LimitsTable, ServerTable
 
 
 class Allowance(Struct, frozen=True):
@@ -24,7 +24,7 @@ class NamedKey(Struct, frozen=True):
         return f"NamedKey({self.name}, {self.allowance})"
 
 
-def read_keys(source: Source, server: Server) -> tuple[str, ...]:
+def read_keys(source: ConfigSource, server: ServerTable) -> tuple[str, ...]:
     where = ("server", "keys")
     listed = (server.keys,) if isinstance(server.keys, str) else server.keys
     if not all(listed):
@@ -32,7 +32,9 @@ def read_keys(source: Source, server: Server) -> tuple[str, ...]:
     return tuple(source.secret(where, key) for key in listed)
 
 
-def read_named_keys(source: Source, limits: Limits, others: tuple[str, ...]) -> tuple[NamedKey, ...]:
+def read_named_keys(
+    source: ConfigSource, limits: LimitsTable, others: tuple[str, ...]
+) -> tuple[NamedKey, ...]:
     """What a named key does not say is as `[limits]` says it. `others` are the keys without a name."""
     named: dict[str, NamedKey] = {}
     for name, row in source.table("keys").items():
@@ -48,7 +50,7 @@ def read_named_keys(source: Source, limits: Limits, others: tuple[str, ...]) -> 
     return tuple(named.values())
 
 
-def _allowance(table: KeyTable, limits: Limits) -> Allowance:
+def _allowance(table: KeyTable, limits: LimitsTable) -> Allowance:
     rate, concurrency = table.requests_per_minute, table.concurrency
     return Allowance(
         limits.requests_per_minute if rate is None else rate,

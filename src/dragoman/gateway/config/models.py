@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dragoman.gateway.config.source import Path, Source, did_you_mean
+from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
 from dragoman.profiles import Provider, known
 
 Models = tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def read_models(source: Source, providers: Mapping[str, Provider]) -> Models:
+def read_models(source: ConfigSource, providers: Mapping[str, Provider]) -> Models:
     rows: list[tuple[str, tuple[str, ...]]] = []
     for asked, value in source.table("models").items():
         where = ("models", asked)
@@ -25,7 +25,7 @@ def read_models(source: Source, providers: Mapping[str, Provider]) -> Models:
     return tuple(rows)
 
 
-def _check(source: Source, where: Path, target: str, providers: Mapping[str, Provider]) -> None:
+def _check(source: ConfigSource, where: Path, target: str, providers: Mapping[str, Provider]) -> None:
     name, colon, model = target.partition(":")
     if not colon or not model:
         raise source.wrong(where, f"{target!r} is not provider:model")

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.dialects import names as dialect_names
-from dragoman.gateway.config.source import Path, Source, did_you_mean
+from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
 from dragoman.gateway.config.tables import ProviderTable, TimeoutsTable
 from dragoman.http.client import Timeouts
 from dragoman.profiles import Provider, known
@@ -18,7 +18,7 @@ from dragoman.protocols import upstream, upstream_names
 _URL = re.compile(r"https?://[^\s/]+\S*|demo:")
 
 
-def read_providers(source: Source) -> dict[str, Provider]:
+def read_providers(source: ConfigSource) -> dict[str, Provider]:
     providers = {name: _provider(source, name, row) for name, row in source.table("providers").items()}
     for name, provider in known().items():
         if name not in providers and (key := provider.key_from(source.environ)):
@@ -26,7 +26,7 @@ def read_providers(source: Source) -> dict[str, Provider]:
     return providers
 
 
-def _provider(source: Source, name: str, row: Any) -> Provider:
+def _provider(source: ConfigSource, name: str, row: Any) -> Provider:
     where = ("providers", name)
     table = source.convert(where, row, ProviderTable)
     if not re.fullmatch(r"[^\s:/]+", name):
@@ -46,7 +46,7 @@ def _provider(source: Source, name: str, row: Any) -> Provider:
     return provider if provider.api_key else replace(provider, api_key=base.key_from(source.environ))
 
 
-def _check_names(source: Source, where: Path, provider: Provider) -> None:
+def _check_names(source: ConfigSource, where: Path, provider: Provider) -> None:
     for key, value, allowed in (
         ("protocol", provider.protocol, upstream_names()),
         ("dialect", provider.dialect, (None, *dialect_names())),
@@ -57,7 +57,7 @@ def _check_names(source: Source, where: Path, provider: Provider) -> None:
             raise source.wrong((*where, key), f"{problem}; known: {', '.join(listed)}")
 
 
-def _check_url(source: Source, where: Path, provider: Provider) -> None:
+def _check_url(source: ConfigSource, where: Path, provider: Provider) -> None:
     """The paths of a protocol go behind the base URL: a version or a method must not stand in both."""
     place, url = (*where, "base_url"), provider.base_url.rstrip("/")
     if not url:
@@ -71,11 +71,11 @@ def _check_url(source: Source, where: Path, provider: Provider) -> None:
             raise source.wrong(place, f"leave out {doubled} at the end: {path} is added to it")
 
 
-def _headers(source: Source, where: Path, headers: dict[str, str]) -> dict[str, str]:
+def _headers(source: ConfigSource, where: Path, headers: dict[str, str]) -> dict[str, str]:
     return {name.lower(): source.secret((*where, "headers", name), value) for name, value in headers.items()}
 
 
-def _timeouts(source: Source, where: Path, given: dict[str, Any]) -> Timeouts:
+def _timeouts(source: ConfigSource, where: Path, given: dict[str, Any]) -> Timeouts:
     table = source.convert((*where, "timeouts"), given, TimeoutsTable)
     return Timeouts(**_said(msgspec.structs.asdict(table)))
 

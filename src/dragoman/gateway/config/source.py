@@ -28,7 +28,7 @@ _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", r
 _UNREADABLE = (ValueError, RecursionError)  # a number of 5000 digits is no TOMLDecodeError, nor are brackets
 
 
-class Source:
+class ConfigSource:
     """One file and the environment; `wrong` knows where each setting was said."""
 
     def __init__(self, text: str, path: str, environ: Mapping[str, str]) -> None:
@@ -131,7 +131,7 @@ def _value(variable: str, text: str) -> Any:
         raise ConfigError(f"{variable}: {error}") from None
 
 
-def _known_keys(source: Source, where: Path, table: Mapping[str, Any], allowed: Iterable[str]) -> None:
+def _known_keys(source: ConfigSource, where: Path, table: Mapping[str, Any], allowed: Iterable[str]) -> None:
     for key in table:
         if key not in allowed:
             hint = did_you_mean(key, allowed) or f"; known: {', '.join(allowed)}"

@@ -12,7 +12,7 @@ Seconds = Annotated[float, Meta(gt=0)]
 Days = Annotated[float, Meta(gt=0)]
 
 
-class Server(Struct, frozen=True, forbid_unknown_fields=True):
+class ServerTable(Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: Port = 8787
     keys: str | tuple[str, ...] = ()
@@ -20,18 +20,18 @@ class Server(Struct, frozen=True, forbid_unknown_fields=True):
     grace: Count = 30
 
 
-class Store(Struct, frozen=True, forbid_unknown_fields=True):
+class StoreTable(Struct, frozen=True, forbid_unknown_fields=True):
     url: str = ""
     keep_days: Days = 30
     max_mb: Annotated[int, Meta(ge=1)] = 1024
 
 
-class Log(Struct, frozen=True, forbid_unknown_fields=True):
+class LogTable(Struct, frozen=True, forbid_unknown_fields=True):
     verbose: bool = False
     file: str = ""
 
 
-class Limits(Struct, frozen=True, forbid_unknown_fields=True):
+class LimitsTable(Struct, frozen=True, forbid_unknown_fields=True):
     """Of a process: `in_flight`, `queue`. Of each key: `requests_per_minute`, `concurrency`. 0: no limit."""
 
     in_flight: Count = 1000
@@ -72,11 +72,11 @@ class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 SECTIONS = {
-    "server": Server,
-    "limits": Limits,
+    "server": ServerTable,
+    "limits": LimitsTable,
     "keys": KeyTable,
-    "store": Store,
-    "log": Log,
+    "store": StoreTable,
+    "log": LogTable,
     "providers": ProviderTable,
     "models": None,
 }

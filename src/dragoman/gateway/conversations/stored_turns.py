@@ -1,6 +1,6 @@
 """Conversations that clients leave at the server: found in the store, joined with what is new, and kept.
 
-A conversation goes on where it began. One that a provider of the client's own protocol keeps is left to it;
+A conversation goes on where it began. One that a provider of the client's own protocol stores is left to it;
 every other one is kept here, and its upstream gets it whole.
 """
 
@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.body import Body
-from dragoman.core.kept import Kept, Past, Unkept, Wish
 from dragoman.core.model import Failure, Wire
-from dragoman.gateway.conversations.store import Store, StoreError, Turn
-from dragoman.gateway.conversations.turn_writer import Keeper, keeps
+from dragoman.core.stored_turns import ConversationError, PastTurn, StorageRequest, TurnCodec
+from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
+from dragoman.gateway.conversations.turn_writer import TurnWriter, stores_turns
 from dragoman.gateway.handlers.relay import Asked
 from dragoman.gateway.upstreams.routing import Target
 
@@ -25,14 +25,14 @@ Targets = tuple[Target, ...]
 UNREADABLE = Failure("overloaded", "the store of conversations cannot be read now", 503)
 
 
-class Keeping:
+class StoredTurns:
     """What exchanges with a store share. `report` is told what the store could not do."""
 
     def __init__(self, store: Store, report: Callable[[StoreError], object]) -> None:
         self.store, self._report = store, report
 
     async def prepared(self, asked: Asked, targets: Targets) -> tuple[Asked, Targets]:
-        """The request as it goes on, and who may answer it; raises Unkept where nobody can."""
+        """The request as it goes on, and who may answer it; raises ConversationError where nobody can."""
         _refuse_stateful(asked, targets)
         kept = asked.serves.kept
         wish = kept.wish(asked.body.glance) if kept else None
@@ -48,10 +48,12 @@ class Keeping:
         if not wish.stores or asked.served.action != "generate":
             return replace(asked, body=body), targets
         items = kept.items(kept.join(said, (), found))
-        keeper = Keeper(kept, self.store, asked.owner, asked.client, wish, items, said, body, self._report)
+        keeper = TurnWriter(
+            kept, self.store, asked.owner, asked.client, wish, items, said, body, self._report
+        )
         return replace(asked, keeper=keeper), targets
 
-    async def past(self, protocol: str, owner: str, id: str) -> list[Past]:
+    async def past(self, protocol: str, owner: str, id: str) -> list[PastTurn]:
         """The turns up to `id`; none where it is not kept here."""
         if not id:
             return []
@@ -65,7 +67,7 @@ class Keeping:
     async def delete(self, owner: str, id: str) -> bool:
         return await self._read(self.store.delete(owner, id))
 
-    async def _items(self, asked: Asked, kept: Kept, names: Sequence[str]) -> dict[str, Wire]:
+    async def _items(self, asked: Asked, kept: TurnCodec, names: Sequence[str]) -> dict[str, Wire]:
         """The items of earlier turns that a request names, as far as they are kept here."""
         found: dict[str, Wire] = {}
         for name in dict.fromkeys(names):
@@ -81,16 +83,18 @@ class Keeping:
             return await reading
         except StoreError as error:
             self._report(error)
-            raise Unkept(UNREADABLE) from None
+            raise ConversationError(UNREADABLE) from None
 
 
-def _left_to(asked: Asked, kept: Kept, wish: Wish, targets: Targets, found: Mapping[str, Wire]) -> Targets:
+def _left_to(
+    asked: Asked, kept: TurnCodec, wish: StorageRequest, targets: Targets, found: Mapping[str, Wire]
+) -> Targets:
     """Those of `targets` that may know what the store does not: they get the request as it is."""
-    able = tuple(target for target in targets if keeps(asked.client.name, target.provider))
+    able = tuple(target for target in targets if stores_turns(asked.client.name, target.provider))
     if able and not found:
         return able
     missing = [name for name in wish.refers if name not in found]
-    raise Unkept(kept.absent(missing[0]) if missing else kept.unknown(wish.continues))
+    raise ConversationError(kept.absent(missing[0]) if missing else kept.unknown(wish.continues))
 
 
 def _refuse_stateful(asked: Asked, targets: Targets) -> None:
@@ -99,9 +103,9 @@ def _refuse_stateful(asked: Asked, targets: Targets) -> None:
     for field, code in asked.serves.stateful.items():
         if asked.body.glance.get(field) and not all(target.provider.forwards(protocol) for target in targets):
             problem = f"{field}: only {protocol} providers can do that, and this model leads elsewhere"
-            raise Unkept(Failure("bad_request", problem, 400, code))
+            raise ConversationError(Failure("bad_request", problem, 400, code))
 
 
-def _past(turn: Turn) -> Past:
+def _past(turn: StoredTurn) -> PastTurn:
     items, reply, settings = (jsontext.decode(text) for text in (turn.items, turn.reply, turn.settings))
-    return Past(turn.id, items, reply, settings)
+    return PastTurn(turn.id, items, reply, settings)

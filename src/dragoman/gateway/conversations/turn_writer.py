@@ -15,25 +15,25 @@ from dragoman.core.body import Body
 from dragoman.core.codec import Codec, Frame
 from dragoman.core.events import ResponseFailed
 from dragoman.core.jsontext import is_object
-from dragoman.core.kept import Kept, Wish
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import Failure, Wire
+from dragoman.core.stored_turns import StorageRequest, TurnCodec
 from dragoman.framing import sse
-from dragoman.gateway.conversations.store import Store, StoreError, Turn
-from dragoman.gateway.observability.exchange_record import Seen
-from dragoman.gateway.upstreams.sending import Refused
+from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
+from dragoman.gateway.upstreams.sending import AttemptFailed
 from dragoman.pipeline import Forwarded, Translated
 from dragoman.profiles import Provider
 
 _UNSTORED = Failure("server", "the answer could not be stored, which the request asked for", 500)
 
 
-def keeps(protocol: str, provider: Provider) -> bool:
+def stores_turns(protocol: str, provider: Provider) -> bool:
     """Whether clients of `protocol` talk to a provider that stores conversations itself."""
     return provider.keeps and provider.forwards(protocol)
 
 
-class Keeper:
+class TurnWriter:
     """`body` is the request with everything that came before it; `items` only what is new in it.
 
     `always`: also where the provider would store it, because the conversation began here.
@@ -41,11 +41,11 @@ class Keeper:
 
     def __init__(
         self,
-        kept: Kept,
+        kept: TurnCodec,
         store: Store,
         owner: str,
         client: Codec,
-        wish: Wish,
+        wish: StorageRequest,
         items: list[Any],
         asked: Wire,
         body: Body,
@@ -58,18 +58,18 @@ class Keeper:
         self._id = kept.prefix + os.urandom(16).hex()
 
     def serves(self, provider: Provider) -> bool:
-        return self.always or not keeps(self.client.name, provider)
+        return self.always or not stores_turns(self.client.name, provider)
 
     def told(self, reply: Wire, stored: bool = True) -> Wire:
         """The reply as the client gets it: under an id that nobody else gives."""
         return self.kept.told(reply, self._id, self.wish.continues, stored)
 
-    async def whole(self, reply: Wire, seen: Seen) -> Wire:
+    async def whole(self, reply: Wire, seen: ExchangeRecord) -> Wire:
         out = self.told(reply)
         if await self.put(out):
             return out
         if self.wish.insists:
-            raise Refused(_UNSTORED)
+            raise AttemptFailed(_UNSTORED)
         seen.lost.append(_NOT_STORED)
         return self.told(reply, stored=False)
 
@@ -84,9 +84,9 @@ class Keeper:
             return False
         return True
 
-    def _turn(self, reply: Wire) -> Turn:
+    def _turn(self, reply: Wire) -> StoredTurn:
         kept = self.kept
-        return Turn(
+        return StoredTurn(
             self._id,
             self._owner,
             self.client.name,
@@ -98,10 +98,10 @@ class Keeper:
         )
 
 
-class KeptStream:
+class StoredStream:
     """A stream whose end is held back until its turn is stored."""
 
-    def __init__(self, stream: Forwarded | Translated, keeper: Keeper) -> None:
+    def __init__(self, stream: Forwarded | Translated, keeper: TurnWriter) -> None:
         self._stream, self._keeper = stream, keeper
         self._pieces: list[bytes] = []  # what went out
         self._late: list[Frame] = []  # the end, and what follows it
@@ -125,7 +125,7 @@ class KeptStream:
         self._late.clear()
         return self._passed(self._stream.fail(failure))
 
-    async def end(self, last: bytes, seen: Seen) -> bytes:
+    async def end(self, last: bytes, seen: ExchangeRecord) -> bytes:
         """What goes out at last: nothing is changed in a stream that did not end well."""
         if not self._late:
             return last

@@ -28,7 +28,7 @@ class Handles(Protocol):
     async def recall(self, owner: str, digest: str) -> bytes | None: ...
 
 
-class Sessions:
+class UpstreamSessions:
     """`keys` are those of the gateway's clients; `write` takes the lines of the log."""
 
     def __init__(
@@ -40,10 +40,10 @@ class Sessions:
     ) -> None:
         self._handles, self._keys, self._write, self._patience = handles, keys, write, patience
 
-    def talk(self, exchange: Exchange, provider: Provider, client_key: str, id: str) -> Talk:
+    def talk(self, exchange: Exchange, provider: Provider, client_key: str, id: str) -> UpstreamSession:
         key = client_key if provider.passthrough else provider.api_key
         account = f"{provider.name}\n{provider.base_url}\n{key}"
-        return Talk(self, exchange, id, owner_of(client_key, self._keys), account)
+        return UpstreamSession(self, exchange, id, owner_of(client_key, self._keys), account)
 
     async def recall(self, id: str, owner: str, digest: str) -> Wire | None:
         try:
@@ -65,13 +65,15 @@ class Sessions:
         self._write(jsontext.dumps({"id": id, "session": what, "store": str(error) or "it took too long"}))
 
 
-class Talk:
+class UpstreamSession:
     """One exchange with an upstream that keeps the conversation.
 
     A handle is good for one account at one provider only, and for the client's key that made it.
     """
 
-    def __init__(self, sessions: Sessions, exchange: Exchange, id: str, owner: str, account: str) -> None:
+    def __init__(
+        self, sessions: UpstreamSessions, exchange: Exchange, id: str, owner: str, account: str
+    ) -> None:
         self._sessions, self._exchange = sessions, exchange
         self._id, self._owner, self._account = id, owner, account
         self._kept = False

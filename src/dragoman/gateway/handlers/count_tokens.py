@@ -10,14 +10,16 @@ from dragoman.gateway.handlers.token_estimate import estimate
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.gateway.upstreams.sending import headers_for
 from dragoman.http.client import Transport, TransportError
-from dragoman.http.server import Answer
+from dragoman.http.server import ResponseWriter
 
 ESTIMATED = [(b"x-dragoman-estimate", b"true")]
 _PATIENCE = 10.0  # seconds; an estimate now is better than a count later
 _LARGEST = 1024 * 1024
 
 
-async def answer_count(asked: Asked, target: Target, transport: Transport | None, answer: Answer) -> None:
+async def answer_count(
+    asked: Asked, target: Target, transport: Transport | None, answer: ResponseWriter
+) -> None:
     """Without a transport the upstream is left in peace."""
     counted = await _counted(asked, target, transport) if transport else None
     if counted is None:

@@ -7,19 +7,19 @@ import asyncio
 from dragoman.core import jsontext
 from dragoman.core.model import Failure, FailureKind
 from dragoman.exchange import Exchange
-from dragoman.gateway.admission import Slots
-from dragoman.gateway.conversations.upstream_sessions import Sessions
-from dragoman.gateway.handlers.keep_alive import Pings, Pulse
+from dragoman.gateway.admission import ProviderConcurrency
+from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
+from dragoman.gateway.handlers.keep_alive import KeepAlive, KeepAliveTicker
 from dragoman.gateway.handlers.relay import Asked, Errand, Leg, failed_stream, relay
 from dragoman.gateway.handlers.reply_headers import loss_header
-from dragoman.gateway.observability.exchange_record import Seen
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.traces import trace_headers
-from dragoman.gateway.upstreams.circuit_breaker import Circuits
-from dragoman.gateway.upstreams.retry_policy import Pace
+from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
+from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from dragoman.gateway.upstreams.routing import Target
-from dragoman.gateway.upstreams.sending import Refused, headers_for, send
+from dragoman.gateway.upstreams.sending import AttemptFailed, headers_for, send
 from dragoman.http.client import Transport
-from dragoman.http.server import Answer
+from dragoman.http.server import ResponseWriter
 from dragoman.profiles import Provider
 
 # Not worth another try there, but another provider may do
@@ -30,33 +30,35 @@ _ELSEWHERE: frozenset[FailureKind] = frozenset(
 _FORGOTTEN: frozenset[FailureKind] = frozenset({"not_found", "bad_request", "conflict"})
 
 
-class Serving:
+class GenerateHandler:
     """Everything exchanges share."""
 
     def __init__(
         self,
         transport: Transport,
-        circuits: Circuits,
-        slots: Slots,
-        pings: Pings,
-        pace: Pace,
-        sessions: Sessions,
+        circuits: CircuitBreakers,
+        slots: ProviderConcurrency,
+        pings: KeepAliveTicker,
+        pace: RetryPolicy,
+        sessions: UpstreamSessions,
     ) -> None:
         self._transport, self._circuits, self._slots = transport, circuits, slots
         self._pings, self._pace, self._sessions = pings, pace, sessions
 
-    async def serve(self, asked: Asked, targets: tuple[Target, ...], answer: Answer, seen: Seen) -> None:
-        """Answer from the first target that can. Raises Refused where none can."""
+    async def serve(
+        self, asked: Asked, targets: tuple[Target, ...], answer: ResponseWriter, seen: ExchangeRecord
+    ) -> None:
+        """Answer from the first target that can. Raises AttemptFailed where none can."""
         if not asked.stream:
             await self._targets(Errand(asked, answer, seen), targets)
             return
-        pulse = Pulse(
+        pulse = KeepAlive(
             answer, _ping(asked), lambda: answer.begin(asked.content_type, loss_header(seen.losses))
         )
         self._pings.watch(pulse)
         try:
             await self._targets(Errand(asked, answer, seen, pulse), targets)
-        except Refused as refused:
+        except AttemptFailed as refused:
             await pulse.settle()
             if not answer.begun:
                 raise
@@ -67,7 +69,7 @@ class Serving:
 
     async def _targets(self, errand: Errand, targets: tuple[Target, ...]) -> None:
         """In order, but where a provider is full, the others go first and its queue is the last resort."""
-        refused: Refused | None = None
+        refused: AttemptFailed | None = None
         order = list(targets)
         for place, target in enumerate(order):
             left = len(order) - 1 - place
@@ -79,7 +81,7 @@ class Serving:
             try:
                 await self._tries(errand, target, left)
                 return
-            except Refused as error:
+            except AttemptFailed as error:
                 refused = error
                 if not (refused.retry or refused.failure.kind in _ELSEWHERE):
                     break
@@ -97,7 +99,7 @@ class Serving:
             try:
                 await self._try(errand, target)
                 return
-            except Refused as refused:
+            except AttemptFailed as refused:
                 if refused.reachable:
                     self._circuits.reached(name)
                 else:
@@ -117,7 +119,7 @@ class Serving:
         seen = errand.seen
         try:
             await self._ask(errand, target)
-        except Refused as refused:
+        except AttemptFailed as refused:
             resumed = seen.exchange is not None and seen.exchange.resumed
             if not (resumed and refused.failure.kind in _FORGOTTEN):
                 raise
@@ -143,11 +145,11 @@ class Serving:
         finally:
             reply.close()
 
-    def _resting(self, targets: tuple[Target, ...]) -> Refused:
+    def _resting(self, targets: tuple[Target, ...]) -> AttemptFailed:
         names = dict.fromkeys(target.provider.name for target in targets)
         soonest = min(self._circuits.rests(name) for name in names)
         problem = f"not reachable at the moment: {', '.join(names)}; it is tried again soon"
-        return Refused(Failure("overloaded", problem, 503, retry_after=soonest))
+        return AttemptFailed(Failure("overloaded", problem, 503, retry_after=soonest))
 
 
 def _exchange(asked: Asked, provider: Provider, id: str) -> Exchange:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dragoman import __version__
-from dragoman.http.server import Answer
+from dragoman.http.server import ResponseWriter
 
 _ALIVE = ("/", "/healthz", "/readyz", "/api/hello")  # the last one is Claude Code's
 _UPGRADABLE = ("/v1/responses", "/responses")
 
 
 async def answered(
-    method: str, path: str, headers: Mapping[str, str], saturated: bool, answer: Answer
+    method: str, path: str, headers: Mapping[str, str], saturated: bool, answer: ResponseWriter
 ) -> bool:
     """Whether this was a probe; then it has its answer.
 

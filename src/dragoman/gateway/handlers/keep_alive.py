@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from dragoman.gateway.upstreams.retry_policy import Pace
-from dragoman.http.server import Answer
+from dragoman.gateway.upstreams.retry_policy import RetryPolicy
+from dragoman.http.server import ResponseWriter
 
 _TICKS = 2  # of silence make a ping
 
 
-class Pulse:
+class KeepAlive:
     """One stream. `busy`: a piece is on its way, which a slow client may take long to take."""
 
     __slots__ = ("_begin", "answer", "busy", "ping", "quiet", "sending")
 
-    def __init__(self, answer: Answer, ping: bytes, begin: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, answer: ResponseWriter, ping: bytes, begin: Callable[[], Awaitable[None]]) -> None:
         self.answer, self.ping, self._begin = answer, ping, begin
         self.busy, self.quiet = False, 0
         self.sending: asyncio.Task[None] | None = None
@@ -38,18 +38,18 @@ class Pulse:
             await self.sending
 
 
-class Pings:
+class KeepAliveTicker:
     """The streams under way."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: RetryPolicy) -> None:
         self.every = pace.pings_every / _TICKS  # seconds from tick to tick
         self._commit = max(round(pace.commits_after / self.every), 1)
-        self._pulses: set[Pulse] = set()
+        self._pulses: set[KeepAlive] = set()
 
-    def watch(self, pulse: Pulse) -> None:
+    def watch(self, pulse: KeepAlive) -> None:
         self._pulses.add(pulse)
 
-    def forget(self, pulse: Pulse) -> None:
+    def forget(self, pulse: KeepAlive) -> None:
         self._pulses.discard(pulse)
         if pulse.sending:
             pulse.sending.cancel()
@@ -70,7 +70,7 @@ class Pings:
                 pulse.quiet = 0
                 pulse.sending = asyncio.ensure_future(self._beat(pulse))
 
-    async def _beat(self, pulse: Pulse) -> None:
+    async def _beat(self, pulse: KeepAlive) -> None:
         """In a task of its own: one client that does not read must not keep the others waiting."""
         try:
             await pulse.beat()

@@ -1,7 +1,7 @@
 """An upstream's answer on its way to the client: whole, or as a stream.
 
-Until something of the answer has gone out, whatever goes wrong raises Refused, and another try or another
-target may still answer. From then on it ends the stream, in the client's words.
+Until the first byte of the answer was sent, every error raises AttemptFailed, and another attempt or another
+target may still answer. After that, an error ends the stream in the client's protocol.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from dragoman.core.errors import WireError
 from dragoman.core.events import ResponseFailed
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure
-from dragoman.core.server import Served, Server
+from dragoman.core.server import ProtocolServer, RouteMatch
 from dragoman.exchange import Exchange
 from dragoman.framing import jsonarray, sse
-from dragoman.gateway.conversations.turn_writer import Keeper, KeptStream
-from dragoman.gateway.conversations.upstream_sessions import Talk
-from dragoman.gateway.handlers.keep_alive import Pulse
+from dragoman.gateway.conversations.turn_writer import StoredStream, TurnWriter
+from dragoman.gateway.conversations.upstream_sessions import UpstreamSession
+from dragoman.gateway.handlers.keep_alive import KeepAlive
 from dragoman.gateway.handlers.reply_headers import loss_header
-from dragoman.gateway.observability.exchange_record import Seen
-from dragoman.gateway.observability.stream_usage import Tail
-from dragoman.gateway.upstreams.sending import LARGEST_REPLY, Refused
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
+from dragoman.gateway.observability.stream_usage import StreamUsage
+from dragoman.gateway.upstreams.sending import LARGEST_REPLY, AttemptFailed
 from dragoman.http.client import Reply, TimedOut, TransportError
 from dragoman.http.client.retries import RETRYABLE
-from dragoman.http.server import Answer
+from dragoman.http.server import ResponseWriter
 from dragoman.pipeline import Forwarded, Translated
 
-AnyStream = Forwarded | Translated | KeptStream
+AnyStream = Forwarded | Translated | StoredStream
 _ERROR = re.compile(rb'"error":\s*[{"]|event: error')
 CRASHED = Failure("server", "the gateway failed; its log tells more", 500)
 
@@ -44,14 +44,14 @@ class Asked(Struct, frozen=True):
     """What a client asked: its protocol, what its URL said, its headers, its body and its key."""
 
     client: Codec
-    serves: Server
-    served: Served
+    serves: ProtocolServer
+    served: RouteMatch
     headers: Mapping[str, str]
     body: Body
     key: str
     stream: bool
     owner: str = ""  # whose are the conversations that it may continue
-    keeper: Keeper | None = None  # where this turn is to be kept
+    keeper: TurnWriter | None = None  # where this turn is to be kept
 
     @property
     def content_type(self) -> str:
@@ -62,9 +62,9 @@ class Errand(Struct, frozen=True):
     """An exchange under way, whoever answers it. `pulse` is there where the answer is a stream."""
 
     asked: Asked
-    answer: Answer
-    seen: Seen
-    pulse: Pulse | None = None
+    answer: ResponseWriter
+    seen: ExchangeRecord
+    pulse: KeepAlive | None = None
 
 
 class Leg(Struct, frozen=True):
@@ -73,8 +73,8 @@ class Leg(Struct, frozen=True):
     errand: Errand
     exchange: Exchange
     reply: Reply
-    talk: Talk | None = None
-    keeper: Keeper | None = None
+    talk: UpstreamSession | None = None
+    keeper: TurnWriter | None = None
 
 
 def relay(leg: Leg) -> Coroutine[Any, Any, None]:
@@ -88,9 +88,9 @@ async def _relay_whole(leg: Leg) -> None:
     try:
         out = exchange.response(data) if leg.keeper else exchange.response_bytes(data)
     except WireError as error:
-        raise Refused(_malformed(error), retry=True) from error
+        raise AttemptFailed(_malformed(error), retry=True) from error
     if exchange.failure:
-        raise Refused(exchange.failure, retry=exchange.failure.kind in RETRYABLE)
+        raise AttemptFailed(exchange.failure, retry=exchange.failure.kind in RETRYABLE)
     if leg.talk:
         await leg.talk.keep()
     if leg.keeper and not isinstance(out, bytes):
@@ -101,14 +101,14 @@ async def _relay_whole(leg: Leg) -> None:
     seen.usage, seen.calls = exchange.usage, exchange.calls
 
 
-async def _relay_stream(leg: Leg, pulse: Pulse) -> None:
+async def _relay_stream(leg: Leg, pulse: KeepAlive) -> None:
     exchange, seen = leg.exchange, leg.errand.seen
     if leg.reply.headers.get("content-type", "").startswith("text/html"):
-        raise Refused(Failure("server", "the upstream answered with a web page", 502), retry=True)
+        raise AttemptFailed(Failure("server", "the upstream answered with a web page", 502), retry=True)
     stream: AnyStream = exchange.stream(leg.errand.asked.served.array)
-    tail = Tail(exchange.upstream.name) if isinstance(stream, Forwarded) else None
+    tail = StreamUsage(exchange.upstream.name) if isinstance(stream, Forwarded) else None
     if leg.keeper:
-        stream = KeptStream(stream, leg.keeper)
+        stream = StoredStream(stream, leg.keeper)
     try:
         last = await _pass_on(leg, pulse, stream, tail)
     except TransportError as error:
@@ -118,14 +118,14 @@ async def _relay_stream(leg: Leg, pulse: Pulse) -> None:
             raise
         seen.crash = error
         last = stream.fail(CRASHED)
-    if isinstance(stream, KeptStream):
+    if isinstance(stream, StoredStream):
         last = await stream.end(last, seen)
         if tail:
             tail.feed(last)
     if seen.first is None:
         if stream.failure or not last:
             failure = stream.failure or Failure("truncated", "the upstream's answer was empty", 502)
-            raise Refused(failure, retry=failure.kind in RETRYABLE)
+            raise AttemptFailed(failure, retry=failure.kind in RETRYABLE)
         await _begin(leg, pulse)
     if leg.talk:
         await leg.talk.keep()
@@ -135,7 +135,7 @@ async def _relay_stream(leg: Leg, pulse: Pulse) -> None:
     await leg.errand.answer.end(last)
 
 
-async def _pass_on(leg: Leg, pulse: Pulse, stream: AnyStream, tail: Tail | None) -> bytes:
+async def _pass_on(leg: Leg, pulse: KeepAlive, stream: AnyStream, tail: StreamUsage | None) -> bytes:
     """Pieces as they come; gives what the end of the stream adds."""
     seen, answer, talk = leg.errand.seen, leg.errand.answer, leg.talk
     async for chunk in leg.reply:
@@ -145,7 +145,7 @@ async def _pass_on(leg: Leg, pulse: Pulse, stream: AnyStream, tail: Tail | None)
         if seen.first is None:
             failure = stream.failure or (_failure_in(leg.exchange.client, out) if tail else None)
             if failure:
-                raise Refused(failure, retry=failure.kind in RETRYABLE)
+                raise AttemptFailed(failure, retry=failure.kind in RETRYABLE)
             await _begin(leg, pulse)
         if tail:
             tail.feed(out)
@@ -157,7 +157,7 @@ async def _pass_on(leg: Leg, pulse: Pulse, stream: AnyStream, tail: Tail | None)
     return stream.close()
 
 
-async def _begin(leg: Leg, pulse: Pulse) -> None:
+async def _begin(leg: Leg, pulse: KeepAlive) -> None:
     """The status goes out with the first bytes, unless a ping went before."""
     errand = leg.errand
     errand.seen.first_byte()
@@ -170,7 +170,7 @@ async def _read(reply: Reply) -> bytes:
     try:
         return await reply.read(LARGEST_REPLY)
     except TransportError as error:
-        raise Refused(_broken(error), retry=True) from error
+        raise AttemptFailed(_broken(error), retry=True) from error
 
 
 def failed_stream(asked: Asked, failure: Failure) -> bytes:
@@ -199,7 +199,7 @@ def _failure_in(speaker: Codec, out: bytes) -> Failure | None:
     return None
 
 
-def _count_stream(tail: Tail | None, exchange: Exchange, seen: Seen) -> None:
+def _count_stream(tail: StreamUsage | None, exchange: Exchange, seen: ExchangeRecord) -> None:
     """What passed as it is was counted on the way, unless it turned out to be no stream at all."""
     if tail and exchange.usage is None:
         seen.usage, seen.calls = tail.usage(), tail.calls

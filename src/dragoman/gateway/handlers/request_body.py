@@ -5,14 +5,14 @@ from __future__ import annotations
 import zlib
 
 from dragoman.core.errors import DragomanError
-from dragoman.http.server import Incoming, TooLarge
+from dragoman.http.server import ServerRequest, TooLarge
 
 
 class Unreadable(DragomanError):
     """A body that does not unpack."""
 
 
-async def read(incoming: Incoming, limit: int) -> bytes:
+async def read(incoming: ServerRequest, limit: int) -> bytes:
     body = await incoming.read(limit)
     encoding = incoming.headers.get("content-encoding")
     return _unpacked(body, encoding.lower(), limit) if encoding else body

@@ -1,6 +1,7 @@
 """What was kept, asked for by its id: retrieved, deleted, or its input listed.
 
-An id that the store does not know belongs to the provider that keeps conversations of this protocol, where
+An id that the store does not know belongs to the provider that stores conversations of this
+protocol, where
 there is exactly one.
 """
 
@@ -9,13 +10,13 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from dragoman.core import jsontext
-from dragoman.core.kept import Kept, Unkept
 from dragoman.core.model import Failure
+from dragoman.core.stored_turns import ConversationError, TurnCodec
 from dragoman.gateway.config import Config
-from dragoman.gateway.conversations.stored_turns import Keeping
-from dragoman.gateway.conversations.turn_writer import keeps
-from dragoman.gateway.request import Visit
-from dragoman.gateway.upstreams.sending import Refused, headers_for
+from dragoman.gateway.conversations.stored_turns import StoredTurns
+from dragoman.gateway.conversations.turn_writer import stores_turns
+from dragoman.gateway.request import GatewayRequest
+from dragoman.gateway.upstreams.sending import AttemptFailed, headers_for
 from dragoman.http.client import Transport, TransportError
 from dragoman.http.client.retries import unreachable
 from dragoman.profiles import Provider
@@ -26,35 +27,35 @@ _UNREPLAYED = Failure(
 )
 
 
-class Retrieving:
-    def __init__(self, config: Config, keeping: Keeping, transport: Transport) -> None:
+class StoredResponsesHandler:
+    def __init__(self, config: Config, keeping: StoredTurns, transport: Transport) -> None:
         self._config, self._keeping, self._transport = config, keeping, transport
 
-    async def answer(self, visit: Visit, kept: Kept) -> None:
+    async def answer(self, visit: GatewayRequest, kept: TurnCodec) -> None:
         protocol, owner, served, answer = visit.client.name, visit.owner, visit.served, visit.answer
         reply = await self._keeping.reply(protocol, owner, served.id)
         if reply is None and (provider := self._provider(protocol)):
             await self._passed_on(visit, kept, provider)
         elif reply is None:
-            raise Unkept(kept.absent(served.id))
+            raise ConversationError(kept.absent(served.id))
         elif served.action == "delete":
             await self._keeping.delete(owner, served.id)
             await answer.json(200, kept.deleted(served.id))
         elif served.action == "items":
             turns = await self._keeping.past(protocol, owner, served.id)
             if not turns:  # something before it was deleted
-                raise Unkept(kept.absent(served.id))
+                raise ConversationError(kept.absent(served.id))
             await answer.json(200, kept.page(turns, visit.query))
         elif served.stream:
-            raise Unkept(_UNREPLAYED)
+            raise ConversationError(_UNREPLAYED)
         else:
             await answer.json(200, reply)
 
     def _provider(self, protocol: str) -> Provider | None:
-        able = [provider for provider in self._config.providers.values() if keeps(protocol, provider)]
+        able = [provider for provider in self._config.providers.values() if stores_turns(protocol, provider)]
         return able[0] if len(able) == 1 else None
 
-    async def _passed_on(self, visit: Visit, kept: Kept, provider: Provider) -> None:
+    async def _passed_on(self, visit: GatewayRequest, kept: TurnCodec, provider: Provider) -> None:
         client, served = visit.client, visit.served
         asked = urlencode({name: value for name, value in visit.query.items() if name != "key"})
         url = provider.base_url.rstrip("/") + kept.path(served.id, served.action == "items")
@@ -69,7 +70,9 @@ class Retrieving:
             finally:
                 reply.close()
         except TransportError as error:
-            raise Refused(unreachable(provider.name, error)) from error
+            raise AttemptFailed(unreachable(provider.name, error)) from error
         if not jsontext.is_complete(body.decode("utf-8", "replace")):
-            raise Refused(Failure("server", f"{provider.name} answered with something that is no JSON", 502))
+            raise AttemptFailed(
+                Failure("server", f"{provider.name} answered with something that is no JSON", 502)
+            )
         await visit.answer.whole(reply.status, body)

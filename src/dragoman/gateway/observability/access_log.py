@@ -16,15 +16,15 @@ from msgspec import Struct
 
 from dragoman.core import jsontext
 from dragoman.gateway.config import Config
-from dragoman.gateway.observability.exchange_record import Seen
-from dragoman.gateway.observability.log_writer import Lines
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
+from dragoman.gateway.observability.log_writer import LogWriter
 from dragoman.gateway.observability.metrics import Metrics
-from dragoman.gateway.observability.traces import Spans, spans_for
+from dragoman.gateway.observability.traces import Traces, traces_for
 
 _LONGEST = 300  # characters of an error
 
 
-class Line(Struct, omit_defaults=True):
+class AccessLogLine(Struct, omit_defaults=True):
     """What the log says about an exchange; what is not known is not said. Times are milliseconds."""
 
     time: str
@@ -52,32 +52,32 @@ class Line(Struct, omit_defaults=True):
     error: str = ""
 
 
-class Journal:
+class AccessLog:
     def __init__(
         self,
         write: Callable[[str], object] | None = None,
         metrics: Metrics | None = None,
-        spans: Spans | None = None,
+        spans: Traces | None = None,
     ) -> None:
-        self._lines = Lines()
+        self._lines = LogWriter()
         self.write: Callable[[str], object] = write or self._lines.write
         self.metrics = metrics or Metrics()
         self._spans = spans
 
     @classmethod
-    def of(cls, config: Config) -> Journal:
-        journal = cls(spans=spans_for(os.environ))
+    def of(cls, config: Config) -> AccessLog:
+        journal = cls(spans=traces_for(os.environ))
         if config.log_file:
-            journal._lines = Lines(Path(config.log_file))
+            journal._lines = LogWriter(Path(config.log_file))
             journal.write = journal._lines.write
         return journal
 
-    def begun(self, seen: Seen, headers: Mapping[str, str]) -> None:
+    def begun(self, seen: ExchangeRecord, headers: Mapping[str, str]) -> None:
         self.metrics.in_flight += 1
         if self._spans:
             self._spans.begun(seen, headers)
 
-    def told(self, seen: Seen) -> None:
+    def told(self, seen: ExchangeRecord) -> None:
         losses = _by_kind(seen)
         self.metrics.count(seen, losses)
         self.write(jsontext.dumps(_line(seen, losses)))
@@ -101,9 +101,9 @@ class Journal:
         self.write(jsontext.dumps({"id": request_id, "crash": type(error).__name__, "at": where}))
 
 
-def _line(seen: Seen, losses: dict[str, int]) -> Line:
+def _line(seen: ExchangeRecord, losses: dict[str, int]) -> AccessLogLine:
     target, usage = seen.target, seen.usage
-    return Line(
+    return AccessLogLine(
         time=_now(),
         id=seen.id,
         client=seen.client,
@@ -130,7 +130,7 @@ def _line(seen: Seen, losses: dict[str, int]) -> Line:
     )
 
 
-def _by_kind(seen: Seen) -> dict[str, int]:
+def _by_kind(seen: ExchangeRecord) -> dict[str, int]:
     counts: dict[str, int] = {}
     for loss in seen.losses:
         counts[loss.kind] = counts.get(loss.kind, 0) + 1

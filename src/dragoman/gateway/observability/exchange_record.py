@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dragoman.gateway.upstreams.routing import Target
 
 
-class Seen(Struct, eq=False):
+class ExchangeRecord(Struct, eq=False):
     """One exchange. Times are seconds since it began; `first` is None until something was said."""
 
     id: str

@@ -12,7 +12,7 @@ from typing import TextIO
 _TOGETHER = 0.05  # seconds
 
 
-class Lines:
+class LogWriter:
     """To a file, or to stderr."""
 
     def __init__(self, path: Path | None = None) -> None:

@@ -16,7 +16,7 @@ from prometheus_client.core import (
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from dragoman.gateway.observability.exchange_record import Seen
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 _COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -42,26 +42,26 @@ _TIMES: dict[str, str] = {
 Labels = tuple[str, ...]
 
 
-class Times(Struct):
+class Histogram(Struct):
     """How many took how long: one count for each bucket and one for what took longer than all of them."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     total: float = 0.0
 
 
-class Numbers(Struct):
+class MetricSnapshot(Struct):
     """Everything that is counted; processes of one gateway add theirs up."""
 
     counters: dict[str, dict[Labels, int]]
-    times: dict[str, dict[Labels, Times]]
+    times: dict[str, dict[Labels, Histogram]]
     gauges: dict[str, float] = {}
 
 
-def nothing() -> Numbers:
-    return Numbers({name: {} for name in _COUNTERS}, {name: {} for name in _TIMES})
+def nothing() -> MetricSnapshot:
+    return MetricSnapshot({name: {} for name in _COUNTERS}, {name: {} for name in _TIMES})
 
 
-class Alike(Struct):
+class MetricRow(Struct):
     """What exchanges with the same labels add up to."""
 
     exchanges: int = 0
@@ -71,24 +71,24 @@ class Alike(Struct):
     output: int = 0
     cached: int = 0
     reasoning: int = 0
-    first: Times = field(default_factory=Times)
-    whole: Times = field(default_factory=Times)
+    first: Histogram = field(default_factory=Histogram)
+    whole: Histogram = field(default_factory=Histogram)
 
 
 class Metrics:
     """While exchanges pass, each adds to one row; whoever asks gets the numbers that the rows spell."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str, str, int | str], Alike] = {}  # client, key, provider, status
+        self._rows: dict[tuple[str, str, str, int | str], MetricRow] = {}  # client, key, provider, status
         self._rare = nothing().counters
         self.gauges: dict[str, float] = {}
         self.in_flight = 0
 
-    def count(self, seen: Seen, losses: Mapping[str, int]) -> None:
+    def count(self, seen: ExchangeRecord, losses: Mapping[str, int]) -> None:
         labels = (seen.client, seen.caller, seen.provider, "gone" if seen.gone else seen.status)
         row = self._rows.get(labels)
         if row is None:
-            row = self._rows[labels] = Alike()
+            row = self._rows[labels] = MetricRow()
         row.exchanges += 1
         row.tries += seen.tries
         row.calls += seen.calls
@@ -103,7 +103,7 @@ class Metrics:
         if seen.failure or seen.shed or losses:
             self._count_rare(seen, losses)
 
-    def _count_rare(self, seen: Seen, losses: Mapping[str, int]) -> None:
+    def _count_rare(self, seen: ExchangeRecord, losses: Mapping[str, int]) -> None:
         if seen.shed:
             _add(self._rare["dragoman_shed"], (seen.shed, seen.caller), 1)
         if seen.failure:
@@ -112,14 +112,14 @@ class Metrics:
             _add(self._rare["dragoman_losses"], (kind,), number)
 
     @property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> MetricSnapshot:
         numbers = nothing()
-        _add_up(numbers, Numbers(self._rare, {}, self.gauges))
+        _add_up(numbers, MetricSnapshot(self._rare, {}, self.gauges))
         for (client, key, provider, status), row in self._rows.items():
             _spell(row, client, key, provider, str(status), numbers)
         return numbers
 
-    def page(self, others: Iterable[Numbers] = ()) -> bytes:
+    def page(self, others: Iterable[MetricSnapshot] = ()) -> bytes:
         """The text that Prometheus reads, with the numbers of other processes added."""
         total = nothing()
         for numbers in (self.numbers, *others):
@@ -134,12 +134,14 @@ def _add(counter: dict[Labels, int], labels: Labels, number: int) -> None:
     counter[labels] = counter.get(labels, 0) + number
 
 
-def _observe(times: Times, seconds: float) -> None:
+def _observe(times: Histogram, seconds: float) -> None:
     times.counts[bisect_left(BUCKETS, seconds)] += 1
     times.total += seconds
 
 
-def _spell(row: Alike, client: str, key: str, provider: str, status: str, numbers: Numbers) -> None:
+def _spell(
+    row: MetricRow, client: str, key: str, provider: str, status: str, numbers: MetricSnapshot
+) -> None:
     counted: list[tuple[str, Labels, int]] = [
         ("dragoman_requests", (client, provider, status), row.exchanges),
         ("dragoman_key_requests", (key, status), row.exchanges if key else 0),
@@ -159,13 +161,13 @@ def _spell(row: Alike, client: str, key: str, provider: str, status: str, number
             _add_times(numbers.times[name], (provider,), times)
 
 
-def _add_times(sums: dict[Labels, Times], labels: Labels, times: Times) -> None:
-    before = sums.get(labels) or Times()
+def _add_times(sums: dict[Labels, Histogram], labels: Labels, times: Histogram) -> None:
+    before = sums.get(labels) or Histogram()
     counts = [one + other for one, other in zip(before.counts, times.counts, strict=True)]
-    sums[labels] = Times(counts, before.total + times.total)
+    sums[labels] = Histogram(counts, before.total + times.total)
 
 
-def _add_up(total: Numbers, more: Numbers) -> None:
+def _add_up(total: MetricSnapshot, more: MetricSnapshot) -> None:
     for name, counter in more.counters.items():
         for labels, number in counter.items():
             _add(total.counters.setdefault(name, {}), labels, number)
@@ -180,7 +182,7 @@ def _add_up(total: Numbers, more: Numbers) -> None:
 class _Families(Collector):
     """Numbers as the library's metric families."""
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: MetricSnapshot) -> None:
         self._numbers = numbers
 
     def collect(self) -> Iterable[Metric]:
@@ -208,7 +210,7 @@ _GAUGES = {
 }
 
 
-def _cumulated(times: Times) -> list[tuple[str, float]]:
+def _cumulated(times: Histogram) -> list[tuple[str, float]]:
     buckets: list[tuple[str, float]] = []
     sum_ = 0
     for bound, count in zip([*map(str, BUCKETS), "+Inf"], times.counts, strict=True):

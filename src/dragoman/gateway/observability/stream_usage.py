@@ -9,14 +9,14 @@ from typing import Any
 
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Usage, Wire
-from dragoman.core.server import Tally
+from dragoman.core.server import Accounting
 from dragoman.protocols import server
 
 _LONGEST = 256 * 1024
 _decoder = json.JSONDecoder()
 
 
-class Tail:
+class StreamUsage:
     """Keeps the first piece and the last two, where usage stands, and counts calls by their mark."""
 
     __slots__ = ("_before", "_first", "_hint", "_mark", "_tally", "calls", "last")
@@ -43,7 +43,7 @@ class Tail:
         return self._tally.counted({self._tally.usage_field: merged}) if merged else None
 
 
-def _objects(data: bytes, tally: Tally) -> list[Wire]:
+def _objects(data: bytes, tally: Accounting) -> list[Wire]:
     """The values of the usage field, as far as they are whole."""
     text = data.decode("utf-8", "replace")
     starts = [found.end() for found in re.finditer(rf'"{tally.usage_field}":\s*(?={{)', text)]

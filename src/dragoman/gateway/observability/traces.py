@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from dragoman.gateway.observability.exchange_record import Seen
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
 
 _NAMED = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
 _EXPORTERS = {
@@ -18,7 +18,7 @@ _EXPORTERS = {
 }
 
 
-def spans_for(environ: Mapping[str, str]) -> Spans | None:
+def traces_for(environ: Mapping[str, str]) -> Traces | None:
     if not any(environ.get(name) for name in _NAMED) or environ.get("OTEL_SDK_DISABLED") == "true":
         return None
     module, name = _EXPORTERS.get(environ.get("OTEL_TRACES_EXPORTER", "otlp"), ("", ""))
@@ -36,10 +36,10 @@ def spans_for(environ: Mapping[str, str]) -> Spans | None:
     named = {"service.name": environ.get("OTEL_SERVICE_NAME", "dragoman")}
     provider = sdk.TracerProvider(resource=resources.Resource.create(named))
     provider.add_span_processor(export.BatchSpanProcessor(exporter))
-    return Spans(provider.get_tracer("dragoman"))
+    return Traces(provider.get_tracer("dragoman"))
 
 
-class Spans:
+class Traces:
     """`tracer` is OpenTelemetry's."""
 
     def __init__(self, tracer: Any) -> None:
@@ -47,12 +47,12 @@ class Spans:
         self._trace = import_module("opentelemetry.trace")
         self._propagate = import_module("opentelemetry.propagate")
 
-    def begun(self, seen: Seen, headers: Mapping[str, str]) -> None:
+    def begun(self, seen: ExchangeRecord, headers: Mapping[str, str]) -> None:
         """The client's own span, where its headers name one, is the parent."""
         parent = self._propagate.extract({name: headers[name] for name in headers})
         seen.span = self._tracer.start_span("chat", context=parent, kind=self._trace.SpanKind.CLIENT)
 
-    def ended(self, seen: Seen, losses: Mapping[str, int]) -> None:
+    def ended(self, seen: ExchangeRecord, losses: Mapping[str, int]) -> None:
         span = seen.span
         span.update_name(f"{_operation(seen)} {seen.model}".strip())
         span.set_attributes(
@@ -73,11 +73,11 @@ def trace_headers(span: Any) -> dict[str, str]:
     return headers
 
 
-def _operation(seen: Seen) -> str:
+def _operation(seen: ExchangeRecord) -> str:
     return "chat" if seen.action == "generate" else seen.action
 
 
-def _attributes(seen: Seen, losses: Mapping[str, int]) -> dict[str, str | int | float | None]:
+def _attributes(seen: ExchangeRecord, losses: Mapping[str, int]) -> dict[str, str | int | float | None]:
     usage, target = seen.usage, seen.target
     return {
         "gen_ai.operation.name": _operation(seen),

@@ -16,7 +16,7 @@ _LONGEST = 20_000  # characters of one body
 _exchange: ContextVar[tuple[str, str]] = ContextVar("exchange", default=("", ""))  # its id and its key
 
 
-class Wires:
+class WireLog:
     def __init__(self, write: Callable[[str], object], redactor: Redactor) -> None:
         self._write, self._redactor = write, redactor
 
@@ -41,10 +41,10 @@ class Wires:
         self._write(self._redactor.clean(jsontext.dumps(line), key))
 
 
-class OverheardTransport:
+class LoggedTransport:
     """The upstream's side."""
 
-    def __init__(self, transport: Transport, wires: Wires) -> None:
+    def __init__(self, transport: Transport, wires: WireLog) -> None:
         self._transport, self._wires = transport, wires
 
     async def send(
@@ -53,11 +53,11 @@ class OverheardTransport:
         self._wires.tell("upstream is asked", body, f"{method} {url}", headers)
         reply = await self._transport.send(method, url, headers, body, timeouts)
         self._wires.tell("upstream answers", b"", str(reply.status), reply.headers)
-        return _OverheardReply(reply, self._wires)
+        return _LoggedReply(reply, self._wires)
 
 
-class _OverheardReply:
-    def __init__(self, reply: Reply, wires: Wires) -> None:
+class _LoggedReply:
+    def __init__(self, reply: Reply, wires: WireLog) -> None:
         self.status, self.headers = reply.status, reply.headers
         self._reply, self._wires = reply, wires
 

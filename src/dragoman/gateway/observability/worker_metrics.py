@@ -16,16 +16,16 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.gateway.observability.metrics import Numbers
+from dragoman.gateway.observability.metrics import MetricSnapshot
 
-_encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(Numbers)
+_encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(MetricSnapshot)
 
 
-class Siblings:
+class WorkerMetrics:
     def __init__(self, folder: Path) -> None:
         self._folder, self._own = folder, folder / f"{os.getpid()}.numbers"
 
-    def leave(self, numbers: Numbers) -> None:
+    def leave(self, numbers: MetricSnapshot) -> None:
         """Where it cannot be written, the others count without it."""
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -35,8 +35,8 @@ class Siblings:
             draft.write_bytes(_encoder.encode(numbers))
             draft.replace(self._own)
 
-    def numbers(self) -> list[Numbers]:
-        found: list[Numbers] = []
+    def numbers(self) -> list[MetricSnapshot]:
+        found: list[MetricSnapshot] = []
         for path in sorted(self._folder.glob("*.numbers")):
             if path != self._own:
                 with suppress(OSError, msgspec.DecodeError):
@@ -52,14 +52,14 @@ class Siblings:
             _remove(self._folder)
 
 
-def siblings() -> Siblings | None:
+def worker_metrics() -> WorkerMetrics | None:
     """Where this process has any: only workers have a parent that is Python's."""
     parent = multiprocessing.parent_process()
     if parent is None or parent.pid is None:
         return None
     temporary, ours = Path(tempfile.gettempdir()), f"dragoman-{os.getuid()}-"
     sweep(temporary, ours)
-    return Siblings(temporary / f"{ours}{parent.pid}")
+    return WorkerMetrics(temporary / f"{ours}{parent.pid}")
 
 
 def sweep(temporary: Path, ours: str) -> None:

@@ -6,7 +6,7 @@ from multiprocessing.reduction import DupFd
 from typing import Any
 
 
-class OpenFile:
+class SharedDescriptor:
     """`number` is what the system knows it by, in this process."""
 
     def __init__(self, number: int) -> None:
@@ -16,5 +16,5 @@ class OpenFile:
         return _received, (DupFd(self.number),)
 
 
-def _received(handed: Any) -> OpenFile:
-    return OpenFile(handed.detach())
+def _received(handed: Any) -> SharedDescriptor:
+    return SharedDescriptor(handed.detach())

@@ -14,25 +14,25 @@ from msgspec.structs import replace
 from dragoman.core.errors import DragomanError
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
-from dragoman.gateway.observability.access_log import Journal
+from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.process.serve import bind, url
 from dragoman.http.server import HttpServer, run
 
 
-class Door(Struct, frozen=True):
+class PrivateGateway(Struct, frozen=True):
     url: str
     key: str
 
 
 @contextmanager
-def private(config: Config, journal: Journal) -> Generator[Door]:
+def private_gateway(config: Config, journal: AccessLog) -> Generator[PrivateGateway]:
     """Open as long as the block runs. What it keeps, it keeps in memory: nothing is left behind."""
     config = replace(config, host="127.0.0.1", port=0, keys=(secrets.token_urlsafe(24),), grace=1)
     config = replace(config, store_url="memory:")
     listener = bind(config)
     server = HttpServer(Gateway(config, journal), config.grace)
     thread = Thread(target=run, args=(server, listener), name="gateway", daemon=True)
-    door = Door(url(config, listener), config.keys[0])
+    door = PrivateGateway(url(config, listener), config.keys[0])
     thread.start()
     try:
         while not server.started:

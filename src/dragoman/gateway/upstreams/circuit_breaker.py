@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class Circuits:
+class CircuitBreakers:
     """Closed: requests pass. Open: they go elsewhere. After a pause one request finds out."""
 
     def __init__(self, now: Callable[[], float], opens_after: int = 5, stays_open: float = 15.0) -> None:

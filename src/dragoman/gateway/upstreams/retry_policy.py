@@ -7,7 +7,7 @@ from msgspec import Struct
 from dragoman.http.client.retries import backoff
 
 
-class Pace(Struct, frozen=True, kw_only=True):
+class RetryPolicy(Struct, frozen=True, kw_only=True):
     """Seconds, where nothing else is said.
 
     A stream whose upstream is silent begins after `commits_after` all the same, with pings and nothing else:

@@ -20,7 +20,7 @@ _LARGEST_ERROR = 1024 * 1024
 _AGENT = {"user-agent": f"dragoman/{__version__}"}  # some providers turn away who has no name
 
 
-class Refused(Exception):
+class AttemptFailed(Exception):
     """The upstream gave no answer that a client could use.
 
     `retry`: the same request may go well later. `reachable`: the provider answered something. `body`: what
@@ -37,20 +37,20 @@ class Refused(Exception):
 async def send(
     transport: Transport, target: Target, exchange: Exchange, body: bytes, headers: Mapping[str, str]
 ) -> Reply:
-    """The answer of the upstream, if it is one; otherwise raises Refused."""
+    """The answer of the upstream, if it is one; otherwise raises AttemptFailed."""
     provider = target.provider
     url = provider.base_url.rstrip("/") + exchange.path
     try:
         reply = await transport.send("POST", url, {**exchange.headers, **headers}, body, provider.timeouts)
     except TransportError as error:
         dead = isinstance(error, ConnectFailed | TimedOut)  # what hung up on this request may serve the next
-        raise Refused(unreachable(provider.name, error), retry=True, reachable=not dead) from error
+        raise AttemptFailed(unreachable(provider.name, error), retry=True, reachable=not dead) from error
     if reply.status < 300:
         return reply
     raise await _refusal(reply, exchange)
 
 
-async def _refusal(reply: Reply, exchange: Exchange) -> Refused:
+async def _refusal(reply: Reply, exchange: Exchange) -> AttemptFailed:
     """What an answer that is an error says."""
     try:
         body = await reply.read(_LARGEST_ERROR)
@@ -60,10 +60,10 @@ async def _refusal(reply: Reply, exchange: Exchange) -> Refused:
         reply.close()
     if reply.status < 400:  # nobody follows redirects with a prompt and a key in hand
         where = reply.headers.get("location", "")
-        return Refused(Failure("server", f"the upstream redirects to {where!r}; set its base_url", 502))
+        return AttemptFailed(Failure("server", f"the upstream redirects to {where!r}; set its base_url", 502))
     failure = read_failure(exchange.upstream, reply.status, body, reply.headers)
     readable = exchange.client is exchange.upstream and _is_error(body, exchange.upstream)
-    return Refused(failure, retry=failure.kind in RETRYABLE, body=body if readable else b"")
+    return AttemptFailed(failure, retry=failure.kind in RETRYABLE, body=body if readable else b"")
 
 
 def _is_error(body: bytes, speaker: Codec) -> bool:

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 
 from dragoman.core.transport import ConnectFailed, Timeouts
 from dragoman.http.client.address import Address, address_of
-from dragoman.http.client.connection import Connection
+from dragoman.http.client.connection import ClientConnection
 from dragoman.http.client.head import request_head
 from dragoman.http.client.outbox import Outbox
 from dragoman.http.client.proxies import Proxy, open_tunnel, proxy_for
@@ -33,11 +33,11 @@ class Client:
         tls: ssl.SSLContext | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        self._idle: dict[Address, list[Connection]] = {}
+        self._idle: dict[Address, list[ClientConnection]] = {}
         self._keep_idle, self._keep_for = keep_idle, keep_for
         self._tls = tls
         self._proxy = lru_cache(maxsize=1024)(partial(proxy_for, environ=environ))
-        self._opened: set[Connection] = set()
+        self._opened: set[ClientConnection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
         self._outbox: Outbox | None = None
 
@@ -76,7 +76,7 @@ class Client:
 
     # The pool
 
-    def _take(self, address: Address) -> Connection | None:
+    def _take(self, address: Address) -> ClientConnection | None:
         idle = self._idle.get(address)
         while idle:
             connection = idle.pop()
@@ -85,7 +85,7 @@ class Client:
             connection.abort()
         return None
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: ClientConnection) -> None:
         idle = self._idle.setdefault(connection.address, [])
         if len(idle) >= self._keep_idle:
             connection.abort()
@@ -112,7 +112,7 @@ class Client:
 
     # New connections
 
-    async def _connect(self, address: Address, proxy: Proxy | None, timeouts: Timeouts) -> Connection:
+    async def _connect(self, address: Address, proxy: Proxy | None, timeouts: Timeouts) -> ClientConnection:
         try:
             async with asyncio.timeout(timeouts.connect):
                 return await self._open(address, proxy)
@@ -121,13 +121,13 @@ class Client:
         except OSError as error:
             raise ConnectFailed(f"no connection to {address}: {_reason(error)}") from None
 
-    async def _open(self, address: Address, proxy: Proxy | None) -> Connection:
+    async def _open(self, address: Address, proxy: Proxy | None) -> ClientConnection:
         loop = asyncio.get_running_loop()
         tls = self._context() if address.tls else None
         name = address.host if tls else None
         if self._outbox is None or self._outbox.loop is not loop:
             self._outbox = Outbox(loop)
-        connection = Connection(address, self._opened, self._give_back, self._outbox)
+        connection = ClientConnection(address, self._opened, self._give_back, self._outbox)
         if proxy and tls:
             raw = await open_tunnel(proxy, address)
             try:

@@ -19,14 +19,14 @@ LARGEST_HEAD = 64 * 1024
 _TRUSTED = 1.0  # seconds for which an idle connection is believed to be open without a look
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """`give_back` takes it when a reply has ended; `opened` holds it while its socket is open."""
 
     def __init__(
         self,
         address: Address,
-        opened: set[Connection],
-        give_back: Callable[[Connection], None],
+        opened: set[ClientConnection],
+        give_back: Callable[[ClientConnection], None],
         outbox: Outbox,
     ) -> None:
         self.address, self.closed = address, False

@@ -1,22 +1,22 @@
-"""HTTP toward clients: a small server on httptools that hands each request to one function.
+"""An HTTP/1.1 server on httptools that calls one function per request.
 
-An application gets an `Incoming` and an `Answer`. There is no framework between them and the socket: what a
-gateway does for each request and each piece of a stream is counted in microseconds.
+The application gets a `ServerRequest` and a `ResponseWriter`, with no framework in between: the cost of a
+request and of a streamed piece is counted in microseconds.
 """
 
-from dragoman.http.server.request import ClientGone, Incoming, TooLarge, TooSlow
-from dragoman.http.server.response import Answer, Headers
+from dragoman.http.server.request import ClientGone, ServerRequest, TooLarge, TooSlow
+from dragoman.http.server.response import Headers, ResponseWriter
 from dragoman.http.server.server import Application, HttpServer, run
-from dragoman.http.server.timeouts import Patience
+from dragoman.http.server.timeouts import ServerTimeouts
 
 __all__ = [
-    "Answer",
     "Application",
     "ClientGone",
     "Headers",
     "HttpServer",
-    "Incoming",
-    "Patience",
+    "ResponseWriter",
+    "ServerRequest",
+    "ServerTimeouts",
     "TooLarge",
     "TooSlow",
     "run",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import httptools
 
 from dragoman.core.headers import NAMES, NOWHERE
-from dragoman.http.server.request import ClientGone, Incoming
-from dragoman.http.server.response import Answer, refusal
+from dragoman.http.server.request import ClientGone, ServerRequest
+from dragoman.http.server.response import ResponseWriter, refusal
 
 if TYPE_CHECKING:
     from dragoman.http.server.server import HttpServer
@@ -21,17 +21,17 @@ _CLOSE = b"connection: close\r\n"
 _HEAD_ENDS = b"\r\n\r\n"
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """Reads ahead at most what one piece of the socket holds; the rest waits until its turn comes."""
 
     def __init__(self, server: HttpServer) -> None:
         self._server, self._patience, self._outbox = server, server.patience, server.outbox
         self._parser = httptools.HttpRequestParser(self)
         self._transport: Any = None
-        self._waiting: deque[Incoming] = deque()  # read, not answered yet
-        self._arriving: Incoming | None = None  # its body is under way
-        self._current: Incoming | None = None  # its answer is under way
-        self._answer: Answer | None = None
+        self._waiting: deque[ServerRequest] = deque()  # read, not answered yet
+        self._arriving: ServerRequest | None = None  # its body is under way
+        self._current: ServerRequest | None = None  # its answer is under way
+        self._answer: ResponseWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._target = b""
         self._headers: dict[str, str] = NOWHERE
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         parser = self._parser
         modern = parser.get_http_version() != "1.0"
         keep = modern and parser.should_keep_alive()
-        self._arriving = incoming = Incoming(
+        self._arriving = incoming = ServerRequest(
             parser.get_method().decode(), self._target, self._headers, modern, keep,
             self._head_since, self._go_on,
         )  # fmt: skip
@@ -161,10 +161,10 @@ class Connection(asyncio.Protocol):
         self._current = incoming = self._waiting.popleft()
         self.chunked, self.bodiless = incoming.modern, incoming.method == "HEAD"
         self.close = not incoming.keep or self._server.ending
-        self._answer = Answer(self)
+        self._answer = ResponseWriter(self)
         self._task = self._server.loop.create_task(self._serve(incoming, self._answer))
 
-    async def _serve(self, incoming: Incoming, answer: Answer) -> None:
+    async def _serve(self, incoming: ServerRequest, answer: ResponseWriter) -> None:
         try:
             await self._server.application(incoming, answer)
         except (ClientGone, asyncio.CancelledError):
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
         finally:
             self._served(incoming, answer)
 
-    def _served(self, incoming: Incoming, answer: Answer) -> None:
+    def _served(self, incoming: ServerRequest, answer: ResponseWriter) -> None:
         self._task = self._current = self._answer = None
         self._since = self._server.now
         if self._transport.is_closing():
@@ -223,7 +223,7 @@ class Connection(asyncio.Protocol):
             self.write(refusal(status, problem))
             self._part()
 
-    def _linger(self, incoming: Incoming) -> None:
+    def _linger(self, incoming: ServerRequest) -> None:
         """The body is still on its way."""
         incoming.discard()
         if self.close:
@@ -277,7 +277,7 @@ class Connection(asyncio.Protocol):
         elif not self._task and now - self._since > patience.idle:
             self._hang_up()
 
-    def _slow_body(self, arriving: Incoming) -> None:
+    def _slow_body(self, arriving: ServerRequest) -> None:
         """Whoever waits for it may say so; where nobody does, the answer is under way or ends just now."""
         if arriving is self._current and self._answer and not self._answer.begun:
             arriving.is_too_slow()

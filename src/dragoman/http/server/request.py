@@ -32,7 +32,7 @@ class TooLarge(DragomanError):
         super().__init__(f"the body is larger than {limit} bytes")
 
 
-class Incoming:
+class ServerRequest:
     """Names of headers are lower case; of a header said twice the last counts.
 
     `gone`: the client left while its answer was under way, which cancels the application's task.

@@ -37,7 +37,7 @@ class Line(Protocol):
     async def drained(self) -> None: ...
 
 
-class Answer:
+class ResponseWriter:
     """One response to one client. `begun`: its status has gone out and cannot change any more.
 
     `headers` go out with whatever is answered. `overheard` is told what the client hears.

@@ -11,10 +11,10 @@ from email.utils import formatdate
 from typing import Any, Protocol
 
 from dragoman.http.client.outbox import Outbox
-from dragoman.http.server.connection import Connection
-from dragoman.http.server.request import Incoming
-from dragoman.http.server.response import Answer
-from dragoman.http.server.timeouts import Patience
+from dragoman.http.server.connection import ServerConnection
+from dragoman.http.server.request import ServerRequest
+from dragoman.http.server.response import ResponseWriter
+from dragoman.http.server.timeouts import ServerTimeouts
 
 _BACKLOG = 2048
 _TICK = 1.0  # seconds between two looks at everything
@@ -27,15 +27,17 @@ class Application(Protocol):
 
     async def stop(self) -> None: ...
 
-    async def __call__(self, incoming: Incoming, answer: Answer) -> None: ...
+    async def __call__(self, incoming: ServerRequest, answer: ResponseWriter) -> None: ...
 
 
 class HttpServer:
     """One process. `ending`: it takes nothing new. `now` and `date` are those of the last tick."""
 
-    def __init__(self, application: Application, grace: float, patience: Patience | None = None) -> None:
-        self.application, self.patience = application, patience or Patience()
-        self.connections: set[Connection] = set()
+    def __init__(
+        self, application: Application, grace: float, patience: ServerTimeouts | None = None
+    ) -> None:
+        self.application, self.patience = application, patience or ServerTimeouts()
+        self.connections: set[ServerConnection] = set()
         self.started = self.ending = False
         self.now, self.date = 0.0, b""
         self.loop: Any = None
@@ -51,7 +53,9 @@ class HttpServer:
         self._end, self._hurry = asyncio.Event(), asyncio.Event()
         self._look_at_the_clock()
         await self.application.start()
-        server = await self.loop.create_server(lambda: Connection(self), sock=listener, backlog=_BACKLOG)
+        server = await self.loop.create_server(
+            lambda: ServerConnection(self), sock=listener, backlog=_BACKLOG
+        )
         ticking = asyncio.create_task(self._tick())
         self.started = True
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class ServerTimeouts(Struct, frozen=True, kw_only=True):
     """Seconds and bytes. Whoever sends a request a byte at a time, or never reads its answer, is let go."""
 
     idle: float = 120.0  # between two requests, and before the first

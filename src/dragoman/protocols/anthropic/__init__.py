@@ -1,16 +1,18 @@
 """Anthropic Messages."""
 
-from dragoman.core.codec import Codec, Limits
+from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.protocol import Protocol
 from dragoman.protocols.anthropic.grammar import Grammar
 from dragoman.protocols.anthropic.hosted import HOSTED
 from dragoman.protocols.anthropic.http import HTTP, decode_error, encode_error
 from dragoman.protocols.anthropic.request import decode_request, encode_request
 from dragoman.protocols.anthropic.response import decode_response, encode_response
+from dragoman.protocols.anthropic.server import SERVER
 from dragoman.protocols.anthropic.stream_decoder import StreamDecoder
 from dragoman.protocols.anthropic.stream_encoder import StreamEncoder
-from dragoman.protocols.anthropic.wire import PROTOCOL, SPELLING
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, SPELLING
 
-LIMITS = Limits(
+LIMITS = ProtocolLimits(
     schema_field="input_schema",
     tool_name_length=128,
     call_id=r"[a-zA-Z0-9_-]+",
@@ -21,7 +23,7 @@ LIMITS = Limits(
 )
 
 CODEC = Codec(
-    name=PROTOCOL,
+    name=PROTOCOL_NAME,
     decode_request=decode_request,
     encode_request=encode_request,
     decode_response=decode_response,
@@ -38,3 +40,5 @@ CODEC = Codec(
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     spelling=SPELLING,
 )
+
+PROTOCOL = Protocol(codec=CODEC, server=SERVER)

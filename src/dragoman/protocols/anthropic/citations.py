@@ -12,15 +12,15 @@ from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Citation, Wire
 from dragoman.core.seal import seal, unseal
-from dragoman.protocols.anthropic.wire import PROTOCOL
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 _MADE_HERE = seal("citation")
 
 
 def decode_citation(citation: Any, where: str, losses: Losses) -> Citation:
     """What points into a document has no URL; only its words mean something elsewhere."""
-    fields = Fields(citation, where, PROTOCOL)
-    wire = {PROTOCOL: fields.rest.copy()}
+    fields = Fields(citation, where, PROTOCOL_NAME)
+    wire = {PROTOCOL_NAME: fields.rest.copy()}
     cited = fields.text("cited_text")
     match fields.text("type"):
         case "web_search_result_location":
@@ -35,7 +35,7 @@ def decode_citation(citation: Any, where: str, losses: Losses) -> Citation:
 
 
 def encode_citation(citation: Citation) -> Wire:
-    return own(citation.extras, PROTOCOL) or {
+    return own(citation.extras, PROTOCOL_NAME) or {
         "type": "web_search_result_location",
         "url": citation.url,
         "title": citation.title,
@@ -45,4 +45,4 @@ def encode_citation(citation: Citation) -> Wire:
 
 
 def is_native(citation: Citation) -> bool:
-    return bool(own(citation.extras, PROTOCOL))
+    return bool(own(citation.extras, PROTOCOL_NAME))

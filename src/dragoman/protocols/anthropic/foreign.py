@@ -14,19 +14,21 @@ from dragoman.core.errors import WireError
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Foreign, Message, ToolCall, ToolResult, Wire
-from dragoman.protocols.anthropic.wire import PROTOCOL
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 
 def decode_foreign(block: Wire, where: str, losses: Losses, history: bool) -> Foreign:
     kind = block.get("type")
     words = told(block, where) if history else ""
     if words:
-        losses.changed(where, f"a block of type {kind} is only understood by {PROTOCOL}: it is told in words")
+        losses.changed(
+            where, f"a block of type {kind} is only understood by {PROTOCOL_NAME}: it is told in words"
+        )
     elif _is_search(block) and history:
         losses.changed(where, "a search for tools is known by the tools that it found: they are declared")
     else:
-        losses.dropped(where, f"a block of type {kind} is only understood by {PROTOCOL}")
-    return Foreign(PROTOCOL, block, words, where=where)
+        losses.dropped(where, f"a block of type {kind} is only understood by {PROTOCOL_NAME}")
+    return Foreign(PROTOCOL_NAME, block, words, where=where)
 
 
 def told(block: Wire, where: str) -> str:
@@ -66,7 +68,7 @@ def printed(value: Any, where: str) -> str:
     try:
         return jsontext.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise WireError(PROTOCOL, where, f"expected JSON, got {error}") from None
+        raise WireError(PROTOCOL_NAME, where, f"expected JSON, got {error}") from None
 
 
 def loaded_tools(messages: Iterable[Message]) -> set[str]:

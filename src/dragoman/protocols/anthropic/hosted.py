@@ -16,7 +16,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import HostedKind, HostedTool, Wire
 from dragoman.protocols.anthropic import models
 from dragoman.protocols.anthropic.mcp import decode_toolset, encode_toolset
-from dragoman.protocols.anthropic.wire import PROTOCOL
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 _DATED = re.compile(r"(.*?)(?:_toolset)?_\d{8}")
 _KINDS: dict[str, HostedKind] = {
@@ -49,7 +49,7 @@ _SAID = frozenset({"type", "name", "user_location", "mcp_server_name", "default_
 def decode_hosted(fields: Fields, losses: Losses) -> HostedTool:
     wire, kind, name = fields.rest, fields.rest.get("type"), fields.rest.get("name")
     if not isinstance(kind, str):
-        raise WireError(PROTOCOL, fields.path("type"), f"expected a string, got {describe(kind)}")
+        raise WireError(PROTOCOL_NAME, fields.path("type"), f"expected a string, got {describe(kind)}")
     dated = _DATED.fullmatch(kind)
     known = _KINDS.get(dated[1] if dated else kind, "other")
     settings = decode_toolset(wire) if known == "mcp" else _decode_web(wire)
@@ -60,8 +60,8 @@ def decode_hosted(fields: Fields, losses: Losses) -> HostedTool:
 
 
 def encode_hosted(tool: HostedTool, model: str, losses: Losses) -> Wire | None:
-    if tool.extras is not None and PROTOCOL in tool.extras:
-        return own(tool.extras, PROTOCOL) or None
+    if tool.extras is not None and PROTOCOL_NAME in tool.extras:
+        return own(tool.extras, PROTOCOL_NAME) or None
     if tool.kind == "mcp":
         return encode_toolset(tool, losses)
     declared = _DECLARED.get(tool.kind)

@@ -13,27 +13,29 @@ from dragoman.core.codec import Frame
 from dragoman.core.errors import DragomanError, WireError
 from dragoman.core.events import fold
 from dragoman.core.jsontext import is_array, is_object
-from dragoman.core.kept import Kept, Past, Unkept, Wish
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
+from dragoman.core.stored_turns import ConversationError, PastTurn, StorageRequest, TurnCodec
 from dragoman.protocols.anthropic.response import encode_response
 from dragoman.protocols.anthropic.stream_decoder import StreamDecoder
-from dragoman.protocols.anthropic.wire import PROTOCOL
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 _INHERITED = ("system", "tools")
 _HOLDS_BLOCKS = ("content", "source")
 
 
-def wish(request: Wire) -> Wish | None:
+def wish(request: Wire) -> StorageRequest | None:
     match request.get("thread"):
         case None:
             return None
         case {"type": "create"}:
-            return Wish(stores=True, insists=True)
+            return StorageRequest(stores=True, insists=True)
         case {"type": "continue", "previous_message_id": str(id)}:
-            return Wish(id, stores=True, insists=True)
+            return StorageRequest(id, stores=True, insists=True)
         case _:
-            raise WireError(PROTOCOL, "thread", "expected create, or continue with a previous_message_id")
+            raise WireError(
+                PROTOCOL_NAME, "thread", "expected create, or continue with a previous_message_id"
+            )
 
 
 def items(request: Wire) -> list[Any]:
@@ -45,7 +47,7 @@ def settings(request: Wire) -> Wire:
     return {key: request[key] for key in _INHERITED if request.get(key) is not None}
 
 
-def join(request: Wire, before: Sequence[Past], found: Mapping[str, Wire]) -> Wire:
+def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -> Wire:
     """Marks for caches in earlier turns served those turns; a request may hold only a few."""
     joined = {key: value for key, value in request.items() if key != "thread"}
     if not before:
@@ -53,7 +55,7 @@ def join(request: Wire, before: Sequence[Past], found: Mapping[str, Wire]) -> Wi
     inherited = before[0].settings
     for key in _INHERITED:
         if request.get(key) is not None and request[key] != inherited.get(key):
-            raise Unkept(_mismatch(key))
+            raise ConversationError(_mismatch(key))
     earlier = [message for past in before for message in (*past.items, *_said(past.reply))]
     return {**joined, **inherited, "messages": [_unmarked(message) for message in earlier] + items(request)}
 
@@ -95,7 +97,7 @@ def _unknown(id: str) -> Failure:
     return Failure("not_found", problem, 404, "thread_not_found")
 
 
-KEPT = Kept(
+KEPT = TurnCodec(
     wish=wish,
     items=items,
     settings=settings,

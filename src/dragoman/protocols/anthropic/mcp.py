@@ -15,7 +15,7 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedTool, Wire
 from dragoman.core.repeated import remembered
-from dragoman.protocols.anthropic.wire import PROTOCOL
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 
 def decode_toolset(wire: Wire) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def decode_servers(fields: Fields, tools: tuple[AnyTool, ...], losses: Losses) -
     servers = {
         server.settings["label"]: server
         for i, wire in enumerate(fields.list("mcp_servers") or ())
-        if (server := _decode_server(Fields(wire, f"mcp_servers[{i}]", PROTOCOL), losses))
+        if (server := _decode_server(Fields(wire, f"mcp_servers[{i}]", PROTOCOL_NAME), losses))
     }
     if not servers:
         return tools
@@ -76,7 +76,7 @@ def _decode_server(fields: Fields, losses: Losses) -> HostedTool | None:
     fields.extras(losses, quiet=_QUIET_SERVER)
     if configuration.get("enabled") is False:
         return None
-    return HostedTool("mcp", "", settings, where=fields.where, extras={PROTOCOL: {}})
+    return HostedTool("mcp", "", settings, where=fields.where, extras={PROTOCOL_NAME: {}})
 
 
 def _encode_server(tool: HostedTool, losses: Losses) -> Wire:
@@ -102,4 +102,4 @@ def _is_toolset(tool: AnyTool) -> TypeGuard[HostedTool]:
 
 
 def _is_foreign(tool: AnyTool) -> TypeGuard[HostedTool]:
-    return _is_toolset(tool) and PROTOCOL not in (tool.extras or ()) and "url" in tool.settings
+    return _is_toolset(tool) and PROTOCOL_NAME not in (tool.extras or ()) and "url" in tool.settings

@@ -10,7 +10,7 @@ from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, FileId, Foreign, Media, Plain, Url, Wire
 from dragoman.protocols.anthropic.foreign import decode_foreign
-from dragoman.protocols.anthropic.wire import IMAGE_TYPES, PROTOCOL
+from dragoman.protocols.anthropic.wire import IMAGE_TYPES, PROTOCOL_NAME
 
 _NAMES_NOTHING = frozenset({"media_type", "title"})
 
@@ -19,11 +19,11 @@ def decode_media(
     block: Wire, kind: Literal["image", "document"], where: str, losses: Losses, history: bool
 ) -> Media | Foreign:
     """What a source says beyond its data stays in the extras, under `source`."""
-    fields = Fields(block, where, PROTOCOL)
+    fields = Fields(block, where, PROTOCOL_NAME)
     del fields.rest["type"]
     source = fields.fields("source")
     if source is None:
-        raise WireError(PROTOCOL, fields.path("source"), "expected an object, got nothing")
+        raise WireError(PROTOCOL_NAME, fields.path("source"), "expected an object, got nothing")
     name = fields.nonempty("title") if kind == "document" else ""
     match source.need("type", str):
         case "base64":
@@ -31,7 +31,7 @@ def decode_media(
         case "url":
             media_type, data = "application/pdf" if kind == "document" else "", Url(source.need("url", str))
         case "file":
-            media_type, data = "", FileId(source.need("file_id", str), PROTOCOL)
+            media_type, data = "", FileId(source.need("file_id", str), PROTOCOL_NAME)
         case "text":
             media_type, data = "text/plain", Plain(source.need("data", str))
         case _:
@@ -39,7 +39,7 @@ def decode_media(
     source.extras(losses, quiet=_NAMES_NOTHING)
     extras = fields.extras(losses, quiet=_NAMES_NOTHING)
     if source.rest:
-        extras[PROTOCOL]["source"] = source.rest
+        extras[PROTOCOL_NAME]["source"] = source.rest
     return Media(kind, media_type, data, name, where=where, extras=extras)
 
 
@@ -54,7 +54,7 @@ def encode_media(media: Media, losses: Losses) -> Wire:
     block: Wire = {"type": media.kind, "source": source}
     if media.name and media.kind == "document":
         block["title"] = media.name
-    extras = own(media.extras, PROTOCOL)
+    extras = own(media.extras, PROTOCOL_NAME)
     if "source" in extras:
         return {**block, **extras, "source": {**source, **extras["source"]}}
     return {**block, **extras}
@@ -69,7 +69,7 @@ def _encode_source(media: Media) -> Wire | None:
             return {"type": "text", "media_type": "text/plain", "data": text}
         case (("image" | "document"), Url(url)):
             return {"type": "url", "url": url}
-        case (("image" | "document"), FileId(id, origin)) if origin == PROTOCOL:
+        case (("image" | "document"), FileId(id, origin)) if origin == PROTOCOL_NAME:
             return {"type": "file", "file_id": id}
         case "document", Plain(text):
             return {"type": "text", "media_type": "text/plain", "data": text}
@@ -79,7 +79,7 @@ def _encode_source(media: Media) -> Wire | None:
 
 def _is_taken(media: Media) -> bool:
     """Anthropic knows four types of image and one of document; what came from it goes back as it came."""
-    if media.extras is not None and PROTOCOL in media.extras:
+    if media.extras is not None and PROTOCOL_NAME in media.extras:
         return True
     return media.media_type in IMAGE_TYPES if media.kind == "image" else media.media_type == "application/pdf"
 

@@ -33,7 +33,7 @@ from dragoman.protocols.anthropic import models
 from dragoman.protocols.anthropic.citations import is_native as is_native_citation
 from dragoman.protocols.anthropic.parts import NO_EXTRAS, decode_content, encode_content, is_native
 from dragoman.protocols.anthropic.search import is_made_here
-from dragoman.protocols.anthropic.wire import PROTOCOL
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 _ATTRIBUTION = "x-anthropic-billing-header:"
@@ -44,10 +44,10 @@ def decode_message(message: Any, where: str, losses: Losses) -> Message:
     if is_object(message) and len(message) == 2 and (role := message.get("role")) in ("user", "assistant"):
         parts = decode_content(message.get("content"), f"{where}.content", losses, history=True)
         return Message(role, parts, where=where, extras=NO_EXTRAS)
-    fields = Fields(message, where, PROTOCOL)
+    fields = Fields(message, where, PROTOCOL_NAME)
     role = _ROLES.get(name := fields.need("role", str))
     if role is None:
-        raise WireError(PROTOCOL, f"{where}.role", f"expected user, assistant or system, got {name!r}")
+        raise WireError(PROTOCOL_NAME, f"{where}.role", f"expected user, assistant or system, got {name!r}")
     parts = decode_content(fields.any("content"), f"{where}.content", losses, history=True)
     return Message(role, parts, where=where, extras=fields.extras(losses))
 
@@ -60,14 +60,14 @@ def decode_system(fields: Fields, losses: Losses) -> tuple[tuple[Text, ...], lis
     parts = decode_content(system, "system", losses)
     texts = [part for part in parts if isinstance(part, Text)]
     if len(texts) < len(parts):
-        raise WireError(PROTOCOL, "system", "expected a string or an array of text blocks")
+        raise WireError(PROTOCOL_NAME, "system", "expected a string or an array of text blocks")
     if type(system) is str:
         return tuple(texts), []
     withheld = [(i, system[i]) for i, part in enumerate(texts) if part.text.startswith(_ATTRIBUTION)]
     if not withheld:
         return tuple(texts), []
     for i, _ in withheld:  # it changes with every request, which would spoil another vendor's cache
-        losses.dropped(f"system[{i}]", f"an attribution that concerns {PROTOCOL} alone")
+        losses.dropped(f"system[{i}]", f"an attribution that concerns {PROTOCOL_NAME} alone")
     return tuple([part for part in texts if not part.text.startswith(_ATTRIBUTION)]), withheld
 
 
@@ -78,7 +78,7 @@ def encode_native(request: Request, losses: Losses) -> tuple[tuple[Text, ...], l
         parts = [part for part in message.parts if _is_sendable(part, losses)]
         if parts or not message.parts:
             wire = {"role": message.role, "content": encode_content(parts, losses)}
-            messages.append(wire | own(message.extras, PROTOCOL))
+            messages.append(wire | own(message.extras, PROTOCOL_NAME))
     return request.system, messages
 
 
@@ -116,7 +116,7 @@ def _is_sendable(part: AnyPart, losses: Losses) -> bool:
         return False
     if not isinstance(part, Reasoning):
         return True
-    if is_native(part) if part.state is None else part.state.origin == PROTOCOL:
+    if is_native(part) if part.state is None else part.state.origin == PROTOCOL_NAME:
         return True
     losses.dropped(part.where, "Anthropic takes back only reasoning that it signed")
     return False

@@ -31,14 +31,14 @@ from dragoman.core.seal import seal_state, unseal_state
 from dragoman.protocols.anthropic.citations import decode_citation, encode_citation
 from dragoman.protocols.anthropic.foreign import decode_foreign, printed
 from dragoman.protocols.anthropic.media import decode_media, encode_media
-from dragoman.protocols.anthropic.wire import PROTOCOL, QUIET_CALL, QUIET_RESULT, QUIET_THINKING
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_CALL, QUIET_RESULT, QUIET_THINKING
 
-NO_EXTRAS: Extras = {PROTOCOL: {}}
+NO_EXTRAS: Extras = {PROTOCOL_NAME: {}}
 
 
 def is_native(value: Value) -> bool:
     """Whether it came from Anthropic's wire, to which it goes back as it came."""
-    return value.extras is not None and PROTOCOL in value.extras
+    return value.extras is not None and PROTOCOL_NAME in value.extras
 
 
 def decode_content(content: Any, where: str, losses: Losses, history: bool = False) -> tuple[AnyPart, ...]:
@@ -46,7 +46,9 @@ def decode_content(content: Any, where: str, losses: Losses, history: bool = Fal
     if type(content) is str:
         return (Text(content, where=where),)
     if not is_array(content):
-        raise WireError(PROTOCOL, where, f"expected a string or an array of blocks, got {describe(content)}")
+        raise WireError(
+            PROTOCOL_NAME, where, f"expected a string or an array of blocks, got {describe(content)}"
+        )
     return tuple([decode_block(block, f"{where}[{i}]", losses, history) for i, block in enumerate(content)])
 
 
@@ -58,7 +60,7 @@ def encode_content(parts: Sequence[AnyPart], losses: Losses) -> str | list[Wire]
 
 def decode_block(block: Any, where: str, losses: Losses, history: bool = False) -> AnyPart:
     if not is_object(block):
-        raise WireError(PROTOCOL, where, f"expected an object, got {describe(block)}")
+        raise WireError(PROTOCOL_NAME, where, f"expected an object, got {describe(block)}")
     match block.get("type"):
         case "text":
             return _decode_text(block, where, losses)
@@ -67,15 +69,15 @@ def decode_block(block: Any, where: str, losses: Losses, history: bool = False) 
         case "tool_result":
             return _decode_tool_result(block, where, losses)
         case "thinking":
-            return _decode_thinking(Fields(block, where, PROTOCOL), losses)
+            return _decode_thinking(Fields(block, where, PROTOCOL_NAME), losses)
         case "redacted_thinking":
-            return _decode_redacted(Fields(block, where, PROTOCOL), losses)
+            return _decode_redacted(Fields(block, where, PROTOCOL_NAME), losses)
         case "image" | "document" as kind:
             return decode_media(block, kind, where, losses, history)
         case str():
             return decode_foreign(block, where, losses, history)
         case other:
-            raise WireError(PROTOCOL, f"{where}.type", f"expected a string, got {describe(other)}")
+            raise WireError(PROTOCOL_NAME, f"{where}.type", f"expected a string, got {describe(other)}")
 
 
 def encode_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
@@ -94,7 +96,7 @@ def encode_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
         case Refusal():
             return ({"type": "text", "text": part.text},) if part.text else ()
         case Foreign():
-            return (part.body,) if part.origin == PROTOCOL else ()
+            return (part.body,) if part.origin == PROTOCOL_NAME else ()
 
 
 def _decode_text(block: Wire, where: str, losses: Losses) -> Text:
@@ -111,7 +113,7 @@ def _encode_text(part: Text) -> tuple[Wire, ...]:
     """Blocks must be non-empty; one that came empty is the client's affair."""
     if not part.text and not is_native(part):
         return ()
-    block: Wire = {"type": "text", "text": part.text, **own(part.extras, PROTOCOL)}
+    block: Wire = {"type": "text", "text": part.text, **own(part.extras, PROTOCOL_NAME)}
     if part.citations:
         block["citations"] = [encode_citation(citation) for citation in part.citations]
     return (block,)
@@ -132,7 +134,7 @@ def _decode_tool_use(block: Wire, where: str, losses: Losses) -> ToolCall:
 
 def _encode_tool_use(call: ToolCall, losses: Losses) -> Wire:
     block = {"type": "tool_use", "id": call.id, "name": call.name, "input": encode_input(call, losses)}
-    return block | extras if (extras := own(call.extras, PROTOCOL)) else block
+    return block | extras if (extras := own(call.extras, PROTOCOL_NAME)) else block
 
 
 def decode_input(value: Any, where: str) -> str:
@@ -191,7 +193,7 @@ def _encode_tool_result(result: ToolResult, losses: Losses) -> Wire:
     block: Wire = {"type": "tool_result", "tool_use_id": result.call_id}
     if result.content:
         block["content"] = encode_content(result.content, losses)
-    if extras := own(result.extras, PROTOCOL):
+    if extras := own(result.extras, PROTOCOL_NAME):
         block |= extras
     if result.failed:
         block["is_error"] = True
@@ -201,23 +203,23 @@ def _encode_tool_result(result: ToolResult, losses: Losses) -> Wire:
 def _decode_thinking(fields: Fields, losses: Losses) -> Reasoning:
     del fields.rest["type"]
     text, signature = fields.text("thinking"), fields.nonempty("signature")
-    state = unseal_state(signature, PROTOCOL) if signature else None
+    state = unseal_state(signature, PROTOCOL_NAME) if signature else None
     extras = fields.extras(losses, quiet=QUIET_THINKING)
-    ours = state is None or state.origin == PROTOCOL
+    ours = state is None or state.origin == PROTOCOL_NAME
     return Reasoning(text, state=state, where=fields.where, extras=extras if ours else None)
 
 
 def _decode_redacted(fields: Fields, losses: Losses) -> Reasoning:
     del fields.rest["type"]
-    state = unseal_state(fields.need("data", str), PROTOCOL)
+    state = unseal_state(fields.need("data", str), PROTOCOL_NAME)
     extras = fields.extras(losses)
-    ours = state.origin == PROTOCOL
+    ours = state.origin == PROTOCOL_NAME
     return Reasoning(hidden=True, state=state, where=fields.where, extras=extras if ours else None)
 
 
 def _encode_reasoning(part: Reasoning) -> tuple[Wire, ...]:
-    extras = own(part.extras, PROTOCOL)
-    data = seal_state(part.state, PROTOCOL) if part.state else ""
+    extras = own(part.extras, PROTOCOL_NAME)
+    data = seal_state(part.state, PROTOCOL_NAME) if part.state else ""
     if part.hidden:
         return ({"type": "redacted_thinking", "data": data, **extras},) if data else ()
     if not part.text and not data and not is_native(part):
@@ -229,6 +231,6 @@ def _encode_reasoning(part: Reasoning) -> tuple[Wire, ...]:
 
 
 def _fields(block: Wire, where: str) -> Fields:
-    fields = Fields(block, where, PROTOCOL)
+    fields = Fields(block, where, PROTOCOL_NAME)
     del fields.rest["type"]
     return fields

@@ -31,14 +31,14 @@ from dragoman.protocols.anthropic.tools import (
     encode_tools,
     load,
 )
-from dragoman.protocols.anthropic.wire import PROTOCOL, QUIET_REQUEST
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_REQUEST
 
 _WITHHELD = "system"  # where the extras of a request keep the system blocks that only Anthropic may see
 
 
 def decode_request(body: Wire, losses: Losses) -> Request:
     """Settings are read, and also kept as they stand: they go back to Anthropic unchanged."""
-    fields = Fields(body, "", PROTOCOL)
+    fields = Fields(body, "", PROTOCOL_NAME)
     model, stream = fields.nonempty("model"), fields.flag("stream")
     messages = tuple([decode_message(m, f"messages[{i}]", losses) for i, m in enumerate(_messages(fields))])
     system, withheld = decode_system(fields, losses)
@@ -51,7 +51,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     settings = decode_settings(fields, losses)
     fields.extras(losses, quiet=QUIET_REQUEST)
     return Request(
-        model, messages, system, tools, choice, parallel, settings, stream, extras={PROTOCOL: extras}
+        model, messages, system, tools, choice, parallel, settings, stream, extras={PROTOCOL_NAME: extras}
     )
 
 
@@ -71,7 +71,7 @@ def encode_request(request: Request, losses: Losses) -> Wire:
     if request.stream:
         body["stream"] = True
     if native:
-        return _as_it_came(body, own(request.extras, PROTOCOL))
+        return _as_it_came(body, own(request.extras, PROTOCOL_NAME))
     return body | encode_settings(request, body, losses)
 
 
@@ -87,7 +87,7 @@ def _as_it_came(body: Wire, extras: Wire) -> Wire:
 def _messages(fields: Fields) -> list[Any]:
     messages = fields.list("messages")
     if messages is None:
-        raise WireError(PROTOCOL, "messages", "expected an array, got nothing")
+        raise WireError(PROTOCOL_NAME, "messages", "expected an array, got nothing")
     return messages
 
 

@@ -28,16 +28,16 @@ from dragoman.core.model import (
 )
 from dragoman.protocols.anthropic.parts import decode_content, encode_part, is_native
 from dragoman.protocols.anthropic.search import cited, encode_search
-from dragoman.protocols.anthropic.wire import PROTOCOL, QUIET_RESPONSE, QUIET_USAGE, STOP
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_RESPONSE, QUIET_USAGE, STOP
 
 CUT = frozenset({"length", "context_full"})  # reasons to stop in the middle of a call
 
 
 def decode_response(body: Wire, losses: Losses) -> Response:
     """Usage is read, and also kept as it stands: it goes back to an Anthropic client unchanged."""
-    fields = Fields(body, "", PROTOCOL)
+    fields = Fields(body, "", PROTOCOL_NAME)
     if "content" not in body:
-        raise WireError(PROTOCOL, "content", "expected an array of blocks, got nothing")
+        raise WireError(PROTOCOL_NAME, "content", "expected an array of blocks, got nothing")
     content, usage = fields.any("content"), fields.fields("usage")
     parts = decode_content([] if content is None else content, "content", losses)
     stop = decode_stop(fields, any(isinstance(part, ToolCall) for part in parts))
@@ -45,7 +45,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     counted = decode_usage(usage, losses) if usage else None
     extras = fields.extras(losses, quiet=QUIET_RESPONSE)
     if usage:
-        extras[PROTOCOL]["usage"] = body["usage"]
+        extras[PROTOCOL_NAME]["usage"] = body["usage"]
     return Response(id, model, _cut(parts, stop), stop, counted, extras=extras)
 
 
@@ -59,7 +59,7 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
             "stop_sequence": response.stop.sequence,
         }
         kept = {key: value for key, value in said.items() if value}
-        return {**own(response.extras, PROTOCOL), **kept, "content": content}
+        return {**own(response.extras, PROTOCOL_NAME), **kept, "content": content}
     return {
         "id": encode_id(response.id),
         "type": "message",

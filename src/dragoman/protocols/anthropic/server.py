@@ -10,26 +10,37 @@ from dragoman.core.fields import Fields
 from dragoman.core.jsontext import Glance
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
-from dragoman.core.server import Entry, Quota, Served, Server, Tally, count, listed, rows
+from dragoman.core.server import (
+    Accounting,
+    Entry,
+    ProtocolServer,
+    RateLimitStatus,
+    RouteMatch,
+    count,
+    listed,
+    rows,
+)
 from dragoman.protocols.anthropic.kept import KEPT
 from dragoman.protocols.anthropic.response import decode_usage
-from dragoman.protocols.anthropic.wire import PROTOCOL
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 
-def recognise(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Served | None:
+def recognise(
+    method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+) -> RouteMatch | None:
     if method == "POST":
         match path:
             case "/v1/messages":
-                return Served("generate")
+                return RouteMatch("generate")
             case "/v1/messages/count_tokens":
-                return Served("count")
+                return RouteMatch("count")
             case _:
                 return None
     about_models = path == "/v1/models" or path.startswith("/v1/models/")
     if method != "GET" or not about_models or "anthropic-version" not in headers:
         return None
     name = path.removeprefix("/v1/models").strip("/")
-    return Served("model", name) if name else Served("models")
+    return RouteMatch("model", name) if name else RouteMatch("models")
 
 
 def claims(path: str, headers: Mapping[str, str]) -> bool:
@@ -46,7 +57,7 @@ def encode_model(name: str) -> Wire:
     return {"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
 
 
-def _quota(quota: Quota) -> dict[str, str]:
+def _quota(quota: RateLimitStatus) -> dict[str, str]:
     full = datetime.fromtimestamp(quota.now + quota.reset, UTC).isoformat(timespec="seconds")
     return {
         "anthropic-ratelimit-requests-limit": str(quota.limit),
@@ -74,17 +85,17 @@ class _Reply(TypedDict, total=False):
     usage: Any
 
 
-TALLY = Tally(
+TALLY = Accounting(
     request=Glance(_Request),
     reply=Glance(_Reply),
     tools=lambda body: count(body.get("tools")),
     calls=lambda body: sum(block.get("type") == "tool_use" for block in rows(body.get("content"))),
-    usage=lambda body: decode_usage(Fields(body["usage"], "usage", PROTOCOL), Losses()),
+    usage=lambda body: decode_usage(Fields(body["usage"], "usage", PROTOCOL_NAME), Losses()),
     usage_field="usage",
     call_hint=b"tool_use",
     call_mark=r'"type":\s*"tool_use"',
 )
-SERVER = Server(
+SERVER = ProtocolServer(
     recognise=recognise,
     claims=claims,
     models_path="/v1/models?limit=1000",

@@ -10,13 +10,13 @@ from typing import get_args
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, string
+from dragoman.core.given_settings import GivenSettings
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
-from dragoman.core.said import Said
 from dragoman.core.server import rows
 from dragoman.core.thinking import budget_for, effort_for
 from dragoman.protocols.anthropic import models
-from dragoman.protocols.anthropic.wire import PROTOCOL
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 _EFFORTS: dict[str, Effort] = {effort: effort for effort in get_args(Effort)}
 _BUDGETS = {"adaptive": -1, "disabled": 0}
@@ -65,7 +65,7 @@ def encode_settings(request: Request, body: Wire, losses: Losses) -> Wire:
     return wire
 
 
-_UNSAID = Said(
+_UNSAID = GivenSettings(
     "frequency_penalty",
     "presence_penalty",
     "seed",
@@ -90,7 +90,7 @@ def _decode_stop(fields: Fields, key: str) -> tuple[str, ...] | None:
     stop = fields.list(key)
     for i, item in enumerate(stop or ()):
         if not isinstance(item, str):
-            raise WireError(PROTOCOL, f"{key}[{i}]", f"expected a string, got {describe(item)}")
+            raise WireError(PROTOCOL_NAME, f"{key}[{i}]", f"expected a string, got {describe(item)}")
     return None if stop is None else tuple(stop)
 
 
@@ -119,7 +119,7 @@ def _decode_output_config(fields: Fields, losses: Losses) -> tuple[Effort | None
         return None, _decode_output(fields.fields("output_format"), losses)
     effort = config.take("effort", str)
     if effort is not None and effort not in _EFFORTS:
-        losses.dropped("effort", f"an effort {effort!r} is only understood by {PROTOCOL}")
+        losses.dropped("effort", f"an effort {effort!r} is only understood by {PROTOCOL_NAME}")
     output = _decode_output(config.fields("format"), losses)
     config.extras(losses)
     return _EFFORTS.get(effort or ""), output or _decode_output(fields.fields("output_format"), losses)
@@ -154,7 +154,7 @@ def _decode_thinking(fields: Fields, losses: Losses) -> tuple[int | None, bool |
     if kind == "enabled" and budget is None:
         budget = -1
     if budget is None:
-        losses.dropped("thinking.type", f"thinking {kind!r} is only understood by {PROTOCOL}")
+        losses.dropped("thinking.type", f"thinking {kind!r} is only understood by {PROTOCOL_NAME}")
     thinking.extras(losses)
     return budget, None if budget in (0, None) else display != "omitted"
 
@@ -235,7 +235,7 @@ def _encode_sampling(request: Request, thinking: bool, losses: Losses) -> Wire:
     return wire
 
 
-_SAMPLING = Said("temperature", "top_p", "top_k")
+_SAMPLING = GivenSettings("temperature", "top_p", "top_k")
 
 
 def _sampling_problem(name: str, value: float, request: Request, thinking: bool) -> str:

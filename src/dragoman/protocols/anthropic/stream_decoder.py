@@ -35,7 +35,7 @@ from dragoman.protocols.anthropic.citations import decode_citation
 from dragoman.protocols.anthropic.http import decode_error, truncated
 from dragoman.protocols.anthropic.parts import decode_block
 from dragoman.protocols.anthropic.response import CUT, decode_stop, decode_usage
-from dragoman.protocols.anthropic.wire import PROTOCOL, QUIET_RESPONSE
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_RESPONSE
 
 # The delta that spells a part, and the field that holds its text
 _SPELLED_BY: dict[type, tuple[str, str]] = {
@@ -82,7 +82,7 @@ class StreamDecoder:
         if kind == "content_block_delta":
             return self._fill(body)
         if not isinstance(kind, str):
-            raise WireError(PROTOCOL, "type", f"expected a string, got {describe(kind)}")
+            raise WireError(PROTOCOL_NAME, "type", f"expected a string, got {describe(kind)}")
         if self._begun or kind in _BEFORE_ANYTHING:
             return self._step(kind, body)
         self._begun = True
@@ -108,14 +108,14 @@ class StreamDecoder:
             case "error":
                 return self._fail(decode_error(body, 0) or Failure("server", "the upstream failed", 500))
             case _:
-                self._losses.dropped(f"event {kind}", f"only {PROTOCOL} understands it")
+                self._losses.dropped(f"event {kind}", f"only {PROTOCOL_NAME} understands it")
                 return ()
 
     def _start(self, body: Wire) -> Iterable[Event]:
         if self._begun:
             return self._restart()
         self._begun = True
-        message = Fields(body.get("message"), "message", PROTOCOL)
+        message = Fields(body.get("message"), "message", PROTOCOL_NAME)
         usage, content = message.fields("usage"), message.list("content")
         self._usage = usage.rest.copy() if usage else {}
         id, model = message.nonempty("id"), message.nonempty("model")
@@ -126,7 +126,7 @@ class StreamDecoder:
             message.rest.pop(key, None)
         extras = message.extras(self._losses, quiet=QUIET_RESPONSE)
         if usage:
-            extras[PROTOCOL]["usage"] = self._usage.copy()
+            extras[PROTOCOL_NAME]["usage"] = self._usage.copy()
         counted = decode_usage(usage, self._losses) if usage else None
         return (ResponseStart(id, model, counted, extras=extras), *blocks)
 
@@ -144,7 +144,7 @@ class StreamDecoder:
     def _open_block(self, body: Wire) -> Iterable[Event]:
         index = _index(body, self._next)
         if index in self._open:
-            raise WireError(PROTOCOL, "index", f"content_block_start for block {index}, which is open")
+            raise WireError(PROTOCOL_NAME, "index", f"content_block_start for block {index}, which is open")
         block = _Block(decode_block(body.get("content_block"), f"content[{index}]", self._losses))
         events = self._settle(complete=True)
         self._next, self._open[index] = max(self._next, index + 1), block
@@ -163,14 +163,16 @@ class StreamDecoder:
             index = _index(body, next(reversed(self._open), -1))
         block = self._open.get(index)
         if block is None:
-            raise WireError(PROTOCOL, "index", f"content_block_delta for block {index}, which is not open")
+            raise WireError(
+                PROTOCOL_NAME, "index", f"content_block_delta for block {index}, which is not open"
+            )
         if not is_object(delta):
-            raise WireError(PROTOCOL, "delta", f"expected an object, got {describe(delta)}")
+            raise WireError(PROTOCOL_NAME, "delta", f"expected an object, got {describe(delta)}")
         if delta.get("type") != block.kind:
             return self._fill_otherwise(index, block, delta)
         text = delta.get(block.key)
         if type(text) is not str:
-            raise WireError(PROTOCOL, f"delta.{block.key}", f"expected a string, got {describe(text)}")
+            raise WireError(PROTOCOL_NAME, f"delta.{block.key}", f"expected a string, got {describe(text)}")
         if block.json is not None:
             block.json.append(text)
             return (PartDelta(index, text),) if text and block.announced else ()
@@ -182,7 +184,7 @@ class StreamDecoder:
         where = f"content[{index}]"
         match block.part, delta:
             case Reasoning(), {"type": "signature_delta", "signature": str(signature)}:
-                state = unseal_state(signature, PROTOCOL)
+                state = unseal_state(signature, PROTOCOL_NAME)
                 return (*block.announce(index), PartDelta(index, state=state)) if signature else ()
             case Text(), {"type": "citations_delta"}:
                 citation = decode_citation(delta.get("citation"), f"{where}.citations", self._losses)
@@ -199,7 +201,9 @@ class StreamDecoder:
         index = _index(body, next(reversed(self._open), -1))
         block = self._open.pop(index, None)
         if block is None:
-            raise WireError(PROTOCOL, "index", f"content_block_stop for block {index}, which is not open")
+            raise WireError(
+                PROTOCOL_NAME, "index", f"content_block_stop for block {index}, which is not open"
+            )
         match block.part:
             case Foreign() as part:
                 return (PartStart(index, _filled(part, "".join(block.json or ()))), PartEnd(index))
@@ -224,17 +228,17 @@ class StreamDecoder:
         return [] if index is None else [PartEnd(index, complete)]
 
     def _end(self, body: Wire) -> Iterable[Event]:
-        delta = Fields(body.get("delta") or {}, "delta", PROTOCOL)
-        usage = Fields(body.get("usage") or {}, "usage", PROTOCOL)
+        delta = Fields(body.get("delta") or {}, "delta", PROTOCOL_NAME)
+        usage = Fields(body.get("usage") or {}, "usage", PROTOCOL_NAME)
         self._usage.update({key: value for key, value in usage.rest.items() if value is not None})
         told = bool(delta.rest.get("stop_reason"))
         stop = decode_stop(delta, self._called)
         delta.rest.pop("stop_reason", None)
-        beside = Fields(body, "", PROTOCOL)
+        beside = Fields(body, "", PROTOCOL_NAME)
         for key in ("type", "delta", "usage"):
             beside.rest.pop(key, None)
         for fields in (delta, beside):
-            self._extras |= fields.extras(self._losses, quiet=QUIET_RESPONSE)[PROTOCOL]
+            self._extras |= fields.extras(self._losses, quiet=QUIET_RESPONSE)[PROTOCOL_NAME]
         if not told:
             return ()
         self._stop = stop
@@ -243,10 +247,12 @@ class StreamDecoder:
     def _finish(self) -> Iterable[Event]:
         self._ended = True
         events = [*self._settle(complete=True), *self._left_open()]
-        usage = decode_usage(Fields(self._usage, "usage", PROTOCOL), self._losses) if self._usage else None
+        usage = (
+            decode_usage(Fields(self._usage, "usage", PROTOCOL_NAME), self._losses) if self._usage else None
+        )
         stop = self._stop or Stop("tool_calls" if self._called else "end")
         extras = {**self._extras, "usage": self._usage} if self._usage else self._extras
-        return (*events, ResponseEnd(stop, usage, {PROTOCOL: extras} if extras else None))
+        return (*events, ResponseEnd(stop, usage, {PROTOCOL_NAME: extras} if extras else None))
 
     def _fail(self, failure: Failure) -> Iterable[Event]:
         self._ended = True
@@ -290,9 +296,9 @@ def _parse(frame: Frame) -> Wire:
     except ValueError as error:
         if frame.data == b"[DONE]":  # said by servers that end as Chat does; the end has its own event
             return {"type": "ping"}
-        raise WireError(PROTOCOL, f"event {frame.event or '(unnamed)'}", str(error)) from None
+        raise WireError(PROTOCOL_NAME, f"event {frame.event or '(unnamed)'}", str(error)) from None
     if not is_object(body):
-        raise WireError(PROTOCOL, f"event {frame.event or '(unnamed)'}", "expected an object")
+        raise WireError(PROTOCOL_NAME, f"event {frame.event or '(unnamed)'}", "expected an object")
     return body
 
 
@@ -302,5 +308,5 @@ def _index(body: Wire, unsaid: int) -> int:
     if index is None:
         return unsaid
     if type(index) is not int or index < 0:
-        raise WireError(PROTOCOL, "index", f"expected a whole number, got {describe(index)}")
+        raise WireError(PROTOCOL_NAME, "index", f"expected a whole number, got {describe(index)}")
     return index

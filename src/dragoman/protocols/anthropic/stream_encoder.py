@@ -38,7 +38,7 @@ from dragoman.protocols.anthropic.citations import encode_citation
 from dragoman.protocols.anthropic.http import encode_error
 from dragoman.protocols.anthropic.response import encode_id, encode_reply_part, encode_stop, encode_usage
 from dragoman.protocols.anthropic.search import encode_search
-from dragoman.protocols.anthropic.wire import PROTOCOL
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 # The delta that spells a part, and the field that holds its text
 _SPELLED_BY: dict[type, tuple[str, str]] = {
@@ -87,7 +87,7 @@ class StreamEncoder:
 
     def _start(self, event: ResponseStart) -> Iterable[Frame]:
         self._id, self._usage = event.id, event.usage or Usage()
-        self._extras = event.extras.get(PROTOCOL) if event.extras else None
+        self._extras = event.extras.get(PROTOCOL_NAME) if event.extras else None
         counted = {**encode_usage(self._usage), "output_tokens": self._usage.output or 1}
         message: Wire = {
             "id": encode_id(event.id) if self._extras is None or not event.id else event.id,
@@ -141,7 +141,9 @@ class StreamEncoder:
         if not self._open:
             return frames
         if self._state and isinstance(part, Reasoning) and not part.hidden:
-            frames.append(self._filled("signature_delta", "signature", seal_state(self._state, PROTOCOL)))
+            frames.append(
+                self._filled("signature_delta", "signature", seal_state(self._state, PROTOCOL_NAME))
+            )
         return [*frames, self._closed()]
 
     def _closed(self) -> Frame:
@@ -168,7 +170,7 @@ class StreamEncoder:
     def _end(self, event: ResponseEnd) -> Iterable[Frame]:
         search = encode_search(self._id, self._cited, self._request, self._losses)
         blocks = [frame for block in search for frame in (*self._told(block), self._closed())]
-        said = own(event.extras, PROTOCOL) or {**(self._extras or {}), "usage": None}
+        said = own(event.extras, PROTOCOL_NAME) or {**(self._extras or {}), "usage": None}
         refusal = None if self._refusal is None else "".join(self._refusal)
         delta = encode_stop(event.stop, refusal, native=self._extras is not None)
         delta |= {key: said[key] for key in ("stop_details", "container") if key in said}
@@ -183,7 +185,7 @@ _BESIDE = frozenset({"context_management", "input_transformations"})
 
 def _announced(part: AnyPart) -> Wire:
     """The block that `part` opens, empty."""
-    extras = own(part.extras, PROTOCOL)
+    extras = own(part.extras, PROTOCOL_NAME)
     match part:
         case ToolCall():
             return {"type": "tool_use", "id": part.id, "name": part.name, "input": {}, **extras}

@@ -19,7 +19,7 @@ from dragoman.core.repeated import remembered
 from dragoman.protocols.anthropic import models
 from dragoman.protocols.anthropic.hosted import HostedTool, decode_hosted, encode_hosted
 from dragoman.protocols.anthropic.parts import NO_EXTRAS, is_native
-from dragoman.protocols.anthropic.wire import PROTOCOL, QUIET_TOOL
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_TOOL
 
 _KEYS = re.compile(r"(?:[a-zA-Z0-9_.-]{1,64}(?:\n|$))*")
 
@@ -65,7 +65,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
         words, schema = tool.get("description"), tool.get("input_schema")
         if type(words) is str and words and is_object(schema):  # most are no more than this
             return Tool(name, words, schema, where=where, extras=NO_EXTRAS)
-    fields = Fields(tool, where, PROTOCOL)
+    fields = Fields(tool, where, PROTOCOL_NAME)
     kind = fields.rest.get("type")
     if kind not in (None, "custom"):
         return decode_hosted(fields, losses)
@@ -89,7 +89,7 @@ def _encode_custom(tool: Tool, searched: bool, losses: Losses) -> Wire:
     if tool.strict:
         wire["strict"] = True
     if is_native(tool):
-        return wire | own(tool.extras, PROTOCOL)
+        return wire | own(tool.extras, PROTOCOL_NAME)
     if not tool.parameters:
         wire["input_schema"] = {"type": "object", "properties": {}}
     if tool.deferred and searched:
@@ -111,7 +111,7 @@ def decode_choice(fields: Fields, losses: Losses) -> tuple[ToolChoice | None, bo
     choice = fields.fields("tool_choice")
     if choice is None:
         return None, None
-    wire = {PROTOCOL: choice.rest.copy()}
+    wire = {PROTOCOL_NAME: choice.rest.copy()}
     serial = choice.take("disable_parallel_tool_use", bool)
     parallel = None if serial is None else not serial
     match kind := choice.need("type", str):
@@ -122,7 +122,9 @@ def decode_choice(fields: Fields, losses: Losses) -> tuple[ToolChoice | None, bo
         case "tool":
             result = ToolChoice("required", (choice.need("name", str),), extras=wire)
         case _:
-            raise WireError(PROTOCOL, "tool_choice.type", f"expected auto, any, tool or none, got {kind!r}")
+            raise WireError(
+                PROTOCOL_NAME, "tool_choice.type", f"expected auto, any, tool or none, got {kind!r}"
+            )
     choice.extras(losses)
     return result, parallel
 
@@ -131,7 +133,7 @@ def encode_choice(request: Request, tools: bool, losses: Losses) -> Wire:
     choice = request.tool_choice or (ToolChoice("auto") if request.parallel is False else None)
     if choice is None:
         return {}
-    if native := own(choice.extras, PROTOCOL):
+    if native := own(choice.extras, PROTOCOL_NAME):
         return {"tool_choice": native}
     if not tools:
         if choice.mode == "required":

@@ -7,7 +7,7 @@ from typing import Final
 from dragoman.core.model import FailureKind, StopReason
 from dragoman.core.table import Table
 
-PROTOCOL: Final = "anthropic"
+PROTOCOL_NAME: Final = "anthropic"
 
 STOP: Table[StopReason] = Table(
     ("end_turn", "end"),

@@ -1,16 +1,18 @@
 """Google Gemini (generateContent)."""
 
-from dragoman.core.codec import Codec, Limits
+from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.protocol import Protocol
 from dragoman.protocols.gemini.grammar import Grammar
 from dragoman.protocols.gemini.http import HTTP, decode_error, encode_error
 from dragoman.protocols.gemini.request import decode_request, encode_request
 from dragoman.protocols.gemini.response import decode_response, encode_response
+from dragoman.protocols.gemini.server import SERVER
 from dragoman.protocols.gemini.settings import SPELLING
 from dragoman.protocols.gemini.stream_decoder import StreamDecoder
 from dragoman.protocols.gemini.stream_encoder import StreamEncoder
-from dragoman.protocols.gemini.wire import PROTOCOL
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
-LIMITS = Limits(
+LIMITS = ProtocolLimits(
     schema_field="parametersJsonSchema",
     tool_name=r"[a-zA-Z_][a-zA-Z0-9_.:-]*",
     call_id_length=128,
@@ -23,7 +25,7 @@ LIMITS = Limits(
 )
 
 CODEC = Codec(
-    name=PROTOCOL,
+    name=PROTOCOL_NAME,
     decode_request=decode_request,
     encode_request=encode_request,
     decode_response=decode_response,
@@ -40,3 +42,5 @@ CODEC = Codec(
     keep_alive=b"\n",
     spelling=SPELLING,
 )
+
+PROTOCOL = Protocol(codec=CODEC, server=SERVER)

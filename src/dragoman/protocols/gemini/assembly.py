@@ -18,7 +18,7 @@ from dragoman.core.seal import unseal_state
 from dragoman.protocols.gemini.grounding import decode_grounding
 from dragoman.protocols.gemini.objects import opened, printed
 from dragoman.protocols.gemini.partial import PartialArguments
-from dragoman.protocols.gemini.wire import PROTOCOL
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
 TEXT, THOUGHT = Text(), Reasoning()
 
@@ -69,11 +69,11 @@ class Assembly:
         if self._arguments is None:
             if call.rest.get("partialArgs"):
                 raise WireError(
-                    PROTOCOL, call.path("partialArgs"), "expected a call that was begun by its name"
+                    PROTOCOL_NAME, call.path("partialArgs"), "expected a call that was begun by its name"
                 )
             return
         if isinstance(signature := part.get("thoughtSignature"), str) and signature:
-            events.append(PartDelta(self._index, state=unseal_state(signature, PROTOCOL)))
+            events.append(PartDelta(self._index, state=unseal_state(signature, PROTOCOL_NAME)))
         if (arguments := call.object("args")) is not None:
             self._arguments.whole = printed(arguments, call.path("args"))
         if (pieces := call.list("partialArgs")) is not None:

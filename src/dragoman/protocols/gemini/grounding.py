@@ -16,7 +16,7 @@ from dragoman.core.fields import Fields
 from dragoman.core.losses import Losses
 from dragoman.core.model import Citation, Wire
 from dragoman.protocols.gemini.objects import inner, opened
-from dragoman.protocols.gemini.wire import PROTOCOL
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
 _SOURCES = ("web", "maps", "retrievedContext", "image")
 
@@ -104,7 +104,7 @@ def _decode_support(
     for index in support.list("groundingChunkIndices") or ():
         if type(index) is not int or not 0 <= index < len(sources):
             raise WireError(
-                PROTOCOL, support.path("groundingChunkIndices"), "expected numbers of groundingChunks"
+                PROTOCOL_NAME, support.path("groundingChunkIndices"), "expected numbers of groundingChunks"
             )
         if source := sources[index]:
             cited.append(

@@ -13,7 +13,7 @@ from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, FileId, Media, Plain, Url, Wire, media_kind
 from dragoman.protocols.gemini.objects import inner, is_native
-from dragoman.protocols.gemini.wire import PROTOCOL
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
 _DETAIL = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
 _RESOLUTION = {detail: level for level, detail in _DETAIL.items()}
@@ -28,7 +28,7 @@ def decode_inline(fields: Fields, losses: Losses) -> Media:
     source = Base64(_standard(sent))
     if media_type.startswith("text/"):
         source = _plain(source) or source
-    kept = blob.extras(losses)[PROTOCOL]
+    kept = blob.extras(losses)[PROTOCOL_NAME]
     if _bytes(source) != sent:
         kept["data"] = sent
     return _media(fields, "inlineData", kept, media_type, source, name, losses)
@@ -37,19 +37,19 @@ def decode_inline(fields: Fields, losses: Losses) -> Media:
 def decode_file(fields: Fields, losses: Losses) -> Media:
     file = _source(fields, "fileData")
     uri, media_type, name = file.need("fileUri", str), file.text("mimeType"), file.text("displayName")
-    kept = file.extras(losses)[PROTOCOL]
-    source = FileId(uri, PROTOCOL) if _is_googles(uri) else Url(uri)
+    kept = file.extras(losses)[PROTOCOL_NAME]
+    source = FileId(uri, PROTOCOL_NAME) if _is_googles(uri) else Url(uri)
     return _media(fields, "fileData", kept, media_type, source, name, losses)
 
 
 def encode_media(media: Media, losses: Losses, inside: bool = False) -> Wire:
     """The part that says `media`. `inside`: of a result, where there is room for the bytes and no more."""
     native = is_native(media)
-    extras = own(media.extras, PROTOCOL)
+    extras = own(media.extras, PROTOCOL_NAME)
     match media.source:
         case Base64() | Plain():
             key, body = "inlineData", _typed(media, native, losses) | {"data": _bytes(media.source)}
-        case FileId(uri, origin) if origin == PROTOCOL:
+        case FileId(uri, origin) if origin == PROTOCOL_NAME:
             key, body = "fileData", _typed(media, True, losses) | {"fileUri": uri}
         case Url(uri):
             key, body = "fileData", _guessed(media, uri, native, losses) | {"fileUri": uri}
@@ -71,7 +71,7 @@ def encode_media(media: Media, losses: Losses, inside: bool = False) -> Wire:
 def _source(fields: Fields, key: str) -> Fields:
     source = inner(fields, key)
     if source is None:
-        raise WireError(PROTOCOL, fields.path(key), "expected an object, got nothing")
+        raise WireError(PROTOCOL_NAME, fields.path(key), "expected an object, got nothing")
     return source
 
 
@@ -85,11 +85,11 @@ def _media(
     losses: Losses,
 ) -> Media:
     """What the wire says beyond a media's own fields stays in its extras, at its place."""
-    resolution = inner(Fields(fields.rest, fields.where, PROTOCOL), "mediaResolution")
+    resolution = inner(Fields(fields.rest, fields.where, PROTOCOL_NAME), "mediaResolution")
     detail = _DETAIL.get(resolution.text("level"), "") if resolution else ""
     extras = fields.extras(losses, quiet=frozenset({"mediaResolution"} if detail else ()))
     if kept:
-        extras[PROTOCOL][key] = kept
+        extras[PROTOCOL_NAME][key] = kept
     return Media(media_kind(media_type), media_type, source, name, detail, where=fields.where, extras=extras)
 
 

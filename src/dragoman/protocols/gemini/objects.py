@@ -13,7 +13,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields
 from dragoman.core.model import Extras, Value, Wire
-from dragoman.protocols.gemini.wire import PROTOCOL
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
 _KEYS = (
     # of a request
@@ -38,7 +38,7 @@ _KEYS = (
     "propertyOrdering", "additionalProperties",
 )  # fmt: skip
 
-NO_EXTRAS: Extras = {PROTOCOL: {}}  # of the many values that have none; never written to
+NO_EXTRAS: Extras = {PROTOCOL_NAME: {}}  # of the many values that have none; never written to
 
 CAMEL = {re.sub("([A-Z])", lambda letter: f"_{letter[1].lower()}", key): key for key in _KEYS}
 _SNAKE = frozenset(CAMEL)
@@ -53,7 +53,7 @@ def camel(wire: Wire) -> Wire:
 
 def opened(value: Any, where: str) -> Fields:
     """One of Gemini's objects, to be taken apart by its camelCase keys."""
-    fields = Fields(value, where, PROTOCOL)
+    fields = Fields(value, where, PROTOCOL_NAME)
     if not _SNAKE.isdisjoint(fields.rest):
         fields.rest = camel(fields.rest)
     return fields
@@ -67,7 +67,7 @@ def inner(fields: Fields, key: str) -> Fields | None:
 
 def is_native(value: Value) -> bool:
     """Whether it came from Gemini's wire, to which it goes back as it came."""
-    return value.extras is not None and PROTOCOL in value.extras
+    return value.extras is not None and PROTOCOL_NAME in value.extras
 
 
 def printed(value: Any, where: str) -> str:
@@ -75,4 +75,4 @@ def printed(value: Any, where: str) -> str:
     try:
         return jsontext.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise WireError(PROTOCOL, where, f"expected JSON, got {error}") from None
+        raise WireError(PROTOCOL_NAME, where, f"expected JSON, got {error}") from None

@@ -14,7 +14,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.protocols.gemini.objects import opened, printed
-from dragoman.protocols.gemini.wire import PROTOCOL
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
 _ESCAPE = re.compile(r"\\(.)")
@@ -40,7 +40,7 @@ class PartialArguments:
 
     def add(self, assignments: Any, where: str) -> None:
         if not is_array(assignments):
-            raise WireError(PROTOCOL, where, f"expected an array, got {describe(assignments)}")
+            raise WireError(PROTOCOL_NAME, where, f"expected an array, got {describe(assignments)}")
         for i, assignment in enumerate(assignments):
             self._assign(assignment, f"{where}[{i}]")
 
@@ -53,7 +53,7 @@ class PartialArguments:
         path = fields.need("jsonPath", str)
         key = next((key for key in _VALUES if fields.rest.get(key) is not None), None)
         if key is None:
-            raise WireError(PROTOCOL, where, f"expected one of {', '.join(_VALUES)}")
+            raise WireError(PROTOCOL_NAME, where, f"expected one of {', '.join(_VALUES)}")
         value: Any = None if key == "nullValue" else fields.any(key)
         self._growing = path if fields.take("willContinue", bool) else None
         self._put(_steps(path, where), Pieces([value]) if isinstance(value, str) else value, where)
@@ -80,7 +80,9 @@ def _known(target: Any, step: str | int | None, where: str) -> Any:
         if step == len(target):
             target.append(None)
         return target[step]
-    raise WireError(PROTOCOL, f"{where}.jsonPath", f"expected a place in the arguments, got step {step!r}")
+    raise WireError(
+        PROTOCOL_NAME, f"{where}.jsonPath", f"expected a place in the arguments, got step {step!r}"
+    )
 
 
 def _steps(path: str, where: str) -> list[str | int]:
@@ -93,7 +95,9 @@ def _steps(path: str, where: str) -> list[str | int]:
         steps.append(name or (int(number) if number else _ESCAPE.sub(r"\1", quoted or "")))
         at = found.end()
     if not steps or at != len(path) or len(steps) > _DEEPEST:
-        raise WireError(PROTOCOL, f"{where}.jsonPath", f"expected a path such as $.a.b[0], got {path[:40]!r}")
+        raise WireError(
+            PROTOCOL_NAME, f"{where}.jsonPath", f"expected a path such as $.a.b[0], got {path[:40]!r}"
+        )
     return steps
 
 

@@ -31,7 +31,7 @@ from dragoman.core.seal import seal_state, unseal_state
 from dragoman.protocols.gemini.media import decode_file, decode_inline, encode_media
 from dragoman.protocols.gemini.objects import NO_EXTRAS, inner, is_native, opened, printed
 from dragoman.protocols.gemini.results import decode_result, encode_result
-from dragoman.protocols.gemini.wire import PROTOCOL, QUIET_PART
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME, QUIET_PART
 
 
 def decode_parts(parts: Any, where: str, losses: Losses, history: bool = False) -> tuple[AnyPart, ...]:
@@ -39,7 +39,7 @@ def decode_parts(parts: Any, where: str, losses: Losses, history: bool = False) 
     if is_object(parts) or isinstance(parts, str):
         parts = [parts]
     if not is_array(parts):
-        raise WireError(PROTOCOL, where, f"expected an array of parts, got {describe(parts)}")
+        raise WireError(PROTOCOL_NAME, where, f"expected an array of parts, got {describe(parts)}")
     return tuple([decode_part(part, f"{where}[{i}]", losses, history) for i, part in enumerate(parts)])
 
 
@@ -65,9 +65,9 @@ def decode_part(part: Any, where: str, losses: Losses, history: bool = False) ->
 
 def encode_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
     """The part that says `part`; none where there is nothing to say, or Gemini cannot say it."""
-    if type(part) is Text and part.text and not part.state and not own(part.extras, PROTOCOL):
+    if type(part) is Text and part.text and not part.state and not own(part.extras, PROTOCOL_NAME):
         return ({"text": part.text},)
-    extras = own(part.extras, PROTOCOL)
+    extras = own(part.extras, PROTOCOL_NAME)
     if not is_native(part) and not part.state and isinstance(part, Text | Reasoning) and not part.text:
         return ()
     match part:
@@ -82,19 +82,19 @@ def encode_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
         case ToolResult():
             wire, *_ = encode_result(part, part.name, True, losses)
         case Foreign():
-            if part.origin != PROTOCOL:
+            if part.origin != PROTOCOL_NAME:
                 return ()
             wire = part.body
     return (signed(wire, part.state),)
 
 
 def signed(wire: Wire, state: State | None) -> Wire:
-    return wire if state is None else {**wire, "thoughtSignature": seal_state(state, PROTOCOL)}
+    return wire if state is None else {**wire, "thoughtSignature": seal_state(state, PROTOCOL_NAME)}
 
 
 def _decode_state(fields: Fields) -> State | None:
     signature = fields.nonempty("thoughtSignature")
-    return unseal_state(signature, PROTOCOL) if signature else None
+    return unseal_state(signature, PROTOCOL_NAME) if signature else None
 
 
 def _decode_text(fields: Fields, state: State | None, losses: Losses) -> Text | Reasoning:
@@ -109,12 +109,12 @@ def _decode_call(fields: Fields, state: State | None, losses: Losses) -> ToolCal
     """What the wire says beyond the call's own fields stays in its extras, at its place."""
     call = inner(fields, "functionCall")
     if call is None:
-        raise WireError(PROTOCOL, fields.path("functionCall"), "expected an object, got nothing")
+        raise WireError(PROTOCOL_NAME, fields.path("functionCall"), "expected an object, got nothing")
     id, name, arguments = call.text("id"), call.need("name", str), call.object("args")
-    kept = call.extras(losses)[PROTOCOL]
+    kept = call.extras(losses)[PROTOCOL_NAME]
     extras = fields.extras(losses, quiet=QUIET_PART)
     if kept:
-        extras[PROTOCOL]["functionCall"] = kept
+        extras[PROTOCOL_NAME]["functionCall"] = kept
     text = "" if arguments is None else printed(arguments, call.path("args"))
     return ToolCall(id, name, text, state=state, where=fields.where, extras=extras)
 
@@ -147,10 +147,10 @@ def _decode_foreign(fields: Fields, state: State | None, history: bool, losses: 
     body = fields.rest
     words = _words(body) if history else ""
     if words:
-        losses.changed(fields.where, f"only {PROTOCOL} understands it: told as text")
+        losses.changed(fields.where, f"only {PROTOCOL_NAME} understands it: told as text")
     elif body:
-        losses.dropped(fields.where, f"only {PROTOCOL} understands a part with {', '.join(body)}")
-    return Foreign(PROTOCOL, body, words, state=state, where=fields.where)
+        losses.dropped(fields.where, f"only {PROTOCOL_NAME} understands a part with {', '.join(body)}")
+    return Foreign(PROTOCOL_NAME, body, words, state=state, where=fields.where)
 
 
 def _words(body: Wire) -> str:

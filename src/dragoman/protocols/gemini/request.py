@@ -23,7 +23,7 @@ from dragoman.protocols.gemini.results import encode_result
 from dragoman.protocols.gemini.settings import config_as_body, decode_settings, encode_settings
 from dragoman.protocols.gemini.tools import decode_choice, decode_tools, encode_choice, encode_tools
 from dragoman.protocols.gemini.trailers import rejoined
-from dragoman.protocols.gemini.wire import PROTOCOL, SENTINEL
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME, SENTINEL
 
 _ROLES: dict[str, Role] = {
     "user": "user",
@@ -44,7 +44,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     messages = rejoined(_decode_contents(fields, losses))
     system = _decode_system(fields, losses)
     tools, choice = decode_tools(fields, losses), decode_choice(fields, losses)
-    extras = {PROTOCOL: fields.rest.copy()}
+    extras = {PROTOCOL_NAME: fields.rest.copy()}
     settings = decode_settings(fields, losses)
     fields.extras(losses, quiet=_BUILT)
     return Request(model, messages, system, tools, choice, settings=settings, extras=extras)
@@ -52,7 +52,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
 
 def encode_request(request: Request, losses: Losses) -> Wire:
     native = is_native(request)
-    kept = own(request.extras, PROTOCOL)
+    kept = own(request.extras, PROTOCOL_NAME)
     system, messages = _parted(request, losses)
     body: Wire = {"contents": _encode_contents(messages, request, native, losses)}
     if parts := [wire for part in system for wire in encode_part(part, losses)]:
@@ -84,7 +84,7 @@ def _decode_contents(fields: Fields, losses: Losses) -> tuple[Message, ...]:
     """An array of contents; sloppy clients send a single one, or a string."""
     contents = fields.any("contents")
     if contents is None:
-        raise WireError(PROTOCOL, "contents", "expected an array, got nothing")
+        raise WireError(PROTOCOL_NAME, "contents", "expected an array, got nothing")
     if is_object(contents) or isinstance(contents, str):
         contents = [contents]
     if not is_array(contents):
@@ -104,11 +104,11 @@ def _decode_content(content: Any, where: str, losses: Losses) -> Message:
     fields = opened(content, where)
     said = fields.text("role")
     if said not in _ROLES:
-        raise WireError(PROTOCOL, f"{where}.role", f"expected user or model, got {said!r}")
+        raise WireError(PROTOCOL_NAME, f"{where}.role", f"expected user or model, got {said!r}")
     parts = _take_parts(fields, losses)
     extras = fields.extras(losses, quiet=frozenset({"parts"}))
     if said not in ("user", "model"):
-        extras[PROTOCOL].setdefault("role", said)  # goes back as it came; empty: as it did not come
+        extras[PROTOCOL_NAME].setdefault("role", said)  # goes back as it came; empty: as it did not come
     return Message(_ROLES[said], parts, where=where, extras=extras)
 
 
@@ -132,7 +132,7 @@ def _decode_system(fields: Fields, losses: Losses) -> tuple[Text, ...]:
     parts = _take_parts(content, losses)
     texts = tuple(part for part in parts if isinstance(part, Text))
     if len(texts) < len(parts):
-        raise WireError(PROTOCOL, content.path("parts"), "expected parts that are texts")
+        raise WireError(PROTOCOL_NAME, content.path("parts"), "expected parts that are texts")
     fields.rest["systemInstruction"] = content.rest
     return texts
 
@@ -180,7 +180,7 @@ def _encode_contents(messages: list[Message], request: Request, native: bool, lo
 
 
 def _encode_content(message: Message, parts: list[Wire]) -> Wire:
-    extras = own(message.extras, PROTOCOL)
+    extras = own(message.extras, PROTOCOL_NAME)
     content: Wire = {"parts": parts} if parts else {}
     content["role"] = "model" if message.role == "assistant" else "user"
     if extras:
@@ -219,7 +219,7 @@ def _name(result: ToolResult, calls: dict[str, ToolCall], losses: Losses) -> str
 
 def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
     """`part` without what Gemini did not make: another's state, and reasoning that is nothing but state."""
-    if part.state is not None and part.state.origin != PROTOCOL:
+    if part.state is not None and part.state.origin != PROTOCOL_NAME:
         losses.dropped(part.where, f"its state was made by {part.state.origin}, which alone may see it")
         part = replace(part, state=None)
     match part:

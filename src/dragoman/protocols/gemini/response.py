@@ -32,7 +32,7 @@ from dragoman.protocols.gemini.objects import inner, is_native, opened
 from dragoman.protocols.gemini.parts import decode_parts, encode_part
 from dragoman.protocols.gemini.wire import (
     CUT_CALL,
-    PROTOCOL,
+    PROTOCOL_NAME,
     QUIET_CANDIDATE,
     QUIET_CONTENT,
     QUIET_RESPONSE,
@@ -49,12 +49,12 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     feedback = fields.rest.get("promptFeedback")
     extras = fields.extras(losses, quiet=QUIET_RESPONSE)
     if candidates is not None:
-        extras[PROTOCOL]["candidates"] = candidates
+        extras[PROTOCOL_NAME]["candidates"] = candidates
     if not candidates:
         return Response(id, model, (), decode_block(feedback) or Stop("other"), usage, created, extras=extras)
     candidate = opened(candidates[0], "candidates[0]")
     parts, stop = _decode_candidate(candidate, losses)
-    extras[PROTOCOL]["candidates"] = [candidate.rest, *candidates[1:]]
+    extras[PROTOCOL_NAME]["candidates"] = [candidate.rest, *candidates[1:]]
     if len(candidates) > 1:
         losses.dropped("candidates[1]", "only the first candidate is the answer")
     return Response(id, model, parts, stop, usage, created, extras=extras)
@@ -102,7 +102,7 @@ def _decode_candidate(candidate: Fields, losses: Losses) -> tuple[tuple[AnyPart,
 
 def _encode_native(response: Response, parts: list[Wire]) -> Wire:
     """Gemini's own response: everything back at its place."""
-    kept = own(response.extras, PROTOCOL)
+    kept = own(response.extras, PROTOCOL_NAME)
     named = {"responseId": response.id, "modelVersion": response.model}
     body = {key: name for key, name in named.items() if name} | kept
     candidates: list[Wire] = kept.get("candidates") or []

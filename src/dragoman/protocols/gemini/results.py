@@ -19,7 +19,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, FileId, Foreign, Media, Plain, Text, ToolResult, Wire
 from dragoman.protocols.gemini.media import decode_file, decode_inline, encode_media
 from dragoman.protocols.gemini.objects import inner, is_native, opened, printed
-from dragoman.protocols.gemini.wire import PROTOCOL
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
 _SPECIAL = frozenset({"output", "error"})
 _INSIDE = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
@@ -29,16 +29,16 @@ def decode_result(fields: Fields, losses: Losses) -> ToolResult:
     """The response is kept as it came: JSON says more than text."""
     answer = inner(fields, "functionResponse")
     if answer is None:
-        raise WireError(PROTOCOL, fields.path("functionResponse"), "expected an object, got nothing")
+        raise WireError(PROTOCOL_NAME, fields.path("functionResponse"), "expected an object, got nothing")
     id, name, response = answer.text("id"), answer.text("name"), answer.object("response")
     parts = answer.list("parts") if answer.rest.get("parts") != [] else None
     texts, failed = decode_answer(response, f"{answer.where}.response")
     media = [_decode_media(p, f"{answer.where}.parts[{i}]", losses) for i, p in enumerate(parts or ())]
-    kept = answer.extras(losses, quiet=frozenset({"parts"}))[PROTOCOL]
+    kept = answer.extras(losses, quiet=frozenset({"parts"}))[PROTOCOL_NAME]
     if response is not None:
         kept["response"] = response
     extras = fields.extras(losses)
-    extras[PROTOCOL]["functionResponse"] = kept
+    extras[PROTOCOL_NAME]["functionResponse"] = kept
     return ToolResult(id, name, (*texts, *media), failed, where=fields.where, extras=extras)
 
 
@@ -47,7 +47,7 @@ def encode_result(result: ToolResult, name: str, nested: bool, losses: Losses) -
 
     `nested`: whether the model takes media inside a result at all.
     """
-    extras = own(result.extras, PROTOCOL)
+    extras = own(result.extras, PROTOCOL_NAME)
     kept: Wire = extras.get("functionResponse", {})
     result = replace(result, content=tuple(_sayable(result, losses)))
     media = [item for item in result.content if not isinstance(item, Text)]
@@ -121,16 +121,20 @@ def _decode_media(part: Any, where: str, losses: Losses) -> Media | Foreign:
         return decode_inline(fields, losses)
     if "fileData" in fields.rest:
         return decode_file(fields, losses)
-    losses.dropped(where, f"only {PROTOCOL} understands it")
-    return Foreign(PROTOCOL, fields.rest, where=where)
+    losses.dropped(where, f"only {PROTOCOL_NAME} understands it")
+    return Foreign(PROTOCOL_NAME, fields.rest, where=where)
 
 
 def _sayable(result: ToolResult, losses: Losses) -> Iterator[Text | Media | Foreign]:
     """What is in `result`; a file that only another provider can open is told in words."""
     for item in result.content:
-        if isinstance(item, Media) and isinstance(item.source, FileId) and item.source.origin != PROTOCOL:
+        if (
+            isinstance(item, Media)
+            and isinstance(item.source, FileId)
+            and item.source.origin != PROTOCOL_NAME
+        ):
             yield Text(encode_media(item, losses)["text"])
-        elif not isinstance(item, Foreign) or item.origin == PROTOCOL:
+        elif not isinstance(item, Foreign) or item.origin == PROTOCOL_NAME:
             yield item
 
 

@@ -12,7 +12,7 @@ from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 from dragoman.protocols.gemini.objects import camel
-from dragoman.protocols.gemini.wire import PROTOCOL
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
 _TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 _COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
@@ -23,9 +23,9 @@ _DEEPEST = 100
 
 def decode_schema(schema: Any, where: str, depth: int = 0) -> Wire:
     if not is_object(schema):
-        raise WireError(PROTOCOL, where, f"expected an object, got {describe(schema)}")
+        raise WireError(PROTOCOL_NAME, where, f"expected an object, got {describe(schema)}")
     if depth > _DEEPEST:
-        raise WireError(PROTOCOL, where[:200], "a schema nested too deeply")
+        raise WireError(PROTOCOL_NAME, where[:200], "a schema nested too deeply")
     source = camel(schema)
     wire: Wire = {}
     for key, value in source.items():

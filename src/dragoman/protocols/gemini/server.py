@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 from dragoman.core.jsontext import Glance, is_object
 from dragoman.core.model import Wire
-from dragoman.core.server import Entry, Served, Server, Tally, count, listed, rows
+from dragoman.core.server import Accounting, Entry, ProtocolServer, RouteMatch, count, listed, rows
 from dragoman.protocols.gemini.objects import opened
 from dragoman.protocols.gemini.response import read_usage
 
@@ -22,24 +22,26 @@ _PATH = re.compile(
 _MODELS = re.compile(r"/(?P<version>v1|v1beta|v1alpha)/models(?:/(?P<model>.+?))?/?$")
 
 
-def recognise(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Served | None:
+def recognise(
+    method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+) -> RouteMatch | None:
     if method == "POST" and (found := _PATH.match(path)):
         return _method(unquote(found["model"]), found["method"], query)
     if method != "GET" or not (found := _MODELS.match(path)):
         return None
     if found["version"] == "v1" and not _is_google(query, headers):
         return None  # the other protocols have a list there too
-    return Served("model", unquote(found["model"])) if found["model"] else Served("models")
+    return RouteMatch("model", unquote(found["model"])) if found["model"] else RouteMatch("models")
 
 
-def _method(model: str, method: str, query: Mapping[str, str]) -> Served | None:
+def _method(model: str, method: str, query: Mapping[str, str]) -> RouteMatch | None:
     match method:
         case "generateContent":
-            return Served("generate", model, stream=False)
+            return RouteMatch("generate", model, stream=False)
         case "streamGenerateContent":
-            return Served("generate", model, stream=True, array=query.get("alt") != "sse")
+            return RouteMatch("generate", model, stream=True, array=query.get("alt") != "sse")
         case "countTokens":
-            return Served("count", model)
+            return RouteMatch("count", model)
         case _:
             return None
 
@@ -107,7 +109,7 @@ def _calls(body: Wire) -> int:
     return sum("functionCall" in part for part in parts)
 
 
-TALLY = Tally(
+TALLY = Accounting(
     request=Glance(_Request),
     reply=Glance(_Reply),
     tools=_tools,
@@ -117,7 +119,7 @@ TALLY = Tally(
     call_hint=b"functionCall",
     call_mark=r'"functionCall":',
 )
-SERVER = Server(
+SERVER = ProtocolServer(
     recognise=recognise,
     claims=_claims,
     models_path="/v1beta/models?pageSize=1000",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.core.fields import Fields, boolean
+from dragoman.core.given_settings import GivenSettings
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Tool, Wire
-from dragoman.core.said import Said
 from dragoman.core.thinking import budget_for, effort_for
 from dragoman.protocols.gemini import models
 from dragoman.protocols.gemini.objects import inner, opened
 from dragoman.protocols.gemini.schemas import decode_schema, json_schema
-from dragoman.protocols.gemini.wire import PROTOCOL
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
 # neutral setting -> generationConfig key and how it is read, where the value is the same
 _SAME = {
@@ -28,7 +28,7 @@ _SAME = {
     "top_logprobs": ("logprobs", Fields.integer),
 }
 _READ = {key: (name, read) for name, (key, read) in _SAME.items()}
-_SAID, _UNSAID = Said(*_SAME), Said("verbosity", "user", "cache_key")
+_SAID, _UNSAID = GivenSettings(*_SAME), GivenSettings("verbosity", "user", "cache_key")
 SPELLING = {name: f"generationConfig.{key}" for name, (key, _) in _SAME.items()} | {
     "stop": "generationConfig.stopSequences",
     "output": "generationConfig.responseJsonSchema",
@@ -155,7 +155,7 @@ def _decode_output(config: Fields, losses: Losses) -> OutputFormat | None:
         case "":
             return None
         case _:
-            losses.dropped("generationConfig.responseMimeType", f"only {PROTOCOL} can answer in {kind}")
+            losses.dropped("generationConfig.responseMimeType", f"only {PROTOCOL_NAME} can answer in {kind}")
             return None
 
 

@@ -22,7 +22,7 @@ from dragoman.protocols.gemini.http import decode_error, truncated
 from dragoman.protocols.gemini.objects import opened
 from dragoman.protocols.gemini.parts import decode_part
 from dragoman.protocols.gemini.response import decode_block, decode_stop, decode_time, read_usage
-from dragoman.protocols.gemini.wire import PROTOCOL, QUIET_CANDIDATE, STOP
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME, QUIET_CANDIDATE, STOP
 
 _CANDIDATE_KEYS = QUIET_CANDIDATE | {"content", "finishReason"}
 _THOUGHT_KEYS = frozenset({"text", "thought"})
@@ -148,7 +148,7 @@ def _parse(frame: Frame) -> Any:
     try:
         return jsontext.decode(frame.data)
     except ValueError as error:
-        raise WireError(PROTOCOL, "chunk", str(error)) from None
+        raise WireError(PROTOCOL_NAME, "chunk", str(error)) from None
 
 
 def _path(number: int) -> str:
@@ -156,4 +156,4 @@ def _path(number: int) -> str:
 
 
 def _wrong(path: str, expected: str, value: Any) -> WireError:
-    return WireError(PROTOCOL, path, f"expected {expected}, got {describe(value)}")
+    return WireError(PROTOCOL_NAME, path, f"expected {expected}, got {describe(value)}")

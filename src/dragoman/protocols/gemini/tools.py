@@ -18,7 +18,7 @@ from dragoman.core.repeated import remembered
 from dragoman.protocols.gemini import models
 from dragoman.protocols.gemini.objects import inner, is_native, opened
 from dragoman.protocols.gemini.schemas import decode_schema, json_schema
-from dragoman.protocols.gemini.wire import HOSTED, MODES, PROTOCOL
+from dragoman.protocols.gemini.wire import HOSTED, MODES, PROTOCOL_NAME
 
 _ENTRY = "entry"  # the extras' own key: which entry of `tools` a tool came in
 
@@ -44,7 +44,7 @@ def encode_tools(tools: tuple[AnyTool, ...], losses: Losses, model: str) -> list
     """Native tools in the entries they came in, functions of others in one, hosted tools in one each."""
     entries: dict[int, Wire] = {}
     for number, tool in enumerate(_chosen(tools, model, losses)):
-        extras = own(tool.extras, PROTOCOL)
+        extras = own(tool.extras, PROTOCOL_NAME)
         wire = _encode_tool(tool, extras, losses)
         place = extras.get(_ENTRY, _NEW if isinstance(tool, Tool) else _NEW + 1 + number)
         _join(entries.setdefault(place, {}), wire)
@@ -70,8 +70,11 @@ def _decode_entry(entry: Any, number: int, losses: Losses) -> list[AnyTool]:
         elif key in HOSTED and fields.rest[key] is not None:
             tools.append(_decode_hosted(fields, key, number, losses))
     if fields.rest or not tools:
-        kept = {_ENTRY: number, **fields.extras(losses, quiet=frozenset({"functionDeclarations"}))[PROTOCOL]}
-        tools.append(HostedTool("other", where=fields.where, extras={PROTOCOL: kept}))
+        kept = {
+            _ENTRY: number,
+            **fields.extras(losses, quiet=frozenset({"functionDeclarations"}))[PROTOCOL_NAME],
+        }
+        tools.append(HostedTool("other", where=fields.where, extras={PROTOCOL_NAME: kept}))
     return tools
 
 
@@ -105,8 +108,8 @@ def _decode_function(declaration: Any, where: str, number: int, losses: Losses) 
         parameters, kept["parameters"] = decode_schema(schema, f"{where}.parameters"), schema
     else:
         parameters = None
-    kept |= fields.extras(losses, quiet=frozenset({"description"}))[PROTOCOL]
-    return Tool(name, description, parameters, where=where, extras={PROTOCOL: kept})
+    kept |= fields.extras(losses, quiet=frozenset({"description"}))[PROTOCOL_NAME]
+    return Tool(name, description, parameters, where=where, extras={PROTOCOL_NAME: kept})
 
 
 def _encode_function(tool: Tool, extras: Wire) -> Wire:
@@ -127,7 +130,7 @@ def _decode_hosted(fields: Fields, key: str, number: int, losses: Losses) -> Hos
         settings["blocked_domains"] = domains
     tool.extras(losses)
     kept = {_ENTRY: number, key: value}
-    return HostedTool(HOSTED[key], settings=settings, where=tool.where, extras={PROTOCOL: kept})
+    return HostedTool(HOSTED[key], settings=settings, where=tool.where, extras={PROTOCOL_NAME: kept})
 
 
 def _encode_hosted(tool: HostedTool, losses: Losses) -> Wire:
@@ -165,7 +168,7 @@ def _decode_mcp(server: Any, where: str, number: int) -> HostedTool:
     if transport := inner(fields, "streamableHttpTransport"):
         settings |= {key: transport.rest[key] for key in ("url", "headers") if transport.rest.get(key)}
     kept: Wire = {_ENTRY: number, "mcpServers": [server]}
-    return HostedTool("mcp", label, settings, where=where, extras={PROTOCOL: kept})
+    return HostedTool("mcp", label, settings, where=where, extras={PROTOCOL_NAME: kept})
 
 
 def _encode_mcp(tool: HostedTool, losses: Losses) -> Wire:
@@ -203,10 +206,12 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
     config.extras(losses, quiet=frozenset({"includeServerSideToolInvocations"}))
     if choice is None:
         return None
-    wire = {PROTOCOL: choice.rest.copy()}
+    wire = {PROTOCOL_NAME: choice.rest.copy()}
     mode, names = choice.text("mode").upper(), choice.list("allowedFunctionNames") or []
     if mode not in _MODES:
-        raise WireError(PROTOCOL, choice.path("mode"), f"expected AUTO, ANY, NONE or VALIDATED, got {mode!r}")
+        raise WireError(
+            PROTOCOL_NAME, choice.path("mode"), f"expected AUTO, ANY, NONE or VALIDATED, got {mode!r}"
+        )
     if mode == "VALIDATED":
         losses.changed(
             choice.path("mode"), "VALIDATED is AUTO elsewhere: calls are not held to their schemas"
@@ -220,7 +225,7 @@ _MODES = frozenset({"", "MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"})
 
 def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
     """`toolConfig`: the choice, and what a native one says beside it."""
-    kept = own(request.extras, PROTOCOL).get("toolConfig")
+    kept = own(request.extras, PROTOCOL_NAME).get("toolConfig")
     config: Wire = dict(kept) if is_object(kept) else {}
     functions = any("functionDeclarations" in entry for entry in tools)
     if request.tool_choice and (functions or is_native(request.tool_choice)):
@@ -240,7 +245,7 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
 def _encode_mode(choice: ToolChoice) -> Wire:
     """Only ANY and VALIDATED take names."""
     if is_native(choice):
-        return own(choice.extras, PROTOCOL)
+        return own(choice.extras, PROTOCOL_NAME)
     if not choice.names:
         return {"mode": MODES.encode(choice.mode)}
     return {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core.model import AnyPart, Message, Reasoning, Text
-from dragoman.protocols.gemini.wire import PROTOCOL
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
 
 def rejoined(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -29,7 +29,7 @@ def _is_trailer(part: AnyPart) -> bool:
     state = part.state
     return (
         state is not None
-        and state.origin != PROTOCOL
+        and state.origin != PROTOCOL_NAME
         and isinstance(part, Text | Reasoning)
         and not part.text
     )

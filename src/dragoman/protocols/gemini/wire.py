@@ -7,7 +7,7 @@ from typing import Final, Literal
 from dragoman.core.model import FailureKind, HostedKind, StopReason
 from dragoman.core.table import Table
 
-PROTOCOL: Final = "gemini"
+PROTOCOL_NAME: Final = "gemini"
 
 # There is no finish reason for tool calls: a call in the content is the only sign.
 STOP: Table[StopReason] = Table(

@@ -1,19 +1,21 @@
 """OpenAI Chat Completions, and the many servers that speak it."""
 
 from dragoman.core.codec import Codec
+from dragoman.core.protocol import Protocol
 from dragoman.protocols.openai_chat.grammar import Grammar
 from dragoman.protocols.openai_chat.http import HTTP, decode_error, encode_error
 from dragoman.protocols.openai_chat.models import limits
 from dragoman.protocols.openai_chat.request import decode_request, encode_request
 from dragoman.protocols.openai_chat.response import decode_response, encode_response
+from dragoman.protocols.openai_chat.server import SERVER
 from dragoman.protocols.openai_chat.stream import StreamDecoder
 from dragoman.protocols.openai_chat.stream_encoder import StreamEncoder
-from dragoman.protocols.openai_chat.wire import PROTOCOL
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 LIMITS = limits("")  # of a client, and of OpenAI's own models
 
 CODEC = Codec(
-    name=PROTOCOL,
+    name=PROTOCOL_NAME,
     decode_request=decode_request,
     encode_request=encode_request,
     decode_response=decode_response,
@@ -43,3 +45,5 @@ CODEC = Codec(
         "cache_key": "prompt_cache_key",
     },
 )
+
+PROTOCOL = Protocol(codec=CODEC, server=SERVER)

@@ -36,7 +36,7 @@ from dragoman.protocols.openai_chat.reasoning import (
     encode_history,
     encode_reasoning,
 )
-from dragoman.protocols.openai_chat.wire import PROTOCOL, is_native, leftovers, text_part
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, is_native, leftovers, text_part
 
 _ORDINARY = frozenset({"role", "content", "tool_calls"})
 
@@ -54,15 +54,15 @@ def decode_assistant(fields: Fields, losses: Losses, echoed: bool) -> list[AnyPa
     parts += decode_calls(fields, losses, echoed)
     audio = fields.rest.get("audio")
     if is_object(audio) and any(audio.values()):
-        losses.dropped(fields.path("audio"), f"only {PROTOCOL} understands spoken replies")
-        parts.append(Foreign(PROTOCOL, {"audio": fields.any("audio")}, where=fields.path("audio")))
+        losses.dropped(fields.path("audio"), f"only {PROTOCOL_NAME} understands spoken replies")
+        parts.append(Foreign(PROTOCOL_NAME, {"audio": fields.any("audio")}, where=fields.path("audio")))
     return parts
 
 
 def encode_assistant(message: Message, model: str, thinks: bool, losses: Losses) -> list[Wire]:
     """A message of the history; one that says nothing falls away. `thinks`: reasoning must be there."""
     parts, native = message.parts, is_native(message)
-    wire: Wire = {"role": "assistant", **own(message.extras, PROTOCOL)}
+    wire: Wire = {"role": "assistant", **own(message.extras, PROTOCOL_NAME)}
     said = _said(parts, native or models.knows_openai_fields(model))
     if content := encode_texts(said, model, losses):
         wire["content"] = content
@@ -139,10 +139,10 @@ def decode_images(images: Any, where: str, losses: Losses) -> list[AnyPart]:
 
 def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
     """Web results become neutral; other annotations keep their form in the extras."""
-    fields = Fields(annotation, where, PROTOCOL)
+    fields = Fields(annotation, where, PROTOCOL_NAME)
     if not is_object(fields.rest.get("url_citation")):
         return Citation("", where=where, extras=fields.extras(losses))
-    inner = Fields(fields.any("url_citation"), f"{where}.url_citation", PROTOCOL)
+    inner = Fields(fields.any("url_citation"), f"{where}.url_citation", PROTOCOL_NAME)
     start, end = inner.integer("start_index"), inner.integer("end_index")
     return Citation(
         inner.need("url", str),
@@ -151,7 +151,9 @@ def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
         -1 if start is None else start,
         -1 if end is None else end,
         where=where,
-        extras={PROTOCOL: {**leftovers(fields, losses, _QUIET)[PROTOCOL], "url_citation": inner.rest}},
+        extras={
+            PROTOCOL_NAME: {**leftovers(fields, losses, _QUIET)[PROTOCOL_NAME], "url_citation": inner.rest}
+        },
     )
 
 
@@ -160,7 +162,7 @@ _QUIET = frozenset({"type", "index"})
 
 def encode_citation(citation: Citation, offset: int, length: int) -> Wire:
     """`offset` and `length` place the cited text in the whole content; it is cited as a whole unless said."""
-    extras = own(citation.extras, PROTOCOL)
+    extras = own(citation.extras, PROTOCOL_NAME)
     if not citation.url:
         return extras
     inner: Wire = {"url": citation.url}
@@ -204,8 +206,8 @@ def _is_content(part: AnyPart) -> bool:
     if isinstance(part, ToolCall | Media | ToolResult):
         return False
     if isinstance(part, Foreign):
-        return part.origin == PROTOCOL and "type" in part.body
-    return is_native(part) if isinstance(part, Refusal) else "type" in own(part.extras, PROTOCOL)
+        return part.origin == PROTOCOL_NAME and "type" in part.body
+    return is_native(part) if isinstance(part, Refusal) else "type" in own(part.extras, PROTOCOL_NAME)
 
 
 def _said(parts: Sequence[AnyPart], refusals: bool) -> list[AnyPart]:
@@ -248,7 +250,7 @@ def _beside(parts: Sequence[AnyPart], pictures: bool, losses: Losses) -> Wire:
                 losses.dropped(part.where or part.kind, f"Chat has no {part.kind} in an assistant message")
             case ToolResult():
                 losses.dropped(part.where or "tool result", "Chat has no results in an assistant message")
-            case Foreign() if part.origin == PROTOCOL and "type" not in part.body:
+            case Foreign() if part.origin == PROTOCOL_NAME and "type" not in part.body:
                 wire |= part.body
             case _:
                 pass

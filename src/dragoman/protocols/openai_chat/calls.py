@@ -22,7 +22,7 @@ from dragoman.protocols.openai_chat import models
 from dragoman.protocols.openai_chat.media import encode_media
 from dragoman.protocols.openai_chat.parts import decode_content, encode_part
 from dragoman.protocols.openai_chat.wire import (
-    PROTOCOL,
+    PROTOCOL_NAME,
     QUIET_CALL,
     QUIET_MESSAGE,
     is_native,
@@ -35,7 +35,7 @@ _SAYS_ERROR = re.compile(r"""[\s\[{"'(]*error""", re.IGNORECASE)
 
 def decode_calls(fields: Fields, losses: Losses, echoed: bool) -> list[ToolCall]:
     """`tool_calls`, or the `function_call` that came before them. `echoed`: they stand in a history."""
-    origin = "gemini" if echoed else PROTOCOL
+    origin = "gemini" if echoed else PROTOCOL_NAME
     calls = fields.list("tool_calls") if fields.rest.get("tool_calls") != [] else None
     where = fields.path("tool_calls")
     found = [_decode_call(call, f"{where}[{i}]", origin, losses) for i, call in enumerate(calls or ())]
@@ -49,7 +49,7 @@ def encode_calls(calls: list[ToolCall], echoed: bool = False) -> Wire:
     """`echoed`: they stand in a history, where an upstream gets back only the state that it made."""
     if not calls:
         return {}
-    if len(calls) == 1 and "function_call" in own(calls[0].extras, PROTOCOL):
+    if len(calls) == 1 and "function_call" in own(calls[0].extras, PROTOCOL_NAME):
         return encode_legacy(calls[0])
     return {"tool_calls": [encode_call(call, echoed) for call in calls]}
 
@@ -66,29 +66,29 @@ def _decode_call(call: Any, where: str, origin: str, losses: Losses) -> ToolCall
             and type(id) is type(name) is type(text) is str
             and call.get("type") == "function"
         ):
-            return ToolCall(id, name, text, where=where, extras={PROTOCOL: {"type": "function"}})
+            return ToolCall(id, name, text, where=where, extras={PROTOCOL_NAME: {"type": "function"}})
     return _decode_other(call, where, origin, losses)
 
 
 def _decode_other(call: Any, where: str, origin: str, losses: Losses) -> ToolCall:
-    fields = Fields(call, where, PROTOCOL)
+    fields = Fields(call, where, PROTOCOL_NAME)
     kind = "custom" if fields.rest.get("type") == "custom" else "function"
     inner = fields.fields(kind)
     if inner is None:
-        raise WireError(PROTOCOL, fields.path(kind), "expected an object, got nothing")
+        raise WireError(PROTOCOL_NAME, fields.path(kind), "expected an object, got nothing")
     name = inner.nonempty("name")
     text = inner.nonempty("input") if kind == "custom" else decode_arguments(inner)
-    rest = leftovers(inner, losses, QUIET_CALL)[PROTOCOL]
+    rest = leftovers(inner, losses, QUIET_CALL)[PROTOCOL_NAME]
     id, state = fields.nonempty("id"), decode_call_state(fields.rest.get("extra_content"), origin)
     extras = leftovers(fields, losses, QUIET_CALL)
     if rest:
-        extras[PROTOCOL][kind] = rest
+        extras[PROTOCOL_NAME][kind] = rest
     return ToolCall(id, name, text, kind, state=state, where=where, extras=extras)
 
 
 def encode_call(call: ToolCall, echoed: bool) -> Wire:
     kind, key = ("custom", "input") if call.kind == "custom" else ("function", "arguments")
-    extras = own(call.extras, PROTOCOL)
+    extras = own(call.extras, PROTOCOL_NAME)
     native = is_native(call) and _fits(extras, kind)
     inner: Wire = {"name": call.name}
     if call.arguments or not native:
@@ -97,7 +97,7 @@ def encode_call(call: ToolCall, echoed: bool) -> Wire:
         id = {"id": call.id} if call.id else {}
         return {**id, **extras, kind: inner | extras.get(kind, {})}
     wire: Wire = {"id": call.id, "type": kind, kind: inner}
-    if call.state and (not echoed or call.state.origin == PROTOCOL):
+    if call.state and (not echoed or call.state.origin == PROTOCOL_NAME):
         wire |= encode_call_state(call.state)
     return wire
 
@@ -110,14 +110,14 @@ def _fits(extras: Wire, kind: str) -> bool:
 def _decode_legacy(fields: Fields, losses: Losses) -> ToolCall:
     inner = fields.fields("function_call")
     if inner is None:
-        raise WireError(PROTOCOL, fields.path("function_call"), "expected an object, got nothing")
+        raise WireError(PROTOCOL_NAME, fields.path("function_call"), "expected an object, got nothing")
     name, text = inner.need("name", str), decode_arguments(inner)
-    rest = leftovers(inner, losses, QUIET_CALL)[PROTOCOL]
-    return ToolCall("", name, text, where=inner.where, extras={PROTOCOL: {"function_call": rest}})
+    rest = leftovers(inner, losses, QUIET_CALL)[PROTOCOL_NAME]
+    return ToolCall("", name, text, where=inner.where, extras={PROTOCOL_NAME: {"function_call": rest}})
 
 
 def encode_legacy(call: ToolCall) -> Wire:
-    rest = own(call.extras, PROTOCOL).get("function_call")
+    rest = own(call.extras, PROTOCOL_NAME).get("function_call")
     text = {} if rest is not None and not call.arguments else {"arguments": encode_arguments(call)}
     return {"function_call": {"name": call.name, **text, **(rest or {})}}
 
@@ -146,7 +146,7 @@ def decode_call_state(extra: Any, origin: str) -> State | None:
 
 def encode_call_state(state: State) -> Wire:
     """Gemini's signatures as they are, whoever spoke for it; everybody else's state sealed."""
-    signature = state.data if state.origin == PROTOCOL else seal_state(state, "gemini")
+    signature = state.data if state.origin == PROTOCOL_NAME else seal_state(state, "gemini")
     return {"extra_content": {"google": {"thought_signature": signature}}}
 
 
@@ -159,7 +159,7 @@ def decode_result(fields: Fields, role: str, losses: Losses) -> ToolResult:
     content = [_result_part(part) for part in decode_content(fields, losses)]
     extras = leftovers(fields, losses, _QUIET_RESULT)
     if role == "function":
-        extras[PROTOCOL]["role"] = role
+        extras[PROTOCOL_NAME]["role"] = role
     return ToolResult(call_id, name, tuple(content), where=fields.where, extras=extras)
 
 
@@ -175,7 +175,7 @@ def encode_result(result: ToolResult, model: str, losses: Losses) -> tuple[Wire,
 
 
 def _encode_other(result: ToolResult, model: str, losses: Losses) -> tuple[Wire, list[Wire]]:
-    extras = own(result.extras, PROTOCOL)
+    extras = own(result.extras, PROTOCOL_NAME)
     texts, shown = _split_content(result, losses)
     if result.failed:
         texts = _say_error(texts)
@@ -200,7 +200,11 @@ _KINDS = {"image_url": "image", "input_audio": "audio"}
 
 
 def _result_part(part: AnyPart) -> Text | Media | Foreign:
-    return part if isinstance(part, Text | Media | Foreign) else Foreign(PROTOCOL, own(part.extras, PROTOCOL))
+    return (
+        part
+        if isinstance(part, Text | Media | Foreign)
+        else Foreign(PROTOCOL_NAME, own(part.extras, PROTOCOL_NAME))
+    )
 
 
 def _split_content(result: ToolResult, losses: Losses) -> tuple[list[Wire], list[Wire]]:
@@ -208,7 +212,7 @@ def _split_content(result: ToolResult, losses: Losses) -> tuple[list[Wire], list
     texts: list[Wire] = []
     shown: list[Wire] = []
     for part in result.content:
-        if isinstance(part, Foreign) and part.origin != PROTOCOL:
+        if isinstance(part, Foreign) and part.origin != PROTOCOL_NAME:
             continue
         if not isinstance(part, Media) or is_native(part):
             texts.append(encode_part(part, losses))

@@ -13,14 +13,14 @@ from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Tool, ToolChoice, Wire
 from dragoman.protocols.openai_chat import models
-from dragoman.protocols.openai_chat.wire import PROTOCOL
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 
 def decode_choice(fields: Fields) -> ToolChoice | None:
     for key in ("tool_choice", "function_call"):
         if (choice := fields.any(key)) is not None:
             mode, names = _read_choice(choice, key)
-            return ToolChoice(mode, names, where=key, extras={PROTOCOL: {key: choice}})
+            return ToolChoice(mode, names, where=key, extras={PROTOCOL_NAME: {key: choice}})
     return None
 
 
@@ -33,7 +33,7 @@ def encode_choice(request: Request, declared: Wire, losses: Losses) -> Wire:
         return {}
     wire: Wire = {}
     if choice:
-        wire |= own(choice.extras, PROTOCOL) or {"tool_choice": _write_choice(choice, request)}
+        wire |= own(choice.extras, PROTOCOL_NAME) or {"tool_choice": _write_choice(choice, request)}
     if request.parallel is not None and "tools" in declared:
         wire["parallel_tool_calls"] = request.parallel
     return wire
@@ -50,13 +50,13 @@ def _read_choice(choice: Any, key: str) -> tuple[Any, tuple[str, ...]]:
             "allowed_tools": {"mode": "auto" | "required" as mode, "tools": tools},
         }:
             if not is_array(tools):
-                raise WireError(PROTOCOL, f"{key}.allowed_tools.tools", "expected an array")
+                raise WireError(PROTOCOL_NAME, f"{key}.allowed_tools.tools", "expected an array")
             return mode, tuple([_named(tool, key) for tool in tools])
         case dict():
             return "required", (_named(choice, key),)
         case _:
             raise WireError(
-                PROTOCOL, key, f"expected none, auto, required or an object, got {describe(choice)}"
+                PROTOCOL_NAME, key, f"expected none, auto, required or an object, got {describe(choice)}"
             )
 
 
@@ -66,7 +66,9 @@ def _named(choice: Any, key: str) -> str:
         case {"function": {"name": str(name)}} | {"custom": {"name": str(name)}} | {"name": str(name)}:
             return name
         case _:
-            raise WireError(PROTOCOL, key, f"expected an object that names a tool, got {describe(choice)}")
+            raise WireError(
+                PROTOCOL_NAME, key, f"expected an object that names a tool, got {describe(choice)}"
+            )
 
 
 def _write_choice(choice: ToolChoice, request: Request) -> Any:

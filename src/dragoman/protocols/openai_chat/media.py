@@ -10,7 +10,7 @@ from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, FileId, Media, Plain, Url, Wire
-from dragoman.protocols.openai_chat.wire import PROTOCOL, is_native, leftovers, text_part
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, is_native, leftovers, text_part
 
 _AUDIO = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 _FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
@@ -20,7 +20,7 @@ _EXTENSIONS = {"application/pdf": "pdf"}
 def decode_image(fields: Fields, part: Wire, losses: Losses) -> Media:
     if type(url := fields.rest.get("image_url")) is str:  # Mistral's short form
         media_type, source, _ = _decode_url(url)
-        return Media("image", media_type, source, where=fields.where, extras={PROTOCOL: part})
+        return Media("image", media_type, source, where=fields.where, extras={PROTOCOL_NAME: part})
     image = _inner(fields, "image_url")
     media_type, source, exact = _decode_url(url := image.need("url", str))
     if not exact:
@@ -36,7 +36,9 @@ def decode_audio(fields: Fields, part: Wire, losses: Losses) -> Media:
     data, format = audio.need("data", str), audio.need("format", str)
     media_type = _AUDIO.get(format, f"audio/{format}")
     if data.startswith(("data:", "http")):  # DashScope takes addresses here
-        return Media("audio", media_type, _decode_url(data)[1], where=fields.where, extras={PROTOCOL: part})
+        return Media(
+            "audio", media_type, _decode_url(data)[1], where=fields.where, extras={PROTOCOL_NAME: part}
+        )
     return Media("audio", media_type, Base64(data), where=fields.where, extras=_extras(fields, audio, losses))
 
 
@@ -44,7 +46,7 @@ def decode_file(fields: Fields, part: Wire, losses: Losses) -> Media:
     file = _inner(fields, "file")
     name = file.text("filename")
     if id := file.take("file_id", str):
-        source = FileId(id, PROTOCOL)
+        source = FileId(id, PROTOCOL_NAME)
         return Media("document", "", source, name, where=fields.where, extras=_extras(fields, file, losses))
     media_type, source, exact = _decode_url(file.need("file_data", str))
     match source:
@@ -56,7 +58,7 @@ def decode_file(fields: Fields, part: Wire, losses: Losses) -> Media:
             exact = False
         case _:
             pass
-    extras = _extras(fields, file, losses) if exact else {PROTOCOL: part}
+    extras = _extras(fields, file, losses) if exact else {PROTOCOL_NAME: part}
     return Media("document", media_type, source, name, where=fields.where, extras=extras)
 
 
@@ -65,12 +67,12 @@ def decode_linked(kind: str, part: Wire, where: str, losses: Losses) -> Media:
     link = part.get(kind)
     url = link.get("url") if is_object(link) else link
     if type(url) is not str:
-        raise WireError(PROTOCOL, f"{where}.{kind}", f"expected an address, got {describe(url)}")
+        raise WireError(PROTOCOL_NAME, f"{where}.{kind}", f"expected an address, got {describe(url)}")
     media_type, source, _ = _decode_url(url)
     if kind == "video_url":
-        return Media("video", media_type, source, where=where, extras={PROTOCOL: part})
+        return Media("video", media_type, source, where=where, extras={PROTOCOL_NAME: part})
     media_type = media_type or "application/pdf"
-    return Media("document", media_type, source, where=where, extras={PROTOCOL: part})
+    return Media("document", media_type, source, where=where, extras={PROTOCOL_NAME: part})
 
 
 def _decode_url(url: str) -> tuple[str, Base64 | Url, bool]:
@@ -94,15 +96,17 @@ def _plain(source: Base64) -> Base64 | Plain:
 def _inner(fields: Fields, key: str) -> Fields:
     inner = fields.fields(key)
     if inner is None:
-        raise WireError(PROTOCOL, fields.path(key), "expected an object, got nothing")
+        raise WireError(PROTOCOL_NAME, fields.path(key), "expected an object, got nothing")
     return inner
 
 
 def _extras(fields: Fields, inner: Fields, losses: Losses) -> dict[str, Wire]:
     """What is left of the part and of the object inside it, in the shape of the wire."""
     extras = leftovers(fields, losses)
-    rest = leftovers(inner, losses, _SAID)[PROTOCOL]
-    return {PROTOCOL: {**extras[PROTOCOL], inner.where.rpartition(".")[2]: rest}} if rest else extras
+    rest = leftovers(inner, losses, _SAID)[PROTOCOL_NAME]
+    return (
+        {PROTOCOL_NAME: {**extras[PROTOCOL_NAME], inner.where.rpartition(".")[2]: rest}} if rest else extras
+    )
 
 
 _SAID = frozenset({"url"})
@@ -110,7 +114,7 @@ _SAID = frozenset({"url"})
 
 def encode_media(media: Media, losses: Losses) -> Wire:
     """A part, or text in its place where Chat has no form for it."""
-    extras = own(media.extras, PROTOCOL)
+    extras = own(media.extras, PROTOCOL_NAME)
     if "type" in extras:
         return extras
     match media.kind, media.source:
@@ -120,7 +124,7 @@ def encode_media(media: Media, losses: Losses) -> Wire:
         case "audio", Base64(data) if media.media_type in _FORMATS or is_native(media):
             format = _FORMATS.get(media.media_type) or media.media_type.removeprefix("audio/")
             return _wrapped("input_audio", {"data": data, "format": format}, extras)
-        case _, FileId(id, origin) if origin == PROTOCOL:
+        case _, FileId(id, origin) if origin == PROTOCOL_NAME:
             named = {"filename": media.name} if media.name else {}
             return _wrapped("file", {"file_id": id, **named}, extras)
         case "document", Base64():

@@ -18,11 +18,11 @@ from dragoman.protocols.openai_chat import models
 from dragoman.protocols.openai_chat.assistant import decode_assistant, encode_assistant, encode_texts
 from dragoman.protocols.openai_chat.calls import decode_result, encode_result
 from dragoman.protocols.openai_chat.parts import decode_content, encode_content
-from dragoman.protocols.openai_chat.wire import PROTOCOL, QUIET_MESSAGE, is_native, leftovers, text_part
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_MESSAGE, is_native, leftovers, text_part
 
 
 def decode_message(message: Any, where: str, losses: Losses) -> Message:
-    fields = Fields(message, where, PROTOCOL)
+    fields = Fields(message, where, PROTOCOL_NAME)
     match role := fields.need("role", str):
         case "user" | "system" | "developer":
             parts = tuple(decode_content(fields, losses))
@@ -32,7 +32,7 @@ def decode_message(message: Any, where: str, losses: Losses) -> Message:
             return Message("user", (decode_result(fields, role, losses),), where=where)
         case _:
             expected = "developer, system, user, assistant, tool or function"
-            raise WireError(PROTOCOL, f"{where}.role", f"expected {expected}, got {role!r}")
+            raise WireError(PROTOCOL_NAME, f"{where}.role", f"expected {expected}, got {role!r}")
     return Message(role, parts, where=where, extras=leftovers(fields, losses, QUIET_MESSAGE))
 
 
@@ -70,7 +70,7 @@ class _Turns:
         self.messages.append(message)
 
     def add_system(self, message: Message) -> None:
-        native, extras = is_native(message), own(message.extras, PROTOCOL)
+        native, extras = is_native(message), own(message.extras, PROTOCOL_NAME)
         content = encode_texts(message.parts, self._model, self._losses)
         if content or native:
             said = {"content": content} if content else {}
@@ -100,7 +100,7 @@ class _Turns:
         if self._shown:
             content = [*self._shown, *([text_part(content)] if isinstance(content, str) else content)]
             self._shown = []
-        wire = {"role": "user", **own(message.extras, PROTOCOL)}
+        wire = {"role": "user", **own(message.extras, PROTOCOL_NAME)}
         if content:
             wire["content"] = content
         if not is_native(message):

@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import get_args
 
-from dragoman.core.codec import Limits
+from dragoman.core.codec import ProtocolLimits
 from dragoman.core.model import Effort
 
 _OPENAI = re.compile(r"(?:ft:)?(?:gpt-(?!oss)|chatgpt-|codex-|o\d+(?:-|$))")
@@ -24,7 +24,7 @@ _DEMANDS_REASONING = re.compile(r"deepseek|kimi|moonshot|mimo", re.IGNORECASE)
 _STRINGS_ONLY = re.compile(r"deepseek", re.IGNORECASE)
 _EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
-_STANDARD = Limits(
+_STANDARD = ProtocolLimits(
     schema_field="function.parameters",
     call_id_length=40,
     custom_tools=True,
@@ -32,20 +32,20 @@ _STANDARD = Limits(
     reasoning_state=False,
     schemas="openai",
 )
-_COMPATIBLE = Limits(
+_COMPATIBLE = ProtocolLimits(
     call_id_length=40,
     hosted_tools=frozenset({"web_search"}),
     reasoning_state=False,
     schemas="openai",
 )
-_OF_GEMINI = Limits(
+_OF_GEMINI = ProtocolLimits(
     call_id_length=40,
     call_state=True,  # `extra_content` on its calls
     hosted_tools=frozenset({"web_search"}),
     reasoning_state=False,
     schemas="openai",
 )
-_OF_MISTRAL = Limits(
+_OF_MISTRAL = ProtocolLimits(
     call_id=r"[a-zA-Z0-9]{9}",
     call_id_length=9,
     reasoning_state=False,
@@ -53,7 +53,7 @@ _OF_MISTRAL = Limits(
 )
 
 
-def limits(model: str) -> Limits:
+def limits(model: str) -> ProtocolLimits:
     """The empty name stands for the client's side, which speaks standard Chat."""
     if not model or is_openai(model):
         return _STANDARD

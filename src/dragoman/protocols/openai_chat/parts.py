@@ -30,7 +30,7 @@ from dragoman.protocols.openai_chat.media import (
     decode_linked,
     encode_media,
 )
-from dragoman.protocols.openai_chat.wire import PROTOCOL, is_native, leftovers, text_part
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, is_native, leftovers, text_part
 
 
 def decode_content(fields: Fields, losses: Losses) -> list[AnyPart]:
@@ -43,7 +43,9 @@ def decode_content(fields: Fields, losses: Losses) -> list[AnyPart]:
     if type(content) is str:
         return [Text(content, where=where)]
     if not is_array(content):
-        raise WireError(PROTOCOL, where, f"expected a string or an array of parts, got {describe(content)}")
+        raise WireError(
+            PROTOCOL_NAME, where, f"expected a string or an array of parts, got {describe(content)}"
+        )
     return [decode_part(part, f"{where}[{i}]", losses) for i, part in enumerate(content)]
 
 
@@ -59,12 +61,12 @@ def decode_part(part: Any, where: str, losses: Losses) -> AnyPart:
     """Most parts are a text and nothing else."""
     text = part.get("text") if is_object(part) and len(part) == 2 and part.get("type") == "text" else None
     if type(text) is str:
-        return Text(text, where=where, extras={PROTOCOL: {}})
+        return Text(text, where=where, extras={PROTOCOL_NAME: {}})
     return _decode_other(part, where, losses)
 
 
 def _decode_other(part: Any, where: str, losses: Losses) -> AnyPart:
-    fields = Fields(part, where, PROTOCOL)
+    fields = Fields(part, where, PROTOCOL_NAME)
     match kind := fields.need("type", str):
         case "text":
             return Text(fields.need("text", str), where=where, extras=leftovers(fields, losses))
@@ -77,16 +79,16 @@ def _decode_other(part: Any, where: str, losses: Losses) -> AnyPart:
         case "file":
             return decode_file(fields, part, losses)
         case "thinking":
-            return Reasoning(thought_text(part.get("thinking")), where=where, extras={PROTOCOL: part})
+            return Reasoning(thought_text(part.get("thinking")), where=where, extras={PROTOCOL_NAME: part})
         case "video_url" | "document_url":
             return decode_linked(kind, part, where, losses)
         case _:
-            losses.dropped(where, f"a part of type {kind} is only understood by {PROTOCOL}")
-            return Foreign(PROTOCOL, part, where=where)
+            losses.dropped(where, f"a part of type {kind} is only understood by {PROTOCOL_NAME}")
+            return Foreign(PROTOCOL_NAME, part, where=where)
 
 
 def encode_part(part: AnyPart, losses: Losses) -> Wire:
-    extras = own(part.extras, PROTOCOL)
+    extras = own(part.extras, PROTOCOL_NAME)
     if "type" in extras:
         return extras
     match part:
@@ -96,7 +98,7 @@ def encode_part(part: AnyPart, losses: Losses) -> Wire:
             return {"type": "refusal", "refusal": part.text, **extras}
         case Media():
             return encode_media(part, losses)
-        case Foreign() if part.origin == PROTOCOL:
+        case Foreign() if part.origin == PROTOCOL_NAME:
             return part.body
         case _:
             losses.dropped(part.where, f"Chat has no place for this {type(part).__name__} here")
@@ -109,7 +111,7 @@ def _is_nothing(part: AnyPart) -> bool:
         case Text():
             return not part.text and not is_native(part)
         case Foreign():
-            return part.origin != PROTOCOL
+            return part.origin != PROTOCOL_NAME
         case _:
             return False
 

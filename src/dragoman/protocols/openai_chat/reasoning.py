@@ -17,7 +17,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Reasoning, State, Text, Wire
 from dragoman.core.seal import seal_state, unseal_state
 from dragoman.protocols.openai_chat import models
-from dragoman.protocols.openai_chat.wire import PROTOCOL, SEALED, is_native
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, SEALED, is_native
 
 UNKNOWN = "[reasoning unavailable]"
 _TEXTS = ("reasoning_content", "reasoning")
@@ -32,9 +32,9 @@ def decode_reasoning(fields: Fields) -> list[Reasoning]:
     if not said:
         return []
     text = next((said[key] for key in _TEXTS if key in said), "") or details_text(details)
-    state = State(PROTOCOL, jsontext.dumps(details)) if "reasoning_details" in said else None
+    state = State(PROTOCOL_NAME, jsontext.dumps(details)) if "reasoning_details" in said else None
     where = fields.path(next(iter(said)))
-    return [Reasoning(text, not text, state=state, where=where, extras={PROTOCOL: said})]
+    return [Reasoning(text, not text, state=state, where=where, extras={PROTOCOL_NAME: said})]
 
 
 def decode_echoed(fields: Fields) -> tuple[list[Reasoning], list[Reasoning]]:
@@ -55,7 +55,7 @@ def encode_history(parts: Sequence[AnyPart], model: str, losses: Losses) -> Wire
     wire: Wire = {}
     texts: list[str] = []
     for part in parts:
-        if not isinstance(part, Reasoning) or "type" in (extras := own(part.extras, PROTOCOL)):
+        if not isinstance(part, Reasoning) or "type" in (extras := own(part.extras, PROTOCOL_NAME)):
             continue
         if is_native(part):
             wire |= extras
@@ -74,7 +74,7 @@ def encode_reasoning(parts: Sequence[AnyPart]) -> Wire:
     thoughts = [part for part in parts if isinstance(part, Reasoning)]
     if any(is_native(part) for part in thoughts):
         for part in thoughts:
-            extras = own(part.extras, PROTOCOL)
+            extras = own(part.extras, PROTOCOL_NAME)
             wire |= extras if "type" not in extras else {}
         return wire
     if text := "".join([part.text for part in thoughts]):
@@ -125,7 +125,7 @@ class Details:
         if not self._entries:
             return None
         entries, self._entries = self._entries, {}
-        return State(PROTOCOL, jsontext.dumps(list(entries.values())))
+        return State(PROTOCOL_NAME, jsontext.dumps(list(entries.values())))
 
 
 def _grow(entry: Wire, name: str, value: Any) -> None:
@@ -148,7 +148,7 @@ def _encode_details(parts: Sequence[AnyPart]) -> list[Wire]:
 
 def _own_details(state: State | None) -> list[Wire]:
     """The entries behind state that Chat made."""
-    if state is None or state.origin != PROTOCOL:
+    if state is None or state.origin != PROTOCOL_NAME:
         return []
     try:
         details = jsontext.decode(state.data)
@@ -162,7 +162,7 @@ def _opened(entry: Wire, where: str) -> Reasoning:
     return Reasoning(
         text if type(text) is str else "",
         entry.get("type") == "reasoning.encrypted",
-        state=unseal_state(sealed, PROTOCOL) if type(sealed) is str else None,
+        state=unseal_state(sealed, PROTOCOL_NAME) if type(sealed) is str else None,
         where=where,
     )
 

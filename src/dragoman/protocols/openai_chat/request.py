@@ -13,15 +13,15 @@ from dragoman.protocols.openai_chat.choice import decode_choice, encode_choice
 from dragoman.protocols.openai_chat.messages import decode_message, encode_messages
 from dragoman.protocols.openai_chat.settings import decode_settings, encode_settings
 from dragoman.protocols.openai_chat.tools import decode_tools, encode_tools
-from dragoman.protocols.openai_chat.wire import PROTOCOL, QUIET_REQUEST, is_native
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_REQUEST, is_native
 
 
 def decode_request(body: Wire, losses: Losses) -> Request:
     """Settings are read, and also kept as they stand: they go back to Chat unchanged."""
-    fields = Fields(body, "", PROTOCOL)
+    fields = Fields(body, "", PROTOCOL_NAME)
     messages = fields.list("messages")
     if messages is None:
-        raise WireError(PROTOCOL, "messages", "expected an array, got nothing")
+        raise WireError(PROTOCOL_NAME, "messages", "expected an array, got nothing")
     request = Request(
         fields.nonempty("model"),
         tuple([decode_message(m, f"messages[{i}]", losses) for i, m in enumerate(messages)]),
@@ -30,7 +30,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
         decode_choice(fields),
         fields.take("parallel_tool_calls", bool),
         stream=fields.flag("stream"),
-        extras={PROTOCOL: fields.rest.copy()},
+        extras={PROTOCOL_NAME: fields.rest.copy()},
         settings=decode_settings(fields, losses),
     )
     fields.extras(losses, quiet=QUIET_REQUEST)
@@ -46,7 +46,7 @@ def encode_request(request: Request, losses: Losses) -> Wire:
     if request.stream:
         body["stream"] = True
     if native:
-        return own(request.extras, PROTOCOL) | body
+        return own(request.extras, PROTOCOL_NAME) | body
     if request.stream:
         body["stream_options"] = {"include_usage": True}
     return body | encode_settings(request, "tools" in tools, losses)

@@ -16,7 +16,7 @@ from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolC
 from dragoman.protocols.openai_chat.assistant import decode_assistant, encode_reply
 from dragoman.protocols.openai_chat.calls import with_completeness
 from dragoman.protocols.openai_chat.wire import (
-    PROTOCOL,
+    PROTOCOL_NAME,
     QUIET_CHOICE,
     QUIET_MESSAGE,
     QUIET_RESPONSE,
@@ -30,24 +30,24 @@ _ENDS_WHOLE = frozenset({"end", "tool_calls", "refusal"})
 
 def decode_response(body: Wire, losses: Losses) -> Response:
     """What the wire says about itself is read, and also kept as it stands."""
-    fields = Fields(body, "", PROTOCOL)
+    fields = Fields(body, "", PROTOCOL_NAME)
     choices = fields.list("choices")
     if not choices:
-        raise WireError(PROTOCOL, "choices", "expected an array with a choice, got nothing")
-    choice = Fields(choices[0], "choices[0]", PROTOCOL)
+        raise WireError(PROTOCOL_NAME, "choices", "expected an array with a choice, got nothing")
+    choice = Fields(choices[0], "choices[0]", PROTOCOL_NAME)
     message = choice.fields("message")
     if message is None:
-        raise WireError(PROTOCOL, "choices[0].message", "expected an object, got nothing")
+        raise WireError(PROTOCOL_NAME, "choices[0].message", "expected an object, got nothing")
     for i in range(1, len(choices)):
         losses.dropped(f"choices[{i}]", "only the first choice is the reply")
     parts = decode_assistant(message, losses, echoed=False)
     stop = decode_stop(_finish_reason(choice), parts)
     usage, created = fields.rest.get("usage"), fields.rest.get("created")
-    rest = leftovers(choice, losses, QUIET_CHOICE)[PROTOCOL]
-    rest["message"] = leftovers(message, losses, QUIET_MESSAGE)[PROTOCOL]
+    rest = leftovers(choice, losses, QUIET_CHOICE)[PROTOCOL_NAME]
+    rest["message"] = leftovers(message, losses, QUIET_MESSAGE)[PROTOCOL_NAME]
     id, model = fields.nonempty("id"), fields.nonempty("model")
     extras = leftovers(fields, losses, QUIET_RESPONSE)
-    extras[PROTOCOL]["choices"] = [rest, *choices[1:]]
+    extras[PROTOCOL_NAME]["choices"] = [rest, *choices[1:]]
     return Response(
         id,
         model,
@@ -63,7 +63,7 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     parts = [part for part in response.parts if _may_run(part)]
     if len(parts) < len(response.parts):
         losses.dropped("tool call", "the reply was cut inside it, and an incomplete call must not run")
-    extras = dict(own(response.extras, PROTOCOL))
+    extras = dict(own(response.extras, PROTOCOL_NAME))
     first, *others = extras.pop("choices", None) or [None]
     if response.id:
         extras.pop("id", None)  # it was empty, and the reply has got one since
@@ -134,7 +134,9 @@ def is_cut(stop: Stop) -> bool:
 
 def declares_functions(request: Request | None) -> bool:
     """Whether the client speaks of `functions`, and so expects a `function_call`."""
-    return request is not None and any("functions" in own(tool.extras, PROTOCOL) for tool in request.tools)
+    return request is not None and any(
+        "functions" in own(tool.extras, PROTOCOL_NAME) for tool in request.tools
+    )
 
 
 def decode_usage(usage: Wire) -> Usage:

@@ -7,19 +7,30 @@ from typing import Any, TypedDict
 
 from dragoman.core.jsontext import Glance, is_object
 from dragoman.core.model import Wire
-from dragoman.core.server import Entry, Quota, Served, Server, Tally, count, listed, rows
+from dragoman.core.server import (
+    Accounting,
+    Entry,
+    ProtocolServer,
+    RateLimitStatus,
+    RouteMatch,
+    count,
+    listed,
+    rows,
+)
 from dragoman.protocols.openai_chat.response import decode_usage
 
 
-def recognise(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Served | None:
+def recognise(
+    method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+) -> RouteMatch | None:
     """Clients whose base URL lacks the version ask without it."""
     if method == "POST":
-        return Served("generate") if path in ("/v1/chat/completions", "/chat/completions") else None
+        return RouteMatch("generate") if path in ("/v1/chat/completions", "/chat/completions") else None
     bare = path.removeprefix("/v1")
     if method != "GET" or not (bare == "/models" or bare.startswith("/models/")):
         return None
     name = bare.removeprefix("/models").strip("/")
-    return Served("model", name) if name else Served("models")
+    return RouteMatch("model", name) if name else RouteMatch("models")
 
 
 def encode_models(names: tuple[str, ...]) -> Wire:
@@ -57,7 +68,7 @@ def _calls(body: Wire) -> int:
     return sum([count(message.get("tool_calls")) for message in messages if is_object(message)])
 
 
-def _quota(quota: Quota) -> dict[str, str]:
+def _quota(quota: RateLimitStatus) -> dict[str, str]:
     return {
         "x-ratelimit-limit-requests": str(quota.limit),
         "x-ratelimit-remaining-requests": str(quota.remaining),
@@ -65,7 +76,7 @@ def _quota(quota: Quota) -> dict[str, str]:
     }
 
 
-TALLY = Tally(
+TALLY = Accounting(
     request=Glance(_Request),
     reply=Glance(_Reply),
     tools=lambda body: count(body.get("tools")) or count(body.get("functions")),
@@ -75,7 +86,7 @@ TALLY = Tally(
     call_hint=b"tool_calls",
     call_mark=r'"type":\s*"function"',
 )
-SERVER = Server(
+SERVER = ProtocolServer(
     recognise=recognise,
     claims=lambda path, headers: "/chat/" in path,
     models_path="/models",

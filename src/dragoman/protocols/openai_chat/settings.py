@@ -9,13 +9,13 @@ from typing import Any, get_args
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, boolean, string
+from dragoman.core.given_settings import GivenSettings
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
-from dragoman.core.said import Said
 from dragoman.core.thinking import effort_for
 from dragoman.protocols.openai_chat import models
-from dragoman.protocols.openai_chat.wire import PROTOCOL
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 _EFFORTS = frozenset(get_args(Effort))
 _TIERS = {"auto": "auto", "standard_only": "default", "standard": "default", "default": "default"}
@@ -54,7 +54,7 @@ def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
     return wire
 
 
-_SAID = Said("seed", "user", "metadata")
+_SAID = GivenSettings("seed", "user", "metadata")
 
 
 def _encode_openai(settings: Settings, model: str, losses: Losses) -> Wire:
@@ -123,7 +123,9 @@ def _encode_sampling(settings: Settings, reasons: bool, losses: Losses) -> Wire:
     return wire
 
 
-_SAMPLING = Said("temperature", "top_p", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs")
+_SAMPLING = GivenSettings(
+    "temperature", "top_p", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs"
+)
 _DEFAULTS = {"temperature": 1, "top_p": 1, "frequency_penalty": 0, "presence_penalty": 0}
 
 
@@ -171,7 +173,9 @@ def _decode_output(fields: Fields, losses: Losses) -> OutputFormat | None:
         case "json_schema":
             output = _decode_schema(format, losses)
         case _:
-            losses.dropped("response_format", f"a format of type {kind} is only understood by {PROTOCOL}")
+            losses.dropped(
+                "response_format", f"a format of type {kind} is only understood by {PROTOCOL_NAME}"
+            )
             return None
     format.extras(losses)
     return output
@@ -180,7 +184,7 @@ def _decode_output(fields: Fields, losses: Losses) -> OutputFormat | None:
 def _decode_schema(format: Fields, losses: Losses) -> OutputFormat:
     schema = format.fields("json_schema")
     if schema is None:
-        raise WireError(PROTOCOL, "response_format.json_schema", "expected an object, got nothing")
+        raise WireError(PROTOCOL_NAME, "response_format.json_schema", "expected an object, got nothing")
     output = OutputFormat(
         "schema",
         schema.object("schema"),

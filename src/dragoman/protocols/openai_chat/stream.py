@@ -22,7 +22,7 @@ from dragoman.protocols.openai_chat.http import decode_error, truncated
 from dragoman.protocols.openai_chat.parts import thought_text
 from dragoman.protocols.openai_chat.response import decode_stop, decode_usage, is_cut
 from dragoman.protocols.openai_chat.stream_parts import REASONING, REFUSAL, TEXT, Parts
-from dragoman.protocols.openai_chat.wire import PROTOCOL, QUIET_CHOICE, QUIET_RESPONSE
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_CHOICE, QUIET_RESPONSE
 
 _KNOWN_CHUNK = QUIET_RESPONSE | {"choices"}
 _KNOWN_CHOICE = QUIET_CHOICE | {"delta", "logprobs"}
@@ -102,7 +102,9 @@ class StreamDecoder:
     def _choice(self, choices: Any) -> Iterable[Event]:
         choice = choices[0] if is_array(choices) else None
         if not is_object(choice):
-            raise WireError(PROTOCOL, "choices", f"expected an array of objects, got {describe(choices)}")
+            raise WireError(
+                PROTOCOL_NAME, "choices", f"expected an array of objects, got {describe(choices)}"
+            )
         delta, parts = choice.get("delta"), self._parts
         if len(choices) > 1 or choice.get("index"):
             self._losses.dropped("choices[1]", "only the first choice is the reply")
@@ -114,13 +116,13 @@ class StreamDecoder:
         if is_object(delta):
             self._delta(delta)
         elif delta is not None:
-            raise WireError(PROTOCOL, "choices[0].delta", f"expected an object, got {describe(delta)}")
+            raise WireError(PROTOCOL_NAME, "choices[0].delta", f"expected an object, got {describe(delta)}")
         finish, logprobs = choice.get("finish_reason"), choice.get("logprobs")
         if finish is not None:
             self._finish = _text(finish, "finish_reason")
             self._report(choice, _KNOWN_CHOICE, "choices[0]")
         if is_object(logprobs) and any(logprobs.values()):
-            self._losses.dropped("choices[0].logprobs", f"only {PROTOCOL} understands it")
+            self._losses.dropped("choices[0].logprobs", f"only {PROTOCOL_NAME} understands it")
 
     def _delta(self, delta: Wire) -> None:
         """One chunk may hold every kind at once: reasoning, then text, then calls."""
@@ -162,7 +164,9 @@ class StreamDecoder:
                 case {"type": "thinking", "thinking": thinking}:
                     self._parts.say(REASONING, thought_text(thinking))
                 case _:
-                    self._losses.dropped("choices[0].delta.content", f"only {PROTOCOL} understands it all")
+                    self._losses.dropped(
+                        "choices[0].delta.content", f"only {PROTOCOL_NAME} understands it all"
+                    )
 
     def _extensions(self, delta: Wire) -> None:
         """Sources, pictures, and speech in pieces of base64 and of transcript."""
@@ -191,8 +195,8 @@ class StreamDecoder:
         broken = self._finish is None and any(call.pieces and call.is_broken() for call in parts.calls)
         parts.close(cut=is_cut(stop) or broken)
         if self._audio:
-            self._losses.dropped("choices[0].delta.audio", f"only {PROTOCOL} understands spoken replies")
-            parts.whole(Foreign(PROTOCOL, {"audio": self._audio}))
+            self._losses.dropped("choices[0].delta.audio", f"only {PROTOCOL_NAME} understands spoken replies")
+            parts.whole(Foreign(PROTOCOL_NAME, {"audio": self._audio}))
         return (*parts.take(), ResponseEnd(stop, decode_usage(self._usage) if self._usage else None))
 
     def _fail(self, body: Wire) -> Iterable[Event]:
@@ -213,16 +217,16 @@ class StreamDecoder:
         for key, value in wire.items():
             if key not in known and value:
                 path = f"{where}.{key}" if where else key
-                self._losses.dropped(path, f"only {PROTOCOL} understands it")
+                self._losses.dropped(path, f"only {PROTOCOL_NAME} understands it")
 
 
 def _parse(data: bytes) -> Wire:
     try:
         body = jsontext.decode(data)
     except ValueError as error:
-        raise WireError(PROTOCOL, "chunk", str(error)) from None
+        raise WireError(PROTOCOL_NAME, "chunk", str(error)) from None
     if not is_object(body):
-        raise WireError(PROTOCOL, "chunk", f"expected an object, got {describe(body)}")
+        raise WireError(PROTOCOL_NAME, "chunk", f"expected an object, got {describe(body)}")
     return body
 
 
@@ -241,11 +245,11 @@ def _more_text(body: Wire) -> str:
 
 def _text(value: Any, path: str) -> str:
     if type(value) is not str:
-        raise WireError(PROTOCOL, f"choices[0].{path}", f"expected a string, got {describe(value)}")
+        raise WireError(PROTOCOL_NAME, f"choices[0].{path}", f"expected a string, got {describe(value)}")
     return value
 
 
 def _list(value: Any, key: str) -> list[Any]:
     if not is_array(value):
-        raise WireError(PROTOCOL, f"choices[0].delta.{key}", f"expected an array, got {describe(value)}")
+        raise WireError(PROTOCOL_NAME, f"choices[0].delta.{key}", f"expected an array, got {describe(value)}")
     return value

@@ -17,7 +17,7 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import CallKind, State, ToolCall, Wire
 from dragoman.protocols.openai_chat.calls import decode_call_state
-from dragoman.protocols.openai_chat.wire import PROTOCOL
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 _WHERE = "choices[0].delta.tool_calls"
 
@@ -36,7 +36,7 @@ class Call:
         self.state: State | None = None
 
     def announced(self) -> ToolCall:
-        return ToolCall(self.id, self.name, kind=self.kind, where=_WHERE, extras={PROTOCOL: self.shape})
+        return ToolCall(self.id, self.name, kind=self.kind, where=_WHERE, extras={PROTOCOL_NAME: self.shape})
 
     def learn(self, id: str, name: str) -> None:
         """Both are said once; a name may come in pieces, but a repeated one is not a piece."""
@@ -70,7 +70,7 @@ class Calls:
     def piece(self, entry: Any) -> Piece:
         """The call that `entry` adds to, the text that it adds, and the state that it brings."""
         if not is_object(entry):
-            raise WireError(PROTOCOL, _WHERE, f"expected an object, got {describe(entry)}")
+            raise WireError(PROTOCOL_NAME, _WHERE, f"expected an object, got {describe(entry)}")
         index = entry.get("index")
         inner = entry.get("function")
         if type(index) is int and is_object(inner) and len(entry) == 2 and len(inner) == 1:  # the hot path
@@ -85,7 +85,9 @@ class Calls:
         inner = entry.get("custom" if custom else "function")
         if not is_object(inner):
             if inner is not None:
-                raise WireError(PROTOCOL, f"{_WHERE}.function", f"expected an object, got {describe(inner)}")
+                raise WireError(
+                    PROTOCOL_NAME, f"{_WHERE}.function", f"expected an object, got {describe(inner)}"
+                )
             inner = {}
         id, name = _string(entry, "id"), _string(inner, "name")
         text = _arguments(inner.get("input" if custom else "arguments"))
@@ -99,7 +101,7 @@ class Calls:
             text = ""
         if text:
             call.pieces.append(text)
-        call.state = state = decode_call_state(entry.get("extra_content"), PROTOCOL) or call.state
+        call.state = state = decode_call_state(entry.get("extra_content"), PROTOCOL_NAME) or call.state
         return call, text, state if "extra_content" in entry else None
 
     def legacy(self, function: Wire) -> Piece:
@@ -158,7 +160,7 @@ def _string(wire: Wire, key: str) -> str:
     value = wire.get(key)
     if value is None or type(value) is str:
         return value or ""
-    raise WireError(PROTOCOL, f"{_WHERE}.{key}", f"expected a string, got {describe(value)}")
+    raise WireError(PROTOCOL_NAME, f"{_WHERE}.{key}", f"expected a string, got {describe(value)}")
 
 
 def _arguments(value: Any) -> str:
@@ -166,4 +168,6 @@ def _arguments(value: Any) -> str:
         return value or ""
     if is_object(value) or is_array(value):
         return jsontext.dumps(value)
-    raise WireError(PROTOCOL, f"{_WHERE}.function.arguments", f"expected a string, got {describe(value)}")
+    raise WireError(
+        PROTOCOL_NAME, f"{_WHERE}.function.arguments", f"expected a string, got {describe(value)}"
+    )

@@ -44,7 +44,7 @@ from dragoman.protocols.openai_chat.http import encode_error
 from dragoman.protocols.openai_chat.parts import encode_part
 from dragoman.protocols.openai_chat.reasoning import encode_details
 from dragoman.protocols.openai_chat.response import declares_functions, encode_id, encode_stop, encode_usage
-from dragoman.protocols.openai_chat.wire import PROTOCOL
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 _DONE = Frame("", b"[DONE]")
 _FIELDS: dict[type, str] = {Text: "content", Reasoning: "reasoning_content", Refusal: "refusal"}
@@ -117,7 +117,7 @@ class StreamEncoder:
                 image = {**encode_part(part, self._losses), "index": self._images}
                 self._images += 1
                 return (self._chunk({"images": [image]}),)
-            case Foreign() if part.origin == PROTOCOL and "type" not in part.body:
+            case Foreign() if part.origin == PROTOCOL_NAME and "type" not in part.body:
                 return (self._chunk(part.body),)
             case Media():
                 self._losses.dropped(part.where or part.kind, f"Chat has no {part.kind} in a reply")
@@ -214,7 +214,7 @@ def _kind(call: ToolCall) -> tuple[str, str]:
 
 def _wants_usage(request: Request | None) -> bool:
     """A client of ours gets the usage chunk where it asked for one; nobody's client is not refused it."""
-    if request is None or request.extras is None or PROTOCOL not in request.extras:
+    if request is None or request.extras is None or PROTOCOL_NAME not in request.extras:
         return True
-    options = own(request.extras, PROTOCOL).get("stream_options")
+    options = own(request.extras, PROTOCOL_NAME).get("stream_options")
     return is_object(options) and options.get("include_usage") is True

@@ -15,7 +15,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedKind, HostedTool, Request, Tool, Wire
 from dragoman.core.repeated import remembered
 from dragoman.protocols.openai_chat import models
-from dragoman.protocols.openai_chat.wire import PROTOCOL, leftovers
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, leftovers
 
 _HOSTED: dict[str, HostedKind] = {
     "openrouter:web_search": "web_search",
@@ -31,7 +31,7 @@ def decode_tools(fields: Fields, losses: Losses) -> tuple[AnyTool, ...]:
         return tools
     found: list[AnyTool] = []
     for i, function in enumerate(_take_list(fields, "functions")):
-        inner = Fields(function, f"functions[{i}]", PROTOCOL)
+        inner = Fields(function, f"functions[{i}]", PROTOCOL_NAME)
         found.append(_decode_function(inner, {"functions": inner.rest}, losses))
     search = fields.object("web_search_options")
     if search is not None:
@@ -55,7 +55,7 @@ def _encode_tools(tools: tuple[AnyTool, ...], losses: Losses, model: str, allowe
     for tool in tools:
         if allowed and isinstance(tool, Tool) and tool.name not in allowed:
             continue
-        extras = own(tool.extras, PROTOCOL)
+        extras = own(tool.extras, PROTOCOL_NAME)
         if isinstance(tool, HostedTool):
             wire |= _encode_hosted(tool, extras, wire, model, losses)
         elif "functions" in extras:
@@ -68,7 +68,7 @@ def _encode_tools(tools: tuple[AnyTool, ...], losses: Losses, model: str, allowe
 def _allowed(request: Request, losses: Losses) -> tuple[str, ...]:
     """Compatible servers cannot name a subset, so the tools outside it stay at home."""
     choice = request.tool_choice
-    if choice is None or own(choice.extras, PROTOCOL) or models.knows_openai_fields(request.model):
+    if choice is None or own(choice.extras, PROTOCOL_NAME) or models.knows_openai_fields(request.model):
         return ()
     if len(choice.names) < 2 and not (choice.names and choice.mode == "auto"):
         return ()
@@ -82,13 +82,13 @@ def _take_list(fields: Fields, key: str) -> list[Any]:
 
 
 def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
-    fields = Fields(tool, where, PROTOCOL)
+    fields = Fields(tool, where, PROTOCOL_NAME)
     match kind := fields.rest.get("type"):
         case None | "function":
             inner = fields.fields("function")
             if inner is None:
-                raise WireError(PROTOCOL, f"{where}.function", "expected an object, got nothing")
-            extras = leftovers(fields, losses, _QUIET_TOOL)[PROTOCOL]
+                raise WireError(PROTOCOL_NAME, f"{where}.function", "expected an object, got nothing")
+            extras = leftovers(fields, losses, _QUIET_TOOL)[PROTOCOL_NAME]
             extras["function"] = inner.rest
             return _decode_function(inner, extras, losses)
         case "custom":
@@ -99,7 +99,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
                 _HOSTED.get(kind, "other"),
                 name if type(name) is str else "",
                 where=where,
-                extras={PROTOCOL: fields.rest},
+                extras={PROTOCOL_NAME: fields.rest},
             )
         case _:
             raise fields.wrong("type", "str", kind)
@@ -116,7 +116,7 @@ def _decode_function(inner: Fields, extras: Wire, losses: Losses) -> Tool:
         inner.object("parameters"),
         inner.take("strict", bool),
         where=inner.where.removesuffix(".function"),
-        extras={PROTOCOL: extras},
+        extras={PROTOCOL_NAME: extras},
     )
     leftovers(inner, losses)
     return tool
@@ -140,7 +140,7 @@ def _decode_custom(fields: Fields, losses: Losses) -> Tool:
     """The format is read and also kept: the grammar goes back as it was written."""
     inner = fields.fields("custom")
     if inner is None:
-        raise WireError(PROTOCOL, fields.path("custom"), "expected an object, got nothing")
+        raise WireError(PROTOCOL_NAME, fields.path("custom"), "expected an object, got nothing")
     grammar = None
     match inner.rest.get("format"):
         case {"type": "grammar", "grammar": {"syntax": str(syntax), "definition": str(definition)}}:
@@ -148,7 +148,7 @@ def _decode_custom(fields: Fields, losses: Losses) -> Tool:
         case _:
             pass
     extras = leftovers(fields, losses, _QUIET_TOOL)
-    extras[PROTOCOL]["custom"] = inner.rest
+    extras[PROTOCOL_NAME]["custom"] = inner.rest
     name, description = inner.need("name", str), inner.nonempty("description")
     leftovers(inner, losses, frozenset({"format"}))
     return Tool(name, description, kind="custom", grammar=grammar, where=fields.where, extras=extras)
@@ -184,7 +184,7 @@ def _decode_search(options: Wire) -> HostedTool:
     place = location.get("approximate") if is_object(location) else None
     if is_object(place):
         settings["location"] = {key: value for key, value in place.items() if value}
-    extras = {PROTOCOL: {"web_search_options": options}}
+    extras = {PROTOCOL_NAME: {"web_search_options": options}}
     return HostedTool("web_search", "", settings, where="web_search_options", extras=extras)
 
 

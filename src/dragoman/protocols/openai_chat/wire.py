@@ -10,7 +10,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Extras, FailureKind, StopReason, Value, Wire
 from dragoman.core.table import Table
 
-PROTOCOL: Final = "openai-chat"
+PROTOCOL_NAME: Final = "openai-chat"
 SEALED: Final = "dragoman-v1"  # the `format` of reasoning_details that we wrote
 
 STOP: Table[StopReason] = Table(
@@ -109,7 +109,7 @@ def leftovers(fields: Fields, losses: Losses, quiet: frozenset[str] = NOTHING) -
     """The extras of a message, a part or a reply, where an empty field says as little as an absent one."""
     rest = fields.rest
     if not rest or rest.keys() <= quiet:
-        return {PROTOCOL: rest}
+        return {PROTOCOL_NAME: rest}
     return fields.extras(losses, quiet | {key for key, value in rest.items() if _says_nothing(value)})
 
 
@@ -119,7 +119,7 @@ def _says_nothing(value: Any) -> bool:
 
 def is_native(value: Value) -> bool:
     """Whether the value came from Chat as an object of its own."""
-    return value.extras is not None and PROTOCOL in value.extras
+    return value.extras is not None and PROTOCOL_NAME in value.extras
 
 
 def text_part(text: str) -> Wire:

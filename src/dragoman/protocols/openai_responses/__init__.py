@@ -1,6 +1,7 @@
 """OpenAI Responses."""
 
-from dragoman.core.codec import Codec, Limits
+from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.protocol import Protocol
 from dragoman.protocols.openai_responses.decoder import StreamDecoder
 from dragoman.protocols.openai_responses.encoder import StreamEncoder
 from dragoman.protocols.openai_responses.frames import continued
@@ -9,9 +10,10 @@ from dragoman.protocols.openai_responses.hosted import ENCODED
 from dragoman.protocols.openai_responses.http import HTTP, decode_error, encode_error
 from dragoman.protocols.openai_responses.request import decode_request, encode_request
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
-from dragoman.protocols.openai_responses.wire import PROTOCOL
+from dragoman.protocols.openai_responses.server import SERVER
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
-LIMITS = Limits(
+LIMITS = ProtocolLimits(
     call_id_length=64,
     custom_tools=True,
     namespaces=True,
@@ -21,7 +23,7 @@ LIMITS = Limits(
 )
 
 CODEC = Codec(
-    name=PROTOCOL,
+    name=PROTOCOL_NAME,
     decode_request=decode_request,
     encode_request=encode_request,
     decode_response=decode_response,
@@ -60,3 +62,5 @@ CODEC = Codec(
         "parallel": "parallel_tool_calls",
     },
 )
+
+PROTOCOL = Protocol(codec=CODEC, server=SERVER)

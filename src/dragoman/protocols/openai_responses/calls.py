@@ -18,7 +18,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import CallKind, Foreign, Media, Text, ToolCall, ToolResult, Wire
 from dragoman.protocols.openai_responses.parts import decode_content, encode_content
 from dragoman.protocols.openai_responses.search import encode_found, encode_search
-from dragoman.protocols.openai_responses.wire import PROTOCOL, QUIET_ITEM, native, printed
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, native, printed
 
 CALLS: dict[str, CallKind] = {
     "function_call": "function",
@@ -51,7 +51,7 @@ def decode_call(fields: Fields, kind: CallKind, losses: Losses) -> ToolCall:
 
 
 def encode_call(call: ToolCall, losses: Losses) -> Wire:
-    rest = own(call.extras, PROTOCOL)
+    rest = own(call.extras, PROTOCOL_NAME)
     if rest.get("type") == "tool_search_call":
         return encode_search(call)
     wire: Wire = {"type": ITEM_OF_CALL[call.kind], "call_id": call.id}
@@ -123,7 +123,7 @@ def decode_result(fields: Fields, kind: CallKind, losses: Losses) -> ToolResult:
 
 
 def encode_result(result: ToolResult, losses: Losses) -> Wire:
-    rest = own(result.extras, PROTOCOL)
+    rest = own(result.extras, PROTOCOL_NAME)
     if rest.get("type") == "tool_search_output":
         return encode_found(result)
     key = "id" if result.kind == "local_shell" and "id" not in rest else "call_id"
@@ -150,7 +150,7 @@ def _decode_output(fields: Fields, losses: Losses) -> tuple[Text | Media | Forei
         return ()
     if output is None:
         raise WireError(
-            PROTOCOL, fields.path("output"), f"expected a string or an array, got {describe(output)}"
+            PROTOCOL_NAME, fields.path("output"), f"expected a string or an array, got {describe(output)}"
         )
     parts = decode_content(fields.any("output"), fields.path("output"), losses)
     return tuple([part if isinstance(part, Text | Media | Foreign) else Text(part.text) for part in parts])
@@ -170,7 +170,9 @@ def _marked(result: ToolResult, losses: Losses) -> tuple[Text | Media | Foreign,
     first = result.content[0] if result.content else None
     if isinstance(first, Text) and first.text.lstrip(' {"').lower().startswith("error"):
         return result.content
-    losses.changed(result.where, f"{PROTOCOL} has no flag for failed results: the text begins with Error")
+    losses.changed(
+        result.where, f"{PROTOCOL_NAME} has no flag for failed results: the text begins with Error"
+    )
     if isinstance(first, Text):
         return (replace(first, text=f"Error: {first.text}"), *result.content[1:])
     return (Text("Error: the tool failed"), *result.content)

@@ -30,7 +30,7 @@ from dragoman.protocols.openai_responses.http import decode_error, truncated
 from dragoman.protocols.openai_responses.items import decode_item, item_type
 from dragoman.protocols.openai_responses.parts import decode_citation, decode_part
 from dragoman.protocols.openai_responses.response import decode_stop, decode_usage
-from dragoman.protocols.openai_responses.wire import PROTOCOL, QUIET_RESPONSE
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_RESPONSE
 
 Handler = Callable[[Wire], Iterable[Event]]
 
@@ -72,7 +72,7 @@ class StreamDecoder:
         body = parse(frame)
         kind = body.get("type") or frame.event
         if type(kind) is not str:
-            raise WireError(PROTOCOL, "type", f"expected a string, got {describe(kind)}")
+            raise WireError(PROTOCOL_NAME, "type", f"expected a string, got {describe(kind)}")
         if not self._started:
             return self._first(kind, body)
         handler = self._handlers.get(kind)
@@ -88,7 +88,7 @@ class StreamDecoder:
         if kind in ("error", "response.failed") or (not kind and body.get("error")):
             return self._fail(body)
         self._started = True
-        response = Fields(body.get("response") or {}, "response", PROTOCOL)
+        response = Fields(body.get("response") or {}, "response", PROTOCOL_NAME)
         id, model, created = response.text("id"), response.text("model"), response.integer("created_at")
         handler = self._handlers.get(kind)
         rest = handler(body) if handler else self._other(kind, body)
@@ -102,7 +102,7 @@ class StreamDecoder:
             return (KeepAlive(),)
         if not kind and body.get("error"):
             return self._fail(body)
-        self._losses.dropped(f"event {kind}", f"only {PROTOCOL} understands it")
+        self._losses.dropped(f"event {kind}", f"only {PROTOCOL_NAME} understands it")
         return ()
 
     def _fail(self, body: Wire) -> Iterable[Event]:
@@ -115,7 +115,7 @@ class StreamDecoder:
 
     def _end(self, body: Wire) -> Iterable[Event]:
         self._ended = True
-        fields = Fields(body.get("response") or {}, "", PROTOCOL)
+        fields = Fields(body.get("response") or {}, "", PROTOCOL_NAME)
         for key in ("id", "model"):
             fields.nonempty(key)
         items = [] if fields.rest.get("output") == [] else fields.list("output") or []
@@ -200,7 +200,7 @@ class StreamDecoder:
         if type(place) is int:
             return place
         if place is not None:
-            raise WireError(PROTOCOL, "output_index", f"expected a whole number, got {describe(place)}")
+            raise WireError(PROTOCOL_NAME, "output_index", f"expected a whole number, got {describe(place)}")
         id: Any = item.get("id") if isinstance(item, dict) else body.get("item_id")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON
         if isinstance(id, str) and id in self._places:
             return self._places[id]
@@ -211,7 +211,7 @@ class StreamDecoder:
     def _text(self, body: Wire) -> Iterable[Event]:
         delta = body.get("delta")
         if type(delta) is not str:
-            raise WireError(PROTOCOL, "delta", f"expected a string, got {describe(delta)}")
+            raise WireError(PROTOCOL_NAME, "delta", f"expected a string, got {describe(delta)}")
         try:
             growing = self._texts.get((body.get("output_index"), body.get("content_index")))
         except TypeError:  # an index that is no number; told below

@@ -43,7 +43,7 @@ from dragoman.protocols.openai_responses.output import encode_item, item_id, ope
 from dragoman.protocols.openai_responses.parts import encode_citations
 from dragoman.protocols.openai_responses.response import encode_id, encode_stop, encode_usage, frame_response
 from dragoman.protocols.openai_responses.search import claimed
-from dragoman.protocols.openai_responses.wire import PROTOCOL
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 
 class _Form(Struct, frozen=True):
@@ -99,7 +99,7 @@ _FORMS: dict[Any, _Form] = {  # by the kind of a call, or the type of a part
 
 def _form(part: AnyPart) -> _Form | None:
     """How the item of `part` is filled; None for one that comes whole."""
-    if own(part.extras, PROTOCOL).get("type") == "tool_search_call":
+    if own(part.extras, PROTOCOL_NAME).get("type") == "tool_search_call":
         return None
     return _FORMS.get(part.kind if isinstance(part, ToolCall) else type(part))
 

@@ -11,7 +11,7 @@ from typing import Any
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Foreign, Wire
-from dragoman.protocols.openai_responses.wire import PROTOCOL, printed
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, printed
 
 HOISTED = frozenset({"additional_tools", "tool_search_output"})  # their tools are declared with the others
 _WHY = {
@@ -23,10 +23,12 @@ _WHY = {
 def decode_foreign(item: Wire, kind: str, where: str, losses: Losses, history: bool) -> Foreign:
     words = _told(kind, item, where) if history else ""
     if words:
-        losses.changed(where, f"an item of type {kind} is only understood by {PROTOCOL}: it is told in words")
+        losses.changed(
+            where, f"an item of type {kind} is only understood by {PROTOCOL_NAME}: it is told in words"
+        )
     elif kind not in HOISTED:
-        losses.dropped(where, _WHY.get(kind, f"an item of type {kind} is only understood by {PROTOCOL}"))
-    return Foreign(PROTOCOL, item, words, where=where)
+        losses.dropped(where, _WHY.get(kind, f"an item of type {kind} is only understood by {PROTOCOL_NAME}"))
+    return Foreign(PROTOCOL_NAME, item, words, where=where)
 
 
 def _told(kind: str, item: Wire, where: str) -> str:

@@ -9,7 +9,7 @@ from dragoman.core.codec import Frame
 from dragoman.core.errors import WireError
 from dragoman.core.fields import describe
 from dragoman.core.model import Wire
-from dragoman.protocols.openai_responses.wire import PROTOCOL
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 _NUMBER = re.compile(rb'"sequence_number":\s*(\d{1,18})\b')  # more digits are no count
 _NAMED = re.compile(rb'"response":\s*{\s*"id":\s*"([^"]+)"')
@@ -39,9 +39,9 @@ def parse(frame: Frame) -> Wire:
     try:
         body = jsontext.decode(frame.data)
     except ValueError as error:
-        raise WireError(PROTOCOL, f"event {frame.event or '(unnamed)'}", str(error)) from None
+        raise WireError(PROTOCOL_NAME, f"event {frame.event or '(unnamed)'}", str(error)) from None
     if type(body) is not dict:
-        raise WireError(PROTOCOL, f"event {frame.event or '(unnamed)'}", "expected an object")
+        raise WireError(PROTOCOL_NAME, f"event {frame.event or '(unnamed)'}", "expected an object")
     return body  # pyright: ignore[reportUnknownVariableType] - JSON
 
 
@@ -59,7 +59,7 @@ def continued(frame: Frame, first: bytes, last: bytes) -> Frame:
 def text_of(body: Wire, key: str) -> str:
     value = body.get(key)
     if type(value) is not str:
-        raise WireError(PROTOCOL, key, f"expected a string, got {describe(value)}")
+        raise WireError(PROTOCOL_NAME, key, f"expected a string, got {describe(value)}")
     return value
 
 
@@ -69,5 +69,5 @@ def number_of(body: Wire, key: str) -> int:
     if value is None:
         return 0
     if type(value) is not int:
-        raise WireError(PROTOCOL, key, f"expected a whole number, got {describe(value)}")
+        raise WireError(PROTOCOL_NAME, key, f"expected a whole number, got {describe(value)}")
     return value

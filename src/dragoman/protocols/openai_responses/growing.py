@@ -14,7 +14,7 @@ from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, emptied, 
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Citation, Reasoning, Refusal, Stop, Text, ToolCall, Wire
 from dragoman.protocols.openai_responses.response import is_cut
-from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL
+from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME
 
 
 class GrowingPart:
@@ -58,7 +58,7 @@ class Growth:
     def say(self, growing: GrowingPart, text: str) -> list[Event]:
         """`text` follows; a part opens with its first text, a call that has no name yet waits."""
         if growing.closed:
-            raise WireError(PROTOCOL, "delta", "for a part that is done")
+            raise WireError(PROTOCOL_NAME, "delta", "for a part that is done")
         if not text:
             return []
         growing.pieces.append(text)
@@ -161,7 +161,7 @@ def blank(kind: str, wire: Wire, item: GrowingItem, place: int) -> Text | Refusa
     if "annotations" in rest:
         rest["annotations"] = []
     envelope = {key: value for key, value in begun(item.wire).items() if key != "content"}
-    extras = {PROTOCOL: rest, ITEM: {"at": item.at, "message": envelope}}
+    extras = {PROTOCOL_NAME: rest, ITEM: {"at": item.at, "message": envelope}}
     where = f"output[{item.at}].content[{place}]"
     return (
         Refusal(where=where, extras=extras) if rest["type"] == "refusal" else Text(where=where, extras=extras)

@@ -10,7 +10,7 @@ from typing import Any
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedKind, HostedTool, Wire
-from dragoman.protocols.openai_responses.wire import PROTOCOL
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 _KINDS: dict[str, HostedKind] = {
     "web_search": "web_search",
@@ -43,11 +43,11 @@ def decode_hosted(fields: Fields, wire: str) -> HostedTool:
         case _:
             settings = {}
     name = "" if kind != "other" else wire
-    return HostedTool(kind, name, settings, where=fields.where, extras={PROTOCOL: fields.rest})
+    return HostedTool(kind, name, settings, where=fields.where, extras={PROTOCOL_NAME: fields.rest})
 
 
 def encode_hosted(tool: HostedTool, losses: Losses) -> Wire | None:
-    if ours := own(tool.extras, PROTOCOL):
+    if ours := own(tool.extras, PROTOCOL_NAME):
         return ours
     match tool.kind:
         case "web_search":
@@ -59,11 +59,11 @@ def encode_hosted(tool: HostedTool, losses: Losses) -> Wire | None:
         case kind if kind in _PLAIN:
             if kind == "computer":
                 losses.changed(
-                    tool.where, f"calls of a computer have a form that only {PROTOCOL} understands"
+                    tool.where, f"calls of a computer have a form that only {PROTOCOL_NAME} understands"
                 )
             return {"type": kind}
         case kind:
-            losses.dropped(tool.where, f"{PROTOCOL} has no hosted {tool.name or kind} tool")
+            losses.dropped(tool.where, f"{PROTOCOL_NAME} has no hosted {tool.name or kind} tool")
             return None
 
 
@@ -92,7 +92,9 @@ def _encode_search(tool: HostedTool, losses: Losses) -> Wire:
             case "context_size" if value in ("low", "medium", "high"):
                 wire["search_context_size"] = value
             case _ if value:
-                losses.dropped(f"{tool.where}.{key}", f"the web search of {PROTOCOL} has no such setting")
+                losses.dropped(
+                    f"{tool.where}.{key}", f"the web search of {PROTOCOL_NAME} has no such setting"
+                )
             case _:
                 pass
     return wire

@@ -34,7 +34,7 @@ from dragoman.protocols.openai_responses.items import (
     together,
 )
 from dragoman.protocols.openai_responses.parts import decode_content, encode_content, encode_part
-from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL, QUIET_ITEM, native
+from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, QUIET_ITEM, native
 
 _ROLES = frozenset({"user", "assistant", "system", "developer"})
 
@@ -54,7 +54,7 @@ def decode_input(items: str | list[Any], losses: Losses, searches: bool = False)
         if kind == "message" and item.get("role") != "assistant":
             _close(row, messages)
             role = None
-            messages.append(_decode_message(Fields(item, where, PROTOCOL), losses))
+            messages.append(_decode_message(Fields(item, where, PROTOCOL_NAME), losses))
             continue
         parts = decode_item(item, where, i, losses, history=True, searches=searches)
         if (side := _side(parts, kind, role)) != role:
@@ -102,7 +102,7 @@ def _decode_message(fields: Fields, losses: Losses) -> Message:
     role = fields.need("role", str)
     if role not in _ROLES:
         raise WireError(
-            PROTOCOL, fields.path("role"), f"expected user, assistant, system or developer, got {role!r}"
+            PROTOCOL_NAME, fields.path("role"), f"expected user, assistant, system or developer, got {role!r}"
         )
     parts = decode_content(fields.any("content"), fields.path("content"), losses)
     return Message(role, parts, where=fields.where, extras=fields.extras(losses, quiet=QUIET_ITEM))  # pyright: ignore[reportArgumentType] - checked above
@@ -111,7 +111,7 @@ def _decode_message(fields: Fields, losses: Losses) -> Message:
 def _encode_items(message: Message, losses: Losses) -> list[Wire]:
     if native(message):
         content = encode_content(message.parts, "input_text", losses)
-        return [{"role": message.role, "content": content, **own(message.extras, PROTOCOL)}]
+        return [{"role": message.role, "content": content, **own(message.extras, PROTOCOL_NAME)}]
     return _encode_turn(message, losses) if message.role == "assistant" else _encode_rows(message, losses)
 
 
@@ -135,7 +135,7 @@ def _encode_turn(message: Message, losses: Losses) -> list[Wire]:
             case ToolResult():
                 items.append(encode_result(part, losses))
             case Foreign() if ITEM not in (part.extras or ()):
-                items += [part.body] if part.origin == PROTOCOL else []
+                items += [part.body] if part.origin == PROTOCOL_NAME else []
             case _ if ITEM in (part.extras or ()) and not orphaned:
                 items.append(encode_reply(group, losses))
             case _:
@@ -148,11 +148,11 @@ def _encode_turn(message: Message, losses: Losses) -> list[Wire]:
 
 def _encode_reasoning(part: Reasoning, losses: Losses) -> Wire | None:
     """Only reasoning that its server can open, or that was never sealed, goes back."""
-    if part.state and part.state.origin == PROTOCOL:
+    if part.state and part.state.origin == PROTOCOL_NAME:
         return encode_reasoning(part, part.state.id, part.state.data)
     if native(part) and part.state is None and ITEM not in (part.extras or ()):
         return encode_reasoning(part, "", "")
-    losses.dropped(part.where or "reasoning", f"{PROTOCOL} takes back only reasoning that it encrypted")
+    losses.dropped(part.where or "reasoning", f"{PROTOCOL_NAME} takes back only reasoning that it encrypted")
     return None
 
 
@@ -178,7 +178,7 @@ def _encode_rows(message: Message, losses: Losses) -> list[Wire]:
             case ToolResult():
                 items.append(encode_result(part, losses))
             case Foreign():
-                items += [part.body] if part.origin == PROTOCOL else []
+                items += [part.body] if part.origin == PROTOCOL_NAME else []
             case _:
                 spoken.append(part)
     content = encode_content(spoken, "input_text", losses) if spoken else ""

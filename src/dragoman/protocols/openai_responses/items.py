@@ -21,20 +21,20 @@ from dragoman.protocols.openai_responses.calls import CALLS, OUTPUTS, decode_cal
 from dragoman.protocols.openai_responses.foreign import decode_foreign
 from dragoman.protocols.openai_responses.parts import decode_content, encode_content
 from dragoman.protocols.openai_responses.search import decode_found, decode_search, is_clients_search
-from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL, QUIET_ITEM
+from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, QUIET_ITEM
 
 
 def item_type(item: Any, where: str) -> str:
     """Messages and references may leave their type out."""
     if not is_object(item):
-        raise WireError(PROTOCOL, where, f"expected an object, got {describe(item)}")
+        raise WireError(PROTOCOL_NAME, where, f"expected an object, got {describe(item)}")
     if type(kind := item.get("type")) is str:
         return kind
     if type(item.get("role")) is str:
         return "message"
     if type(item.get("id")) is str:
         return "item_reference"
-    raise WireError(PROTOCOL, where, "expected an item with a type or a role")
+    raise WireError(PROTOCOL_NAME, where, "expected an item with a type or a role")
 
 
 def decode_item(
@@ -45,7 +45,7 @@ def decode_item(
     `history`: it belongs to a request, whose client `searches` for tools itself.
     """
     kind = item_type(item, where)
-    fields = Fields(item, where, PROTOCOL)
+    fields = Fields(item, where, PROTOCOL_NAME)
     match kind:
         case "message":
             return _decode_reply(fields, at, losses)
@@ -81,7 +81,7 @@ def _decode_reply(fields: Fields, at: int, losses: Losses) -> tuple[AnyPart, ...
     """A message of the assistant. One without content says nothing elsewhere, and is kept whole."""
     content = fields.any("content")
     if content == []:
-        return (Foreign(PROTOCOL, {**fields.rest, "content": []}, where=fields.where),)
+        return (Foreign(PROTOCOL_NAME, {**fields.rest, "content": []}, where=fields.where),)
     note = {"at": at, "message": fields.rest}
     fields.extras(losses, quiet=QUIET_ITEM)
     parts = decode_content(content, f"{fields.where}.content", losses)
@@ -101,7 +101,7 @@ def _decode_reasoning(fields: Fields, losses: Losses) -> Reasoning:
         del fields.rest["summary"]
     id = fields.rest.get("id")
     encrypted = fields.nonempty("encrypted_content")
-    state = unseal_state(encrypted, PROTOCOL, id if isinstance(id, str) else "") if encrypted else None
+    state = unseal_state(encrypted, PROTOCOL_NAME, id if isinstance(id, str) else "") if encrypted else None
     return Reasoning(
         text,
         hidden=state is not None and not text,
@@ -112,7 +112,7 @@ def _decode_reasoning(fields: Fields, losses: Losses) -> Reasoning:
 
 
 def encode_reasoning(part: Reasoning, id: str, encrypted: str) -> Wire:
-    rest = own(part.extras, PROTOCOL)
+    rest = own(part.extras, PROTOCOL_NAME)
     wire: Wire = {"type": "reasoning", "id": id} if id else {"type": "reasoning"}
     if not rest or (part.text and "content" not in rest):
         wire["summary"] = encode_summary(part.text)
@@ -130,5 +130,5 @@ def _texts(fields: Fields, key: str) -> list[str]:
     entries: list[Any] = fields.rest.get(key) or []
     if type(entries) is not list:
         raise fields.wrong(key, "list", entries)
-    inner = [Fields(entry, f"{fields.path(key)}[{i}]", PROTOCOL) for i, entry in enumerate(entries)]
+    inner = [Fields(entry, f"{fields.path(key)}[{i}]", PROTOCOL_NAME) for i, entry in enumerate(entries)]
     return [text for text in (entry.text("text") for entry in inner) if text]

@@ -14,10 +14,10 @@ from dragoman.core.codec import Frame
 from dragoman.core.errors import WireError
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
-from dragoman.core.kept import Kept, Past, Wish
 from dragoman.core.model import Failure, Wire
 from dragoman.core.server import rows
-from dragoman.protocols.openai_responses.wire import PROTOCOL
+from dragoman.core.stored_turns import PastTurn, StorageRequest, TurnCodec
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 _ENDS = frozenset({"response.completed", "response.incomplete"})
 _TOLD = (
@@ -33,13 +33,13 @@ _USUAL, _MOST = 20, 100  # items on a page
 _PREFIXES = {"message": "msg", "function_call_output": "fco", "custom_tool_call_output": "ctco"}
 
 
-def wish(request: Wire) -> Wish:
+def wish(request: Wire) -> StorageRequest:
     """Without a word about it, a response is stored."""
     previous, store = request.get("previous_response_id"), request.get("store")
     if previous is not None and type(previous) is not str:
-        raise WireError(PROTOCOL, "previous_response_id", f"expected a string, got {describe(previous)}")
+        raise WireError(PROTOCOL_NAME, "previous_response_id", f"expected a string, got {describe(previous)}")
     refers = tuple(str(item.get("id")) for item in rows(request.get("input")) if _is_reference(item))
-    return Wish(previous or "", refers, store is not False, store is True)
+    return StorageRequest(previous or "", refers, store is not False, store is True)
 
 
 def items(request: Wire) -> list[Any]:
@@ -49,7 +49,7 @@ def items(request: Wire) -> list[Any]:
     return said if is_array(said) else []
 
 
-def join(request: Wire, before: Sequence[Past], found: Mapping[str, Wire]) -> Wire:
+def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -> Wire:
     """What needs nothing of a store stays the very object."""
     if not (before or found or "previous_response_id" in request or request.get("store")):
         return request
@@ -100,7 +100,7 @@ def whole(frames: Sequence[Frame]) -> Wire | None:
     return None
 
 
-def page(turns: Sequence[Past], query: Mapping[str, str]) -> Wire:
+def page(turns: Sequence[PastTurn], query: Mapping[str, str]) -> Wire:
     """Everything that went into the last of `turns`: earlier turns with their replies, then its own input."""
     *earlier, last = turns
     listed = [
@@ -111,7 +111,7 @@ def page(turns: Sequence[Past], query: Mapping[str, str]) -> Wire:
     after, limit = query.get("after"), _limit(query)
     ids = [item.get("id") for item in listed]
     if after and after not in ids:
-        raise WireError(PROTOCOL, "after", f"no item {after!r} is in this list")
+        raise WireError(PROTOCOL_NAME, "after", f"no item {after!r} is in this list")
     start = ids.index(after) + 1 if after else 0
     shown = listed[start : start + limit]
     ends = {"first_id": shown[0].get("id"), "last_id": shown[-1].get("id")} if shown else {}
@@ -123,7 +123,7 @@ def page(turns: Sequence[Past], query: Mapping[str, str]) -> Wire:
     }
 
 
-def _listed(past: Past) -> list[Wire]:
+def _listed(past: PastTurn) -> list[Wire]:
     """Each item with an id, and messages in their long form."""
     name = past.id.removeprefix("resp_")
     return [_spelled_out(item, f"{name}_{number}") for number, item in enumerate(rows(past.items))]
@@ -149,7 +149,7 @@ def _said(text: str, by_assistant: bool) -> Wire:
 def _limit(query: Mapping[str, str]) -> int:
     said = query.get("limit", str(_USUAL))
     if not said.isascii() or not said.isdigit() or not 1 <= int(said[:9]) <= _MOST:
-        raise WireError(PROTOCOL, "limit", f"expected a whole number from 1 to {_MOST}, got {said!r}")
+        raise WireError(PROTOCOL_NAME, "limit", f"expected a whole number from 1 to {_MOST}, got {said!r}")
     return int(said)
 
 
@@ -157,11 +157,11 @@ def _choice(query: Mapping[str, str], key: str, allowed: tuple[str, ...]) -> str
     """The first of `allowed` is what nothing means."""
     said = query.get(key, allowed[0])
     if said not in allowed:
-        raise WireError(PROTOCOL, key, f"expected {' or '.join(allowed)}, got {said!r}")
+        raise WireError(PROTOCOL_NAME, key, f"expected {' or '.join(allowed)}, got {said!r}")
     return said
 
 
-KEPT = Kept(
+KEPT = TurnCodec(
     wish=wish,
     items=items,
     settings=lambda request: {},

@@ -29,8 +29,8 @@ from dragoman.core.seal import seal_state
 from dragoman.protocols.openai_responses.calls import encode_call, encode_result
 from dragoman.protocols.openai_responses.items import decode_item, encode_reasoning, encode_reply, together
 from dragoman.protocols.openai_responses.parts import encode_part
-from dragoman.protocols.openai_responses.search import NAME, claimed
-from dragoman.protocols.openai_responses.wire import IMAGE_TYPES, ITEM, PROTOCOL, native
+from dragoman.protocols.openai_responses.search import TOOL_SEARCH, claimed
+from dragoman.protocols.openai_responses.wire import IMAGE_TYPES, ITEM, PROTOCOL_NAME, native
 
 _PREFIX = {"function": "fc_", "custom": "ctc_", "local_shell": "lsh_"}
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
@@ -59,14 +59,16 @@ def item_id(part: AnyPart, response: str, place: int) -> str:
     """Its own id where it came from here; otherwise one made for it, at most 64 characters long."""
     match part:
         case ToolCall():
-            prefix = "tsc_" if part.name == NAME else _PREFIX[part.kind]
+            prefix = "tsc_" if part.name == TOOL_SEARCH else _PREFIX[part.kind]
         case Reasoning():
             prefix = "rs_"
         case Media() if _is_picture(part):
             prefix = "ig_"
         case _:
             prefix = "msg_"
-    known = own(part.extras, PROTOCOL).get("id") or (part.state.id if _own_state(part) and part.state else "")
+    known = own(part.extras, PROTOCOL_NAME).get("id") or (
+        part.state.id if _own_state(part) and part.state else ""
+    )
     if isinstance(known, str) and known:
         return known
     stem = _ILLEGAL.sub("_", response.removeprefix("resp_")) or "dragoman"
@@ -84,7 +86,7 @@ def encode_item(part: AnyPart, id: str, losses: Losses) -> Wire | None:
             item = encode_call(part, losses)
             return item if native(part) else {"id": id, "status": "completed", **item}
         case Reasoning():
-            encrypted = seal_state(part.state, PROTOCOL) if part.state else ""
+            encrypted = seal_state(part.state, PROTOCOL_NAME) if part.state else ""
             return (
                 encode_reasoning(part, "" if native(part) else id, encrypted)
                 if part.text or encrypted or native(part)
@@ -95,7 +97,7 @@ def encode_item(part: AnyPart, id: str, losses: Losses) -> Wire | None:
         case ToolResult():
             return encode_result(part, losses)
         case Foreign():
-            return part.body if part.origin == PROTOCOL else None
+            return part.body if part.origin == PROTOCOL_NAME else None
 
 
 def opened_item(part: AnyPart, id: str, losses: Losses) -> Wire:
@@ -135,4 +137,4 @@ def _is_picture(media: Media) -> bool:
 
 
 def _own_state(part: AnyPart) -> bool:
-    return part.state is not None and part.state.origin == PROTOCOL
+    return part.state is not None and part.state.origin == PROTOCOL_NAME

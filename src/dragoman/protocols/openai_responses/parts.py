@@ -27,7 +27,7 @@ from dragoman.core.model import (
     Wire,
     media_kind,
 )
-from dragoman.protocols.openai_responses.wire import IMAGE_TYPES, PROTOCOL, QUIET_PART, native
+from dragoman.protocols.openai_responses.wire import IMAGE_TYPES, PROTOCOL_NAME, QUIET_PART, native
 
 ContentPart = Text | Refusal | Media | Foreign
 TextType = Literal["input_text", "output_text"]
@@ -38,7 +38,9 @@ def decode_content(content: Any, where: str, losses: Losses) -> tuple[ContentPar
     if type(content) is str:
         return (Text(content, where=where),)
     if type(content) is not list:
-        raise WireError(PROTOCOL, where, f"expected a string or an array of parts, got {describe(content)}")
+        raise WireError(
+            PROTOCOL_NAME, where, f"expected a string or an array of parts, got {describe(content)}"
+        )
     return tuple([decode_part(part, f"{where}[{i}]", losses) for i, part in enumerate(content)])  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - JSON
 
 
@@ -50,7 +52,7 @@ def encode_content(parts: Iterable[AnyPart], text_type: TextType, losses: Losses
 
 
 def decode_part(part: Any, where: str, losses: Losses) -> ContentPart:
-    fields = Fields(part, where, PROTOCOL)
+    fields = Fields(part, where, PROTOCOL_NAME)
     match kind := fields.rest.get("type"):
         case "output_text" | "input_text":
             return _decode_text(fields, losses)
@@ -65,15 +67,15 @@ def decode_part(part: Any, where: str, losses: Losses) -> ContentPart:
         case "input_audio":
             return _decode_audio(fields, losses)
         case str():
-            losses.dropped(where, f"a part of type {kind} is only understood by {PROTOCOL}")
-            return Foreign(PROTOCOL, part, where=where)
+            losses.dropped(where, f"a part of type {kind} is only understood by {PROTOCOL_NAME}")
+            return Foreign(PROTOCOL_NAME, part, where=where)
         case _:
             raise fields.wrong("type", "str", kind)
 
 
 def encode_part(part: AnyPart, text_type: TextType, losses: Losses) -> tuple[Wire, ...]:
     """The content parts that say `part`: one, or none where a message cannot say it."""
-    rest = own(part.extras, PROTOCOL)
+    rest = own(part.extras, PROTOCOL_NAME)
     match part:
         case Text():
             return _encode_text(part, text_type, rest)
@@ -84,16 +86,16 @@ def encode_part(part: AnyPart, text_type: TextType, losses: Losses) -> tuple[Wir
         case Media():
             return _encode_media(part, text_type, rest, losses)
         case Foreign():
-            return (part.body,) if part.origin == PROTOCOL else ()
+            return (part.body,) if part.origin == PROTOCOL_NAME else ()
         case _:
-            losses.dropped(part.where, f"a message of {PROTOCOL} cannot hold it")
+            losses.dropped(part.where, f"a message of {PROTOCOL_NAME} cannot hold it")
             return ()
 
 
 def _decode_text(fields: Fields, losses: Losses) -> Text:
     text = fields.need("text", str)
     if fields.rest.get("logprobs"):
-        losses.dropped(fields.path("logprobs"), f"only {PROTOCOL} understands it")
+        losses.dropped(fields.path("logprobs"), f"only {PROTOCOL_NAME} understands it")
     notes, citations = fields.list("annotations"), tuple[Citation, ...]()
     if notes is not None:
         where = fields.path("annotations")
@@ -115,10 +117,10 @@ def _encode_text(text: Text, text_type: TextType, rest: Wire) -> tuple[Wire, ...
 
 def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
     """Web pages become neutral; what points into files keeps its form in the extras."""
-    fields = Fields(annotation, where, PROTOCOL)
-    whole = {PROTOCOL: fields.rest.copy()}
+    fields = Fields(annotation, where, PROTOCOL_NAME)
+    whole = {PROTOCOL_NAME: fields.rest.copy()}
     if fields.rest.get("type") != "url_citation":
-        losses.dropped(where, f"only {PROTOCOL} understands it")
+        losses.dropped(where, f"only {PROTOCOL_NAME} understands it")
         return Citation("", where=where, extras=whole)
     start, end = fields.integer("start_index"), fields.integer("end_index")
     return Citation(
@@ -142,7 +144,7 @@ def encode_citations(text: Text) -> list[Wire]:
 def encode_citation(citation: Citation, length: int) -> Wire:
     """A citation that names no place in the text stands for the whole of it."""
     placed = citation.start >= 0 and citation.end >= 0
-    return own(citation.extras, PROTOCOL) or {
+    return own(citation.extras, PROTOCOL_NAME) or {
         "type": "url_citation",
         "start_index": citation.start if placed else 0,
         "end_index": citation.end if placed else length,
@@ -156,9 +158,9 @@ def _decode_image(fields: Fields, losses: Losses) -> Media:
     if url := fields.nonempty("image_url"):
         media_type, source = decode_url(url, fields.rest, "image_url")
     elif file_id := fields.nonempty("file_id"):
-        media_type, source = "", FileId(file_id, PROTOCOL)
+        media_type, source = "", FileId(file_id, PROTOCOL_NAME)
     else:
-        raise WireError(PROTOCOL, fields.where, "expected image_url or file_id, got neither")
+        raise WireError(PROTOCOL_NAME, fields.where, "expected image_url or file_id, got neither")
     extras = fields.extras(losses, quiet=QUIET_PART)
     return Media("image", media_type, source, detail=detail, where=fields.where, extras=extras)
 
@@ -172,9 +174,9 @@ def _decode_file(fields: Fields, losses: Losses) -> Media:
     elif url := fields.nonempty("file_url"):
         media_type, source = "", Url(url)
     elif file_id := fields.nonempty("file_id"):
-        media_type, source = "", FileId(file_id, PROTOCOL)
+        media_type, source = "", FileId(file_id, PROTOCOL_NAME)
     else:
-        raise WireError(PROTOCOL, fields.where, "expected file_data, file_url or file_id, got none")
+        raise WireError(PROTOCOL_NAME, fields.where, "expected file_data, file_url or file_id, got none")
     extras = fields.extras(losses, quiet=QUIET_PART)
     return Media(media_kind(media_type), media_type, source, name, where=fields.where, extras=extras)
 
@@ -202,7 +204,7 @@ def _encode_media(media: Media, text_type: TextType, rest: Wire, losses: Losses)
         return (wire,)
     losses.dropped(
         media.where,
-        f"{PROTOCOL} takes no {media.kind} of this form ({media.media_type or 'unknown type'}) here",
+        f"{PROTOCOL_NAME} takes no {media.kind} of this form ({media.media_type or 'unknown type'}) here",
     )
     notice = Text(f"[{media.kind} of type {media.media_type or 'unknown'} left out]")
     return _encode_text(notice, text_type, {})
@@ -215,7 +217,7 @@ def _encode_image(media: Media, rest: Wire) -> Wire | None:
             wire = {"image_url": f"data:{media.media_type};base64,{data}"}
         case Url(url):
             wire = {"image_url": url}
-        case FileId(id, origin) if origin == PROTOCOL:
+        case FileId(id, origin) if origin == PROTOCOL_NAME:
             wire = {"file_id": id}
         case _:
             return None
@@ -232,7 +234,7 @@ def _encode_file(media: Media, rest: Wire) -> Wire | None:
             wire = {"file_data": f"data:text/plain;base64,{data}"}
         case Url(url):
             return {"type": "input_file", "file_url": url, **name, **rest}
-        case FileId(id, origin) if origin == PROTOCOL:
+        case FileId(id, origin) if origin == PROTOCOL_NAME:
             return {"type": "input_file", "file_id": id, **name, **rest}
         case _:
             return None

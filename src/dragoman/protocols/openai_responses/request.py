@@ -24,14 +24,14 @@ from dragoman.protocols.openai_responses.tools import (
     encode_choice,
     encode_tools,
 )
-from dragoman.protocols.openai_responses.wire import PROTOCOL, QUIET_REQUEST, native
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_REQUEST, native
 
 _USUAL = {"truncation": "disabled", "background": False}  # what a server does anyway
 _EARLIER = "the earlier turns it stands for are not in this request"
 
 
 def decode_request(body: Wire, losses: Losses) -> Request:
-    fields = Fields(body, "", PROTOCOL)
+    fields = Fields(body, "", PROTOCOL_NAME)
     model, choice, items = fields.nonempty("model"), decode_choice(fields, losses), _input(fields)
     instructions = fields.nonempty("instructions")
     declared = fields.list("tools") if fields.rest.get("tools") != [] else None
@@ -45,7 +45,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
         tools,
         choice,
         stream=fields.flag("stream"),
-        extras={PROTOCOL: fields.rest.copy()},
+        extras={PROTOCOL_NAME: fields.rest.copy()},
         parallel=fields.take("parallel_tool_calls", bool),
         settings=_settings(fields, losses),
     )
@@ -66,7 +66,7 @@ def encode_request(request: Request, losses: Losses) -> Wire:
     if request.stream:
         body["stream"] = True
     if ours:
-        kept = own(request.extras, PROTOCOL)
+        kept = own(request.extras, PROTOCOL_NAME)
         if request.parallel is None and kept.get("parallel_tool_calls") is not None:  # a dialect says it
             kept = {key: value for key, value in kept.items() if key != "parallel_tool_calls"}
         return kept | body
@@ -106,7 +106,7 @@ def _input(fields: Fields) -> str | list[Any]:
     if not items and (items is None or type(items) is list):
         return []
     if type(items) is not str and type(items) is not list:
-        raise WireError(PROTOCOL, "input", f"expected a string or an array, got {describe(items)}")
+        raise WireError(PROTOCOL_NAME, "input", f"expected a string or an array, got {describe(items)}")
     return fields.any("input")
 
 

@@ -17,12 +17,12 @@ from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolC
 from dragoman.core.repeated import private
 from dragoman.protocols.openai_responses.output import decode_output, encode_output
 from dragoman.protocols.openai_responses.tools import encode_tools
-from dragoman.protocols.openai_responses.wire import INCOMPLETE, PROTOCOL, QUIET_RESPONSE, native
+from dragoman.protocols.openai_responses.wire import INCOMPLETE, PROTOCOL_NAME, QUIET_RESPONSE, native
 
 
 def decode_response(body: Wire, losses: Losses) -> Response:
     """Status, usage and the repeated settings are read, and also kept as they stand."""
-    fields = Fields(body, "", PROTOCOL)
+    fields = Fields(body, "", PROTOCOL_NAME)
     id, model, created = fields.nonempty("id"), fields.nonempty("model"), decode_created(fields)
     items = [] if fields.rest.get("output") == [] else fields.list("output") or []
     parts = decode_output(items, losses)
@@ -43,7 +43,10 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     if native(response):
         output = encode_output(response.parts, response.id, losses)
         known = {"id": response.id, "model": response.model, "output": output}
-        return {**own(response.extras, PROTOCOL), **{key: value for key, value in known.items() if value}}
+        return {
+            **own(response.extras, PROTOCOL_NAME),
+            **{key: value for key, value in known.items() if value},
+        }
     id = encode_id(response.id)
     body = frame_response(id, response.model, response.created, request)
     body["output"] = encode_output(response.parts, id, losses, request)
@@ -55,11 +58,11 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
 
 def frame_response(id: str, model: str, created: int, request: Request | None) -> Wire:
     """A response object in which only its output, status and usage are still missing."""
-    asked = own(request.extras, PROTOCOL) if request else {}
+    asked = own(request.extras, PROTOCOL_NAME) if request else {}
     echoed = _ECHOED | {key: said for key, said in asked.items() if said is not None and key in _ECHOED}
     instructions = "\n\n".join(part.text for part in request.system) if request else ""
     choice = (
-        own(request.tool_choice.extras, PROTOCOL).get("tool_choice")
+        own(request.tool_choice.extras, PROTOCOL_NAME).get("tool_choice")
         if request and request.tool_choice
         else None
     )
@@ -107,7 +110,9 @@ _ECHOED: Wire = {
 def decode_created(fields: Fields) -> int:
     """Read, and left where it is."""
     return (
-        Fields({"created_at": fields.rest.get("created_at")}, fields.where, PROTOCOL).integer("created_at")
+        Fields({"created_at": fields.rest.get("created_at")}, fields.where, PROTOCOL_NAME).integer(
+            "created_at"
+        )
         or 0
     )
 
@@ -149,7 +154,11 @@ _WHOLE = frozenset({"end", "tool_calls"})
 
 
 def decode_usage(fields: Fields) -> Usage | None:
-    usage = Fields(fields.rest["usage"], fields.path("usage"), PROTOCOL) if fields.rest.get("usage") else None
+    usage = (
+        Fields(fields.rest["usage"], fields.path("usage"), PROTOCOL_NAME)
+        if fields.rest.get("usage")
+        else None
+    )
     if usage is None:
         return None
     before, after = usage.fields("input_tokens_details"), usage.fields("output_tokens_details")

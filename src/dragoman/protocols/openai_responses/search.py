@@ -17,9 +17,9 @@ from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, HostedTool, Request, Text, Tool, ToolCall, ToolResult, Wire
-from dragoman.protocols.openai_responses.wire import PROTOCOL, QUIET_ITEM, native, printed
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, native, printed
 
-NAME = "tool_search"
+TOOL_SEARCH = "tool_search"
 _QUIET = QUIET_ITEM | {"execution", "arguments", "tools"}
 
 
@@ -30,11 +30,13 @@ def is_clients_search(item: Wire) -> bool:
 def decode_search_tool(fields: Fields, losses: Losses) -> Tool:
     quiet = frozenset({"type", "execution", "description", "parameters"})
     description, parameters = fields.nonempty("description"), fields.object("parameters")
-    return Tool(NAME, description, parameters, where=fields.where, extras=fields.extras(losses, quiet=quiet))
+    return Tool(
+        TOOL_SEARCH, description, parameters, where=fields.where, extras=fields.extras(losses, quiet=quiet)
+    )
 
 
 def encode_search_tool(tool: Tool) -> Wire:
-    wire = own(tool.extras, PROTOCOL).copy()
+    wire = own(tool.extras, PROTOCOL_NAME).copy()
     if tool.description:
         wire["description"] = tool.description
     if tool.parameters is not None:
@@ -52,13 +54,13 @@ def decode_search(fields: Fields, losses: Losses) -> ToolCall:
         if arguments is None
         else printed(arguments, fields.path("arguments"))
     )
-    return ToolCall(id, NAME, text, where=fields.where, extras=fields.extras(losses, quiet=_QUIET))
+    return ToolCall(id, TOOL_SEARCH, text, where=fields.where, extras=fields.extras(losses, quiet=_QUIET))
 
 
 def encode_search(call: ToolCall) -> Wire:
     arguments = jsontext.decode_object(call.arguments) if call.arguments else {}
     told = call.arguments if arguments is None else arguments
-    return {"arguments": told, **own(call.extras, PROTOCOL), "call_id": call.id}
+    return {"arguments": told, **own(call.extras, PROTOCOL_NAME), "call_id": call.id}
 
 
 def decode_found(fields: Fields, losses: Losses) -> ToolResult:
@@ -66,25 +68,27 @@ def decode_found(fields: Fields, losses: Losses) -> ToolResult:
     id, names = fields.need("call_id", str), _names(fields.rest.get("tools"))
     told = f"Tools now available: {', '.join(names)}" if names else "No tools were found."
     extras = fields.extras(losses, quiet=_QUIET)
-    return ToolResult(id, NAME, (Text(told, where=fields.where),), where=fields.where, extras=extras)
+    return ToolResult(id, TOOL_SEARCH, (Text(told, where=fields.where),), where=fields.where, extras=extras)
 
 
 def encode_found(result: ToolResult) -> Wire:
-    return {**own(result.extras, PROTOCOL), "call_id": result.call_id}
+    return {**own(result.extras, PROTOCOL_NAME), "call_id": result.call_id}
 
 
 def declares_search(tools: Iterable[Tool | HostedTool]) -> bool:
-    return any(own(tool.extras, PROTOCOL).get("type") == NAME for tool in tools if isinstance(tool, Tool))
+    return any(
+        own(tool.extras, PROTOCOL_NAME).get("type") == TOOL_SEARCH for tool in tools if isinstance(tool, Tool)
+    )
 
 
 def claimed(part: AnyPart, request: Request | None, id: str) -> AnyPart:
     """A call of the search that this client declared, as the client expects it."""
-    if not isinstance(part, ToolCall) or part.name != NAME or native(part):
+    if not isinstance(part, ToolCall) or part.name != TOOL_SEARCH or native(part):
         return part
     if request is None or not declares_search(request.tools):
         return part
     item: Wire = {"type": "tool_search_call", "id": id, "execution": "client", "status": "completed"}
-    return replace(part, extras={PROTOCOL: item})
+    return replace(part, extras={PROTOCOL_NAME: item})
 
 
 def _names(tools: Any) -> list[str]:

@@ -9,28 +9,30 @@ from urllib.parse import unquote
 from dragoman.core.fields import Fields
 from dragoman.core.jsontext import Glance
 from dragoman.core.model import Wire
-from dragoman.core.server import Quota, Served, Server, Tally, count, listed, rows
+from dragoman.core.server import Accounting, ProtocolServer, RateLimitStatus, RouteMatch, count, listed, rows
 from dragoman.protocols.openai_responses.kept import KEPT
 from dragoman.protocols.openai_responses.response import decode_usage
-from dragoman.protocols.openai_responses.wire import PROTOCOL
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 
-def recognise(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Served | None:
+def recognise(
+    method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+) -> RouteMatch | None:
     if "/responses" not in path:
         return None
     match method, path.removeprefix("/v1").split("/")[1:]:
         case "POST", ["responses"]:
-            return Served("generate")
+            return RouteMatch("generate")
         case "POST", ["responses", "input_tokens"]:
-            return Served("count")
+            return RouteMatch("count")
         case "GET", ["responses", id] if id:
-            return Served("retrieve", id=unquote(id), stream=query.get("stream") == "true")
+            return RouteMatch("retrieve", id=unquote(id), stream=query.get("stream") == "true")
         case "DELETE", ["responses", id] if id:
-            return Served("delete", id=unquote(id))
+            return RouteMatch("delete", id=unquote(id))
         case "GET", ["responses", id, "input_items"] if id:
-            return Served("items", id=unquote(id))
+            return RouteMatch("items", id=unquote(id))
         case _:
             return None
 
@@ -43,7 +45,7 @@ def encode_model(name: str) -> Wire:
     return {"id": name, "object": "model", "created": 0, "owned_by": "dragoman"}
 
 
-def _quota(quota: Quota) -> dict[str, str]:
+def _quota(quota: RateLimitStatus) -> dict[str, str]:
     return {
         "x-ratelimit-limit-requests": str(quota.limit),
         "x-ratelimit-remaining-requests": str(quota.remaining),
@@ -64,16 +66,16 @@ class _Reply(TypedDict, total=False):
     usage: Any
 
 
-TALLY = Tally(  # a request is read in full: unless it says otherwise, it is to be kept
+TALLY = Accounting(  # a request is read in full: unless it says otherwise, it is to be kept
     reply=Glance(_Reply),
     tools=lambda body: count(body.get("tools")),
     calls=lambda body: sum(item.get("type") in _CALLS for item in rows(body.get("output"))),
-    usage=lambda body: decode_usage(Fields(body, "", PROTOCOL)),
+    usage=lambda body: decode_usage(Fields(body, "", PROTOCOL_NAME)),
     usage_field="usage",
     call_hint=b".done",
     call_mark=r'"type":\s*"response\.(?:function_call_arguments|custom_tool_call_input)\.done"',
 )
-SERVER = Server(
+SERVER = ProtocolServer(
     recognise=recognise,
     claims=lambda path, headers: path.removeprefix("/v1").startswith("/responses"),
     models_path="/models",

@@ -9,19 +9,19 @@ import hashlib
 from typing import Any, get_args
 
 from dragoman.core.fields import Fields, boolean, string
+from dragoman.core.given_settings import GivenSettings
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
-from dragoman.core.said import Said
 from dragoman.core.thinking import effort_for
 from dragoman.protocols.openai_responses import models
-from dragoman.protocols.openai_responses.wire import PROTOCOL
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 _EFFORTS = frozenset(get_args(Effort))
 _TIERS = {"auto": "auto", "standard": "default", "standard_only": "default"} | {
     tier: tier for tier in ("default", "flex", "scale", "priority", "fast", "ultrafast")
 }
 _ENCRYPTED, _LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
-_UNSAID = Said("top_k", "frequency_penalty", "presence_penalty", "seed", "stop")
+_UNSAID = GivenSettings("top_k", "frequency_penalty", "presence_penalty", "seed", "stop")
 _LONGEST_USER = 64
 
 
@@ -80,9 +80,9 @@ def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
     wire["store"] = settings.store or False  # the default is true, and nobody asked for that
     wire |= _encode_include(request)
     for name, _ in _UNSAID(settings):
-        losses.dropped(name, f"{PROTOCOL} has no such setting")
+        losses.dropped(name, f"{PROTOCOL_NAME} has no such setting")
     if (settings.n or 1) > 1:
-        losses.dropped("n", f"{PROTOCOL} gives one answer")
+        losses.dropped("n", f"{PROTOCOL_NAME} gives one answer")
     return wire
 
 
@@ -93,7 +93,7 @@ def _decode_reasoning(fields: Fields, losses: Losses) -> tuple[Effort | None, bo
     effort = reasoning.take("effort", str)
     shown = reasoning.take("summary", str) or reasoning.take("generate_summary", str)
     if effort is not None and effort not in _EFFORTS:
-        losses.dropped(f"reasoning.effort {effort}", f"only {PROTOCOL} understands it")
+        losses.dropped(f"reasoning.effort {effort}", f"only {PROTOCOL_NAME} understands it")
         effort = None
     reasoning.extras(losses)
     return effort, True if shown else None  # pyright: ignore[reportReturnType] - checked above
@@ -104,7 +104,7 @@ def _encode_reasoning(request: Request, losses: Losses) -> Wire:
     effort = settings.effort
     if effort is None and settings.budget is not None and settings.budget >= 0:
         effort = effort_for(settings.budget)
-        losses.changed("budget", f"{PROTOCOL} counts no thinking tokens: said as effort {effort}")
+        losses.changed("budget", f"{PROTOCOL_NAME} counts no thinking tokens: said as effort {effort}")
     wire: Wire = {}
     if effort is not None:
         wire["effort"] = models.nearest_effort(request.model, effort)
@@ -130,7 +130,7 @@ def _encode_sampling(request: Request, effort: Effort | None, losses: Losses) ->
     return wire
 
 
-_SAMPLING = Said("temperature", "top_p", "top_logprobs")
+_SAMPLING = GivenSettings("temperature", "top_p", "top_logprobs")
 
 
 def _decode_text(fields: Fields, losses: Losses) -> tuple[OutputFormat | None, str | None]:
@@ -157,7 +157,7 @@ def _decode_output(format: Fields, losses: Losses) -> OutputFormat | None:
         case "text":
             output = OutputFormat("text")
         case _:
-            losses.dropped(f"text.format {kind}", f"only {PROTOCOL} understands it")
+            losses.dropped(f"text.format {kind}", f"only {PROTOCOL_NAME} understands it")
             return None
     format.extras(losses)
     return output
@@ -186,14 +186,14 @@ def _encode_user(user: str, losses: Losses) -> str:
 
 def _encode_metadata(metadata: dict[str, Any], losses: Losses) -> dict[str, str]:
     if not all(isinstance(value, str) for value in metadata.values()):
-        losses.changed("metadata", f"{PROTOCOL} takes texts only")
+        losses.changed("metadata", f"{PROTOCOL_NAME} takes texts only")
     return {key: value if isinstance(value, str) else str(value) for key, value in metadata.items()}
 
 
 def _encode_tier(tier: str, losses: Losses) -> Wire:
     if tier.lower() in _TIERS:
         return {"service_tier": _TIERS[tier.lower()]}
-    losses.dropped("service_tier", f"{PROTOCOL} has no tier {tier!r}")
+    losses.dropped("service_tier", f"{PROTOCOL_NAME} has no tier {tier!r}")
     return {}
 
 
@@ -202,7 +202,7 @@ def _decode_include(fields: Fields, losses: Losses) -> bool | None:
     include = fields.list("include") or []
     for item in include:
         if item not in (_ENCRYPTED, _LOGPROBS):
-            losses.dropped(f"include {item}", f"only {PROTOCOL} understands it")
+            losses.dropped(f"include {item}", f"only {PROTOCOL_NAME} understands it")
     return True if _LOGPROBS in include else None
 
 

@@ -21,7 +21,7 @@ from dragoman.protocols.openai_responses.foreign import HOISTED
 from dragoman.protocols.openai_responses.hosted import decode_hosted, encode_hosted
 from dragoman.protocols.openai_responses.items import item_type
 from dragoman.protocols.openai_responses.search import decode_search_tool, encode_search_tool
-from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL, native
+from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, native
 
 _QUIET = frozenset({"type", "defer_loading", "format", "description", "strict", "parameters"})
 _QUIET_NAMESPACE = frozenset({"type"})  # others know no namespaces, so its description is lost with it
@@ -68,7 +68,7 @@ def decode_loaded(items: list[Any], declared: tuple[AnyTool, ...], losses: Losse
     known = {(tool.namespace, tool.name): i for i, tool in enumerate(declared) if isinstance(tool, Tool)}
     tools = list(declared)
     for i, kind in hoisted:
-        inner = Fields(items[i], f"input[{i}]", PROTOCOL)
+        inner = Fields(items[i], f"input[{i}]", PROTOCOL_NAME)
         for tool in decode_tools(inner.list("tools") or [], losses, inner.path("tools")):
             tool = _hoisted(tool, found=kind == "tool_search_output")
             key = (tool.namespace, tool.name) if isinstance(tool, Tool) else ("", tool.where)
@@ -87,7 +87,7 @@ def _hoisted(tool: AnyTool, found: bool) -> AnyTool:
 
 
 def _decode_tool(tool: Any, where: str, losses: Losses) -> list[AnyTool]:
-    fields = Fields(tool, where, PROTOCOL)
+    fields = Fields(tool, where, PROTOCOL_NAME)
     match kind := fields.rest.get("type"):
         case "function":
             return [_decode_function(fields, losses)]
@@ -106,7 +106,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> list[AnyTool]:
 def _encode_tool(tool: Tool) -> Wire:
     """`strict` is always said: servers differ in what they take its absence for."""
     ours = native(tool)
-    if ours and own(tool.extras, PROTOCOL).get("type") == "tool_search":
+    if ours and own(tool.extras, PROTOCOL_NAME).get("type") == "tool_search":
         return encode_search_tool(tool)
     wire: Wire = {"type": tool.kind, "name": tool.name}
     if tool.description:
@@ -122,7 +122,7 @@ def _encode_tool(tool: Tool) -> Wire:
         wire["strict"] = tool.strict or False
     if tool.deferred:
         wire["defer_loading"] = True
-    return {**wire, **own(tool.extras, PROTOCOL)}
+    return {**wire, **own(tool.extras, PROTOCOL_NAME)}
 
 
 def _decode_function(fields: Fields, losses: Losses) -> Tool:
@@ -145,7 +145,7 @@ def _decode_custom(fields: Fields, losses: Losses) -> Tool:
             grammar = None
         case other:
             raise WireError(
-                PROTOCOL, fields.path("format"), f"expected text or a grammar, got {describe(other)}"
+                PROTOCOL_NAME, fields.path("format"), f"expected text or a grammar, got {describe(other)}"
             )
     return Tool(
         fields.need("name", str),
@@ -164,7 +164,7 @@ def _decode_namespace(fields: Fields, losses: Losses) -> list[AnyTool]:
     fields.extras(losses, quiet=_QUIET_NAMESPACE)
     nested = decode_tools(tools, losses, fields.path("tools"))
     if not all(isinstance(tool, Tool) for tool in nested):
-        raise WireError(PROTOCOL, fields.path("tools"), "expected function and custom tools only")
+        raise WireError(PROTOCOL_NAME, fields.path("tools"), "expected function and custom tools only")
     return [replace(tool, namespace=name, extras={**(tool.extras or {}), ITEM: note}) for tool in nested]  # pyright: ignore[reportCallIssue] - tools, as checked above
 
 
@@ -175,7 +175,7 @@ def _encode_namespace(name: str, note: Wire, first: Wire) -> Wire:
 
 def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
     choice = fields.any("tool_choice")
-    whole = {PROTOCOL: {"tool_choice": choice}}
+    whole = {PROTOCOL_NAME: {"tool_choice": choice}}
     match choice:
         case None:
             return None
@@ -186,11 +186,11 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
         case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list()}:
             return ToolChoice(mode, _names(choice["tools"], losses), extras=whole)
         case {"type": str(kind)} if kind not in ("function", "custom", "allowed_tools"):
-            losses.changed("tool_choice", f"only {PROTOCOL} can force its {kind}: some tool is required")
+            losses.changed("tool_choice", f"only {PROTOCOL_NAME} can force its {kind}: some tool is required")
             return ToolChoice("required", extras=whole)
         case _:
             problem = f"expected auto, none, required or an object that names tools, got {describe(choice)}"
-            raise WireError(PROTOCOL, "tool_choice", problem)
+            raise WireError(PROTOCOL_NAME, "tool_choice", problem)
 
 
 def _names(tools: list[Any], losses: Losses) -> tuple[str, ...]:
@@ -200,7 +200,7 @@ def _names(tools: list[Any], losses: Losses) -> tuple[str, ...]:
             case {"type": "function" | "custom", "name": str(name)}:
                 names.append(name)
             case _:
-                losses.dropped(f"tool_choice.tools[{i}]", f"only {PROTOCOL} can allow it by its type")
+                losses.dropped(f"tool_choice.tools[{i}]", f"only {PROTOCOL_NAME} can allow it by its type")
     return tuple(names)
 
 
@@ -208,7 +208,7 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
     choice = request.tool_choice
     if choice is None:
         return {}
-    if ours := own(choice.extras, PROTOCOL):
+    if ours := own(choice.extras, PROTOCOL_NAME):
         return ours
     if not tools:
         if choice.mode == "required":

@@ -9,7 +9,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.model import FailureKind, StopReason, Value
 from dragoman.core.table import Table
 
-PROTOCOL: Final = "openai-responses"
+PROTOCOL_NAME: Final = "openai-responses"
 
 # Our own notes on a value, beside its wire fields: to which item or namespace it belongs. Never written.
 ITEM: Final = "openai-responses item"
@@ -129,9 +129,9 @@ def printed(value: Any, where: str) -> str:
     try:
         return jsontext.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise WireError(PROTOCOL, where, f"expected JSON, got {error}") from None
+        raise WireError(PROTOCOL_NAME, where, f"expected JSON, got {error}") from None
 
 
 def native(value: Value) -> bool:
     """Whether `value` came from this protocol and goes back as it came."""
-    return value.extras is not None and PROTOCOL in value.extras
+    return value.extras is not None and PROTOCOL_NAME in value.extras

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from dragoman.gateway.conversations.store.lazy import LazyStore, open_store
-from dragoman.gateway.conversations.store.values import Retention, Store, StoreError, Turn
+from dragoman.gateway.conversations.store.values import Retention, Store, StoredTurn, StoreError
 
-__all__ = ["LazyStore", "Retention", "Store", "StoreError", "Turn", "open_store"]
+__all__ = ["LazyStore", "Retention", "Store", "StoreError", "StoredTurn", "open_store"]

@@ -12,24 +12,24 @@ DEFAULT = "sqlite:///dragoman.db"
 _KNOWN = "sqlite:///FILE, memory: or postgresql://USER:PASSWORD@HOST/DATABASE"
 
 
-class Address(Struct, frozen=True):
+class StoreAddress(Struct, frozen=True):
     """`path` is a file or `:memory:`; without one, `url` is PostgreSQL's."""
 
     url: str
     path: str = ""
 
 
-def read_address(url: str) -> Address:
+def read_address(url: str) -> StoreAddress:
     scheme, colon, rest = url.partition(":")
     match scheme:
         case "memory" if colon and not rest:
-            return Address(url, ":memory:")
+            return StoreAddress(url, ":memory:")
         case "sqlite" if rest.startswith("///") and len(rest) > 3:
-            return Address(
+            return StoreAddress(
                 url, rest[3:]
             )  # three slashes: relative to the working directory; four: from the root
         case "postgresql" | "postgres" if rest.startswith("//"):
-            return Address(url)
+            return StoreAddress(url)
         case _:
             raise ConfigError(f"expected {_KNOWN}; {_shown(url)}")
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 from dragoman.core.errors import ConfigError
-from dragoman.gateway.conversations.store.addresses import DEFAULT, Address, read_address
-from dragoman.gateway.conversations.store.values import Backend, Retention, StoreError, Turn
+from dragoman.gateway.conversations.store.addresses import DEFAULT, StoreAddress, read_address
+from dragoman.gateway.conversations.store.values import Backend, Retention, StoredTurn, StoreError
 
 _EVERY = 3600.0  # seconds from sweep to sweep
 _ID = re.compile(r"[!-~]{1,256}")  # anything else was never stored, and no database need be asked for it
@@ -19,23 +19,23 @@ _ID = re.compile(r"[!-~]{1,256}")  # anything else was never stored, and no data
 class LazyStore:
     """Makes no file and no connection before its first use."""
 
-    def __init__(self, address: Address, retention: Retention, every: float = _EVERY) -> None:
+    def __init__(self, address: StoreAddress, retention: Retention, every: float = _EVERY) -> None:
         self._address, self._retention, self._every = address, retention, every
         self._opening = asyncio.Lock()
         self._open: Backend | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self.told: Callable[[StoreError], object] = lambda error: None  # who hears of a failed sweep
 
-    async def put(self, turn: Turn) -> None:
+    async def put(self, turn: StoredTurn) -> None:
         await (await self._opened()).put(turn)
 
-    async def get(self, owner: str, id: str) -> Turn | None:
+    async def get(self, owner: str, id: str) -> StoredTurn | None:
         return await (await self._opened()).get(owner, id) if _ID.fullmatch(id) else None
 
-    async def chain(self, owner: str, id: str) -> list[Turn]:
+    async def chain(self, owner: str, id: str) -> list[StoredTurn]:
         return await (await self._opened()).chain(owner, id) if _ID.fullmatch(id) else []
 
-    async def find(self, owner: str, name: str) -> Turn | None:
+    async def find(self, owner: str, name: str) -> StoredTurn | None:
         return await (await self._opened()).find(owner, name) if _ID.fullmatch(name) else None
 
     async def delete(self, owner: str, id: str) -> bool:
@@ -83,7 +83,7 @@ def open_store(url: str = "", retention: Retention | None = None) -> LazyStore:
     return LazyStore(address, retention or Retention())
 
 
-async def _backend(address: Address) -> Backend:
+async def _backend(address: StoreAddress) -> Backend:
     if address.path:
         from dragoman.gateway.conversations.store.sqlite import SqliteStore
 

@@ -12,10 +12,10 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs] - it has none
 from dragoman.gateway.conversations.store import schema
 from dragoman.gateway.conversations.store import statements as say
 from dragoman.gateway.conversations.store.addresses import without_password
-from dragoman.gateway.conversations.store.values import Retention, StoreError, Turn
+from dragoman.gateway.conversations.store.values import Retention, StoredTurn, StoreError
 
 
-class Connection(Protocol):
+class PostgresConnection(Protocol):
     """What is used of asyncpg's."""
 
     async def fetch(self, query: str, *values: object) -> list[Any]: ...
@@ -62,27 +62,27 @@ class PostgresStore:
             raise
         return store
 
-    async def put(self, turn: Turn) -> None:
-        async def write(connection: Connection) -> None:
+    async def put(self, turn: StoredTurn) -> None:
+        async def write(connection: PostgresConnection) -> None:
             root = await connection.fetchval(say.ROOT, turn.owner, turn.previous) if turn.previous else None
             for statement, values in say.writes(turn, root or turn.id):
                 await connection.execute(statement, *values)
 
         await self._do(write)
 
-    async def get(self, owner: str, id: str) -> Turn | None:
+    async def get(self, owner: str, id: str) -> StoredTurn | None:
         return _first(await self._turns(say.GET, owner, id))
 
-    async def chain(self, owner: str, id: str) -> list[Turn]:
+    async def chain(self, owner: str, id: str) -> list[StoredTurn]:
         return say.unbroken(await self._turns(say.CHAIN, owner, id))
 
-    async def find(self, owner: str, name: str) -> Turn | None:
+    async def find(self, owner: str, name: str) -> StoredTurn | None:
         return _first(await self._turns(say.FIND, owner, name))
 
-    async def _turns(self, statement: str, owner: str, id: str) -> list[Turn]:
+    async def _turns(self, statement: str, owner: str, id: str) -> list[StoredTurn]:
         """Reading is a use of the whole conversation."""
 
-        async def read(connection: Connection) -> list[Turn]:
+        async def read(connection: PostgresConnection) -> list[StoredTurn]:
             turns = [say.read_turn(tuple(row)) for row in await connection.fetch(statement, owner, id)]
             if turns:
                 await connection.execute(say.TOUCH, owner, turns[-1].id, time.time())
@@ -91,7 +91,7 @@ class PostgresStore:
         return await self._do(read)
 
     async def delete(self, owner: str, id: str) -> bool:
-        async def remove(connection: Connection) -> bool:
+        async def remove(connection: PostgresConnection) -> bool:
             removed = await connection.fetch(say.DELETE, owner, id)
             for root, size in removed:
                 await connection.execute(say.SHRINK, owner, root, size)
@@ -109,7 +109,7 @@ class PostgresStore:
         return await self._do(lambda connection: connection.fetchval(say.RECALL, owner, digest, time.time()))
 
     async def sweep(self, retention: Retention) -> None:
-        async def drop(connection: Connection) -> None:
+        async def drop(connection: PostgresConnection) -> None:
             if not await connection.fetchval("select pg_try_advisory_xact_lock($1)", _SWEEPING):
                 return  # another gateway is at it
             for statement, value in say.sweeps(retention):
@@ -123,7 +123,7 @@ class PostgresStore:
         except (TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
             self._pool.terminate()
 
-    async def _do(self, act: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _do(self, act: Callable[[PostgresConnection], Awaitable[T]]) -> T:
         """In one transaction. That a connection broke while nobody used it shows here: once more, then."""
         for again in (True, False):
             try:
@@ -137,7 +137,7 @@ class PostgresStore:
         raise AssertionError("the second try returned or raised")
 
 
-async def migrate(connection: Connection) -> None:
+async def migrate(connection: PostgresConnection) -> None:
     """Under a lock that others wait for, so that two who open at once do not both take a step."""
     await connection.execute("select pg_advisory_xact_lock($1)", _MIGRATING)
     await connection.execute(schema.VERSIONS.format(**schema.POSTGRES))
@@ -148,7 +148,7 @@ async def migrate(connection: Connection) -> None:
         await connection.execute(schema.TAKEN, number)
 
 
-def _first(turns: list[Turn]) -> Turn | None:
+def _first(turns: list[StoredTurn]) -> StoredTurn | None:
     return turns[0] if turns else None
 
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from dragoman.gateway.conversations.store import schema
 from dragoman.gateway.conversations.store import statements as say
-from dragoman.gateway.conversations.store.values import Retention, StoreError, Turn
+from dragoman.gateway.conversations.store.values import Retention, StoredTurn, StoreError
 
 T = TypeVar("T")
 _PATIENCE = 10.0  # seconds, for another process that writes
@@ -35,7 +35,7 @@ class SqliteStore:
         self._connection = _opened(path)
         self._thread.start()
 
-    async def put(self, turn: Turn) -> None:
+    async def put(self, turn: StoredTurn) -> None:
         def write(file: sqlite3.Connection) -> None:
             found = _rows(file, say.ROOT, turn.owner, turn.previous) if turn.previous else []
             for statement, values in say.writes(turn, found[0][0] if found else turn.id):
@@ -43,19 +43,19 @@ class SqliteStore:
 
         await self._do(write)
 
-    async def get(self, owner: str, id: str) -> Turn | None:
+    async def get(self, owner: str, id: str) -> StoredTurn | None:
         return _first(await self._turns(say.GET, owner, id))
 
-    async def chain(self, owner: str, id: str) -> list[Turn]:
+    async def chain(self, owner: str, id: str) -> list[StoredTurn]:
         return say.unbroken(await self._turns(say.CHAIN, owner, id))
 
-    async def find(self, owner: str, name: str) -> Turn | None:
+    async def find(self, owner: str, name: str) -> StoredTurn | None:
         return _first(await self._turns(say.FIND, owner, name))
 
-    async def _turns(self, statement: str, owner: str, id: str) -> list[Turn]:
+    async def _turns(self, statement: str, owner: str, id: str) -> list[StoredTurn]:
         """Reading is a use of the whole conversation."""
 
-        def read(file: sqlite3.Connection) -> list[Turn]:
+        def read(file: sqlite3.Connection) -> list[StoredTurn]:
             turns = [say.read_turn(row) for row in _rows(file, statement, owner, id)]
             if turns:
                 _rows(file, say.TOUCH, owner, turns[-1].id, time.time())
@@ -215,7 +215,7 @@ def _is_locked(error: Exception) -> bool:
     return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
 
 
-def _first(turns: list[Turn]) -> Turn | None:
+def _first(turns: list[StoredTurn]) -> StoredTurn | None:
     return turns[0] if turns else None
 
 

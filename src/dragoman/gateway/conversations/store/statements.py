@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from dragoman.gateway.conversations.store.values import Retention, Turn
+from dragoman.gateway.conversations.store.values import Retention, StoredTurn
 
 Row = tuple[str, str, str, "str | None", bytes, bytes, bytes]
 _COLUMNS = "turns.id, turns.owner, turns.protocol, turns.previous, turns.items, turns.reply, turns.settings"
@@ -59,7 +59,7 @@ def sweeps(retention: Retention) -> list[tuple[str, float | int]]:
     return [*old, *((_TOO_MUCH.format(**kept), retention.bytes) for kept in _KEPT)]
 
 
-def writes(turn: Turn, root: str) -> list[tuple[str, tuple[object, ...]]]:
+def writes(turn: StoredTurn, root: str) -> list[tuple[str, tuple[object, ...]]]:
     """The statements that write `turn` into the conversation that `root` began."""
     now, size = time.time(), len(turn.items) + len(turn.reply) + len(turn.settings)
     row = (
@@ -69,11 +69,11 @@ def writes(turn: Turn, root: str) -> list[tuple[str, tuple[object, ...]]]:
     return [(CONVERSATION, (turn.owner, root, now, size)), (TURN, row), *items]
 
 
-def read_turn(row: Row) -> Turn:
+def read_turn(row: Row) -> StoredTurn:
     """`names` only serve finding it; nobody reads them back."""
-    return Turn(*row)
+    return StoredTurn(*row)
 
 
-def unbroken(turns: list[Turn]) -> list[Turn]:
+def unbroken(turns: list[StoredTurn]) -> list[StoredTurn]:
     """A chain that does not reach its beginning is none."""
     return turns if turns and turns[0].previous is None else []

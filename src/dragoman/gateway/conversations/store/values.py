@@ -13,7 +13,7 @@ class StoreError(DragomanError):
     """The store cannot be read or written now; the reason names no secret."""
 
 
-class Turn(Struct, frozen=True):
+class StoredTurn(Struct, frozen=True):
     """One stored exchange of a conversation.
 
     `items` is a JSON array: what the client newly said in this turn, in its protocol. `reply` is a JSON
@@ -34,17 +34,17 @@ class Turn(Struct, frozen=True):
 class Store(Protocol):
     """`owner` is a hash of the client's key: nobody reads what another key stored."""
 
-    async def put(self, turn: Turn) -> None:
+    async def put(self, turn: StoredTurn) -> None:
         """Durable when it returns."""
         ...
 
-    async def get(self, owner: str, id: str) -> Turn | None: ...
+    async def get(self, owner: str, id: str) -> StoredTurn | None: ...
 
-    async def chain(self, owner: str, id: str) -> list[Turn]:
+    async def chain(self, owner: str, id: str) -> list[StoredTurn]:
         """Oldest first, ending with `id`; empty where it is unknown, or something before it is gone."""
         ...
 
-    async def find(self, owner: str, name: str) -> Turn | None:
+    async def find(self, owner: str, name: str) -> StoredTurn | None:
         """The turn that holds the item `name`."""
         ...
 

@@ -20,6 +20,7 @@ from dragoman.core.fields import own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
+from dragoman.core.protocol import Protocol
 from dragoman.protocols import openai_chat as chat
 
 SLOT = "qwen-chat"
@@ -110,3 +111,6 @@ CODEC = replace(
     decode_error=decode_error,
     session=Session(slot=SLOT, dialect="roo-xml", begin=begin, follow=follow),
 )
+
+# Its server looks like Chat's; no client speaks it to us.
+PROTOCOL = Protocol(codec=CODEC, server=chat.PROTOCOL.server, client_facing=False)

@@ -8,7 +8,7 @@ from typing import Any
 from dragoman.core.model import Settings
 
 
-class Said:
+class GivenSettings:
     """Which of these settings a client said, each with its value, in this order."""
 
     __slots__ = ("_names", "_nothing", "_values")

@@ -12,7 +12,7 @@ from dragoman.core.errors import DragomanError
 from dragoman.core.model import Failure, Wire
 
 
-class Unkept(DragomanError):
+class ConversationError(DragomanError):
     """What a request asks of the store cannot be had; `failure` says it so that its client understands."""
 
     def __init__(self, failure: Failure) -> None:
@@ -20,7 +20,7 @@ class Unkept(DragomanError):
         super().__init__(failure.message)
 
 
-class Wish(Struct, frozen=True):
+class StorageRequest(Struct, frozen=True):
     """What a request asks of a server that keeps conversations.
 
     `continues` is the id of the reply it goes on from, `refers` are ids of single items. `stores`: this turn
@@ -33,7 +33,7 @@ class Wish(Struct, frozen=True):
     insists: bool = False
 
 
-class Past(Struct, frozen=True):
+class PastTurn(Struct, frozen=True):
     """A turn that was kept: what the client said, what it got, and what it laid down for later turns."""
 
     id: str
@@ -42,17 +42,19 @@ class Past(Struct, frozen=True):
     settings: Wire
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class TurnCodec(Struct, frozen=True, kw_only=True):
     """The functions read requests and replies of their protocol.
 
     In a stream, an event that holds the reply has it in `field`; one of `marks` stands in each event that
     does, and in the one that ends it well, whose type is in `ends`. `prefix` begins the ids of replies.
     """
 
-    wish: Callable[[Wire], Wish | None]  # None: nothing is asked of the store
+    wish: Callable[[Wire], StorageRequest | None]  # None: nothing is asked of the store
     items: Callable[[Wire], list[Any]]  # what a request says newly
     settings: Callable[[Wire], Wire]  # what it lays down for later turns
-    join: Callable[[Wire, Sequence[Past], Mapping[str, Wire]], Wire]  # the whole request; items found by id
+    join: Callable[
+        [Wire, Sequence[PastTurn], Mapping[str, Wire]], Wire
+    ]  # the whole request; items found by id
     named: Callable[[Sequence[Any], Wire], dict[str, Wire]]  # the items of a turn that have an id, by it
     told: Callable[
         [Wire, str, str, bool], Wire
@@ -66,5 +68,5 @@ class Kept(Struct, frozen=True, kw_only=True):
     marks: tuple[bytes, ...]
     ends: frozenset[str]
     deleted: Callable[[str], Wire] = lambda id: {}
-    page: Callable[[Sequence[Past], Mapping[str, str]], Wire] = lambda turns, query: {}
+    page: Callable[[Sequence[PastTurn], Mapping[str, str]], Wire] = lambda turns, query: {}
     path: Callable[[str, bool], str] = lambda id, items: ""  # where an upstream has a reply, or its items
