@@ -67,10 +67,10 @@ def test_never_more_than_allowed_and_never_refused_without_need(
 DIES = """
 import asyncio, os, sys
 from dragoman.gateway.config.keys import Allowance
-from dragoman.gateway.process.descriptors import OpenFile
+from dragoman.gateway.process.descriptors import SharedDescriptor
 from dragoman.gateway.admission.callers import Caller
 from dragoman.gateway.admission.host_counters import HostCounters
-counts, caller = HostCounters(OpenFile(int(sys.argv[1])), 3), Caller("a", "a", Allowance(5, 50))
+counts, caller = HostCounters(SharedDescriptor(int(sys.argv[1])), 3), Caller("a", "a", Allowance(5, 50))
 verdicts = [asyncio.run(counts.enter(caller, "x", rated=True)).refused for _ in range(30)]
 print(*(verdict or "passed" for verdict in verdicts), flush=True)
 counts._alone().__enter__()
