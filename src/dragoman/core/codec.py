@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from dragoman.core.events import Event
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
+from dragoman.core.schema_rules import SchemaRules
 from dragoman.core.stage import Stage
 
 
@@ -36,7 +37,7 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True):
     text_state: bool = False  # a text has one
     text_pieces: bool = False  # its clients keep each piece of a streamed text as a part of its own
     reasoning_state: bool = True  # every client echoes the slot of a reasoning part
-    schemas: Literal["json", "openai", "gemini"] = "json"
+    schema_rules: SchemaRules = SchemaRules()
     schema_field: str = "parameters"  # where a declaration holds its schema
 
 

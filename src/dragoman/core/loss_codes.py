@@ -25,6 +25,21 @@ class LossCode(Struct, frozen=True):
 
 
 CODES: dict[str, LossCode] = {
+    # Declarations of tools
+    "tool.schema.changed": LossCode(
+        "minor",
+        "The target does not take a keyword of the schema; the model reads the constraint in a description.",
+        "Arguments are still checked against the schema that the client declared.",
+    ),
+    "tool.schema.dropped": LossCode("minor", "A part of the schema that cannot mean anything was left out."),
+    "tool.schema.annotation.dropped": LossCode(
+        "cosmetic", "A keyword that constrains nothing, such as $schema or $comment, was left out."
+    ),
+    "tool.strict.changed": LossCode(
+        "material",
+        "Strict mode was left off: it cannot express all that the schema allows.",
+        "Close the schema (additionalProperties: false, a type for every value) to get strict mode back.",
+    ),
     # What a request carries beside the neutral model
     "field.unknown.dropped": LossCode("minor", "A field that only the client's own protocol defines."),
 }

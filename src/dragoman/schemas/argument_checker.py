@@ -14,8 +14,8 @@ import msgspec
 
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
-from dragoman.schemas.references import mend
-from dragoman.schemas.strict import loosen
+from dragoman.schemas.references import drop_broken_references
+from dragoman.schemas.strict import explicit
 from dragoman.schemas.tidy import tidy
 from dragoman.schemas.walk import Report, map_children, resolve, types_of
 
@@ -45,7 +45,7 @@ class Checker:
     def __init__(self, parameters: Any) -> None:
         schema = tidy(parameters, "", Report())
         schema = {k: v for k, v in schema.items() if k not in ("$schema", "$id")} if is_object(schema) else {}
-        schema = loosen(mend(schema, schema, "", Report()))
+        schema = explicit(drop_broken_references(schema, schema, "", Report()))
         self._root: Wire = schema
         self._validators: dict[int, Any] = {}
         self._validator = self._compile(schema) if _weight(schema, schema, {}) <= _HEAVIEST else None

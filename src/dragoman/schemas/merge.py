@@ -11,10 +11,10 @@ from typing import Any
 from dragoman.core import jsontext
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
+from dragoman.core.schema_rules import keywords
 from dragoman.schemas.walk import (
     Report,
     distinct,
-    names,
     resolve,
     types_of,
     words,
@@ -22,8 +22,8 @@ from dragoman.schemas.walk import (
 
 DEEPEST_REF = 12
 _MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
-_LOWER = names("minimum exclusiveMinimum minLength minItems minProperties minContains")
-_UPPER = names("maximum exclusiveMaximum maxLength maxItems maxProperties maxContains")
+_LOWER = keywords("minimum exclusiveMinimum minLength minItems minProperties minContains")
+_UPPER = keywords("maximum exclusiveMaximum maxLength maxItems maxProperties maxContains")
 
 
 def intersect(one: Wire, two: Wire) -> Wire:

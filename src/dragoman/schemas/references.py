@@ -1,16 +1,17 @@
-"""References: kept where the target takes them, otherwise written out, with cycles cut.
+"""References stay where the target takes them; otherwise they are written out, with cycles cut.
 
 Gemini takes `$ref` in `parametersJsonSchema` (its real traffic shows it) if it points into `$defs`, stands
 alone in its node and closes a cycle only inside a property that is not required. A schema with any other
-reference is written out as a whole: half of each would help nobody.
+reference is written out as a whole.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
+from dragoman.core.schema_rules import Cycles
 from dragoman.schemas.merge import DEEPEST_REF, intersect
 from dragoman.schemas.tidy import prune_required
 from dragoman.schemas.walk import (
@@ -22,11 +23,10 @@ from dragoman.schemas.walk import (
     types_of,
 )
 
-Cycles = Literal["any", "optional", "none"]
 _WORDS_ONLY = frozenset({"$ref", "title", "description"})
 
 
-def settle(root: Wire, report: Report, cycles: Cycles, *, beside: bool) -> Wire:
+def settle_references(root: Wire, report: Report, cycles: Cycles, *, beside: bool) -> Wire:
     """`root` with references that the target takes, or none. `beside`: words may stand beside a `$ref`."""
     root = _renamed(root)
     plain = "$ref" not in root and _all_plain(root, root.get("$defs", {}), beside, "allOf")
@@ -35,8 +35,8 @@ def settle(root: Wire, report: Report, cycles: Cycles, *, beside: bool) -> Wire:
     return {key: value for key, value in _inlined(root, root, "", report, ()).items() if key != "$defs"}
 
 
-def mend(schema: Any, root: Wire, path: str, report: Report, under: str = "") -> Any:
-    """`schema` without references that point nowhere, or to elsewhere: nobody fetches those."""
+def drop_broken_references(schema: Any, root: Wire, path: str, report: Report, under: str = "") -> Any:
+    """`schema` without references that point nowhere or to another document, which nobody fetches."""
     if not is_object(schema):
         return schema
     ref = schema.get("$ref")
@@ -46,7 +46,9 @@ def mend(schema: Any, root: Wire, path: str, report: Report, under: str = "") ->
         schema = noted(schema, [f"see {ref}"])
     if under not in BRANCHES:
         schema = prune_required(schema, path, report)
-    return map_children(schema, path, lambda child, at, key: mend(child, root, at, report, key))
+    return map_children(
+        schema, path, lambda child, at, key: drop_broken_references(child, root, at, report, key)
+    )
 
 
 def _is_broken(ref: str, root: Wire) -> bool:

@@ -1,4 +1,4 @@
-"""JSON Schema -> what OpenAI takes, loosely or in strict mode, and what Anthropic takes in strict mode.
+"""JSON Schema -> what a strict mode takes (`StrictRules`), and the explicit form that OpenAI always takes.
 
 Strict mode closes every object. OpenAI's also wants every property required: an optional one becomes
 nullable, and `arguments.repair` takes the nulls away again on the way back.
@@ -6,42 +6,36 @@ nullable, and `arguments.repair` takes the nulls away again on the way back.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Wire
+from dragoman.core.schema_rules import StrictRules, keywords
 from dragoman.schemas.merge import flatten
 from dragoman.schemas.tidy import prune_required
 from dragoman.schemas.walk import (
-    TOLD,
+    SPOKEN,
     Report,
     allow_null,
     is_object_schema,
     map_children,
-    names,
     noted,
     types_of,
     words,
 )
 
-Maker = Literal["openai", "json"]
 _LOOKS_AROUND = ("(?=", "(?!", "(?<")
-_STRUCTURE = names("$defs $ref type title description enum const anyOf items prefixItems properties required")
-_BOUNDS = names("multipleOf minimum maximum exclusiveMinimum exclusiveMaximum maxItems")
-_TAKEN = {"openai": _STRUCTURE | _BOUNDS, "json": _STRUCTURE}
-_FORMATS = names("date-time time date duration email hostname ipv4 ipv6 uuid")
-_REFUSED = names("oneOf allOf not if then else dependentRequired dependentSchemas patternProperties")
-_NAMES = {"openai": "OpenAI", "json": "Anthropic"}
+_REFUSED = keywords("oneOf allOf not if then else dependentRequired dependentSchemas patternProperties")
 
 
-def loosen(schema: Any) -> Any:
-    """What OpenAI and its likes demand: arrays say what their items are, null is a type, true is spelled {}.
+def explicit(schema: Any) -> Any:
+    """Arrays say what their items are, null is a type, true is spelled {}: OpenAI demands the first two.
 
-    llama.cpp refuses the whole request for one `true`: https://github.com/mezmo/aura/issues/358
+    llama.cpp refuses the whole request for one `true` (mezmo/aura#358).
     """
     if not is_object(schema):
         return {} if schema is True else schema
-    out = map_children(schema, "", lambda child, _at, _key: loosen(child))
+    out = map_children(schema, "", lambda child, _at, _key: explicit(child))
     if "nullable" in out:
         nullable = out.pop("nullable")
         out = allow_null(out) if nullable else out
@@ -69,8 +63,8 @@ def is_strict(schema: Any) -> bool:
     return strict
 
 
-def tighten(schema: Any, path: str, report: Report, maker: Maker) -> Wire:
-    """A schema whose references are settled, in what `maker`'s strict mode takes."""
+def tighten(schema: Any, path: str, report: Report, mode: StrictRules, vendor: str) -> Wire:
+    """A schema whose references are settled, in what the strict mode of `vendor` takes."""
     if not is_object(schema):
         return {}
     notes: list[str] = []
@@ -80,61 +74,61 @@ def tighten(schema: Any, path: str, report: Report, maker: Maker) -> Wire:
     out = dict(out)
     if "oneOf" in out and "anyOf" not in out:
         out["anyOf"] = out.pop("oneOf")
-        report.changed(f"{path}.oneOf", f"{_NAMES[maker]}'s strict mode has anyOf only")
+        report.changed(f"{path}.oneOf", f"{vendor}'s strict mode has anyOf only")
     if out.pop("nullable", False):
         out = allow_null(out)
-    out = _taken(out, path, report, notes, maker)
+    out = _honoured(out, path, report, notes, mode, vendor)
     if "array" in types_of(out) and "items" not in out and "prefixItems" not in out:
         out["items"] = {}
-    out = map_children(out, path, lambda child, at, _: tighten(child, at, report, maker))
+    out = map_children(out, path, lambda child, at, _: tighten(child, at, report, mode, vendor))
     if is_object_schema(out):
-        out = _closed(out, maker)
+        out = _closed(out, mode)
     return _ref_alone(noted(prune_required(out, path, report), notes))
 
 
-def _taken(schema: Wire, path: str, report: Report, notes: list[str], maker: Maker) -> Wire:
+def _honoured(
+    schema: Wire, path: str, report: Report, notes: list[str], mode: StrictRules, vendor: str
+) -> Wire:
     """Keywords that the strict mode refuses go into the notes, annotations go away."""
     out: Wire = {}
     for key, value in schema.items():
-        if key in _TAKEN[maker] or _takes(key, value, maker):
+        if key in mode.keywords or _honours(key, value, mode):
             out[key] = value
         elif key == "additionalProperties":
             report.changed(f"{path}.{key}", "strict mode allows declared properties only")
-        elif key not in TOLD or value is None:
+        elif key not in SPOKEN or value is None:
             report.annotation(key)
         elif value is not False or key == "default":
             notes.append(words(key, value))
-            report.changed(
-                f"{path}.{key}", f"{_NAMES[maker]}'s strict mode refuses it: it went to the description"
-            )
+            report.changed(f"{path}.{key}", f"{vendor}'s strict mode refuses it: it went to the description")
     return out
 
 
-def _takes(key: str, value: Any, maker: Maker) -> bool:
+def _honours(key: str, value: Any, mode: StrictRules) -> bool:
     """Keywords that are taken with some values only."""
     match key:
         case "format":
-            return value in _FORMATS or (maker == "json" and value == "uri")
+            return value in mode.formats
         case "pattern":
             return not any(look in value for look in _LOOKS_AROUND)
         case "minItems":
-            return maker == "openai" or value <= 1
+            return mode.largest_min_items is None or value <= mode.largest_min_items
         case "additionalProperties":
             return value is False
         case _:
             return False
 
 
-def _closed(schema: Wire, maker: Maker) -> Wire:
+def _closed(schema: Wire, mode: StrictRules) -> Wire:
     properties: Wire = schema.get("properties", {})
     required: list[str] = [name for name in schema.get("required", []) if name in properties]
-    if maker == "openai":
+    if mode.all_required:
         properties = {
             name: child if name in required else allow_null(child) for name, child in properties.items()
         }
         required = list(properties)
     schema = schema | {"properties": properties, "additionalProperties": False}
-    if required or maker == "openai":
+    if required or mode.all_required:
         return schema | {"required": required}
     return {key: value for key, value in schema.items() if key != "required"}
 
@@ -150,7 +144,7 @@ def _ref_alone(schema: Wire) -> Wire:
 
 
 def is_expressible(schema: Any) -> bool:
-    """Whether strict mode can say all that `schema` allows: no open objects, and every value has a type."""
+    """Whether strict mode can express all that `schema` allows: no open objects, a type for every value."""
     if not is_object(schema):
         return False
     typed = bool(schema.keys() & {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"})

@@ -11,6 +11,7 @@ from typing import Any
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
+from dragoman.core.schema_rules import keywords
 from dragoman.schemas.walk import (
     BRANCHES,
     MANY,
@@ -18,7 +19,6 @@ from dragoman.schemas.walk import (
     ONE,
     Report,
     map_children,
-    names,
     noted,
     types_of,
     words,
@@ -48,9 +48,9 @@ _SPELLINGS: dict[str, str] = {name: name for name in _TYPES} | {
     "none": "null",
 }
 _ANYTHING = frozenset({"any", "unknown", ""})
-_TEXT = names("$ref $id $schema $comment $anchor title description format pattern")
-_NUMBER = names("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")
-_COUNT = names("minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains")
+_TEXT = keywords("$ref $id $schema $comment $anchor title description format pattern")
+_NUMBER = keywords("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")
+_COUNT = keywords("minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains")
 _FLAG = frozenset(["uniqueItems", "deprecated", "readOnly", "writeOnly", "nullable"])
 _WHOLE = frozenset({*NAMED, "dependentRequired"})
 _KNOWN = frozenset(

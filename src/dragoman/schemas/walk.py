@@ -1,4 +1,4 @@
-"""What every walk over a JSON Schema shares: where subschemas stand, how references resolve, what is told.
+"""What every walk over a JSON Schema shares: where subschemas stand, how references resolve, the report.
 
 A path inside a schema begins with a dot (`.properties.size`), so that it can be appended to the place of
 the schema.
@@ -14,13 +14,9 @@ from dragoman.core import jsontext
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import LossKind
 from dragoman.core.model import Wire
+from dragoman.core.schema_rules import keywords
 
-
-def names(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
-
-
-ONE = names(
+ONE = keywords(
     "items additionalItems additionalProperties not if then else contains propertyNames "
     "unevaluatedItems unevaluatedProperties contentSchema"
 )
@@ -30,27 +26,28 @@ BRANCHES = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "d
 LONGEST_NOTE = 2000
 MOST_EXPANSIONS = 500
 
+Finding = tuple[LossKind, str, str, str]  # kind, path inside the schema, reason, topic of the loss
 Visit = Callable[[Any, str, str], Any]  # (subschema, its path, the keyword it stands under) -> subschema
 
 
 class Report:
-    """The losses of one schema, by path inside it, so that a remembered result can be told anywhere."""
+    """The losses of one schema by path inside it, so that a cached result can be reported anywhere."""
 
-    __slots__ = ("_annotations", "_budget", "_items")
+    __slots__ = ("_annotations", "_budget", "_findings")
 
     def __init__(self) -> None:
         self._budget = MOST_EXPANSIONS
-        self._items: dict[tuple[LossKind, str, str], None] = {}
+        self._findings: dict[Finding, None] = {}
         self._annotations: dict[str, None] = {}
 
     def changed(self, path: str, why: str) -> None:
-        self._items["changed", path, why] = None
+        self._findings["changed", path, why, "tool.schema"] = None
 
     def dropped(self, path: str, why: str) -> None:
-        self._items["dropped", path, why] = None
+        self._findings["dropped", path, why, "tool.schema"] = None
 
     def annotation(self, keyword: str) -> None:
-        """A keyword that constrains nothing: all of them are one loss."""
+        """A keyword that constrains nothing was left out: all of them are one loss."""
         self._annotations[keyword] = None
 
     def may_expand(self) -> bool:
@@ -58,11 +55,11 @@ class Report:
         self._budget -= 1
         return self._budget >= 0
 
-    def items(self) -> tuple[tuple[LossKind, str, str], ...]:
+    def findings(self) -> tuple[Finding, ...]:
         if not self._annotations:
-            return tuple(self._items)
-        listed = ", ".join(self._annotations)
-        return (*self._items, ("dropped", "", f"annotations that the target does not take: {listed}"))
+            return tuple(self._findings)
+        why = f"annotations that the target does not take: {', '.join(self._annotations)}"
+        return (*self._findings, ("dropped", "", why, "tool.schema.annotation"))
 
 
 def map_children(schema: Wire, path: str, visit: Visit) -> Wire:
@@ -157,7 +154,7 @@ _WORDS = {
     "enumDescriptions": "meaning of the values: {}",
     "deprecated": "deprecated",
 }
-TOLD = _WORDS.keys()
+SPOKEN = _WORDS.keys()  # keywords that can be expressed in words
 
 
 def words(keyword: str, value: Any) -> str:
@@ -172,10 +169,10 @@ def noted(schema: Wire, notes: list[str]) -> Wire:
     """`schema` with `notes` at the end of its description."""
     if not notes:
         return schema
-    said = "; ".join(notes)
+    text = "; ".join(notes)
     description = schema.get("description")
-    said = f"{description} ({said})" if isinstance(description, str) and description else said
-    return {**schema, "description": said}
+    text = f"{description} ({text})" if isinstance(description, str) and description else text
+    return {**schema, "description": text}
 
 
 # Null

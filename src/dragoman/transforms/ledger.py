@@ -27,7 +27,8 @@ from dragoman.core.model import (
     Usage,
 )
 from dragoman.core.repeated import remembered
-from dragoman.schemas.downgrade import Target, can_be_strict, fit
+from dragoman.core.schema_rules import SchemaRules
+from dragoman.schemas.downgrade import can_be_strict, fit
 from dragoman.transforms import arguments, call_ids
 from dragoman.transforms.content import joined, settle_part, without_summarised
 from dragoman.transforms.flatten import Declared, Flattened, flatten
@@ -187,20 +188,21 @@ def _fit(
     _tools: tuple[AnyTool, ...], losses: Losses, flattened: Flattened, names: Names, field: str
 ) -> tuple[AnyTool, ...]:
     """The flattened tools under their names and with schemas as the upstream takes them."""
-    target = flattened.limits.schemas
-    return tuple([_fitted(tool, names.encode(tool.name), field, target, losses) for tool in flattened.tools])
+    rules = flattened.limits.schema_rules
+    return tuple([_fitted(tool, names.encode(tool.name), field, rules, losses) for tool in flattened.tools])
 
 
-def _fitted(tool: AnyTool, name: str, field: str, target: Target, losses: Losses) -> AnyTool:
+def _fitted(tool: AnyTool, name: str, field: str, rules: SchemaRules, losses: Losses) -> AnyTool:
     if isinstance(tool, HostedTool):
         return tool
     if tool.kind == "custom":
         return tool if name == tool.name else replace(tool, name=name)
-    if tool.strict and target == "openai" and not can_be_strict(tool.parameters):
-        losses.changed(tool.where, "strict is left off: its mode cannot say all that the schema allows")
+    if tool.strict and rules.strict and rules.strict.all_required and not can_be_strict(tool.parameters):
+        why = "strict is left off: its mode cannot express all that the schema allows"
+        losses.changed(tool.where, why, "tool.strict")
         tool = replace(tool, strict=False)
     where = f"{tool.where}.{field}"
-    parameters = fit(tool.parameters, target, where, losses, strict=bool(tool.strict))
+    parameters = fit(tool.parameters, rules, where, losses, strict=bool(tool.strict))
     if name == tool.name and parameters is tool.parameters:
         return tool
     return replace(tool, name=name, parameters=parameters)

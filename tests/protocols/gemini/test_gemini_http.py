@@ -171,6 +171,6 @@ def test_facts():
     assert CODEC.limits("any") is LIMITS
     assert LIMITS.call_state
     assert LIMITS.text_state
-    assert LIMITS.schemas == "gemini"
+    assert LIMITS.schema_rules.vendor == "Gemini"
     assert CODEC.turns == "contents"
     assert CODEC.spelling["top_k"] == "generationConfig.topK"

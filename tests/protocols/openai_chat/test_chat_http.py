@@ -147,7 +147,7 @@ def test_what_servers_accept(row: tuple[str, bool, int, bool]) -> None:
     assert (limits.custom_tools, limits.call_id_length) == (custom, length)
     assert ("web_search" in limits.hosted_tools) == search
     assert not limits.reasoning_state
-    assert limits.schemas == "openai"
+    assert limits.schema_rules.vendor == "OpenAI"
     assert (limits.tool_name, limits.tool_name_length) == (r"[a-zA-Z0-9_-]+", 64)
 
 

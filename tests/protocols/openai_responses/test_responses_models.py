@@ -77,7 +77,7 @@ def test_every_hosted_tool_it_promises_can_be_declared(kind: Any):
 def test_the_limits_of_its_servers():
     limits = CODEC.limits("m")
     assert (limits.custom_tools, limits.namespaces, limits.deferred_tools) == (True, True, True)
-    assert (limits.tool_name_length, limits.call_id_length, limits.schemas) == (64, 64, "openai")
+    assert (limits.tool_name_length, limits.call_id_length, limits.schema_rules.vendor) == (64, 64, "OpenAI")
     assert (limits.reasoning_state, limits.call_state, limits.text_state) == (True, False, False)
     assert limits.hosted_tools >= {"web_search", "code_execution", "mcp", "local_shell", "tool_search"}
     assert CODEC.turns == "input"

@@ -2,6 +2,7 @@
 
 from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.protocol import Protocol
+from dragoman.core.schema_rules import SchemaRules, StrictRules, keywords
 from dragoman.protocols.anthropic.grammar import Grammar
 from dragoman.protocols.anthropic.hosted import HOSTED
 from dragoman.protocols.anthropic.http import HTTP, decode_error, encode_error
@@ -12,6 +13,18 @@ from dragoman.protocols.anthropic.stream_decoder import StreamDecoder
 from dragoman.protocols.anthropic.stream_encoder import StreamEncoder
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, SPELLING
 
+SCHEMA_RULES = SchemaRules(
+    vendor="Anthropic",
+    strict=StrictRules(
+        keywords=keywords(
+            "$defs $ref type title description enum const anyOf items prefixItems properties required"
+        ),
+        formats=keywords("date-time time date duration email hostname ipv4 ipv6 uuid uri"),
+        largest_min_items=1,
+        cycles="none",
+    ),
+)
+
 LIMITS = ProtocolLimits(
     schema_field="input_schema",
     tool_name_length=128,
@@ -20,6 +33,7 @@ LIMITS = ProtocolLimits(
     call_id_prefix="toolu_",
     deferred_tools=True,
     hosted_tools=HOSTED,
+    schema_rules=SCHEMA_RULES,
 )
 
 CODEC = Codec(

@@ -2,6 +2,7 @@
 
 from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.protocol import Protocol
+from dragoman.core.schema_rules import SchemaRules, keywords
 from dragoman.protocols.gemini.grammar import Grammar
 from dragoman.protocols.gemini.http import HTTP, decode_error, encode_error
 from dragoman.protocols.gemini.request import decode_request, encode_request
@@ -12,6 +13,19 @@ from dragoman.protocols.gemini.stream_decoder import StreamDecoder
 from dragoman.protocols.gemini.stream_encoder import StreamEncoder
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
+# `parametersJsonSchema` honours these keywords. It takes `$ref` only into `$defs`, alone in its node, and a
+# cycle only through a property that is not required (seen in real traffic).
+SCHEMA_RULES = SchemaRules(
+    vendor="Gemini",
+    keywords=keywords(
+        "$defs $ref type format title description enum items prefixItems minItems maxItems minimum "
+        "maximum anyOf properties additionalProperties required propertyOrdering"
+    ),
+    cycles="optional",
+    plain_root=True,
+    largest_max_items=960,  # beyond this Gemini refuses the request and does not say why
+)
+
 LIMITS = ProtocolLimits(
     schema_field="parametersJsonSchema",
     tool_name=r"[a-zA-Z_][a-zA-Z0-9_.:-]*",
@@ -21,7 +35,7 @@ LIMITS = ProtocolLimits(
     text_state=True,
     text_pieces=True,
     reasoning_state=False,  # Gemini CLI keeps no thoughts in its history
-    schemas="gemini",
+    schema_rules=SCHEMA_RULES,
 )
 
 CODEC = Codec(

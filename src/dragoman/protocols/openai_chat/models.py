@@ -11,6 +11,7 @@ from typing import get_args
 
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.model import Effort
+from dragoman.schemas.openai import OPENAI
 
 _OPENAI = re.compile(r"(?:ft:)?(?:gpt-(?!oss)|chatgpt-|codex-|o\d+(?:-|$))")
 _GPT = re.compile(r"(?:ft:)?gpt-(\d+)(?:\.(\d+))?(?!\d)(?!.*-chat)")
@@ -30,26 +31,26 @@ _STANDARD = ProtocolLimits(
     custom_tools=True,
     hosted_tools=frozenset({"web_search"}),
     reasoning_state=False,
-    schemas="openai",
+    schema_rules=OPENAI,
 )
 _COMPATIBLE = ProtocolLimits(
     call_id_length=40,
     hosted_tools=frozenset({"web_search"}),
     reasoning_state=False,
-    schemas="openai",
+    schema_rules=OPENAI,
 )
 _OF_GEMINI = ProtocolLimits(
     call_id_length=40,
     call_state=True,  # `extra_content` on its calls
     hosted_tools=frozenset({"web_search"}),
     reasoning_state=False,
-    schemas="openai",
+    schema_rules=OPENAI,
 )
 _OF_MISTRAL = ProtocolLimits(
     call_id=r"[a-zA-Z0-9]{9}",
     call_id_length=9,
     reasoning_state=False,
-    schemas="openai",
+    schema_rules=OPENAI,
 )
 
 

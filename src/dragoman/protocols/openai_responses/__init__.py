@@ -12,6 +12,7 @@ from dragoman.protocols.openai_responses.request import decode_request, encode_r
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
 from dragoman.protocols.openai_responses.server import SERVER
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
+from dragoman.schemas.openai import OPENAI
 
 LIMITS = ProtocolLimits(
     call_id_length=64,
@@ -19,7 +20,7 @@ LIMITS = ProtocolLimits(
     namespaces=True,
     deferred_tools=True,
     hosted_tools=frozenset(ENCODED),
-    schemas="openai",
+    schema_rules=OPENAI,
 )
 
 CODEC = Codec(
