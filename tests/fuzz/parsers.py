@@ -29,8 +29,8 @@ from dragoman.framing import jsonarray, sse
 from dragoman.gateway.config import load
 from dragoman.http.client.address import address_of
 from dragoman.http.client.connection import ClientConnection
-from dragoman.http.client.outbox import Outbox
 from dragoman.http.client.response import HttpReply
+from dragoman.http.write_batch import WriteBatch
 from dragoman.protocols import codec, names, server, upstream, upstream_names
 from fuzz import samples
 from fuzz.mutations import cut, everywhere, mixed, printed, spoiled
@@ -313,8 +313,8 @@ def _http_reply(data: bytes, random: Random) -> None:
 
 
 async def _read_reply(pieces: list[bytes]) -> None:
-    outbox = Outbox(asyncio.get_running_loop())
-    connection = ClientConnection(address_of("http://x/")[0], set(), lambda connection: None, outbox)
+    batch = WriteBatch(asyncio.get_running_loop())
+    connection = ClientConnection(address_of("http://x/")[0], set(), lambda connection: None, batch)
     connection.connection_made(_Wire())  # type: ignore[arg-type]
     reply = HttpReply(connection, Timeouts())
     connection.begin(reply, b"", b"")

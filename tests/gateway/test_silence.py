@@ -172,18 +172,18 @@ def test_nothing_overtakes_a_ping() -> None:
 class Slow:
     """A connection whose client takes what is written when it is `taken`."""
 
-    close = chunked = bodiless = False
+    close = chunked = head_only = False
 
     def __init__(self, taken: asyncio.Event) -> None:
         self.taken, self.written = taken, list[bytes]()
 
-    def begins(self) -> bytes:
+    def head_lines(self) -> bytes:
         return b""
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         await self.taken.wait()
 
 

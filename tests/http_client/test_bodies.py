@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from dragoman.http.client import Client, ReplyBroken, Timeouts
-from dragoman.http.client.connection import LARGEST_HEAD
+from dragoman.http.client.connection import MAX_HEAD
 from http_client.conftest import Run
 from http_client.servers import answering, listening
 
@@ -79,7 +79,7 @@ BAD = {
         "another protocol",
     ),
     "many headers": (OK + b"x: " + b"y" * 70 + b"\r\n" + b"z: 1\r\n" * 20_000, "hang", "larger than"),
-    "one endless header": (OK + b"x: " + b"y" * (LARGEST_HEAD + 1), "hang", "larger than"),
+    "one endless header": (OK + b"x: " + b"y" * (MAX_HEAD + 1), "hang", "larger than"),
     "an encoding nobody asked for": (sized(TEXT, OK + b"content-encoding: br\r\n"), "wait", "encoded as br"),
     "gzip that is none": (sized(TEXT, OK + b"content-encoding: gzip\r\n"), "wait", "compression is broken"),
     "gzip cut short": (
@@ -113,9 +113,8 @@ def test_an_answer_arrives(name: str, cut: str, run: Run) -> None:
 @pytest.mark.parametrize("name", BAD)
 def test_a_broken_answer_is_an_error(name: str, run: Run) -> None:
     answer, then, problem = BAD[name]
-    with pytest.raises(ReplyBroken, match=problem) as caught:
+    with pytest.raises(ReplyBroken, match=problem):
         run(fetch([answer], then))
-    assert caught.value.sent
 
 
 def test_a_body_longer_than_the_limit_is_an_error(run: Run) -> None:

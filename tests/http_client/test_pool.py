@@ -117,9 +117,8 @@ def test_a_request_that_may_have_been_seen_is_not_sent_again(run: Run) -> None:
         async with listening(script) as seen:
             client = Client(environ={})
             await ask(client, seen.url)
-            with pytest.raises(ReplyBroken) as caught:
+            with pytest.raises(ReplyBroken):
                 await ask(client, seen.url)
-            assert caught.value.sent
             assert (seen.opened, len(seen.requests), client.connections) == (1, 2, 0)
             await client.close()
 
@@ -129,8 +128,8 @@ def test_a_request_that_may_have_been_seen_is_not_sent_again(run: Run) -> None:
 def test_a_large_answer_does_not_leave_its_connection_paused(run: Run) -> None:
     """The piece that fills the reply up may also be its last one."""
 
-    class Carrier:
-        def alarm(self, deadline: float) -> None:
+    class Recorder:
+        def set_deadline(self, deadline: float) -> None:
             pass
 
         said: list[str]
@@ -149,14 +148,14 @@ def test_a_large_answer_does_not_leave_its_connection_paused(run: Run) -> None:
             self.said.append("cut")
 
     async def work() -> None:
-        carrier = Carrier()
-        reply = HttpReply(carrier, Timeouts())
+        connection = Recorder()
+        reply = HttpReply(connection, Timeouts())
         reply.on_head(200, {})
         reply.on_body(b"x" * (HIGH_WATER + 1))
         reply.on_end()
-        assert carrier.said == ["pause", "resume"]
+        assert connection.said == ["pause", "resume"]
         assert len(await reply.read(1 << 24)) == HIGH_WATER + 1
-        assert carrier.said[2:] == []
+        assert connection.said[2:] == []
 
     run(work())
 

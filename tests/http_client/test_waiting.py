@@ -22,9 +22,8 @@ def test_a_closed_port_is_a_failed_connection(run: Run) -> None:
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
             port = unused.getsockname()[1]
-        with pytest.raises(ConnectFailed, match=rf"no connection to http://127\.0\.0\.1:{port}") as caught:
+        with pytest.raises(ConnectFailed, match=rf"no connection to http://127\.0\.0\.1:{port}"):
             await Client(environ={}).send("POST", f"http://127.0.0.1:{port}/", {}, b"", SOON)
-        assert not caught.value.sent
 
     run(work())
 
@@ -150,12 +149,12 @@ def test_a_reader_that_does_not_read_stops_the_upstream(run: Run) -> None:
             client = Client(environ={})
             reply = await client.send("POST", seen.url, {}, b"", Timeouts())
             await asyncio.sleep(0.3)
-            assert reply.waiting <= HIGH_WATER + 256 * 1024  # the mark, and one read of the socket
+            assert reply.buffered <= HIGH_WATER + 256 * 1024  # the mark, and one read of the socket
             assert written < total // 2  # the rest is in nobody's memory yet
             size = 0
             async for piece in reply:
                 size += len(piece)
-            assert (size, written, reply.waiting) == (total, total, 0)
+            assert (size, written, reply.buffered) == (total, total, 0)
             await client.close()
 
     run(work())

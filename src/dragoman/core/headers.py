@@ -1,26 +1,26 @@
-"""The header fields of an HTTP message, as a parser says them one by one: names in any case, all in bytes."""
+"""Header fields as an HTTP parser reports them: one by one, in bytes, names in any case."""
 
 from __future__ import annotations
 
-_KEPT, _SHORT = 512, 64  # names that are remembered, and how long one of them may be
+_MOST_NAMES, _LONGEST_NAME = 512, 64
 
 
-class _Names(dict[bytes, str]):
-    """The name of a field in lower case. Peers say the same few names in every message."""
+class _LowerNames(dict[bytes, str]):
+    """Cache of lower-case names: peers send the same few names in every message."""
 
     def __missing__(self, name: bytes) -> str:
         lower = name.decode("latin-1").lower()
-        if len(self) < _KEPT and len(name) < _SHORT:
+        if len(self) < _MOST_NAMES and len(name) < _LONGEST_NAME:
             self[name] = lower
         return lower
 
 
-class _Nowhere(dict[str, str]):
-    """Fields that nobody reads: what comes after a body."""
+class _Ignored(dict[str, str]):
+    """Stays empty: trailers, the fields after a chunked body, are not used."""
 
     def __setitem__(self, name: str, value: str) -> None:
         pass
 
 
-NAMES = _Names()
-NOWHERE = _Nowhere()
+LOWER_NAMES = _LowerNames()
+IGNORED = _Ignored()

@@ -1,4 +1,4 @@
-"""The seam: what a transport is asked, what it answers, and how it fails."""
+"""The interface between a translation and HTTP: send a request, read its reply, and how both can fail."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Timeouts(Struct, frozen=True):
-    """Seconds: to connect, to the first byte of the answer, and between two pieces of it."""
+    """In seconds. `first_byte`: until the reply begins; `idle`: between two chunks of its body."""
 
     connect: float = 10.0
     first_byte: float = 600.0
@@ -17,32 +17,25 @@ class Timeouts(Struct, frozen=True):
 
 
 class TransportError(Exception):
-    """The upstream could not be reached or did not finish; `sent`: it may have seen the request."""
-
-    def __init__(self, problem: str, sent: bool) -> None:
-        self.sent = sent
-        super().__init__(problem)
+    """The upstream could not be reached, or its reply is incomplete."""
 
 
 class ConnectFailed(TransportError):
     """No connection: nothing was sent."""
 
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem, sent=False)
-
 
 class TimedOut(TransportError):
-    """Connected, but silent for too long."""
+    """Connected, but the upstream sent nothing for too long."""
 
 
 class ReplyBroken(TransportError):
-    """The connection ended before the answer did, or what came is not HTTP."""
+    """The connection ended before the reply did, or the reply is not HTTP."""
 
 
 class Reply(Protocol):
-    """An answer under way. Header names are lower case; iterate for the body, or read it whole.
+    """A reply whose head has arrived. Header names are lower case; iterate over the body, or read it whole.
 
-    Leaving the body unread and closing the reply cancels it at the upstream.
+    Closing a reply before its end closes the connection, which cancels the request at the upstream.
     """
 
     status: int

@@ -25,11 +25,9 @@ class DemoTransport:
             async with asyncio.timeout(timeouts.first_byte):
                 await before(answered)
         except TimeoutError:
-            raise TimedOut(
-                f"the demo took more than {timeouts.first_byte:g} s to answer", sent=True
-            ) from None
+            raise TimedOut(f"the demo took more than {timeouts.first_byte:g} s to answer") from None
         except Cut:
-            raise ReplyBroken("the demo closed the connection before its answer", sent=True) from None
+            raise ReplyBroken("the demo closed the connection before its answer") from None
         return DemoReply(answered, timeouts)
 
 
@@ -47,9 +45,9 @@ class DemoReply:
             async with asyncio.timeout(self._timeouts.idle):
                 return await anext(self._pieces)
         except TimeoutError:
-            raise TimedOut(f"the demo took more than {self._timeouts.idle:g} s to go on", sent=True) from None
+            raise TimedOut(f"the demo took more than {self._timeouts.idle:g} s to go on") from None
         except Cut:
-            raise ReplyBroken("the demo closed the connection before its answer ended", sent=True) from None
+            raise ReplyBroken("the demo closed the connection before its answer ended") from None
 
     async def read(self, limit: int) -> bytes:
         return b"".join([piece async for piece in self])

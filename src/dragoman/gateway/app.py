@@ -110,7 +110,7 @@ class Gateway:
         told = request_id.encode()
         answer.headers = [(b"request-id", told), (b"x-request-id", told)]
         if self._wires:
-            answer.overheard = self._wires.hears
+            answer.observer = self._wires.hears
         for speaker, serves in self._speakers if method == "POST" else self._listing:
             served = serves.recognise(method, path, query, headers)
             if served:

@@ -1,7 +1,7 @@
 """A thin HTTP/1.1 client on httptools: keep-alive connections, streaming bodies, backpressure.
 
-The upstream client is where a gateway's time goes: a general HTTP library costs more than the
-whole translation. This one does what an LLM upstream needs and nothing else.
+A general HTTP library costs more time per request than the whole translation, so this one does only what
+LLM upstreams need.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from collections.abc import Mapping
 from functools import lru_cache, partial
 
 from dragoman.core.transport import ConnectFailed, Timeouts
-from dragoman.http.client.address import Address, address_of
+from dragoman.http.client.address import Address, address_of, request_head
 from dragoman.http.client.connection import ClientConnection
-from dragoman.http.client.head import request_head
-from dragoman.http.client.outbox import Outbox
 from dragoman.http.client.proxies import Proxy, open_tunnel, proxy_for
 from dragoman.http.client.response import HttpReply
+from dragoman.http.write_batch import WriteBatch
 
-KEEP_FOR = 30.0  # seconds; servers and firewalls drop idle connections sooner or later, some without a word
+KEEP_FOR = 30.0  # seconds; servers and firewalls drop idle connections, some without closing them
 
 
 class Client:
-    """A pool of connections, one list of idle ones for each address."""
+    """A connection pool: one list of idle connections for each address."""
 
     def __init__(
         self,
@@ -37,25 +36,25 @@ class Client:
         self._keep_idle, self._keep_for = keep_idle, keep_for
         self._tls = tls
         self._proxy = lru_cache(maxsize=1024)(partial(proxy_for, environ=environ))
-        self._opened: set[ClientConnection] = set()
+        self._open_connections: set[ClientConnection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
-        self._outbox: Outbox | None = None
+        self._batch: WriteBatch | None = None
 
     @property
     def connections(self) -> int:
-        return len(self._opened)
+        return len(self._open_connections)
 
     async def send(
         self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
     ) -> HttpReply:
-        """Send one request and wait for the head of its answer."""
+        """Send one request and wait for the head of its reply."""
         address, path = address_of(url)
         proxy = self._proxy(address)
         if proxy and not address.tls:
             head = request_head(method, f"{address}{path}", address, headers, len(body), proxy.header)
         else:
             head = request_head(method, path, address, headers, len(body))
-        connection = self._take(address) or await self._connect(address, proxy, timeouts)
+        connection = self._acquire(address) or await self._connect(address, proxy, timeouts)
         reply = HttpReply(connection, timeouts)
         connection.begin(reply, head, body)
         try:
@@ -69,14 +68,14 @@ class Client:
         if self._sweeper:
             self._sweeper.cancel()
             self._sweeper = None
-        for connection in tuple(self._opened):
+        for connection in tuple(self._open_connections):
             connection.abort()
         self._idle.clear()
         await asyncio.sleep(0)  # the loop closes the sockets
 
     # The pool
 
-    def _take(self, address: Address) -> ClientConnection | None:
+    def _acquire(self, address: Address) -> ClientConnection | None:
         idle = self._idle.get(address)
         while idle:
             connection = idle.pop()
@@ -85,7 +84,7 @@ class Client:
             connection.abort()
         return None
 
-    def _give_back(self, connection: ClientConnection) -> None:
+    def _release(self, connection: ClientConnection) -> None:
         idle = self._idle.setdefault(connection.address, [])
         if len(idle) >= self._keep_idle:
             connection.abort()
@@ -96,16 +95,16 @@ class Client:
             self._sweeper = connection.loop.call_later(self._keep_for, self._sweep)
 
     def _sweep(self) -> None:
-        """Close what nobody asked for in a while; the oldest stand first."""
+        """Close connections that were idle for `keep_for` seconds."""
         loop = asyncio.get_running_loop()
         oldest = loop.time() - self._keep_for
         for address, idle in tuple(self._idle.items()):
             for connection in idle:
                 if connection.idle_since <= oldest:
                     connection.abort()
-            kept = [connection for connection in idle if not connection.closed]
-            if kept:
-                self._idle[address] = kept
+            usable = [connection for connection in idle if not connection.closed]
+            if usable:
+                self._idle[address] = usable
             else:
                 del self._idle[address]
         self._sweeper = loop.call_later(self._keep_for / 2, self._sweep) if self._idle else None
@@ -125,30 +124,30 @@ class Client:
         loop = asyncio.get_running_loop()
         tls = self._context() if address.tls else None
         name = address.host if tls else None
-        if self._outbox is None or self._outbox.loop is not loop:
-            self._outbox = Outbox(loop)
-        connection = ClientConnection(address, self._opened, self._give_back, self._outbox)
+        if self._batch is None or self._batch.loop is not loop:
+            self._batch = WriteBatch(loop)
+        connection = ClientConnection(address, self._open_connections, self._release, self._batch)
         if proxy and tls:
             raw = await open_tunnel(proxy, address)
             try:
-                through = await loop.start_tls(raw, connection, tls, server_hostname=name)
+                tunnelled = await loop.start_tls(raw, connection, tls, server_hostname=name)
             except BaseException:
                 raw.abort()
                 raise
-            if through is None:
+            if tunnelled is None:
                 raise ConnectFailed(f"{proxy} closed the tunnel to {address}")
-            connection.connection_made(through)
+            connection.connection_made(tunnelled)
             return connection
         host, port = (proxy.host, proxy.port) if proxy else (address.host, address.port)
         try:
             await loop.create_connection(lambda: connection, host, port, ssl=tls, server_hostname=name)
-        except BaseException:  # given up: uvloop leaves open what comes about in the very same moment
+        except BaseException:  # on a timeout, uvloop leaves open a socket that connects in that moment
             connection.abort()
             raise
         return connection
 
     def _context(self) -> ssl.SSLContext:
-        """Made once: building one reads the certificate store."""
+        """Made once, because building one reads the certificate store."""
         if self._tls is None:
             self._tls = ssl.create_default_context()
             self._tls.set_alpn_protocols(["http/1.1"])

@@ -1,4 +1,16 @@
-"""One socket and its parser; it serves one reply at a time."""
+"""One connection to an upstream, which carries one exchange at a time.
+
+IDLE      begin                              -> SENDING   (the request waits for the end of the iteration)
+SENDING   request written                    -> WAITING
+WAITING   a 1xx head                         -> WAITING
+          final head                         -> BODY
+BODY      end of message, keep-alive         -> IDLE      (released to the pool)
+          end of message, no keep-alive      -> CLOSED
+          end of connection, no length given -> CLOSED    (that is the end of the body)
+any       end of connection, not HTTP,       -> CLOSED    (the reply raises ReplyBroken)
+          bytes while IDLE or SENDING
+any       the reply is closed or timed out   -> CLOSED    (cancels the request at the upstream)
+"""
 
 from __future__ import annotations
 
@@ -9,65 +21,65 @@ from typing import Any
 
 import httptools
 
-from dragoman.core.headers import NAMES, NOWHERE
+from dragoman.core.headers import IGNORED, LOWER_NAMES
 from dragoman.core.transport import ReplyBroken
 from dragoman.http.client.address import Address
-from dragoman.http.client.outbox import Outbox
 from dragoman.http.client.response import HttpReply
+from dragoman.http.write_batch import WriteBatch
 
-LARGEST_HEAD = 64 * 1024
-_TRUSTED = 1.0  # seconds for which an idle connection is believed to be open without a look
+MAX_HEAD = 64 * 1024
+_TRUSTED = 1.0  # seconds for which an idle connection is assumed to be open without a check
 
 
 class ClientConnection(asyncio.Protocol):
-    """`give_back` takes it when a reply has ended; `opened` holds it while its socket is open."""
+    """`release` returns it to the pool; it is a member of `open_connections` while its socket is open."""
 
     def __init__(
         self,
         address: Address,
-        opened: set[ClientConnection],
-        give_back: Callable[[ClientConnection], None],
-        outbox: Outbox,
+        open_connections: set[ClientConnection],
+        release: Callable[[ClientConnection], None],
+        batch: WriteBatch,
     ) -> None:
         self.address, self.closed = address, False
-        self.loop, self._outbox = outbox.loop, outbox
-        self._unsent = False  # the request waits for the others of this turn
+        self.loop, self._batch = batch.loop, batch
+        self._sending = False
         self.idle_since = 0.0
-        self._opened, self._give_back = opened, give_back
+        self._open_connections, self._release = open_connections, release
         self._transport: Any = None
         self._parser: Any = httptools.HttpResponseParser(self)
         self._reply: HttpReply | None = None
-        self._headers: dict[str, str] = NOWHERE  # of a head under way
+        self._headers: dict[str, str] = IGNORED  # in WAITING, those of the head
         self._head_size = 0
         self._until_close = False
-        self._deadline = self._rings = 0.0
+        self._deadline = self._timer_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, reply: HttpReply, head: bytes, body: bytes) -> None:
         self._reply, self._headers, self._head_size = reply, {}, 0
-        self._unsent = True
-        self._outbox.put(self._send, head + body)
+        self._sending = True
+        self._batch.put(self._send, head + body)
 
     def _send(self, request: bytes) -> None:
-        self._unsent = False
-        if not self._transport.is_closing():  # else the reply hears of it
+        self._sending = False
+        if not self._transport.is_closing():  # else connection_lost fails the reply
             self._transport.write(request)
 
     def is_usable(self, now: float, keep_for: float) -> bool:
-        """Whether another request may go out here. The loop has perhaps not yet seen that the peer left."""
+        """Whether another request may be sent. The loop may not have noticed yet that the peer closed."""
         idle = now - self.idle_since
         if self.closed or self._transport.is_closing() or idle > keep_for:
             return False
-        return idle < _TRUSTED or not _has_news(self._transport.get_extra_info("socket").fileno())
+        return idle < _TRUSTED or not _is_readable(self._transport.get_extra_info("socket").fileno())
 
     def abort(self) -> None:
         self.closed = True
-        self._silence()
-        self._opened.discard(self)
+        self._cancel_timer()
+        self._open_connections.discard(self)
         if self._transport:
             self._transport.abort()
 
-    # Carrier
+    # ReplyConnection
 
     def pause(self) -> None:
         self._transport.pause_reading()
@@ -80,25 +92,25 @@ class ClientConnection(asyncio.Protocol):
         self._reply = None
         self.abort()
 
-    # One timer for all the waits of all replies: it looks at the deadline when it rings
+    # One timer serves all waits of all replies: when it fires it compares the deadline, which may have moved
 
-    def alarm(self, deadline: float) -> None:
+    def set_deadline(self, deadline: float) -> None:
         self._deadline = deadline
-        if self._timer is None or self._rings > deadline:
-            self._silence()
-            self._rings = deadline
-            self._timer = self.loop.call_at(deadline, self._ring)
+        if self._timer is None or self._timer_at > deadline:
+            self._cancel_timer()
+            self._timer_at = deadline
+            self._timer = self.loop.call_at(deadline, self._timer_fired)
 
-    def _ring(self) -> None:
+    def _timer_fired(self) -> None:
         self._timer = None
         if self._reply is None:
             return
-        if self._deadline > self._rings:
-            self.alarm(self._deadline)
+        if self._deadline > self._timer_at:
+            self.set_deadline(self._deadline)
         else:
-            self._reply.expired()
+            self._reply.time_out()
 
-    def _silence(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -107,61 +119,60 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        if self.closed:  # nobody waits for it any more
+        if self.closed:  # the connect was cancelled
             self._transport.abort()
         else:
-            self._opened.add(self)
+            self._open_connections.add(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._reply is None or self._unsent:  # an answer to nothing: a confused peer, or one that leaves
-            self._fail("the upstream spoke before it was asked")
+        if self._reply is None or self._sending:
+            self._fail("the upstream replied before the request was sent")
             return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(f"the answer is not HTTP: {error}")
+            self._fail(f"the reply is not HTTP: {error}")
         except httptools.HttpParserUpgrade:
-            self._fail("the upstream wants to speak another protocol")
-        if self._headers is NOWHERE:
+            self._fail("the upstream switched to another protocol")
+        if self._headers is IGNORED:
             return
         self._head_size += len(data)
-        if self._head_size > LARGEST_HEAD:
-            self._fail(f"the head of the answer is larger than {LARGEST_HEAD} bytes")
+        if self._head_size > MAX_HEAD:
+            self._fail(f"the head of the reply is larger than {MAX_HEAD} bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
-        self._silence()
-        self._opened.discard(self)
+        self._cancel_timer()
+        self._open_connections.discard(self)
         reply, self._reply = self._reply, None
         if reply is None:
             return
         if self._until_close and exc is None:
             reply.on_end()
         else:
-            problem = "the upstream closed the connection before its answer ended"
-            reply.on_error(ReplyBroken(problem, sent=not self._unsent))
+            reply.on_error(ReplyBroken("the upstream closed the connection before its answer ended"))
 
     def _fail(self, problem: str) -> None:
         reply = self._reply
         self.abort()
         if reply:
-            reply.on_error(ReplyBroken(problem, sent=not self._unsent))
+            reply.on_error(ReplyBroken(problem))
 
     # httptools callbacks
 
     def on_message_begin(self) -> None:
-        if self._reply is None:  # more than one answer to one request
+        if self._reply is None:  # a second reply to one request
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[NAMES[name]] = value.decode("latin-1")
+        self._headers[LOWER_NAMES[name]] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         status, headers = self._parser.get_status_code(), self._headers
-        if status < 200:  # 100 Continue and its kin: the answer is still to come
+        if status < 200:  # 100 Continue, 103 Early Hints: the final head follows
             self._headers = {}
             return
-        self._headers = NOWHERE
+        self._headers = IGNORED
         if "content-length" not in headers:
             chunked = "chunked" in headers.get("transfer-encoding", "").lower()
             self._until_close = not chunked and status not in (204, 304)
@@ -174,19 +185,19 @@ class ClientConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         reply = self._reply
-        if reply is None or self._headers is not NOWHERE:
+        if reply is None or self._headers is not IGNORED:
             return
         self._reply = None
         reply.on_end()
         reusable = self._parser.should_keep_alive() and not self.closed
         if reusable and self._transport.get_write_buffer_size() == 0:
-            self._give_back(self)
+            self._release(self)
         else:
             self.abort()
 
 
-def _has_news(descriptor: int) -> bool:
-    """Whether the socket is readable; on an idle connection that is the peer's goodbye."""
+def _is_readable(descriptor: int) -> bool:
+    """A readable idle connection was closed by the peer."""
     if not hasattr(select, "poll"):  # Windows
         return bool(select.select([descriptor], [], [], 0)[0])
     poll = select.poll()

@@ -1,4 +1,4 @@
-"""HTTP proxies from the environment: which one leads to an address, and the tunnel through it.
+"""HTTP proxies from the environment: which one an address needs, and the tunnel through it.
 
 `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` as curl reads them. Loopback is never proxied.
 """
@@ -21,7 +21,7 @@ _LARGEST_HEAD = 16 * 1024
 
 
 class Proxy(Struct, frozen=True):
-    """`credentials` is the value of `proxy-authorization`, empty where the proxy asks for none."""
+    """`credentials` is the value of `proxy-authorization`; empty: none."""
 
     host: str
     port: int
@@ -36,7 +36,7 @@ class Proxy(Struct, frozen=True):
 
 
 def proxy_for(address: Address, environ: Mapping[str, str]) -> Proxy | None:
-    if _is_loopback(address.host) or _is_excepted(address, _variable(environ, "no_proxy")[1]):
+    if _is_loopback(address.host) or _is_excluded(address, _variable(environ, "no_proxy")[1]):
         return None
     name, url = _variable(environ, "https_proxy" if address.tls else "http_proxy")
     if not url:
@@ -45,7 +45,7 @@ def proxy_for(address: Address, environ: Mapping[str, str]) -> Proxy | None:
 
 
 def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
-    """The lower-case spelling goes first, as in curl."""
+    """The lower-case name has precedence, as in curl."""
     for spelling in (name, name.upper()):
         if environ.get(spelling):
             return spelling, environ[spelling]
@@ -74,11 +74,11 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _is_excepted(address: Address, listed: str) -> bool:
-    return any(_covers(entry.strip().lower(), address) for entry in listed.split(","))
+def _is_excluded(address: Address, no_proxy: str) -> bool:
+    return any(_matches(entry.strip().lower(), address) for entry in no_proxy.split(","))
 
 
-def _covers(entry: str, address: Address) -> bool:
+def _matches(entry: str, address: Address) -> bool:
     """`*`, a domain with its subdomains, `host:port`, an IP address or a network of them."""
     if not entry:
         return False
@@ -95,15 +95,14 @@ def _covers(entry: str, address: Address) -> bool:
 
 
 async def open_tunnel(proxy: Proxy, address: Address) -> asyncio.Transport:
-    """A connection through `proxy` that ends at `address`, still without TLS."""
+    """A connection through `proxy` to `address`, before TLS."""
     loop = asyncio.get_running_loop()
     transport, tunnel = await loop.create_connection(_Tunnel, proxy.host, proxy.port)
-    place = (
-        f"{address.host}:{address.port}" if ":" not in address.host else f"[{address.host}]:{address.port}"
-    )
-    transport.write(f"CONNECT {place} HTTP/1.1\r\nhost: {place}\r\n{proxy.header}\r\n".encode("latin-1"))
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    target = f"{host}:{address.port}"
+    transport.write(f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{proxy.header}\r\n".encode("latin-1"))
     try:
-        status = await tunnel.answered
+        status = await tunnel.status
     except BaseException:
         transport.abort()
         raise
@@ -114,10 +113,10 @@ async def open_tunnel(proxy: Proxy, address: Address) -> asyncio.Transport:
 
 
 class _Tunnel(asyncio.Protocol):
-    """Reads the proxy's answer to CONNECT; what follows belongs to whoever stands behind it."""
+    """Reads the proxy's response to CONNECT; what follows comes from the upstream."""
 
     def __init__(self) -> None:
-        self.answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._head = b""
 
     def data_received(self, data: bytes) -> None:
@@ -125,12 +124,9 @@ class _Tunnel(asyncio.Protocol):
         if b"\r\n\r\n" in self._head or len(self._head) > _LARGEST_HEAD:
             words = self._head.split(b"\r\n", 1)[0].split()
             plausible = len(words) > 1 and words[0].startswith(b"HTTP/1.") and words[1].isdigit()
-            self._settle(int(words[1]) if plausible else 0)
+            if not self.status.done():
+                self.status.set_result(int(words[1]) if plausible else 0)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self.answered.done():
-            self.answered.set_exception(ConnectFailed("the proxy closed the connection"))
-
-    def _settle(self, status: int) -> None:
-        if not self.answered.done():
-            self.answered.set_result(status)
+        if not self.status.done():
+            self.status.set_exception(ConnectFailed("the proxy closed the connection"))

@@ -1,4 +1,4 @@
-"""An answer under way: what arrives before it is asked for waits here, up to a mark."""
+"""A reply as it arrives: bytes that the reader has not taken yet are buffered up to a high-water mark."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts, TransportError
 
-HIGH_WATER = 256 * 1024  # bytes waiting for a slow reader; beyond it the socket is not read
-_INFLATED = 64 * 1024  # at most this much comes out of one step of decompression
+HIGH_WATER = 256 * 1024  # buffered bytes; above it the socket is not read
+_INFLATED = 64 * 1024  # most bytes from one step of decompression
 
 
-class Carrier(Protocol):
-    """The connection below a reply. `loop` is asked for once: in Python 3.11 each look is a system call."""
+class ReplyConnection(Protocol):
+    """The connection below a reply. `loop` is stored, since get_running_loop calls getpid in Python 3.11."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -23,59 +23,59 @@ class Carrier(Protocol):
     def resume(self) -> None: ...
 
     def cut(self) -> None:
-        """The reply is over before its end."""
+        """Close the connection before the end of the reply."""
 
-    def alarm(self, deadline: float) -> None:
-        """Call `expired` of the reply some time after `deadline`, unless another one is set until then."""
+    def set_deadline(self, deadline: float) -> None:
+        """Call the reply's `time_out` after `deadline`, unless another one is set before."""
 
 
 class HttpReply:
-    """`on_…` is what the connection says; the rest is what the reader asks."""
+    """The connection calls the `on_…` methods, the reader the others."""
 
-    def __init__(self, carrier: Carrier, timeouts: Timeouts) -> None:
+    def __init__(self, connection: ReplyConnection, timeouts: Timeouts) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
-        self._carrier, self._timeouts = carrier, timeouts
+        self._connection, self._timeouts = connection, timeouts
         self._chunks: list[bytes] = []
-        self._waiting = 0  # bytes in there
+        self._buffered = 0  # bytes in there
         self._paused = self._done = False
         self._error: TransportError | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._patience = 0.0  # seconds of the wait under way
+        self._timeout = 0.0  # seconds of the current wait
         self._inflate: Any = None
 
     @property
-    def waiting(self) -> int:
-        """How many bytes have arrived and were not asked for yet."""
-        return self._waiting
+    def buffered(self) -> int:
+        """Bytes that arrived and were not read yet."""
+        return self._buffered
 
-    # What the connection says
+    # Called by the connection
 
     def on_head(self, status: int, headers: dict[str, str]) -> None:
         self.status, self.headers = status, headers
         if "content-encoding" in headers:
-            self._unpack(headers["content-encoding"].lower())
+            self._start_inflating(headers["content-encoding"].lower())
         if self._waiter:
             self._wake()
 
-    def _unpack(self, encoding: str) -> None:
+    def _start_inflating(self, encoding: str) -> None:
         if encoding in ("gzip", "x-gzip", "deflate"):
-            self._inflate = zlib.decompressobj(47)  # either wrapper, told from the first bytes
+            self._inflate = zlib.decompressobj(47)  # 32 + 15: detects gzip or zlib
         elif encoding not in ("", "identity"):
-            self.on_error(ReplyBroken(f"the answer is encoded as {encoding}, which nobody asked for", True))
+            self.on_error(ReplyBroken(f"the reply is encoded as {encoding}, which was not accepted"))
 
     def on_body(self, data: bytes) -> None:
         self._chunks.append(data)
-        self._waiting += len(data)
-        if self._waiting > HIGH_WATER and not self._paused:
+        self._buffered += len(data)
+        if self._buffered > HIGH_WATER and not self._paused:
             self._paused = True
-            self._carrier.pause()
+            self._connection.pause()
         if self._waiter:
             self._wake()
 
     def on_end(self) -> None:
         self._done = True
-        if self._paused:  # a pause is this reply's, not the next one's
+        if self._paused:  # the next reply of this connection starts unpaused
             self._resume()
         if self._waiter:
             self._wake()
@@ -84,14 +84,14 @@ class HttpReply:
         if not self._done:
             self._error = error
             self.on_end()
-            self._carrier.cut()
+            self._connection.cut()
 
-    # What the reader asks
+    # Called by the reader
 
     async def wait_for_head(self) -> None:
         while not (self.status or self._error):
             await self._wait()
-        if self._error:  # perhaps a head that nobody can read the body of
+        if self._error:  # also for a head whose encoding is not supported
             raise self._error
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -113,52 +113,52 @@ class HttpReply:
 
     async def read(self, limit: int) -> bytes:
         """The whole body; one that is longer than `limit` is an error."""
-        if self._done and self._waiting <= limit and not (self._error or self._inflate):
-            return self._take()  # nearly always: it is all there
+        if self._done and self._buffered <= limit and not (self._error or self._inflate):
+            return self._take()  # the usual case: everything has arrived
         pieces: list[bytes] = []
         size = 0
         async for chunk in self:
             size += len(chunk)
             if size > limit:
                 self.close()
-                raise ReplyBroken(f"the answer is longer than {limit} bytes", sent=True)
+                raise ReplyBroken(f"the reply is longer than {limit} bytes")
             pieces.append(chunk)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def close(self) -> None:
-        """Leave the rest unread; the connection is cut, which cancels the request."""
+        """Before the end of the reply this closes the connection, which cancels the request."""
         if not self._done:
-            self.on_error(ReplyBroken("closed by the reader", sent=True))
+            self.on_error(ReplyBroken("closed by the reader"))
 
     def _take(self) -> bytes:
-        """What waits, in one piece."""
+        """All buffered bytes."""
         data = b"".join(self._chunks)
         self._chunks.clear()
-        self._waiting = 0
+        self._buffered = 0
         if self._inflate:
             data = self._inflated(data)
-        if self._paused and self._waiting < HIGH_WATER // 2:
+        if self._paused and self._buffered < HIGH_WATER // 2:
             self._resume()
         return data
 
     def _resume(self) -> None:
         self._paused = False
-        self._carrier.resume()
+        self._connection.resume()
 
     def _inflated(self, packed: bytes) -> bytes:
-        """One step of decompression, in bounded pieces: a small answer may unfold to any size."""
+        """One bounded step of decompression: a small reply may expand to any size."""
         try:
             data = self._inflate.decompress(packed, _INFLATED)
         except zlib.error as error:
-            raise self._broken(f"the answer's compression is broken: {error}") from None
+            raise self._broken(f"the reply's compression is broken: {error}") from None
         rest = self._inflate.unconsumed_tail
         if rest or len(data) == _INFLATED:
             self._chunks.append(rest)
-            self._waiting = len(rest)
+            self._buffered = len(rest)
         return data
 
     def _broken(self, problem: str) -> ReplyBroken:
-        error = ReplyBroken(problem, sent=True)
+        error = ReplyBroken(problem)
         self._chunks.clear()
         self.on_error(error)
         self._error = error
@@ -166,23 +166,23 @@ class HttpReply:
 
     def _check_end(self) -> None:
         if self._inflate and not self._inflate.eof:
-            raise self._broken("the answer ended inside its compression")
+            raise self._broken("the reply ended inside its compression")
 
     # Waiting
 
     def _wait(self) -> asyncio.Future[None]:
-        carrier, timeouts = self._carrier, self._timeouts
-        self._patience = timeouts.idle if self.status else timeouts.first_byte
-        carrier.alarm(carrier.loop.time() + self._patience)
-        self._waiter = waiter = carrier.loop.create_future()
+        connection, timeouts = self._connection, self._timeouts
+        self._timeout = timeouts.idle if self.status else timeouts.first_byte
+        connection.set_deadline(connection.loop.time() + self._timeout)
+        self._waiter = waiter = connection.loop.create_future()
         return waiter
 
-    def expired(self) -> None:
+    def time_out(self) -> None:
         if self._waiter and not self._waiter.done():  # else the reader is slow, not the upstream
             what = "to go on" if self.status else "to answer"
-            self.on_error(TimedOut(f"the upstream took more than {self._patience:g} s {what}", sent=True))
+            self.on_error(TimedOut(f"the upstream took more than {self._timeout:g} s {what}"))
 
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None
-        if waiter and not waiter.done():  # else its reader has left
+        if waiter and not waiter.done():  # else its reader was cancelled
             waiter.set_result(None)

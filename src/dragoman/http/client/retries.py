@@ -1,7 +1,6 @@
-"""How an upstream says no, and whether and when to ask again.
+"""Upstream failures: how they are read, which are retryable, and how long to wait before a retry.
 
-What is retryable is told by the kind of failure; how long to wait by `Retry-After`, else by a backoff
-with jitter.
+The kind of failure decides whether to retry; `Retry-After`, else a backoff with jitter, decides when.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from dragoman.core.transport import ConnectFailed, TimedOut, TransportError
 RETRYABLE: frozenset[FailureKind] = frozenset({"rate_limit", "server", "overloaded", "timeout", "truncated"})
 
 
-def read_failure(speaker: Codec, status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
-    """What an error answer says, whatever its body looks like."""
+def read_failure(codec: Codec, status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
+    """The failure in an error reply, whatever its body looks like."""
     failure = None
     try:
         value = jsontext.decode(body)
         value = value[0] if is_array(value) and len(value) == 1 else value
-        failure = speaker.decode_error(value, status) if is_object(value) else None
+        failure = codec.decode_error(value, status) if is_object(value) else None
     except ValueError:
         pass
     if failure is None:
@@ -50,14 +49,14 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def backoff(attempt: int, asked: float | None) -> float:
-    """Seconds before try number `attempt` + 1; nobody waits longer than half a minute."""
+    """Seconds before attempt number `attempt` + 1, at most 30. `asked`: what the upstream wants."""
     if asked is not None:
         return min(asked, 30.0)
     return min(0.25 * 2**attempt, 8.0) * random.uniform(0.5, 1.0)
 
 
 def unreachable(name: str, error: TransportError) -> Failure:
-    """The failure that stands for an upstream which gave no answer."""
+    """The failure of an upstream that gave no reply."""
     match error:
         case ConnectFailed():
             return Failure("overloaded", f"provider {name} is not reachable: {error}", 503)

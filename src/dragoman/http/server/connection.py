@@ -1,4 +1,25 @@
-"""One client's socket: requests one after the other, each with its answer, in order."""
+"""One client connection of the server: requests are read in order and answered in order.
+
+Reading and responding are two state machines that run side by side.
+
+    Reading                                         Responding
+    IDLE      first byte              -> HEAD       IDLE        a request's head was read  -> RESPONDING
+    HEAD      empty line              -> BODY       RESPONDING  response ended             -> IDLE
+    BODY      last byte               -> IDLE                   and it says close          -> closed
+    any       not HTTP, head too      -> REJECTED               but its body is unread     -> DRAINING
+              large or too slow                                 (bytes are discarded up to its end)
+    REJECTED  bytes are ignored                     RESPONDING  it raised, or is cut off   -> aborted
+
+    IDLE (both)    `idle` seconds     -> closed
+    HEAD           `head` seconds     -> REJECTED with 408
+    BODY           below `min_rate`   -> TooSlow in the application, else aborted
+    HALF_CLOSED    our last response was sent and our side of the socket is shut down; the client's bytes are
+                   read and ignored for `linger` seconds, because closing a socket with unread bytes sends a
+                   reset, and the client may then lose the response (RFC 9112, section 9.6)
+
+While a response is under way, reading pauses as soon as another request is complete (pipelining), so at most
+one read of the socket is buffered.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +28,53 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import httptools
+from msgspec import Struct
 
-from dragoman.core.headers import NAMES, NOWHERE
+from dragoman.core.headers import IGNORED, LOWER_NAMES
 from dragoman.http.server.request import ClientGone, ServerRequest
-from dragoman.http.server.response import ResponseWriter, refusal
+from dragoman.http.server.response import ResponseWriter, plain_error
 
 if TYPE_CHECKING:
     from dragoman.http.server.server import HttpServer
 
-HIGH_WATER = 64 * 1024  # bytes that a client has not taken yet; beyond it, streams wait
+HIGH_WATER = 64 * 1024  # unsent bytes of a response; above it, streams wait for the client
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CLOSE = b"connection: close\r\n"
-_HEAD_ENDS = b"\r\n\r\n"
+_END_OF_HEAD = b"\r\n\r\n"
+
+
+class ServerTimeouts(Struct, frozen=True, kw_only=True):
+    """In seconds and bytes. Clients that send a byte at a time, or never read, are disconnected."""
+
+    idle: float = 120.0  # between two requests, and before the first
+    head: float = 20.0  # for a head, from its first byte on
+    body: float = 60.0  # for a body, and one more second for each `min_rate` bytes of it
+    min_rate: int = 2048  # bytes per second
+    unread: float = 300.0  # without the client reading a byte of a response
+    linger: float = 3.0  # for bytes that a client still sends after it was rejected
+    max_head: int = 64 * 1024
 
 
 class ServerConnection(asyncio.Protocol):
-    """Reads ahead at most what one piece of the socket holds; the rest waits until its turn comes."""
+    """See the states above. It is also the `ResponseConnection` of its responses."""
 
     def __init__(self, server: HttpServer) -> None:
-        self._server, self._patience, self._outbox = server, server.patience, server.outbox
+        self._server, self._timeouts, self._batch = server, server.timeouts, server.batch
         self._parser = httptools.HttpRequestParser(self)
         self._transport: Any = None
-        self._waiting: deque[ServerRequest] = deque()  # read, not answered yet
-        self._arriving: ServerRequest | None = None  # its body is under way
-        self._current: ServerRequest | None = None  # its answer is under way
-        self._answer: ResponseWriter | None = None
+        self._pending: deque[ServerRequest] = deque()  # head read, response not begun
+        self._receiving: ServerRequest | None = None  # in BODY
+        self._request: ServerRequest | None = None  # in RESPONDING
+        self._response: ResponseWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._target = b""
-        self._headers: dict[str, str] = NOWHERE
-        self._head_since = 0.0  # when the head under way began; 0: there is none
-        self._head_left = self._patience.largest_head  # bytes that it may still have
-        self._room: asyncio.Future[None] | None = None  # while the client does not read
-        self._refused = self._paused = self._parted = False
-        self._since = server.now  # idle, or not reading, or refused
-        self.close = self.chunked = self.bodiless = False
+        self._headers: dict[str, str] = IGNORED
+        self._head_since = 0.0  # when the current head began; 0: not in HEAD
+        self._head_left = self._timeouts.max_head  # bytes that the head may still have
+        self._writable: asyncio.Future[None] | None = None  # pending while the client does not read
+        self._rejected = self._reading_paused = self._half_closed = False
+        self._since = server.now  # when it became idle, unread or rejected
+        self.close = self.chunked = self.head_only = False
 
     # asyncio.Protocol
 
@@ -51,51 +85,52 @@ class ServerConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
-        self._waiting.clear()
+        self._pending.clear()
         self.resume_writing()
-        if self._arriving:
-            self._arriving.lose()
-        if self._current and self._task and not (self._answer and self._answer.ended):
-            self._current.gone = True
+        if self._receiving:
+            self._receiving.disconnect()
+        if self._request and self._task and not (self._response and self._response.ended):
+            self._request.gone = True
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
-        if self._refused:
+        if self._rejected:
             return
         left = self._head_left
-        if len(data) > left and not self._arriving and data.find(_HEAD_ENDS, 0, left) < 0:
-            self._hear_out(data, left)
+        if len(data) > left and not self._receiving and data.find(_END_OF_HEAD, 0, left) < 0:
+            self._receive_long_head(data, left)
             return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # nobody here speaks anything else; what follows is not ours
-            self._stop_reading()
+        except httptools.HttpParserUpgrade:  # no other protocol is spoken here; what follows is not HTTP
+            self._stop_parsing()
         except httptools.HttpParserError as error:
-            self._break_off(f"not HTTP: {error}")
+            self._reject_malformed(f"not HTTP: {error}")
             return
         if self._head_since:
-            self._head_left -= len(data) - max(data.rfind(_HEAD_ENDS), 0)  # before that is something else
+            # bytes before the last empty line belong to earlier requests
+            self._head_left -= len(data) - max(data.rfind(_END_OF_HEAD), 0)
             if self._head_left < 0:
-                self._refuse_head()
-        if self._waiting and not self._parted:
-            self._next()
+                self._reject_head()
+        if self._pending and not self._half_closed:
+            self._respond_next()
 
-    def _hear_out(self, data: bytes, left: int) -> None:
-        """No more than a head may have; the rest if it ends there."""
+    def _receive_long_head(self, data: bytes, left: int) -> None:
+        """Parse no more than a head may have; go on with the rest if the head ended there."""
         self.data_received(data[:left])
         if self._head_since:
-            self._refuse_head()
+            self._reject_head()
         else:
             self.data_received(data[left:])
 
     def pause_writing(self) -> None:
         self._since = self._server.now
-        self._room = asyncio.get_running_loop().create_future()
+        self._writable = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
-        room, self._room = self._room, None
-        if room and not room.done():
-            room.set_result(None)
+        writable, self._writable = self._writable, None
+        if writable and not writable.done():
+            writable.set_result(None)
 
     # httptools callbacks
 
@@ -107,189 +142,183 @@ class ServerConnection(asyncio.Protocol):
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[NAMES[name]] = value.decode("latin-1")
+        self._headers[LOWER_NAMES[name]] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         parser = self._parser
-        modern = parser.get_http_version() != "1.0"
-        keep = modern and parser.should_keep_alive()
-        self._arriving = incoming = ServerRequest(
-            parser.get_method().decode(), self._target, self._headers, modern, keep,
-            self._head_since, self._go_on,
+        http_1_1 = parser.get_http_version() != "1.0"
+        keep_alive = http_1_1 and parser.should_keep_alive()
+        self._receiving = request = ServerRequest(
+            parser.get_method().decode(), self._target, self._headers, http_1_1, keep_alive,
+            self._head_since, self._send_continue,
         )  # fmt: skip
-        self._waiting.append(incoming)
-        self._headers = NOWHERE
-        self._head_since, self._head_left = 0.0, self._patience.largest_head
+        self._pending.append(request)
+        self._headers = IGNORED
+        self._head_since, self._head_left = 0.0, self._timeouts.max_head
 
     def on_body(self, data: bytes) -> None:
-        if self._arriving:
-            self._arriving.feed(data)
+        if self._receiving:
+            self._receiving.feed(data)
 
     def on_message_complete(self) -> None:
-        arrived, self._arriving = self._arriving, None
-        if arrived:
-            arrived.end()
-            if arrived.discarded and self.close:  # it was answered long ago
-                self._hang_up()
+        request, self._receiving = self._receiving, None
+        if request:
+            request.end()
+            if request.discarded and self.close:  # its response ended before its body did
+                self._close()
 
-    # Line
+    # ResponseConnection
 
     def write(self, data: bytes) -> None:
-        self._outbox.put(self._send, data)
+        self._batch.put(self._write_now, data)
 
-    def _send(self, data: bytes) -> None:
+    def _write_now(self, data: bytes) -> None:
         if not self._transport.is_closing():
             self._transport.write(data)
 
-    def begins(self) -> bytes:
-        """A long body is not waited for."""
-        if self._current and self._current.is_long():
+    def head_lines(self) -> bytes:
+        """A response that begins before a long body has arrived closes the connection."""
+        if self._request and self._request.may_be_long():
             self.close = True
         return self._server.date + _CLOSE if self.close else self._server.date
 
-    async def drained(self) -> None:
-        if self._room:
-            await self._room
+    async def drain(self) -> None:
+        if self._writable:
+            await self._writable
 
-    # Answering
+    # Responding
 
-    def _next(self) -> None:
-        """Begin the next answer, unless one is under way; then the client has to wait."""
+    def _respond_next(self) -> None:
+        """Start the next response; while one is under way, stop reading."""
         if self._task:
-            self._pause()
+            self._pause_reading()
             return
-        self._current = incoming = self._waiting.popleft()
-        self.chunked, self.bodiless = incoming.modern, incoming.method == "HEAD"
-        self.close = not incoming.keep or self._server.ending
-        self._answer = ResponseWriter(self)
-        self._task = self._server.loop.create_task(self._serve(incoming, self._answer))
+        self._request = request = self._pending.popleft()
+        self.chunked, self.head_only = request.http_1_1, request.method == "HEAD"
+        self.close = not request.keep_alive or self._server.stopping
+        self._response = ResponseWriter(self)
+        self._task = self._server.loop.create_task(self._respond(request, self._response))
 
-    async def _serve(self, incoming: ServerRequest, answer: ResponseWriter) -> None:
+    async def _respond(self, request: ServerRequest, response: ResponseWriter) -> None:
         try:
-            await self._server.application(incoming, answer)
+            await self._server.application(request, response)
         except (ClientGone, asyncio.CancelledError):
-            if not incoming.gone:  # else the client left, and nobody waits for this
+            if not request.gone:  # else the client disconnected, and the exception has done its work
                 raise
         finally:
-            self._served(incoming, answer)
+            self._response_ended(request, response)
 
-    def _served(self, incoming: ServerRequest, answer: ResponseWriter) -> None:
-        self._task = self._current = self._answer = None
+    def _response_ended(self, request: ServerRequest, response: ResponseWriter) -> None:
+        self._task = self._request = self._response = None
         self._since = self._server.now
         if self._transport.is_closing():
             return
-        if not answer.ended:  # cutting it off is more honest than a clean end
-            self._outbox.send()
+        if not response.ended:  # the client must not take a partial response for a complete one
+            self._batch.flush()
             self._transport.abort()
-        elif not incoming.complete:
-            self._linger(incoming)
-        elif self._waiting and not self.close:
-            self._next()
-            self._resume()
-        elif self.close or self._refused:
-            self._hang_up()
-        elif self._paused:
-            self._resume()
+        elif not request.complete:
+            request.discard()
+            if self.close:
+                self._half_close()
+        elif self._pending and not self.close:
+            self._respond_next()
+            self._resume_reading()
+        elif self.close or self._rejected:
+            self._close()
+        elif self._reading_paused:
+            self._resume_reading()
 
-    def _go_on(self) -> None:
-        """Somebody waits for the body of the request."""
-        if self._current and self._current.headers.get("expect", "").lower() == "100-continue":
+    def _send_continue(self) -> None:
+        """The application waits for the body of the current request."""
+        if self._request and self._request.headers.get("expect", "").lower() == "100-continue":
             self.write(_CONTINUE)
 
-    # Ending
+    # Rejecting and closing
 
-    def _break_off(self, problem: str) -> None:
-        """What came before the nonsense, in the same piece, still has its answer."""
-        broken = self._arriving
-        if broken and broken in self._waiting:
-            self._waiting.remove(broken)
-        elif broken:  # somebody waits for its body
-            broken.lose()
-        if self._waiting and not self._parted:
-            self._next()
-        self._refuse(400, problem)
+    def _reject_malformed(self, problem: str) -> None:
+        """Complete requests before the malformed bytes are still answered."""
+        broken = self._receiving
+        if broken and broken in self._pending:
+            self._pending.remove(broken)
+        elif broken:  # the application waits for its body
+            broken.disconnect()
+        if self._pending and not self._half_closed:
+            self._respond_next()
+        self._reject(400, problem)
 
-    def _refuse_head(self) -> None:
-        self._refuse(431, f"the head of the request is larger than {self._patience.largest_head} bytes")
+    def _reject_head(self) -> None:
+        self._reject(431, f"the head of the request is larger than {self._timeouts.max_head} bytes")
 
-    def _refuse(self, status: int, problem: str) -> None:
-        """What cannot be read has no protocol to answer in. Whatever is under way before it may end."""
-        self._refused = True
-        self._arriving = None
+    def _reject(self, status: int, problem: str) -> None:
+        """Ignore all further bytes. A response that is under way still ends, and no other one is sent."""
+        self._rejected = True
+        self._receiving = None
         self._head_since = 0.0
-        if not self._task and not self._parted:
-            self._waiting.clear()
-            self.close = True
-            self.write(refusal(status, problem))
-            self._part()
+        if not self._task and not self._half_closed:
+            self._pending.clear()
+            self.write(plain_error(status, problem))
+            self._half_close()
 
-    def _linger(self, incoming: ServerRequest) -> None:
-        """The body is still on its way."""
-        incoming.discard()
-        if self.close:
-            self._part()
-
-    def _part(self) -> None:
-        """Say goodbye and let the rest come, unread: with a closed socket our last words would be lost."""
-        self.close = self._parted = True
+    def _half_close(self) -> None:
+        self.close = self._half_closed = True
         self._since = self._server.now
-        self._outbox.send()
+        self._batch.flush()
         self._transport.write_eof()
 
-    def _hang_up(self) -> None:
-        self._outbox.send()
+    def _close(self) -> None:
+        self._batch.flush()
         self._transport.close()
 
-    def _stop_reading(self) -> None:
-        self._refused = True
-        for incoming in self._waiting:
-            incoming.keep = False
-        if self._current:
+    def _stop_parsing(self) -> None:
+        self._rejected = True
+        for request in self._pending:
+            request.keep_alive = False
+        if self._request:
             self.close = True
 
-    def _pause(self) -> None:
-        if not self._paused:
-            self._paused = True
+    def _pause_reading(self) -> None:
+        if not self._reading_paused:
+            self._reading_paused = True
             self._transport.pause_reading()
 
-    def _resume(self) -> None:
-        if self._paused and not self._waiting:
-            self._paused = False
+    def _resume_reading(self) -> None:
+        if self._reading_paused and not self._pending:
+            self._reading_paused = False
             self._transport.resume_reading()
 
-    # What the server asks, from time to time and at its end
+    # Called by the server
 
-    def look(self, now: float) -> None:
-        """Let go of who takes too long; `now` may be a little ago."""
-        patience, arriving = self._patience, self._arriving
-        if self._room:
-            if now - self._since > patience.unread:
+    def check_timeouts(self, now: float) -> None:
+        """`now` is the time of the previous tick: no timeout fires early."""
+        timeouts, receiving = self._timeouts, self._receiving
+        if self._writable:
+            if now - self._since > timeouts.unread:
                 self._transport.abort()
         elif self._head_since:
-            if now - self._head_since > patience.head:
-                self._refuse(408, "the head of the request took too long")
-        elif self._refused or (arriving and arriving.discarded):
-            if not self._task and now - self._since > patience.lingers:
+            if now - self._head_since > timeouts.head:
+                self._reject(408, "the head of the request took too long")
+        elif self._rejected or (receiving and receiving.discarded):
+            if not self._task and now - self._since > timeouts.linger:
                 self._transport.abort()
-        elif arriving:
-            if now - arriving.started > patience.body + arriving.size / patience.slowest:
-                self._slow_body(arriving)
-        elif not self._task and now - self._since > patience.idle:
-            self._hang_up()
+        elif receiving:
+            if now - receiving.started > timeouts.body + receiving.size / timeouts.min_rate:
+                self._time_out_body(receiving)
+        elif not self._task and now - self._since > timeouts.idle:
+            self._close()
 
-    def _slow_body(self, arriving: ServerRequest) -> None:
-        """Whoever waits for it may say so; where nobody does, the answer is under way or ends just now."""
-        if arriving is self._current and self._answer and not self._answer.begun:
-            arriving.is_too_slow()
+    def _time_out_body(self, receiving: ServerRequest) -> None:
+        """The application may answer 408, unless its response has begun or it waits for another request."""
+        if receiving is self._request and self._response and not self._response.begun:
+            receiving.time_out()
         else:
             self._transport.abort()
 
-    def end(self) -> None:
-        """Take nothing new; what is under way may end."""
+    def stop(self) -> None:
+        """Graceful shutdown: the current response ends, no further request is read."""
         if self._task:
             self.close = True
         else:
-            self._hang_up()
+            self._close()
 
     def abort(self) -> None:
         if self._task:

@@ -1,4 +1,4 @@
-"""One request of a client: its head, and its body as it arrives."""
+"""A client's request: its head, and its body as it arrives."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ import httptools
 from dragoman.core.errors import DragomanError
 
 _SHORT = 64 * 1024
-_ESCAPE = ord("%")  # looking for a byte is several times as fast as looking for bytes
+_PERCENT = ord("%")  # searching for an int is several times as fast as searching for bytes
 
 
 class ClientGone(Exception):
-    """The client left before its request was complete."""
+    """The client disconnected before its request was complete."""
 
 
 class TooSlow(DragomanError):
-    """A body that would take forever to arrive."""
+    """The body arrives below the minimum rate."""
 
     def __init__(self) -> None:
         super().__init__("the body of the request took too long to arrive")
 
 
 class TooLarge(DragomanError):
-    """A body beyond the limit."""
+    """The body exceeds the limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the body is larger than {limit} bytes")
 
 
 class ServerRequest:
-    """Names of headers are lower case; of a header said twice the last counts.
+    """Header names are lower case; of repeated fields the last one counts.
 
-    `gone`: the client left while its answer was under way, which cancels the application's task.
+    `gone`: the client disconnected during the response, which cancels the application's task.
     """
 
     __slots__ = (
-        "_awaited", "_limit", "_pieces", "_waiter", "complete", "discarded", "gone", "headers", "keep",
-        "method", "modern", "path", "query", "size", "started",
+        "_chunks", "_limit", "_on_read", "_waiter", "complete", "discarded", "gone", "headers", "http_1_1",
+        "keep_alive", "method", "path", "query", "size", "started",
     )  # fmt: skip
 
     def __init__(
@@ -48,77 +48,74 @@ class ServerRequest:
         method: str,
         target: bytes,
         headers: dict[str, str],
-        modern: bool,
-        keep: bool,
+        http_1_1: bool,
+        keep_alive: bool,
         started: float,
-        awaited: Callable[[], None],
+        on_read: Callable[[], None],
     ) -> None:
         self.method, self.headers = method, headers
         self.path, self.query = path_and_query(target)
-        self.modern, self.keep = modern, keep  # HTTP/1.1, and the connection may serve another request
+        self.http_1_1, self.keep_alive = http_1_1, keep_alive
         self.started, self.size = started, 0
         self.complete = self.gone = self.discarded = False
-        self._pieces: list[bytes] = []
+        self._chunks: list[bytes] = []
         self._waiter: asyncio.Future[None] | None = None
-        self._limit = 0  # of who waits
-        self._awaited = awaited
+        self._limit = 0  # of the reader that waits
+        self._on_read = on_read  # called when the application waits for the body
 
     async def read(self, limit: int) -> bytes:
-        """The whole body; one that is longer than `limit` raises TooLarge, as early as that is known."""
-        if self.size > limit or (not self.complete and self._announced() > limit):
+        """The whole body; raises TooLarge as soon as it is known to be longer than `limit`."""
+        if self.size > limit or (not self.complete and self._content_length() > limit):
             raise TooLarge(limit)
         if not self.complete:
-            await self._wait(limit)
-        body = b"".join(self._pieces)
-        self._pieces.clear()
+            self._limit = limit
+            self._on_read()
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        body = b"".join(self._chunks)
+        self._chunks.clear()
         return body
 
-    async def _wait(self, limit: int) -> None:
-        self._limit = limit
-        self._awaited()
-        self._waiter = asyncio.get_running_loop().create_future()
-        await self._waiter
-
-    def is_long(self) -> bool:
-        """Whether much of its body, or nobody knows how much, is still to come; or perhaps nothing."""
+    def may_be_long(self) -> bool:
+        """Whether the rest of the body may be too long, or may never come, to be read and discarded."""
         if self.complete:
             return False
-        length = self._announced()
+        length = self._content_length()
         return not length or length - self.size > _SHORT or "expect" in self.headers
 
-    def _announced(self) -> int:
-        """The size of the body, where its head tells it."""
+    def _content_length(self) -> int:
+        """0 where the head does not say."""
         length = self.headers.get("content-length", "")
         return int(length) if length.isdigit() else 0
 
-    # What the connection says
+    # Called by the connection
 
     def feed(self, data: bytes) -> None:
         self.size += len(data)
         if self.discarded:
             return
-        self._pieces.append(data)
+        self._chunks.append(data)
         if self._waiter and self.size > self._limit:
-            self._settle(TooLarge(self._limit))
+            self._wake(TooLarge(self._limit))
 
     def end(self) -> None:
         self.complete = True
         if self._waiter:
-            self._settle(None)
+            self._wake(None)
 
-    def lose(self) -> None:
+    def disconnect(self) -> None:
         self.gone = True
-        self._settle(ClientGone())
+        self._wake(ClientGone())
 
-    def is_too_slow(self) -> None:
-        self._settle(TooSlow())
+    def time_out(self) -> None:
+        self._wake(TooSlow())
 
     def discard(self) -> None:
-        """Nobody will read the rest."""
+        """Drop what arrived and what is still to come."""
         self.discarded = True
-        self._pieces.clear()
+        self._chunks.clear()
 
-    def _settle(self, error: Exception | None) -> None:
+    def _wake(self, error: Exception | None) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter and not waiter.done():
             if error:
@@ -128,7 +125,7 @@ class ServerRequest:
 
 
 def path_and_query(target: bytes) -> tuple[str, bytes]:
-    """Of a request's target, which may be a whole URL; the path without its escapes."""
+    """`target` may be an absolute URL; the path is percent-decoded."""
     if not target.startswith(b"/"):
         try:
             parsed = httptools.parse_url(target)
@@ -136,6 +133,6 @@ def path_and_query(target: bytes) -> tuple[str, bytes]:
         except httptools.HttpParserInvalidURLError:
             pass
     path, _, query = target.partition(b"?")
-    if _ESCAPE in path:
+    if _PERCENT in path:
         path = unquote_to_bytes(path)
     return path.decode("utf-8", "replace"), query

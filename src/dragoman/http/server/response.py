@@ -1,4 +1,4 @@
-"""Writing to a client: whole JSON answers, and streams that know whether they have begun."""
+"""Writes a response: a whole body, or a stream of chunks."""
 
 from __future__ import annotations
 
@@ -10,45 +10,49 @@ from dragoman.core import jsontext
 
 Headers = list[tuple[bytes, bytes]]
 
-_LINES = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
+_STATUS_LINES = {
+    status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus
+}
 _JSON = b"content-type: application/json\r\ncontent-length: %d\r\n"
 _OTHER = b"content-type: %b\r\ncontent-length: %d\r\n"
-# nginx would collect a stream before it passes it on
+# nginx buffers responses unless x-accel-buffering says no (nginx.org, ngx_http_proxy_module, proxy_buffering)
 _STREAM = b"content-type: %b\r\ncache-control: no-cache\r\nx-accel-buffering: no\r\n"
 
 
-class Line(Protocol):
-    """The connection below an answer. `close`: it ends with this answer.
+class ResponseConnection(Protocol):
+    """The connection below a response. `close`: it is closed after this response.
 
-    `chunked`: the client knows chunks; for others the end of the connection is the end of the stream.
-    `bodiless`: the answer to HEAD.
+    `chunked`: the client understands chunked encoding; for others (HTTP/1.0) the end of the connection ends
+    the stream. `head_only`: the request's method was HEAD.
     """
 
     close: bool
     chunked: bool
-    bodiless: bool
+    head_only: bool
 
-    def begins(self) -> bytes:
-        """An answer does: what the head of each one says, in lines."""
+    def head_lines(self) -> bytes:
+        """The header lines that every response carries."""
         ...
 
     def write(self, data: bytes, /) -> None: ...
 
-    async def drained(self) -> None: ...
+    async def drain(self) -> None:
+        """Wait while the client does not read."""
 
 
 class ResponseWriter:
-    """One response to one client. `begun`: its status has gone out and cannot change any more.
+    """One response. `begun`: its status was sent and cannot change any more.
 
-    `headers` go out with whatever is answered. `overheard` is told what the client hears.
+    `headers` are sent with every response. `observer` gets a copy of what is sent: (status, data) at the
+    beginning, then (0, data).
     """
 
-    __slots__ = ("_line", "begun", "ended", "headers", "overheard", "status")
+    __slots__ = ("_connection", "begun", "ended", "headers", "observer", "status")
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, connection: ResponseConnection) -> None:
+        self._connection = connection
         self.headers: Headers = []
-        self.overheard: Callable[[int, bytes], None] | None = None
+        self.observer: Callable[[int, bytes], None] | None = None
         self.begun = self.ended = False
         self.status = 0
 
@@ -56,52 +60,56 @@ class ResponseWriter:
         content = _OTHER % (kind, len(body)) if kind else _JSON % len(body)
         self.begun = self.ended = True
         self.status = status
-        if self.overheard:
-            self.overheard(status, body)
+        if self.observer:
+            self.observer(status, body)
         head = self._head(status, content, extra)
-        self._line.write(head if self._line.bodiless else head + body)
+        self._connection.write(head if self._connection.head_only else head + body)
 
     async def json(self, status: int, value: Any, extra: Headers | None = None) -> None:
         await self.whole(status, jsontext.encode(value), extra)
 
     async def begin(self, content_type: str, extra: Headers | None = None) -> None:
         self.begun, self.status = True, 200
-        if self.overheard:
-            self.overheard(200, b"")
+        if self.observer:
+            self.observer(200, b"")
         content = _STREAM % content_type.encode()
-        if self._line.chunked:
+        if self._connection.chunked:
             content += b"transfer-encoding: chunked\r\n"
         else:
-            self._line.close = True
-        self._line.write(self._head(200, content, extra))
+            self._connection.close = True
+        self._connection.write(self._head(200, content, extra))
 
     async def piece(self, data: bytes) -> None:
         if data:
-            if self.overheard:
-                self.overheard(0, data)
-            self._line.write(b"%x\r\n%b\r\n" % (len(data), data) if self._line.chunked else data)
-        await self._line.drained()
+            if self.observer:
+                self.observer(0, data)
+            self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._connection.chunked else data)
+        await self._connection.drain()
 
     async def end(self, data: bytes = b"") -> None:
         self.ended = True
-        if data and self.overheard:
-            self.overheard(0, data)
-        if self._line.chunked:
+        if data and self.observer:
+            self.observer(0, data)
+        if self._connection.chunked:
             data = b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
-        self._line.write(data)
-        await self._line.drained()
+        self._connection.write(data)
+        await self._connection.drain()
 
     def _head(self, status: int, content: bytes, extra: Headers | None) -> bytes:
-        said = [_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status, self._line.begins(), content]
-        said += [b"%b: %b\r\n" % header for header in self.headers]
+        lines = [
+            _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status,
+            self._connection.head_lines(),
+            content,
+        ]
+        lines += [b"%b: %b\r\n" % header for header in self.headers]
         if extra:
-            said += [b"%b: %b\r\n" % header for header in extra]
-        said.append(b"\r\n")
-        return b"".join(said)
+            lines += [b"%b: %b\r\n" % header for header in extra]
+        lines.append(b"\r\n")
+        return b"".join(lines)
 
 
-def refusal(status: int, problem: str) -> bytes:
-    """To a request that could not be read: nobody knows in which protocol to answer."""
+def plain_error(status: int, problem: str) -> bytes:
+    """The response to a request that could not be parsed, so that its protocol is unknown."""
     body = problem.encode()
     head = b"content-type: text/plain\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
-    return _LINES[status] + head + body
+    return _STATUS_LINES[status] + head + body

@@ -1,4 +1,4 @@
-"""Listens, looks after its connections, and ends without cutting anybody off."""
+"""Listens, ticks once a second for timeouts and the date header, and shuts down gracefully."""
 
 from __future__ import annotations
 
@@ -10,48 +10,50 @@ from contextlib import suppress
 from email.utils import formatdate
 from typing import Any, Protocol
 
-from dragoman.http.client.outbox import Outbox
-from dragoman.http.server.connection import ServerConnection
+from dragoman.http.server.connection import ServerConnection, ServerTimeouts
 from dragoman.http.server.request import ServerRequest
 from dragoman.http.server.response import ResponseWriter
-from dragoman.http.server.timeouts import ServerTimeouts
+from dragoman.http.write_batch import WriteBatch
 
 _BACKLOG = 2048
-_TICK = 1.0  # seconds between two looks at everything
+_TICK = 1.0  # seconds
 
 
 class Application(Protocol):
-    """What is served: it is started, asked, and stopped, all on the server's loop."""
+    """All methods are called on the server's event loop."""
 
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
 
-    async def __call__(self, incoming: ServerRequest, answer: ResponseWriter) -> None: ...
+    async def __call__(self, request: ServerRequest, response: ResponseWriter, /) -> None: ...
 
 
 class HttpServer:
-    """One process. `ending`: it takes nothing new. `now` and `date` are those of the last tick."""
+    """`stopping`: no new connection or request is accepted. `now` and `date` are those of the last tick.
+
+    `grace`: seconds that responses get to end on shutdown.
+    """
 
     def __init__(
-        self, application: Application, grace: float, patience: ServerTimeouts | None = None
+        self, application: Application, grace: float, timeouts: ServerTimeouts | None = None
     ) -> None:
-        self.application, self.patience = application, patience or ServerTimeouts()
+        self.application, self.timeouts = application, timeouts or ServerTimeouts()
         self.connections: set[ServerConnection] = set()
-        self.started = self.ending = False
+        self.started = self.stopping = False
         self.now, self.date = 0.0, b""
         self.loop: Any = None
-        self.outbox: Any = None
+        self.batch: Any = None
         self._grace = grace
-        self._end: asyncio.Event | None = None
-        self._hurry: asyncio.Event | None = None
+        self._stop: asyncio.Event | None = None
+        self._abort: asyncio.Event | None = None
 
     async def run(self, listener: socket.socket) -> None:
-        """Serve until `end` is called; then let what is under way end, for as long as the grace lasts."""
+        """Serve until `end` is called; then wait for responses under way, at most `grace` seconds."""
         self.loop = asyncio.get_running_loop()
-        self.outbox = Outbox(self.loop)
-        self._end, self._hurry = asyncio.Event(), asyncio.Event()
-        self._look_at_the_clock()
+        self.batch = WriteBatch(self.loop)
+        self._stop, self._abort = asyncio.Event(), asyncio.Event()
+        self._update_clock()
         await self.application.start()
         server = await self.loop.create_server(
             lambda: ServerConnection(self), sock=listener, backlog=_BACKLOG
@@ -59,31 +61,31 @@ class HttpServer:
         ticking = asyncio.create_task(self._tick())
         self.started = True
         try:
-            await self._end.wait()
-            await self._finish(server)
+            await self._stop.wait()
+            await self._shut_down(server)
         finally:
             ticking.cancel()
             await self.application.stop()
 
     def end(self) -> None:
-        """On the loop. A second time: do not wait for anybody."""
-        if self._end and self._hurry:
-            (self._hurry if self._end.is_set() else self._end).set()
+        """Shut down gracefully; called a second time, at once. Only on the loop."""
+        if self._stop and self._abort:
+            (self._abort if self._stop.is_set() else self._stop).set()
 
     def end_soon(self) -> None:
-        """From another thread."""
+        """`end`, from another thread."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.end)
 
-    async def _finish(self, server: asyncio.Server) -> None:
-        self.ending = True
+    async def _shut_down(self, server: asyncio.Server) -> None:
+        self.stopping = True
         server.close()
         for connection in tuple(self.connections):
-            connection.end()
+            connection.stop()
         until = self.loop.time() + self._grace
-        while self.connections and self.loop.time() < until and self._hurry and not self._hurry.is_set():
+        while self.connections and self.loop.time() < until and self._abort and not self._abort.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), 0.05)
+                await asyncio.wait_for(self._abort.wait(), 0.05)
         for connection in tuple(self.connections):
             connection.abort()
         await asyncio.sleep(0)
@@ -91,18 +93,18 @@ class HttpServer:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK)
-            before = self.now  # so that nobody looks older than he is
-            self._look_at_the_clock()
+            before = self.now
+            self._update_clock()
             for connection in tuple(self.connections):
-                connection.look(before)
+                connection.check_timeouts(before)
 
-    def _look_at_the_clock(self) -> None:
+    def _update_clock(self) -> None:
         self.now = self.loop.time()
         self.date = b"date: %b\r\n" % formatdate(usegmt=True).encode()
 
 
 def run(server: HttpServer, listener: socket.socket, *signals: signal.Signals) -> None:
-    """On the fastest loop there is, until the server is ended, or one of `signals` does it."""
+    """Run on uvloop where it is installed, until `end` is called or one of `signals` arrives."""
 
     async def serve() -> None:
         for number in signals:
