@@ -92,13 +92,36 @@ def test_models_without_anything(run: Any):
 
 def test_models_of_a_configuration(run: Any):
     result = run("models", file=FILE, GROQ_API_KEY="k")
-    assert result.stdout.splitlines()[:4] == [
+    assert result.stdout.splitlines()[:5] == [
         "claude-*  → near:a, groq:b",
         "small     → near:c",
-        "near:*  (one, …)",
+        "near:*",
+        "  near:one",
         "groq:*",
     ]
     assert "any other name" not in result.stdout
+
+
+FACTS = """[providers.anthropic]
+api_key = "k"
+models = ["claude-sonnet-4-5"]
+[models]
+prod = { to = "ollama:qwen3-coder", context_window = 32_000 }
+"""
+
+
+def test_models_shows_window_output_and_capabilities(run: Any):
+    assert run("models", file=FACTS).stdout.splitlines()[:3] == [
+        "prod  → ollama:qwen3-coder  32k window, 65k output, tools, no images",
+        "anthropic:*",
+        "  anthropic:claude-sonnet-4-5  200k window, 64k output, images, tools, reasoning",
+    ]
+
+
+def test_models_shows_every_fact_of_one(run: Any):
+    lines = run("models", "prod", file=FACTS).stdout.splitlines()
+    assert lines[:3] == ["ollama:qwen3-coder", "  context_window = 32000", "  max_output = 65536"]
+    assert "  images = False" in lines
 
 
 # path: (header, its value, list)

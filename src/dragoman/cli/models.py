@@ -1,41 +1,91 @@
-"""`dragoman models`: what a client may ask for."""
+"""`dragoman models`: the models that clients may request, and what is known about each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import click
+import msgspec
 
 from dragoman.cli.settings import config_option, need_gateway, settings_of
+from dragoman.core.model_profile import ModelProfile
 from dragoman.gateway.config import Config
-from dragoman.gateway.upstreams.routing import DEMO, only_provider
-from dragoman.profiles import Provider, known
+from dragoman.gateway.upstreams.routing import DEMO, only_provider, provider_named, route
+from dragoman.profiles import known
 
 
 @click.command()
+@click.argument("model", required=False)
 @config_option
-@click.option("--live", is_flag=True, help="Ask each provider for its own list.")
-def command(config: str | None, live: bool) -> int:
-    """List the models that clients may ask for.
+@click.option("--live", is_flag=True, help="Request each provider's own list.")
+def command(model: str | None, config: str | None, live: bool) -> int:
+    """List the models that clients may request, with window, output limit and capabilities.
 
     \b
-    Names and patterns of the configuration, then every provider that has its key; with --live, what each of
-    them, and each server on this machine, says it has.
+    Names and patterns of the configuration, then every provider that has its key; with --live, the lists of
+    these providers and of the servers on this machine. With MODEL: every fact that is known about it.
     """
     settings = settings_of(config)
+    if model:
+        return _facts(settings, model)
     for line in _named(settings):
         click.echo(line)
     return _live(settings) if live else _offered(settings)
 
 
+def summary(profile: ModelProfile) -> str:
+    """`200k window, 64k output, images, tools`: what is known, in one line."""
+    sizes = ((profile.context_window, "window"), (profile.max_output, "output"))
+    capabilities = (
+        (profile.images, "images"),
+        (profile.tools, "tools"),
+        (profile.parallel_calls, "parallel calls"),
+        (profile.strict, "strict"),
+        (profile.structured_output, "structured output"),
+        (profile.reasoning or profile.efforts or profile.budget, "reasoning"),
+    )
+    return ", ".join(
+        [
+            *(f"{_tokens(size)} {what}" for size, what in sizes if size),
+            *(what for has, what in capabilities if has),
+            *(f"no {what}" for has, what in capabilities if has is False and what in ("images", "tools")),
+        ]
+    )
+
+
+def _tokens(count: int) -> str:
+    if count < 1_000_000:
+        return f"{count // 1000}k" if count >= 1000 else str(count)
+    return f"{count / 1e6:.3g}M"
+
+
+def _facts(config: Config, model: str) -> int:
+    for target in route(config, model):
+        profile = target.provider.profile(target.model)
+        click.echo(f"{target.provider.name}:{target.model}")
+        for name, value in msgspec.to_builtins(profile).items():
+            if value is not None and value != getattr(ModelProfile(), name):
+                listed = isinstance(value, list | tuple)
+                click.echo(f"  {name} = {', '.join(map(str, value)) or 'none' if listed else value}")  # pyright: ignore[reportUnknownArgumentType] - a JSON value
+    return 0
+
+
 def _named(config: Config) -> list[str]:
-    width = max((len(asked) for asked, _ in config.models), default=0)
-    return [f"{asked:<{width}}  → {', '.join(targets)}" for asked, targets in config.models]
+    rows = [(name, ", ".join(targets), _known(config, targets[0])) for name, targets in config.models]
+    first = max((len(name) for name, _, _ in rows), default=0)
+    second = max((len(targets) for _, targets, _ in rows), default=0)
+    return [f"{name:<{first}}  → {targets:<{second}}  {facts}".rstrip() for name, targets, facts in rows]
+
+
+def _known(config: Config, target: str) -> str:
+    name, _, model = target.partition(":")
+    provider = provider_named(config, name)
+    return summary(provider.profile(model)) if provider and model != "*" else ""
 
 
 def _offered(config: Config) -> int:
     for name, provider in config.providers.items():
-        click.echo(f"{name}:*" + (f"  ({', '.join(provider.models)}, …)" if provider.models else ""))
+        click.echo(f"{name}:*")
+        for model in provider.models:
+            click.echo(f"  {name}:{model}  {summary(provider.profile(model))}".rstrip())
     local = [
         name for name, provider in known().items() if not provider.key_env and name not in config.providers
     ]
@@ -50,18 +100,15 @@ def _live(config: Config) -> int:
     need_gateway()
     from dragoman.gateway.upstreams.model_lists import live
 
-    asked = {**_local(known().values()), **config.providers}
-    asked.pop(DEMO, None)
+    local = {name: provider for name, provider in known().items() if not provider.key_env}
+    providers = {**local, **config.providers}
+    providers.pop(DEMO, None)
     failed = 0
-    for name, answer in live(asked.values()).items():
+    for name, answer in live(providers.values()).items():
         if isinstance(answer, tuple):
             for model in answer:
-                click.echo(f"{name}:{model}")
+                click.echo(f"{name}:{model}  {summary(providers[name].profile(model))}".rstrip())
         elif name in config.providers:
             failed += 1
             click.echo(click.style(f"{name}: {answer}", fg="red"), err=True)
     return 1 if failed else 0
-
-
-def _local(providers: Iterable[Provider]) -> dict[str, Provider]:
-    return {provider.name: provider for provider in providers if not provider.key_env}

@@ -1,24 +1,27 @@
-"""Facts about providers, as data."""
+"""Facts about providers and models, as data: providers.toml, models.toml, and how they are looked up."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib.resources import files
 
 from msgspec import Struct
 
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.transport import Timeouts
+from dragoman.profiles.models import ProfileRow, profile_of, server_tables
+
+__all__ = ["ProfileRow", "Provider", "known", "known_server", "profile_of"]
 
 
 class Provider(Struct, frozen=True, kw_only=True):
     """An upstream with an address and a key.
 
-    `key_env` names the variable that usually holds the key, `other_key_envs` where it may be as well; a
-    provider without one needs no key. `passthrough`: the client's own key is sent on. `keeps`: it stores
-    conversations itself where a client asks for that in its own protocol. At most
-    `max_concurrency` exchanges are under way there (0: any number), `queue` more wait for `queue_seconds`.
+    `key_env` is the variable that usually holds the key, `other_key_envs` are alternatives; a provider
+    without one needs no key. `passthrough`: the client's own key is forwarded. `keeps`: it stores
+    conversations itself for clients of its own protocol. At most `max_concurrency` exchanges run there at
+    once (0: no limit), `queue` more wait for up to `queue_seconds`. `models` are listed to clients;
+    `profiles` are the user's own facts.
     """
 
     name: str
@@ -37,12 +40,13 @@ class Provider(Struct, frozen=True, kw_only=True):
     queue: int = 100
     queue_seconds: float = 30.0
     models: tuple[str, ...] = ()
+    profiles: tuple[ProfileRow, ...] = ()
 
     def __repr__(self) -> str:  # no secrets
         return f"Provider({self.name}, {self.protocol}, {self.base_url})"
 
     def key_from(self, environ: Mapping[str, str]) -> str:
-        """The key that the usual variables hold, or nothing."""
+        """The key in the usual variables, or an empty string."""
         return next(
             (environ[name] for name in (self.key_env, *self.other_key_envs) if name and environ.get(name)), ""
         )
@@ -52,26 +56,33 @@ class Provider(Struct, frozen=True, kw_only=True):
         return bool(self.key_env) and not self.api_key and not self.passthrough
 
     def forwards(self, protocol: str) -> bool:
-        """Whether what clients of this protocol say to it, and hear from it, passes as it is."""
+        """Whether requests and replies of clients of this protocol pass unchanged."""
         return self.protocol == protocol and not (self.dialect or self.recover)
+
+    def profile(self, model: str) -> ModelProfile:
+        """What is known about one of its models."""
+        return profile_of(model, known_server(self.name, self.base_url), self.protocol, self.profiles)
 
 
 @lru_cache(maxsize=1)
 def known() -> dict[str, Provider]:
     """The providers that need nothing but their key, and those that need none."""
-    table = tomllib.loads(files("dragoman.profiles").joinpath("providers.toml").read_text("utf-8"))
-    return {name: _provider(name, **row) for name, row in table.items()}
+    return {
+        name: Provider(
+            name=name,
+            protocol=row["protocol"],
+            base_url=row["base_url"],
+            key_env=next(iter(row.get("keys", ())), ""),
+            other_key_envs=tuple(row.get("keys", ())[1:]),
+            keeps=row.get("keeps", False),
+        )
+        for name, row in server_tables().items()
+    }
 
 
-def _provider(
-    name: str, protocol: str, base_url: str, keys: tuple[str, ...] = (), keeps: bool = False
-) -> Provider:
-    first, *others = keys or ("",)
-    return Provider(
-        name=name,
-        protocol=protocol,
-        base_url=base_url,
-        key_env=first,
-        other_key_envs=tuple(others),
-        keeps=keeps,
-    )
+@lru_cache(maxsize=256)
+def known_server(name: str, base_url: str) -> str:
+    """The known provider of that name, or at that address; else an empty string."""
+    if name in known():
+        return name
+    return next((each.name for each in known().values() if each.base_url == base_url.rstrip("/")), "")

@@ -287,9 +287,9 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "no target": (
         "[models]\nx = 5\n",
         {},
-        'dragoman.toml:2: models.x: expected "provider:model" or an array of them',
+        'dragoman.toml:2: models.x: expected "provider:model", an array of them or { to = … }',
     ),
-    "no targets": ("[models]\nx = []\n", {}, "dragoman.toml:2: models.x: an empty list leads nowhere"),
+    "no targets": ("[models]\nx = []\n", {}, "dragoman.toml:2: models.x: expected at least one target"),
     "targets of another kind": (
         "[models]\nx = [1]\n",
         {},

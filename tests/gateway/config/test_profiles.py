@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from dragoman.core.errors import ConfigError
 from dragoman.gateway.config import load
 from dragoman.gateway.upstreams.routing import route
 from dragoman.http.client.address import address_of
@@ -58,3 +59,49 @@ def test_a_provider_of_the_file_may_lack_its_key_and_says_so():
     assert load("[providers.groq]\n", {}).providers["groq"].needs_key
     assert not load("[providers.groq]\npassthrough = true\n", {}).providers["groq"].needs_key
     assert not load("[providers.ollama]\n", {}).providers["ollama"].needs_key
+
+
+AZURE = '[providers.azure]\nprotocol = "openai-responses"\nbase_url = "https://x.example.com/openai/v1"\n'
+
+
+def test_facts_in_a_row_of_models_hold_for_its_targets():
+    text = AZURE + '[models]\n"prod-1" = { to = "azure:prod-1", like = "gpt-5.2", images = false }\n'
+    config = load(text, {})
+    profile = config.providers["azure"].profile("prod-1")
+    assert (profile.images, profile.context_window) == (False, 400_000)
+    assert config.models == (("prod-1", ("azure:prod-1",)),)
+
+
+def test_facts_in_a_provider_hold_for_the_models_that_fit():
+    text = AZURE + '[providers.azure.profiles."eu-*"]\nlike = "gpt-5.1"\ncontext_window = 9000\n'
+    azure = load(text, {}).providers["azure"]
+    assert azure.profile("eu-1").context_window == 9000
+    assert azure.profile("eu-1").efforts == ("none", "low", "medium", "high")
+    assert azure.profile("us-1").efforts is None
+
+
+def test_a_pattern_that_keeps_the_name_describes_the_names_that_fit_it():
+    config = load('[models]\n"small-*" = { to = "ollama:*", context_window = 8000 }\n', {})
+    assert config.providers["ollama"].profile("small-1").context_window == 8000
+    assert config.providers["ollama"].profile("large").context_window is None
+
+
+MISTAKES = {
+    'x = { to = "ollama:m", imagess = false }': "models.x.imagess: unknown key; did you mean images?",
+    'x = { to = "ollama:m", efforts = ["lo"] }': "models.x.efforts: invalid enum value 'lo'",
+    'x = { to = "ollama:m", like = 5 }': "models.x.like: expected the name of a model",
+    'x = { to = "ollama:m", context_window = "big" }': "models.x.context_window: expected a whole number",
+    "x = { images = false }": 'models.x: missing to = "provider:model"',
+}
+
+
+@pytest.mark.parametrize("row", MISTAKES)
+def test_a_wrong_fact_is_named(row: str):
+    with pytest.raises(ConfigError) as raised:
+        load(f"[models]\n{row}\n", {})
+    assert MISTAKES[row] in str(raised.value)
+
+
+def test_facts_of_a_provider_are_a_table():
+    with pytest.raises(ConfigError, match=r"providers\.azure\.profiles\.x: expected a table of facts"):
+        load(AZURE + "profiles = { x = 1 }\n", {})

@@ -1,4 +1,4 @@
-"""The providers: those of the file, and every known one whose key is in the environment."""
+"""`[providers]`: those of the file, and every known one whose key is in the environment."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from dragoman.core.jsontext import is_object
 from dragoman.dialects import names as dialect_names
+from dragoman.gateway.config.models import read_profile
 from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
 from dragoman.gateway.config.tables import ProviderTable, TimeoutsTable
 from dragoman.http.client import Timeouts
-from dragoman.profiles import Provider, known
+from dragoman.profiles import ProfileRow, Provider, known
 from dragoman.protocols import upstream, upstream_names
 
 _URL = re.compile(r"https?://[^\s/]+\S*|demo:")
@@ -37,10 +39,11 @@ def _provider(source: ConfigSource, name: str, row: Any) -> Provider:
         "api_key": source.secret((*where, "api_key"), table.api_key) if table.api_key else None,
         "headers": _headers(source, where, table.headers) if table.headers else None,
         "timeouts": _timeouts(source, where, table.timeouts) if table.timeouts else None,
+        "profiles": _profiles(source, where, table.profiles) if table.profiles else None,
     }
-    if table.base_url and table.base_url != base.base_url:  # a fact about the server at the known address
+    if table.base_url and table.base_url != base.base_url:  # `keeps` is true of the known address only
         base = replace(base, keeps=False)
-    provider = replace(base, **_said(given))
+    provider = replace(base, **_given_only(given))
     _check_names(source, where, provider)
     _check_url(source, where, provider)
     return provider if provider.api_key else replace(provider, api_key=base.key_from(source.environ))
@@ -77,8 +80,18 @@ def _headers(source: ConfigSource, where: Path, headers: dict[str, str]) -> dict
 
 def _timeouts(source: ConfigSource, where: Path, given: dict[str, Any]) -> Timeouts:
     table = source.convert((*where, "timeouts"), given, TimeoutsTable)
-    return Timeouts(**_said(msgspec.structs.asdict(table)))
+    return Timeouts(**_given_only(msgspec.structs.asdict(table)))
 
 
-def _said(given: dict[str, Any]) -> dict[str, Any]:
+def _profiles(source: ConfigSource, where: Path, given: dict[str, Any]) -> tuple[ProfileRow, ...]:
+    rows: list[ProfileRow] = []
+    for pattern, facts in given.items():
+        place = (*where, "profiles", pattern)
+        if not is_object(facts):
+            raise source.wrong(place, "expected a table of facts")
+        rows.append(read_profile(source, place, pattern, facts))
+    return tuple(rows)
+
+
+def _given_only(given: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}

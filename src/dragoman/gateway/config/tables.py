@@ -69,6 +69,7 @@ class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
     queue: Count | None = None
     queue_seconds: Seconds | None = None
     models: tuple[str, ...] | None = None
+    profiles: dict[str, Any] | None = None  # pattern -> fields of a ModelProfile, and `like`
 
 
 SECTIONS = {

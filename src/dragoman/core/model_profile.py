@@ -1,0 +1,105 @@
+"""What is known about a model at a provider: a value that codecs read instead of the model's name.
+
+The facts are data (profiles/models.toml, profiles/providers.toml) and can be overridden in dragoman.toml.
+A fact that is not known is None, and is treated like that of a current model on a permissive server.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from msgspec import Struct
+
+from dragoman.core.model import Effort
+
+EFFORTS: tuple[Effort, ...] = get_args(Effort)  # from least to most
+
+# What a server may refuse, named as in core.model.Settings; `parallel` is Request.parallel
+Refusable = Literal[
+    "frequency_penalty",
+    "presence_penalty",
+    "seed",
+    "stop",
+    "n",
+    "verbosity",
+    "user",
+    "metadata",
+    "logprobs",
+    "top_logprobs",
+    "store",
+    "cache_key",
+    "parallel",
+]
+
+
+class ModelProfile(Struct, frozen=True, kw_only=True, cache_hash=True):
+    """Facts about one model at one provider. Fields with a default other than None have a safe default."""
+
+    # Size, in tokens
+    context_window: int | None = None
+    max_output: int | None = None
+    min_output: int = 0  # the server refuses a smaller limit
+    default_output: int = 32_000  # where the protocol demands a limit and the client gave none
+
+    # Capabilities
+    images: bool | None = None
+    tools: bool | None = None
+    parallel_calls: bool | None = None
+    strict: bool | None = None
+    structured_output: bool | None = None
+    hosted_tools: tuple[str, ...] | None = None
+    max_tools: int = 0  # 0: no limit is known
+    tool_search: bool = False
+    custom_tools: bool = False  # free-form tools, beside functions
+    forced_tools: bool = True  # a tool choice that demands a call
+    combined_tools: bool = True  # functions beside hosted tools or an output schema (Gemini 3)
+    allowed_tools: bool = False  # a tool choice that names several tools (Chat)
+
+    # Reasoning
+    reasoning: bool | None = None
+    efforts: tuple[Effort, ...] | None = None  # (): the model takes no effort
+    default_effort: Effort | None = None  # what the model does where nothing is requested
+    budget: bool | None = None  # whether it takes a limit of thinking tokens
+    budget_range: tuple[int, int] = (0, 24_576)
+    thinking_display: bool = False  # shows its thinking only on request (Anthropic)
+    tools_without_reasoning: bool = False  # Chat only: function tools need effort none
+    reasoning_history: Literal["refused", "taken", "required"] = "refused"  # `reasoning_content` (Chat)
+
+    # Settings
+    sampling: Literal["any", "one", "unless_reasoning", "none"] = "any"  # one: temperature or top_p
+    refused: tuple[Refusable, ...] = ()
+    verbosity: bool = False
+    service_tiers: tuple[str, ...] | None = None
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # Chat
+
+    # Conversation
+    system_messages: bool = False  # `role: system` after the first message (Anthropic)
+    prefill: bool = False  # the conversation may end with an assistant message (Anthropic)
+    assistant_after_tool: bool = False  # an assistant message must follow tool results (Chat)
+    text_parts: bool = True  # arrays of text as content of system, assistant and tool messages (Chat)
+    refusals: bool = False  # `refusal` in the history (Chat)
+    media_in_results: bool = True  # images inside tool results (Gemini 3)
+    signed_calls: bool = True  # calls must carry a signature (Gemini 3)
+    call_state: bool = False  # calls have a slot for opaque state (Chat at Google)
+    call_id: str = r"[\x21-\x7e]+"  # Chat
+    call_id_length: int = 40  # Chat
+    required_choice: Literal["required", "any"] = "required"  # the word for it (Chat)
+
+    def nearest_effort(self, effort: Effort) -> Effort | None:
+        """`effort`, or the closest one that the model takes; None where it takes none at all.
+
+        `none` switches reasoning off, so another effort never becomes `none`. Of two at the same distance
+        the lesser is taken.
+        """
+        if self.efforts is None or effort in self.efforts:
+            return effort
+        rank = EFFORTS.index(effort)
+        active: tuple[Effort, ...] = tuple([each for each in self.efforts if each != "none"])
+        return min(active, key=lambda each: abs(EFFORTS.index(each) - rank), default=None)
+
+    def reasons_with(self, effort: Effort | None) -> bool:
+        """Whether the model reasons when this effort is requested; an unknown model is taken not to."""
+        return bool(self.reasoning) and (effort or self.default_effort) != "none"
+
+
+UNKNOWN = ModelProfile()

@@ -1,0 +1,125 @@
+"""Which facts hold for a model at a provider: the rows of both tables, combined field by field.
+
+Precedence, from low to high: rows of models.toml in their order, the provider's row of providers.toml, its
+rows for single models, and what dragoman.toml says.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.core.model_profile import ModelProfile
+
+_VERSION = r"(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)"
+_MATCHING = ("match", "vendor", "from", "below")
+
+
+class ProfileRow(Struct, frozen=True):
+    """Facts for the models whose whole name fits `pattern`, in which `*` stands for anything.
+
+    With `like`, facts are looked up under that model's name: for an alias or a deployment.
+    """
+
+    pattern: str
+    facts: tuple[tuple[str, Any], ...] = ()
+    like: str = ""
+
+    def fits(self, model: str) -> bool:
+        return re.fullmatch(".*".join(map(re.escape, self.pattern.split("*"))), model, re.DOTALL) is not None
+
+
+class _Row(Struct, frozen=True):
+    pattern: re.Pattern[str]
+    vendor: str
+    least: tuple[int, int] | None
+    below: tuple[int, int] | None
+    facts: dict[str, Any]
+
+    def fits(self, model: str) -> bool:
+        found = self.pattern.search(model)
+        if found is None or (self.least is None and self.below is None):
+            return found is not None
+        version = int(found["major"]), int(found["minor"] or 0)
+        return (self.least or (0, 0)) <= version and (self.below is None or version < self.below)
+
+
+@lru_cache(maxsize=1024)
+def profile_of(
+    model: str, provider: str = "", protocol: str = "", overrides: tuple[ProfileRow, ...] = ()
+) -> ModelProfile:
+    """`provider` is the name of a known one, or empty: then the vendor's own server is assumed.
+
+    `overrides` are what the user said about the provider's models; the longest pattern wins.
+    """
+    said = [row for row in sorted(overrides, key=_length) if row.fits(model)]
+    name = next((row.like for row in reversed(said) if row.like), model)
+    facts: dict[str, Any] = {}
+    for row in _model_rows():
+        if row.fits(name):
+            facts |= row.facts
+    for row in _server_rows(provider or vendor_server(name, protocol)):
+        if row.fits(name):
+            facts |= row.facts
+    for given in said:
+        facts |= given.facts
+    return _interned(msgspec.convert(facts, ModelProfile))
+
+
+@lru_cache(maxsize=1024)
+def _interned(profile: ModelProfile) -> ModelProfile:
+    """Equal profiles are one object, so that what is cached for a profile is found by identity."""
+    return profile
+
+
+def vendor_server(model: str, protocol: str) -> str:
+    """The known provider that is assumed where none is named; without a model, the protocol's own vendor."""
+    if model:
+        vendor = next((row.vendor for row in reversed(_model_rows()) if row.vendor and row.fits(model)), "")
+    else:
+        vendor = protocol.partition("-")[0]
+    tables = server_tables()
+    names = (vendor, f"{vendor}-chat")
+    return next((each for each in names if each in tables and tables[each]["protocol"] == protocol), "")
+
+
+@lru_cache(maxsize=1)
+def server_tables() -> dict[str, dict[str, Any]]:
+    """providers.toml as it is written."""
+    return tomllib.loads(files("dragoman.profiles").joinpath("providers.toml").read_text("utf-8"))
+
+
+@lru_cache(maxsize=1)
+def _model_rows() -> tuple[_Row, ...]:
+    table = tomllib.loads(files("dragoman.profiles").joinpath("models.toml").read_text("utf-8"))
+    return tuple([_read_row(row) for row in table["models"]])
+
+
+@lru_cache(maxsize=64)
+def _server_rows(provider: str) -> tuple[_Row, ...]:
+    """The row of the whole provider, then those of its single models."""
+    table = server_tables().get(provider, {})
+    whole = {"match": "", **table.get("profile", {})}
+    return tuple([_read_row(row) for row in (whole, *table.get("models", ()))])
+
+
+def _read_row(row: dict[str, Any]) -> _Row:
+    pattern = re.compile(row["match"].replace("{version}", _VERSION), re.IGNORECASE)
+    bounds = [_version(row[key]) if key in row else None for key in ("from", "below")]
+    facts = {key: value for key, value in row.items() if key not in _MATCHING}
+    return _Row(pattern, row.get("vendor", ""), bounds[0], bounds[1], facts)
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor or 0)
+
+
+def _length(row: ProfileRow) -> int:
+    return len(row.pattern.replace("*", ""))
