@@ -139,7 +139,7 @@ class Fields:
         if not rest.keys() <= quiet:
             for key, value in rest.items():
                 if value is not None and key not in quiet:
-                    losses.dropped(self.path(key), f"only {self.protocol} understands it")
+                    losses.dropped(self.path(key), f"only {self.protocol} understands it", "field.unknown")
         return {self.protocol: rest}
 
 

@@ -42,6 +42,77 @@ CODES: dict[str, LossCode] = {
     ),
     # What a request carries beside the neutral model
     "field.unknown.dropped": LossCode("minor", "A field that only the client's own protocol defines."),
+    # Content
+    "part.unknown.dropped": LossCode("material", "A part that only its own protocol understands."),
+    "part.unknown.changed": LossCode("minor", "A part that only its own protocol understands, sent as text."),
+    "part.place.dropped": LossCode("material", "A part that the target does not take at this place."),
+    "event.unknown.dropped": LossCode("minor", "A stream event that only its own protocol understands."),
+    "text.blank.dropped": LossCode("cosmetic", "A text of white space, which the target refuses."),
+    "text.blank.changed": LossCode("cosmetic", "White space at the end, which the target refuses."),
+    "citation.dropped": LossCode("minor", "A source that the target cannot cite."),
+    "media.image.dropped": LossCode("material", "An image that the target does not take."),
+    "media.document.dropped": LossCode("material", "A document that the target does not take."),
+    "media.audio.dropped": LossCode("material", "Audio that the target does not take."),
+    "media.video.dropped": LossCode("material", "A video that the target does not take."),
+    "media.detail.dropped": LossCode("minor", "How closely the model looks at an image."),
+    # Messages
+    "message.order.dropped": LossCode("minor", "A part for which the target's order has no place."),
+    "message.order.changed": LossCode("minor", "A message stands at another place, as the target demands."),
+    "message.filler.invented": LossCode("minor", "A turn that the target demands and nobody wrote."),
+    "message.refusal.changed": LossCode("minor", "A refusal, sent as text."),
+    "system.attribution.dropped": LossCode(
+        "cosmetic", "A billing line that Claude Code writes for Anthropic."
+    ),
+    # Calls and results
+    "call.arguments.changed": LossCode("material", "Arguments that the target does not take as they are."),
+    "call.incomplete.dropped": LossCode(
+        "material", "A call that the reply ended inside of; it must not run."
+    ),
+    "result.place.dropped": LossCode("material", "A tool result at a place where the target takes none."),
+    # Tools
+    "tool.schema.changed": LossCode("minor", "A schema that the target does not take in full."),
+    "tool.choice.dropped": LossCode("material", "A tool choice that the target cannot express."),
+    "tool.choice.changed": LossCode("material", "A tool choice that the target can only approximate."),
+    "hosted.setting.dropped": LossCode(
+        "material", "A setting of a hosted tool that the target does not have."
+    ),
+    "hosted.tool_search.changed": LossCode("minor", "A search for tools; what it found is declared instead."),
+    "hosted.web_search.invented": LossCode("minor", "A search that the citations of the reply imply."),
+    # Reasoning
+    "reasoning.signature.dropped": LossCode("minor", "Reasoning that another provider signed."),
+}
+_HOSTED = (
+    *(
+        "web_search",
+        "web_fetch",
+        "code_execution",
+        "file_search",
+        "image_generation",
+        "computer",
+        "mcp",
+        "maps",
+    ),
+    *("local_shell", "shell", "apply_patch", "tool_search", "bash", "text_editor", "memory", "other"),
+)
+CODES |= {
+    f"hosted.{kind}.dropped": LossCode("material", f"A hosted tool ({kind}) that the target does not have.")
+    for kind in _HOSTED
+}
+# Settings that change what the model writes are material; the others are minor
+_MATERIAL = frozenset({"max_tokens", "stop", "n", "output", "effort", "budget", "store"})
+_SETTINGS = (
+    *("max_tokens", "temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed", "stop"),
+    *("n", "output", "effort", "budget", "show_reasoning", "verbosity", "user", "metadata", "service_tier"),
+    *("logprobs", "top_logprobs", "store", "cache_key", "parallel"),
+)
+CODES |= {
+    f"setting.{name}.{kind}": LossCode("material" if name in _MATERIAL else "minor", meaning.format(name))
+    for name in _SETTINGS
+    for kind, meaning in (
+        ("dropped", "The setting {}, which the target does not have."),
+        ("changed", "The setting {}, for which the target takes other values."),
+        ("invented", "The setting {}, which the target requires."),
+    )
 }
 
 

@@ -113,7 +113,7 @@ BAD: dict[str, tuple[list[Wire], str]] = {
     "blocks after the end": ([START, END, opened(0)], "content_block_start is not allowed in state delta"),
     "G20 something after the end": ([START, END, STOP, PING], "ping after the end of the stream"),
     "something after an error": ([START, ERROR, STOP], "message_stop after the end of the stream"),
-    "an error that says nothing": ([event("error")], "error says nothing"),
+    "an error that says nothing": ([event("error")], "error without an error object"),
     "an unknown event": ([START, event("weather")], "weather is not allowed in state blocks"),
     "no message": ([event("message_start")], "message_start without its message"),
     "no content": ([event("message_start", message={})], "message_start without content"),

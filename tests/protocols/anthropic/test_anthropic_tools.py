@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Message, Request, Settings, Text, Tool, ToolChoice, Wire
 from dragoman.protocols.anthropic import CODEC
-from dragoman.protocols.anthropic.http import HTTP
+from dragoman.protocols.anthropic.server import HTTP
 
 OWN = {"anthropic": {}}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}

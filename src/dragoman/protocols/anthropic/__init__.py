@@ -5,10 +5,9 @@ from dragoman.core.protocol import Protocol
 from dragoman.core.schema_rules import SchemaRules, StrictRules, keywords
 from dragoman.protocols.anthropic.grammar import Grammar
 from dragoman.protocols.anthropic.hosted import HOSTED
-from dragoman.protocols.anthropic.http import HTTP, decode_error, encode_error
 from dragoman.protocols.anthropic.request import decode_request, encode_request
 from dragoman.protocols.anthropic.response import decode_response, encode_response
-from dragoman.protocols.anthropic.server import SERVER
+from dragoman.protocols.anthropic.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.anthropic.stream_decoder import StreamDecoder
 from dragoman.protocols.anthropic.stream_encoder import StreamEncoder
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, SPELLING

@@ -1,4 +1,9 @@
-"""Checks a Messages stream frame by frame: the order of events, and what their readers rely on."""
+"""Checks a Messages stream frame by frame: the order of events, and what the SDK and agents rely on.
+
+States: start --message_start--> blocks --message_delta--> delta --message_stop--> end. In `blocks`,
+content_block_start, its deltas and content_block_stop follow each other, one block open at a time. `ping` is
+allowed everywhere before the end; `error` leads to the end from everywhere.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from dragoman.core.errors import GrammarError
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 
-# The blocks that a delta may fill; a delta or block that is not listed here may be newer than we are
+# The blocks that a delta may fill; a delta or block that is not listed may be newer than this file
 _FILLS = {
     "text_delta": ("text",),
     "citations_delta": ("text",),
@@ -23,10 +28,7 @@ _KNOWN = frozenset(block for blocks in _FILLS.values() for block in blocks)
 
 
 class Grammar:
-    """message_start, blocks (start, deltas, stop) one after another, message_delta, message_stop.
-
-    Blocks count from 0 without gaps. Pings may come anywhere; an error ends the stream at any point.
-    """
+    """Raises GrammarError at the first frame that breaks the order; blocks count from 0 without gaps."""
 
     def __init__(self) -> None:
         self._state = "start"
@@ -42,7 +44,7 @@ class Grammar:
         if self._state == "end":
             raise GrammarError(f"{kind} after the end of the stream")
         if kind == "error":
-            _expect(is_object(body.get("error")), "error says nothing")
+            _expect(is_object(body.get("error")), "error without an error object")
             self._state = "end"
         elif kind != "ping":
             self._step(str(kind), body)
@@ -83,7 +85,7 @@ class Grammar:
 
 
 def _is_whole(message: Any) -> bool:
-    """Whether the announcement says everything, as it does where code calls tools."""
+    """Whether message_start has the whole reply, as with programmatic tool calling."""
     _expect(is_object(message), "message_start without its message")
     _expect(is_array(message.get("content")), "message_start without content")
     usage = message.get("usage")

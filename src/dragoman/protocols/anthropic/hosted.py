@@ -1,22 +1,39 @@
-"""Anthropic's own tools <-> hosted ones.
+"""Anthropic's own tools: declarations, the blocks in which they are called and answered, MCP servers.
 
-A declaration stays whole in the extras, so that it goes back as it came; the settings say it in
-neutral words.
+A declaration and a block stay whole in the extras, so that they go back as they came; neutral settings
+and plain text say the same to other protocols.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeGuard
+
+from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
-from dragoman.core.jsontext import is_object
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedKind, HostedTool, Wire
+from dragoman.core.model import (
+    AnyPart,
+    AnyTool,
+    Citation,
+    Foreign,
+    HostedKind,
+    HostedTool,
+    Message,
+    Request,
+    Text,
+    ToolCall,
+    ToolResult,
+    Wire,
+)
+from dragoman.core.repeated import remembered
+from dragoman.core.seal import seal
 from dragoman.protocols.anthropic import models
-from dragoman.protocols.anthropic.mcp import decode_toolset, encode_toolset
-from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, is_native, printed
 
 _DATED = re.compile(r"(.*?)(?:_toolset)?_\d{8}")
 _KINDS: dict[str, HostedKind] = {
@@ -42,8 +59,13 @@ _DECLARED: dict[HostedKind, Wire] = {
     "memory": {"type": "memory_20250818", "name": "memory"},
 }
 HOSTED = frozenset({*_DECLARED, "computer", "mcp"})
-_LIMITS = ("max_uses", "allowed_domains", "blocked_domains")
-_SAID = frozenset({"type", "name", "user_location", "mcp_server_name", "default_config", "configs", *_LIMITS})
+_WEB_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains")
+_TAKEN = frozenset(
+    {"type", "name", "user_location", "mcp_server_name", "default_config", "configs", *_WEB_SETTINGS}
+)
+
+
+# Declarations
 
 
 def decode_hosted(fields: Fields, losses: Losses) -> HostedTool:
@@ -52,27 +74,27 @@ def decode_hosted(fields: Fields, losses: Losses) -> HostedTool:
         raise WireError(PROTOCOL_NAME, fields.path("type"), f"expected a string, got {describe(kind)}")
     dated = _DATED.fullmatch(kind)
     known = _KINDS.get(dated[1] if dated else kind, "other")
-    settings = decode_toolset(wire) if known == "mcp" else _decode_web(wire)
-    extras = fields.extras(losses, quiet=_SAID)
+    settings = _decode_toolset(wire) if known == "mcp" else _decode_web(wire)
+    extras = fields.extras(losses, quiet=_TAKEN)
     return HostedTool(
         known, name if isinstance(name, str) else "", settings, where=fields.where, extras=extras
     )
 
 
 def encode_hosted(tool: HostedTool, model: str, losses: Losses) -> Wire | None:
-    if tool.extras is not None and PROTOCOL_NAME in tool.extras:
+    if is_native(tool):
         return own(tool.extras, PROTOCOL_NAME) or None
     if tool.kind == "mcp":
-        return encode_toolset(tool, losses)
+        return _encode_toolset(tool, losses)
     declared = _DECLARED.get(tool.kind)
     if declared is None or (tool.kind == "tool_search" and not models.takes_tool_search(model)):
-        losses.dropped(tool.where, f"Anthropic has no hosted {tool.kind} tool")
+        losses.dropped(tool.where, f"Anthropic has no hosted {tool.kind} tool", f"hosted.{tool.kind}")
         return None
     return {**declared, **_encode_web(tool, losses)}
 
 
 def _decode_web(wire: Wire) -> dict[str, Any]:
-    settings = {key: wire[key] for key in _LIMITS if wire.get(key)}
+    settings = {key: wire[key] for key in _WEB_SETTINGS if wire.get(key)}
     location = wire.get("user_location")
     if is_object(location):
         settings["location"] = {key: value for key, value in location.items() if key != "type" and value}
@@ -83,13 +105,296 @@ def _encode_web(tool: HostedTool, losses: Losses) -> Wire:
     if tool.kind not in ("web_search", "web_fetch"):
         return {}
     settings = tool.settings
-    wire: Wire = {key: settings[key] for key in _LIMITS if settings.get(key)}
+    wire: Wire = {key: settings[key] for key in _WEB_SETTINGS if settings.get(key)}
+    # both at once are refused with 400 (G96: bifrost sanitizeWebSearchArguments)
     if "allowed_domains" in wire and wire.pop("blocked_domains", None):
-        losses.dropped(
-            f"{tool.where}.blocked_domains", "Anthropic takes allowed or blocked domains, not both"
-        )
+        why = "Anthropic takes allowed or blocked domains, not both"
+        losses.dropped(f"{tool.where}.blocked_domains", why, "hosted.setting")
     if settings.get("location") and tool.kind == "web_search":
         wire["user_location"] = {"type": "approximate", **settings["location"]}
     if settings.get("context_size"):
-        losses.dropped(f"{tool.where}.search_context_size", "Anthropic has no such setting")
+        losses.dropped(f"{tool.where}.search_context_size", "Anthropic has no such setting", "hosted.setting")
     return wire
+
+
+# MCP servers (beta). They stand beside the tools, under `mcp_servers`; an `mcp_toolset` among the tools names
+# one. The older form of the beta (mcp-client-2025-04-04) has the servers alone.
+
+
+def _decode_toolset(wire: Wire) -> dict[str, Any]:
+    """A toolset that is off by default allows the tools that it turns on."""
+    name = wire.get("mcp_server_name")
+    settings: dict[str, Any] = {"label": name if isinstance(name, str) else ""}
+    default, configs = wire.get("default_config"), wire.get("configs")
+    if is_object(default) and default.get("enabled") is False and is_object(configs):
+        enabled = {name for name, config in configs.items() if is_object(config) and config.get("enabled")}
+        settings["allowed"] = [name for name in configs if name in enabled]
+    return settings
+
+
+def _encode_toolset(tool: HostedTool, losses: Losses) -> Wire | None:
+    """The declaration; `encode_servers` writes the server that it names."""
+    if not tool.settings.get("url"):
+        losses.dropped(tool.where, "Anthropic needs the address of an MCP server", "hosted.mcp")
+        return None
+    wire: Wire = {"type": "mcp_toolset", "mcp_server_name": _label(tool)}
+    allowed = tool.settings.get("allowed")
+    if is_array(allowed):
+        wire["default_config"] = {"enabled": False}
+        wire["configs"] = {str(name): {"enabled": True} for name in allowed}
+    return wire
+
+
+def decode_servers(fields: Fields, tools: tuple[AnyTool, ...], losses: Losses) -> tuple[AnyTool, ...]:
+    """`tools` with the settings of their servers; a server that no toolset names is a tool of its own."""
+    servers = {
+        server.settings["label"]: server
+        for i, wire in enumerate(fields.list("mcp_servers") or ())
+        if (server := _decode_server(Fields(wire, f"mcp_servers[{i}]", PROTOCOL_NAME), losses))
+    }
+    if not servers:
+        return tools
+    joined: list[AnyTool] = []
+    for tool in tools:
+        if _is_mcp(tool) and (server := servers.pop(tool.settings["label"], None)):
+            tool = replace(tool, settings={**server.settings, **tool.settings})
+        joined.append(tool)
+    return (*joined, *servers.values())
+
+
+@remembered
+def encode_servers(tools: tuple[AnyTool, ...], losses: Losses) -> Wire:
+    servers = [
+        _encode_server(tool, losses)
+        for tool in tools
+        if _is_mcp(tool) and not is_native(tool) and "url" in tool.settings
+    ]
+    return {"mcp_servers": servers} if servers else {}
+
+
+def _decode_server(fields: Fields, losses: Losses) -> HostedTool | None:
+    """The server goes back to Anthropic with the request's extras, so the tool made of it has none."""
+    settings: dict[str, Any] = {"label": fields.need("name", str), "url": fields.text("url")}
+    if token := fields.text("authorization_token"):
+        settings["headers"] = {"Authorization": f"Bearer {token}"}
+    configuration = fields.object("tool_configuration") or {}
+    if is_array(configuration.get("allowed_tools")):
+        settings["allowed"] = configuration["allowed_tools"]
+    fields.extras(losses, quiet=_QUIET_SERVER)
+    if configuration.get("enabled") is False:
+        return None
+    return HostedTool("mcp", "", settings, where=fields.where, extras={PROTOCOL_NAME: {}})
+
+
+def _encode_server(tool: HostedTool, losses: Losses) -> Wire:
+    wire: Wire = {"type": "url", "name": _label(tool), "url": tool.settings["url"]}
+    headers = tool.settings.get("headers")
+    for name, value in headers.items() if is_object(headers) else ():
+        if name.lower() == "authorization":
+            wire["authorization_token"] = str(value).removeprefix("Bearer ")
+        else:
+            why = "Anthropic sends no such header to MCP servers"
+            losses.dropped(f"{tool.where}.headers.{name}", why, "hosted.setting")
+    return wire
+
+
+_QUIET_SERVER = frozenset({"type"})
+
+
+def _label(tool: HostedTool) -> str:
+    return str(tool.settings.get("label") or tool.name or "mcp")
+
+
+def _is_mcp(tool: AnyTool) -> TypeGuard[HostedTool]:
+    return isinstance(tool, HostedTool) and tool.kind == "mcp"
+
+
+# Blocks that only Anthropic understands. In the history of a conversation they record what hosted tools did,
+# which another model can read as text; in a reply they stand beside the text that the model made of them.
+
+
+def decode_foreign(block: Wire, where: str, losses: Losses, history: bool) -> Foreign:
+    kind = block.get("type")
+    text = block_as_text(block, where) if history else ""
+    if text:
+        why = f"a block of type {kind} is only understood by {PROTOCOL_NAME}: it is told in words"
+        losses.changed(where, why, "part.unknown")
+    elif _is_tool_search(block) and history:
+        why = "a search for tools is known by the tools that it found: they are declared"
+        losses.changed(where, why, "hosted.tool_search")
+    else:
+        why = f"a block of type {kind} is only understood by {PROTOCOL_NAME}"
+        losses.dropped(where, why, "part.unknown")
+    return Foreign(PROTOCOL_NAME, block, text, where=where)
+
+
+def block_as_text(block: Wire, where: str) -> str:
+    """The content of `block` as text; empty where nobody else could use it."""
+    content = block.get("content")
+    match block.get("type"):
+        case "tool_reference":
+            return "".join(f"Tool {name} is now available." for name in _referenced(block))
+        case "search_result":
+            return "\n".join([_source(block), *_texts(content)])
+        case "document":
+            return "\n".join([_text(block.get("title")), *_texts(_dig(block, "source", "content"))]).strip()
+        case "server_tool_use" | "mcp_tool_use" if not _is_tool_search(block):
+            return f"[{_text(block.get('name'))}: {printed(block.get('input'), f'{where}.input')}]"
+        case "compaction":
+            return _text(content)
+        case str(kind) if kind.endswith("_tool_result") and not _is_tool_search(block):
+            found = "\n".join(_findings(content)) or "nothing"
+            return f"[{kind.removesuffix('_tool_result')} result: {found}]"
+        case _:
+            return ""
+
+
+def _is_tool_search(block: Wire) -> bool:
+    """Whether it only loads tools; for other protocols their declaration does that."""
+    match block:
+        case {"type": "server_tool_use", "name": str(name)}:
+            return name.startswith("tool_search_tool")
+        case {"type": "tool_search_tool_result" | "tool_addition"}:
+            return True
+        case _:
+            return False
+
+
+def loaded_tools(messages: Iterable[Message]) -> set[str]:
+    """Deferred tools that the conversation has loaded: by a reference, or by calling them (G94)."""
+    loaded: set[str] = set()
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case ToolCall():
+                    loaded.add(part.name)
+                case ToolResult():
+                    bodies = [item.body for item in part.content if isinstance(item, Foreign)]
+                    loaded.update(name for body in bodies for name in _referenced(body))
+                case Foreign() if part.body.get("type") != "tool_removal":
+                    loaded.update(_referenced(part.body))
+                case _:
+                    pass
+    return loaded
+
+
+def _referenced(block: Wire) -> list[str]:
+    """The names in a `tool_reference`, in the result of a tool search, in an added or removed tool."""
+    match block:
+        case {"type": "tool_reference", "tool_name": str(name)}:
+            return [name]
+        case {"type": "tool_addition" | "tool_removal", "tool": {"name": str(name)}}:
+            return [name]
+        case {"type": "tool_search_tool_result", "content": {"tool_references": found}} if is_array(found):
+            return [name for item in found if is_object(item) for name in _referenced(item)]
+        case _:
+            return []
+
+
+def _findings(content: Any) -> list[str]:
+    """The results of Anthropic's own tools: sources by title and address, output as it was printed."""
+    if isinstance(content, str):
+        return [content]
+    if is_array(content):
+        return [line for item in content for line in _findings(item)]
+    match content:
+        case {"type": "text", "text": str(text)}:
+            return [text]
+        case {"error_code": str(code)}:
+            return [f"failed with {code}"]
+        case {"url": str()}:
+            return [_source(content)]
+        case {"stdout": str(out)}:
+            return [text for text in (out, _text(content.get("stderr"))) if text]
+        case {"content": str(text)}:
+            return [text]
+        case _:
+            return []
+
+
+def _source(item: Wire) -> str:
+    title = _text(item.get("title")) or _text(_dig(item, "content", "title"))
+    address = _text(item.get("url")) or _text(item.get("source"))
+    return f"{title} ({address})" if title and address else title or address
+
+
+def _texts(content: Any) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    blocks = content if is_array(content) else []
+    return [block["text"] for block in blocks if is_object(block) and isinstance(block.get("text"), str)]
+
+
+def _dig(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if is_object(value) else None
+    return value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+# Searches of another provider's hosted tool, as blocks. Claude Code counts searches by their blocks and shows
+# "Did 0 searches" where there are only citations (G95: 9router#3133, copilot-api#241). Ids and contents are
+# marked as ours, because Anthropic would refuse them.
+
+_SEARCH_ID = "srvtoolu_dragoman_"
+_MADE_HERE = seal("search")
+
+
+def cited(parts: Sequence[AnyPart]) -> list[Citation]:
+    return [citation for part in parts if isinstance(part, Text) for citation in part.citations]
+
+
+def encode_search(
+    id: str, citations: Sequence[Citation], request: Request | None, losses: Losses
+) -> tuple[Wire, ...]:
+    """The call of the search and its result, where the client declared one and the reply cites something."""
+    found = {
+        citation.url: citation.title for citation in citations if citation.url and not is_native(citation)
+    }
+    if request is None or not found or not _declares_search(request):
+        return ()
+    losses.invented("content", "a search, as the model cites what it found", "hosted.web_search")
+    name = _SEARCH_ID + re.sub(r"[^a-zA-Z0-9]", "_", id)
+    results = [
+        {
+            "type": "web_search_result",
+            "url": url,
+            "title": title,
+            "encrypted_content": _MADE_HERE,
+            "page_age": None,
+        }
+        for url, title in found.items()
+    ]
+    query = {"query": _last_user_text(request)}
+    return (
+        {"type": "server_tool_use", "id": name, "name": "web_search", "input": query},
+        {"type": "web_search_tool_result", "tool_use_id": name, "content": results},
+    )
+
+
+def is_made_here(block: Wire) -> bool:
+    match block:
+        case {"type": "server_tool_use", "id": str(id)}:
+            return id.startswith(_SEARCH_ID)
+        case {"type": "web_search_tool_result", "tool_use_id": str(id)}:
+            return id.startswith(_SEARCH_ID)
+        case _:
+            return False
+
+
+def _declares_search(request: Request) -> bool:
+    return any(isinstance(tool, HostedTool) and tool.kind == "web_search" for tool in request.tools)
+
+
+def _last_user_text(request: Request) -> str:
+    texts = [
+        part.text
+        for message in request.messages
+        if message.role == "user"
+        for part in message.parts
+        if isinstance(part, Text)
+    ]
+    return texts[-1] if texts else ""

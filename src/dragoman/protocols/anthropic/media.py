@@ -1,4 +1,4 @@
-"""Image and document blocks <-> media."""
+"""Image and document blocks <-> media. There are no blocks for audio and video."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, FileId, Foreign, Media, Plain, Url, Wire
-from dragoman.protocols.anthropic.foreign import decode_foreign
-from dragoman.protocols.anthropic.wire import IMAGE_TYPES, PROTOCOL_NAME
+from dragoman.protocols.anthropic.hosted import decode_foreign
+from dragoman.protocols.anthropic.wire import IMAGE_TYPES, PROTOCOL_NAME, is_native
 
-_NAMES_NOTHING = frozenset({"media_type", "title"})
+_QUIET = frozenset({"media_type", "title"})
 
 
 def decode_media(
     block: Wire, kind: Literal["image", "document"], where: str, losses: Losses, history: bool
 ) -> Media | Foreign:
-    """What a source says beyond its data stays in the extras, under `source`."""
+    """Other fields of the source stay in the extras, under `source`."""
     fields = Fields(block, where, PROTOCOL_NAME)
     del fields.rest["type"]
     source = fields.fields("source")
@@ -36,8 +36,8 @@ def decode_media(
             media_type, data = "text/plain", Plain(source.need("data", str))
         case _:
             return decode_foreign(block, where, losses, history)
-    source.extras(losses, quiet=_NAMES_NOTHING)
-    extras = fields.extras(losses, quiet=_NAMES_NOTHING)
+    source.extras(losses, quiet=_QUIET)
+    extras = fields.extras(losses, quiet=_QUIET)
     if source.rest:
         extras[PROTOCOL_NAME]["source"] = source.rest
     return Media(kind, media_type, data, name, where=where, extras=extras)
@@ -47,10 +47,12 @@ def encode_media(media: Media, losses: Losses) -> Wire:
     source = _encode_source(media)
     if source is None:
         kind = media.media_type or "unknown type"
-        losses.dropped(media.where, f"Anthropic takes no {media.kind} of this form ({kind})")
+        losses.dropped(
+            media.where, f"Anthropic takes no {media.kind} of this form ({kind})", f"media.{media.kind}"
+        )
         return {"type": "text", "text": f"[{media.kind} of type {media.media_type or 'unknown'} left out]"}
     if media.detail not in ("", "auto"):
-        losses.dropped(f"{media.where}.detail", "Anthropic has no such setting")
+        losses.dropped(f"{media.where}.detail", "Anthropic has no such setting", "media.detail")
     block: Wire = {"type": media.kind, "source": source}
     if media.name and media.kind == "document":
         block["title"] = media.name
@@ -78,8 +80,8 @@ def _encode_source(media: Media) -> Wire | None:
 
 
 def _is_taken(media: Media) -> bool:
-    """Anthropic knows four types of image and one of document; what came from it goes back as it came."""
-    if media.extras is not None and PROTOCOL_NAME in media.extras:
+    """Four types of image and PDF; media from Anthropic's own wire go back as they came."""
+    if is_native(media):
         return True
     return media.media_type in IMAGE_TYPES if media.kind == "image" else media.media_type == "application/pdf"
 

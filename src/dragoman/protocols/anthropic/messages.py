@@ -1,8 +1,8 @@
 """System text and messages <-> neutral ones.
 
-A request that came from Anthropic's wire goes back as it came. One from elsewhere is put in the
-order that Anthropic demands: it begins with a user turn, thinking is never last in a turn, system
-text stands in front or right before a turn of the model, and no text is blank.
+A request that came from Anthropic's wire goes back as it came. A request of another protocol is put in the
+order that Anthropic demands: it begins with a user turn, thinking is never last in a turn, system text stands
+in front or right before a turn of the model, and no text is blank.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.protocols.anthropic import models
-from dragoman.protocols.anthropic.citations import is_native as is_native_citation
-from dragoman.protocols.anthropic.parts import NO_EXTRAS, decode_content, encode_content, is_native
-from dragoman.protocols.anthropic.search import is_made_here
-from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
+from dragoman.protocols.anthropic.hosted import is_made_here
+from dragoman.protocols.anthropic.parts import decode_content, encode_content
+from dragoman.protocols.anthropic.wire import NO_EXTRAS, PROTOCOL_NAME, is_native
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+# Claude Code's first system block; it differs in every request (G58: vllm#36829)
 _ATTRIBUTION = "x-anthropic-billing-header:"
 _CONTINUED = "(conversation continues)"
 
@@ -53,7 +53,7 @@ def decode_message(message: Any, where: str, losses: Losses) -> Message:
 
 
 def decode_system(fields: Fields, losses: Losses) -> tuple[tuple[Text, ...], list[tuple[int, Wire]]]:
-    """The system text, and the blocks of it that concern nobody but Anthropic, with their places."""
+    """The system text, and the blocks of it that only Anthropic gets, with their places."""
     system = fields.any("system") if fields.rest.get("system") != [] else None
     if system is None:
         return (), []
@@ -66,8 +66,10 @@ def decode_system(fields: Fields, losses: Losses) -> tuple[tuple[Text, ...], lis
     withheld = [(i, system[i]) for i, part in enumerate(texts) if part.text.startswith(_ATTRIBUTION)]
     if not withheld:
         return tuple(texts), []
-    for i, _ in withheld:  # it changes with every request, which would spoil another vendor's cache
-        losses.dropped(f"system[{i}]", f"an attribution that concerns {PROTOCOL_NAME} alone")
+    for i, _ in withheld:
+        losses.dropped(
+            f"system[{i}]", f"an attribution that concerns {PROTOCOL_NAME} alone", "system.attribution"
+        )
     return tuple([part for part in texts if not part.text.startswith(_ATTRIBUTION)]), withheld
 
 
@@ -105,20 +107,22 @@ def _is_blank(text: str) -> bool:
 def _texts(message: Message, losses: Losses) -> list[Text]:
     texts = [part for part in message.parts if isinstance(part, Text)]
     if len(texts) < len(message.parts):
-        losses.dropped(message.where, "Anthropic takes system text, and nothing else from the system")
+        losses.dropped(
+            message.where, "Anthropic takes system text, and nothing else from the system", "part.place"
+        )
     return texts
 
 
 def _is_sendable(part: AnyPart, losses: Losses) -> bool:
     """Anthropic takes back only what it made: thinking that it signed, searches of its own."""
     if isinstance(part, Foreign) and is_made_here(part.body):
-        losses.dropped(part.where, "Anthropic takes back only searches of its own")
+        losses.dropped(part.where, "Anthropic takes back only searches of its own", "hosted.web_search")
         return False
     if not isinstance(part, Reasoning):
         return True
     if is_native(part) if part.state is None else part.state.origin == PROTOCOL_NAME:
         return True
-    losses.dropped(part.where, "Anthropic takes back only reasoning that it signed")
+    losses.dropped(part.where, "Anthropic takes back only reasoning that it signed", "reasoning.signature")
     return False
 
 
@@ -138,7 +142,9 @@ def _fitted_part(part: AnyPart, losses: Losses) -> AnyPart | None:
             content = [item for item in part.content if not (isinstance(item, Text) and _is_blank(item.text))]
             return part if len(content) == len(part.content) else replace(part, content=tuple(content))
         case Refusal():
-            losses.changed(part.where, "Anthropic knows no refusals but in replies: sent as text")
+            losses.changed(
+                part.where, "Anthropic knows no refusals but in replies: sent as text", "message.refusal"
+            )
             return None if _is_blank(part.text) else Text(part.text)
         case _:
             return part if _is_sendable(part, losses) else None
@@ -147,10 +153,12 @@ def _fitted_part(part: AnyPart, losses: Losses) -> AnyPart | None:
 def _fitted_text(part: Text, losses: Losses) -> Text | None:
     if _is_blank(part.text):
         if part.text:
-            losses.dropped(part.where, "Anthropic takes no blank text")
+            losses.dropped(part.where, "Anthropic takes no blank text", "text.blank")
         return None
-    if part.citations and not all(is_native_citation(citation) for citation in part.citations):
-        losses.dropped(f"{part.where} citations", "Anthropic takes back only citations that it made")
+    if part.citations and not all(is_native(citation) for citation in part.citations):
+        losses.dropped(
+            f"{part.where} citations", "Anthropic takes back only citations that it made", "citation"
+        )
         return replace(part, citations=())
     return part
 
@@ -170,7 +178,9 @@ def _ended(turn: Message, losses: Losses) -> Message:
     """A turn of the model may not end with thinking."""
     parts = turn.parts
     while turn.role == "assistant" and parts and isinstance(parts[-1], Reasoning):
-        losses.dropped(parts[-1].where, "Anthropic takes no turn of the model that ends with thinking")
+        losses.dropped(
+            parts[-1].where, "Anthropic takes no turn of the model that ends with thinking", "message.order"
+        )
         parts = parts[:-1]
     return turn if parts is turn.parts else replace(turn, parts=parts)
 
@@ -188,30 +198,34 @@ def _placed(turns: list[Message], allowed: bool, losses: Losses) -> tuple[list[T
             if allowed and placed and placed[-1].role == "user":
                 placed += [Message("system", tuple(_texts(message, losses))) for message in waiting]
             else:
-                moved += [text for message in waiting for text in _moved(message, losses)]
+                for message in waiting:
+                    why = "no system text is possible at this place: moved to the front"
+                    losses.changed(message.where, why, "message.order")
+                    moved += _texts(message, losses)
             waiting = []
         for message in waiting if allowed else ():
-            losses.changed(message.where, "system text goes behind the user's turn that follows it")
+            losses.changed(
+                message.where, "system text goes behind the user's turn that follows it", "message.order"
+            )
         if turn is not None:
             placed.append(turn)
     return moved, placed
 
 
-def _moved(message: Message, losses: Losses) -> list[Text]:
-    losses.changed(message.where, "no system text is possible at this place: moved to the front")
-    return _texts(message, losses)
-
-
 def _bounded(turns: list[Message], user_last: bool, losses: Losses) -> list[Message]:
     """The first turn is the user's; the last one too, or else it does not end in white space."""
     if not turns or turns[0].role != "user":
-        losses.invented("messages", f"Anthropic needs a user's turn to begin with: {_CONTINUED}")
+        losses.invented(
+            "messages", f"Anthropic needs a user's turn to begin with: {_CONTINUED}", "message.filler"
+        )
         turns = [Message("user", (Text(_CONTINUED),)), *turns]
     last = turns[-1]
     if last.role != "assistant":
         return turns
     if user_last:
-        losses.invented("messages", f"the model needs a user's turn to end with: {_CONTINUED}")
+        losses.invented(
+            "messages", f"the model needs a user's turn to end with: {_CONTINUED}", "message.filler"
+        )
         return [*turns, Message("user", (Text(_CONTINUED),))]
     return [*turns[:-1], _trimmed(last, losses)]
 
@@ -219,7 +233,9 @@ def _bounded(turns: list[Message], user_last: bool, losses: Losses) -> list[Mess
 def _trimmed(turn: Message, losses: Losses) -> Message:
     match turn.parts[-1]:
         case Text(text) as part if text != text.rstrip():
-            losses.changed(part.where, "Anthropic takes no last turn that ends in white space: trimmed")
+            losses.changed(
+                part.where, "Anthropic takes no last turn that ends in white space: trimmed", "text.blank"
+            )
             return replace(turn, parts=(*turn.parts[:-1], replace(part, text=text.rstrip())))
         case _:
             return turn

@@ -1,7 +1,7 @@
-"""Content blocks <-> parts: one mapping for requests and responses.
+"""Content blocks <-> parts, and the citations of a text: one mapping for requests and responses.
 
-A lone text without extras of ours is written as a plain string, as clients do; a text that came
-as a block goes back as a block.
+A lone text from another protocol is written as a plain string, as clients do; a text that came as a block
+goes back as a block.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
-    Extras,
+    Citation,
     Foreign,
     Media,
     Reasoning,
@@ -24,25 +24,27 @@ from dragoman.core.model import (
     Text,
     ToolCall,
     ToolResult,
-    Value,
     Wire,
 )
-from dragoman.core.seal import seal_state, unseal_state
-from dragoman.protocols.anthropic.citations import decode_citation, encode_citation
-from dragoman.protocols.anthropic.foreign import decode_foreign, printed
+from dragoman.core.seal import seal, seal_state, unseal, unseal_state
+from dragoman.protocols.anthropic.hosted import decode_foreign
 from dragoman.protocols.anthropic.media import decode_media, encode_media
-from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_CALL, QUIET_RESULT, QUIET_THINKING
+from dragoman.protocols.anthropic.wire import (
+    NO_EXTRAS,
+    PROTOCOL_NAME,
+    QUIET_CALL,
+    QUIET_RESULT,
+    QUIET_THINKING,
+    is_native,
+    printed,
+)
 
-NO_EXTRAS: Extras = {PROTOCOL_NAME: {}}
-
-
-def is_native(value: Value) -> bool:
-    """Whether it came from Anthropic's wire, to which it goes back as it came."""
-    return value.extras is not None and PROTOCOL_NAME in value.extras
+_MADE_HERE = seal("citation")  # in place of the encrypted index of a citation that another model made
+_QUIET_TEXT = frozenset({"citations"})
 
 
 def decode_content(content: Any, where: str, losses: Losses, history: bool = False) -> tuple[AnyPart, ...]:
-    """A string or an array of blocks. `history`: said earlier, so others want it told in words at least."""
+    """A string or an array of blocks. `history`: a block that others do not know becomes text."""
     if type(content) is str:
         return (Text(content, where=where),)
     if not is_array(content):
@@ -100,7 +102,9 @@ def encode_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
 
 
 def _decode_text(block: Wire, where: str, losses: Losses) -> Text:
-    if len(block) == 2 and type(text := block.get("text")) is str:  # most are no more than this
+    if (
+        len(block) == 2 and type(text := block.get("text")) is str
+    ):  # the usual block, without the cost of Fields
         return Text(text, where=where, extras=NO_EXTRAS)
     fields = _fields(block, where)
     text = fields.need("text", str)
@@ -110,7 +114,7 @@ def _decode_text(block: Wire, where: str, losses: Losses) -> Text:
 
 
 def _encode_text(part: Text) -> tuple[Wire, ...]:
-    """Blocks must be non-empty; one that came empty is the client's affair."""
+    """Anthropic refuses empty text blocks (G51: autogen#6063); one that came empty goes back so."""
     if not part.text and not is_native(part):
         return ()
     block: Wire = {"type": "text", "text": part.text, **own(part.extras, PROTOCOL_NAME)}
@@ -119,7 +123,33 @@ def _encode_text(part: Text) -> tuple[Wire, ...]:
     return (block,)
 
 
-_QUIET_TEXT = frozenset({"citations"})
+def decode_citation(citation: Any, where: str, losses: Losses) -> Citation:
+    """A citation that points into a document has no URL; only its text means something elsewhere."""
+    fields = Fields(citation, where, PROTOCOL_NAME)
+    wire = {PROTOCOL_NAME: fields.rest.copy()}
+    cited = fields.text("cited_text")
+    match fields.text("type"):
+        case "web_search_result_location":
+            url, title = fields.text("url"), fields.text("title")
+            ours = unseal(fields.text("encrypted_index")) is not None
+            return Citation(url, title, cited, where=where, extras=None if ours else wire)
+        case "search_result_location":
+            return Citation(fields.text("source"), fields.text("title"), cited, where=where, extras=wire)
+        case kind:
+            why = f"a citation of type {kind or 'nothing'} points into a document"
+            losses.dropped(where, why, "citation")
+            return Citation("", fields.text("document_title"), cited, where=where, extras=wire)
+
+
+def encode_citation(citation: Citation) -> Wire:
+    """Anthropic's own citation goes back as it came: its index is encrypted."""
+    return own(citation.extras, PROTOCOL_NAME) or {
+        "type": "web_search_result_location",
+        "url": citation.url,
+        "title": citation.title,
+        "cited_text": citation.cited,
+        "encrypted_index": _MADE_HERE,
+    }
 
 
 def _decode_tool_use(block: Wire, where: str, losses: Losses) -> ToolCall:
@@ -153,7 +183,7 @@ def decode_input(value: Any, where: str) -> str:
 
 
 def encode_input(call: ToolCall, losses: Losses) -> Any:
-    """Anthropic takes objects only; what is none travels inside one, so that nothing is lost."""
+    """Anthropic takes objects only (G59: any-llm#947); anything else is wrapped in one."""
     if call.kind == "custom":
         return {"input": call.arguments}
     value = jsontext.decode_object(call.arguments)
@@ -161,7 +191,9 @@ def encode_input(call: ToolCall, losses: Losses) -> Any:
         return value
     if not call.arguments.strip():
         return {}
-    losses.changed(call.where or "tool call", "arguments that are no JSON object travel inside one")
+    losses.changed(
+        call.where or "tool call", "arguments that are no JSON object travel inside one", "call.arguments"
+    )
     return {"_raw_arguments": call.arguments}
 
 

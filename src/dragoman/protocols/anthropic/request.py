@@ -1,26 +1,23 @@
 """Requests <-> neutral requests.
 
-`system` stands beside the conversation, and the parallel switch lives inside `tool_choice`. What came
-from Anthropic's wire goes back to it as it came, settings and all.
+`system` stands beside the conversation, and the parallel switch is inside `tool_choice`. A request that came
+from Anthropic's wire goes back as it came, settings included.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, Message, Request, Wire
-from dragoman.protocols.anthropic.foreign import loaded_tools
-from dragoman.protocols.anthropic.mcp import decode_servers, encode_servers
+from dragoman.protocols.anthropic.hosted import decode_servers, encode_servers, loaded_tools
 from dragoman.protocols.anthropic.messages import (
     decode_message,
     decode_system,
     encode_foreign,
     encode_native,
 )
-from dragoman.protocols.anthropic.parts import encode_content, is_native
+from dragoman.protocols.anthropic.parts import encode_content
 from dragoman.protocols.anthropic.settings import decode_settings, encode_max_tokens, encode_settings
 from dragoman.protocols.anthropic.tools import (
     allowed,
@@ -31,16 +28,18 @@ from dragoman.protocols.anthropic.tools import (
     encode_tools,
     load,
 )
-from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_REQUEST
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_REQUEST, is_native
 
-_WITHHELD = "system"  # where the extras of a request keep the system blocks that only Anthropic may see
+_WITHHELD = "system"  # key of the extras: system blocks that only Anthropic gets
 
 
 def decode_request(body: Wire, losses: Losses) -> Request:
-    """Settings are read, and also kept as they stand: they go back to Anthropic unchanged."""
+    """Settings are decoded, and also kept in the extras: they go back to Anthropic unchanged."""
     fields = Fields(body, "", PROTOCOL_NAME)
     model, stream = fields.nonempty("model"), fields.flag("stream")
-    messages = tuple([decode_message(m, f"messages[{i}]", losses) for i, m in enumerate(_messages(fields))])
+    if (wires := fields.list("messages")) is None:
+        raise WireError(PROTOCOL_NAME, "messages", "expected an array, got nothing")
+    messages = tuple([decode_message(m, f"messages[{i}]", losses) for i, m in enumerate(wires)])
     system, withheld = decode_system(fields, losses)
     tools = _decode_tools(fields, messages, losses)
     choice, parallel = decode_choice(fields, losses)
@@ -56,7 +55,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
 
 
 def encode_request(request: Request, losses: Losses) -> Wire:
-    """What the body says wins over what the extras remember, where something has changed since."""
+    """The body wins over the extras, where something was changed since decoding."""
     native = is_native(request)
     body: Wire = {"model": request.model} if request.model or not native else {}
     if not native:
@@ -82,13 +81,6 @@ def _as_it_came(body: Wire, extras: Wire) -> Wire:
         for place, block in withheld:
             system.insert(place, block)
     return {**extras, **body}
-
-
-def _messages(fields: Fields) -> list[Any]:
-    messages = fields.list("messages")
-    if messages is None:
-        raise WireError(PROTOCOL_NAME, "messages", "expected an array, got nothing")
-    return messages
 
 
 def _decode_tools(fields: Fields, messages: tuple[Message, ...], losses: Losses) -> tuple[AnyTool, ...]:

@@ -26,15 +26,15 @@ from dragoman.core.model import (
     Usage,
     Wire,
 )
-from dragoman.protocols.anthropic.parts import decode_content, encode_part, is_native
-from dragoman.protocols.anthropic.search import cited, encode_search
-from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_RESPONSE, QUIET_USAGE, STOP
+from dragoman.protocols.anthropic.hosted import cited, encode_search
+from dragoman.protocols.anthropic.parts import decode_content, encode_part
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_RESPONSE, QUIET_USAGE, STOP, is_native
 
 CUT = frozenset({"length", "context_full"})  # reasons to stop in the middle of a call
 
 
 def decode_response(body: Wire, losses: Losses) -> Response:
-    """Usage is read, and also kept as it stands: it goes back to an Anthropic client unchanged."""
+    """Usage is decoded, and also kept in the extras: it goes back to an Anthropic client unchanged."""
     fields = Fields(body, "", PROTOCOL_NAME)
     if "content" not in body:
         raise WireError(PROTOCOL_NAME, "content", "expected an array of blocks, got nothing")
@@ -52,14 +52,14 @@ def decode_response(body: Wire, losses: Losses) -> Response:
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
     content = [block for part in response.parts for block in encode_reply_part(part, losses)]
     if is_native(response):
-        said = {
+        named = {
             "id": response.id,
             "model": response.model,
             "stop_reason": response.stop.raw and encode_reason(response.stop, native=True),
             "stop_sequence": response.stop.sequence,
         }
-        kept = {key: value for key, value in said.items() if value}
-        return {**own(response.extras, PROTOCOL_NAME), **kept, "content": content}
+        known = {key: value for key, value in named.items() if value}
+        return {**own(response.extras, PROTOCOL_NAME), **known, "content": content}
     return {
         "id": encode_id(response.id),
         "type": "message",
@@ -72,30 +72,33 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
 
 
 def _cut(parts: tuple[AnyPart, ...], stop: Stop) -> tuple[AnyPart, ...]:
-    """A call at the end of a reply that ran out of tokens: its input is whatever had come by then."""
+    """A call at the end of a reply that ran out of tokens is incomplete: its input is a fragment (G28)."""
     if stop.reason not in CUT or not parts or not isinstance(parts[-1], ToolCall):
         return parts
     return (*parts[:-1], replace(parts[-1], complete=False))
 
 
 def encode_reply_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
-    """The blocks of a reply that say `part`; an Anthropic client expects neither results nor media there."""
+    """The blocks of a reply for `part`; an Anthropic client expects neither results nor media there."""
     match part:
         case ToolCall(complete=False) if not is_native(part):
-            losses.dropped(part.where or "tool call", "the reply was cut inside it: it must not run")
+            losses.dropped(
+                part.where or "tool call", "the reply was cut inside it: it must not run", "call.incomplete"
+            )
             return ()
         case ToolResult():
-            losses.dropped(part.where, "no result of a tool stands in a reply")
+            losses.dropped(part.where, "no result of a tool stands in a reply", "result.place")
             return ()
         case Media() if not is_native(part):
-            losses.dropped(part.where or part.kind, f"an Anthropic client expects no {part.kind} in a reply")
+            why = f"an Anthropic client expects no {part.kind} in a reply"
+            losses.dropped(part.where or part.kind, why, f"media.{part.kind}")
             return ()
         case _:
             return encode_part(part, losses)
 
 
 def decode_stop(fields: Fields, called: bool) -> Stop:
-    """A reply that does not say why it stopped has ended, or has called."""
+    """Without a stop_reason the content decides: a call, or the end."""
     raw, sequence = fields.text("stop_reason"), fields.nonempty("stop_sequence")
     if not raw:
         return Stop("tool_calls" if called else "end", "", sequence)
@@ -103,7 +106,7 @@ def decode_stop(fields: Fields, called: bool) -> Stop:
 
 
 def encode_stop(stop: Stop, refusal: str | None = None, native: bool = False) -> Wire:
-    """`refusal`: what the model said instead of an answer; clients that hide the text show the details."""
+    """`refusal`: its text; clients that hide the text of a refused reply show the explanation."""
     wire: Wire = {"stop_reason": encode_reason(stop, native), "stop_sequence": stop.sequence or None}
     if refusal is None or stop.reason not in ("end", "refusal", "content_filter"):
         return wire
@@ -112,7 +115,7 @@ def encode_stop(stop: Stop, refusal: str | None = None, native: bool = False) ->
 
 
 def encode_reason(stop: Stop, native: bool = False) -> str:
-    """Anthropic's own word goes back to its client, unless it no longer holds."""
+    """Anthropic's own word goes back to its client, unless the reason has changed since."""
     if native and STOP.decode(stop.raw) == stop.reason:
         return stop.raw
     return STOP.encode(stop.reason)

@@ -1,15 +1,22 @@
-"""The paths of the Messages API, its model list, its token counts and what accounting reads."""
+"""The server side of the Messages API: routes, paths and headers, errors, model lists, accounting, threads.
+
+An error has the same body whole and in a stream. A thread is named by the id of its last reply.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
+from dragoman.core.codec import Frame, Http
+from dragoman.core.errors import DragomanError, WireError
+from dragoman.core.events import fold
+from dragoman.core.failures import kind_of, says_context_too_long, status_of, words
 from dragoman.core.fields import Fields
-from dragoman.core.jsontext import Glance
+from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Wire
+from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.server import (
     Accounting,
     Entry,
@@ -20,9 +27,11 @@ from dragoman.core.server import (
     listed,
     rows,
 )
-from dragoman.protocols.anthropic.kept import KEPT
-from dragoman.protocols.anthropic.response import decode_usage
-from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
+from dragoman.core.stored_turns import ConversationError, PastTurn, StorageRequest, TurnCodec
+from dragoman.protocols.anthropic.response import decode_usage, encode_response
+from dragoman.protocols.anthropic.wire import ERRORS, PROTOCOL_NAME
+
+# Routes
 
 
 def recognise(
@@ -47,6 +56,71 @@ def claims(path: str, headers: Mapping[str, str]) -> bool:
     return path.startswith("/v1/messages") or "anthropic-version" in headers
 
 
+# Paths and headers of an upstream
+
+
+def _auth(key: str) -> dict[str, str]:
+    """OAuth tokens of a Claude login are bearer tokens; API keys have a header of their own."""
+    return {"authorization": f"Bearer {key}"} if key.startswith("sk-ant-oat") else {"x-api-key": key}
+
+
+def _betas(body: Wire) -> dict[str, str]:
+    return {"anthropic-beta": "mcp-client-2025-11-20"} if "mcp_servers" in body else {}
+
+
+HTTP = Http(
+    path=lambda model, stream: "/v1/messages",
+    auth=_auth,
+    headers={"anthropic-version": "2023-06-01"},
+    headers_for=_betas,
+)
+
+
+# Errors
+
+_STATUS: dict[FailureKind, int] = {"overloaded": 529, "billing": 402}
+
+
+def decode_error(body: Wire, status: int) -> Failure | None:
+    """Compatible servers leave out the outer `type`, or make `error` a string."""
+    error = body.get("error")
+    if body.get("type") != "error" and ("content" in body or not error):
+        return None
+    if not is_object(error):
+        error = {"message": error}
+    name, message = words(error.get("type")), words(error.get("message"))
+    kind = _failure_kind(name, status)
+    if kind == "bad_request" and says_context_too_long(message):
+        kind = "context_too_long"
+    details = error.get("details")
+    code = words(details.get("error_code")) if is_object(details) else ""
+    return Failure(kind, message, status or _STATUS.get(kind) or status_of(kind), code or name)
+
+
+def encode_error(failure: Failure) -> tuple[int, Wire]:
+    message = failure.message
+    if failure.kind == "context_too_long" and "prompt is too long" not in message.lower():
+        message = f"prompt is too long: {message}"  # Claude Code compacts at these words (G36)
+    error: Wire = {"type": ERRORS.encode(failure.kind), "message": message}
+    if failure.code.startswith("thread_"):  # the SDKs send the whole conversation again
+        error["details"] = {"error_code": failure.code}
+    body: Wire = {"type": "error", "error": error}
+    return _STATUS.get(failure.kind) or status_of(failure.kind), body
+
+
+def truncated(missing: str) -> Failure:
+    return Failure("truncated", f"the upstream's stream ended without {missing}", 502)
+
+
+def _failure_kind(name: str, status: int) -> FailureKind:
+    """The type decides where it is one of Anthropic's, the status otherwise."""
+    kind = ERRORS.decode(name)
+    return kind if ERRORS.encode(kind) == name or not status else kind_of(status)
+
+
+# Model lists
+
+
 def encode_models(names: tuple[str, ...]) -> Wire:
     data = [encode_model(name) for name in names]
     ends = {"first_id": names[0], "last_id": names[-1]} if names else {"first_id": None, "last_id": None}
@@ -66,7 +140,10 @@ def _quota(quota: RateLimitStatus) -> dict[str, str]:
     }
 
 
-class _Request(TypedDict, total=False):
+# Accounting: what the gateway counts in bodies that it does not decode
+
+
+class _RequestGlance(TypedDict, total=False):
     model: Any
     stream: Any
     tools: list[Entry] | None
@@ -74,20 +151,20 @@ class _Request(TypedDict, total=False):
     mcp_servers: Any
 
 
-class _Block(TypedDict, total=False):
+class _BlockGlance(TypedDict, total=False):
     type: Any
 
 
-class _Reply(TypedDict, total=False):
+class _ReplyGlance(TypedDict, total=False):
     type: Any
     error: Any
-    content: list[_Block] | None
+    content: list[_BlockGlance] | None
     usage: Any
 
 
-TALLY = Accounting(
-    request=Glance(_Request),
-    reply=Glance(_Reply),
+ACCOUNTING = Accounting(
+    request=Glance(_RequestGlance),
+    reply=Glance(_ReplyGlance),
     tools=lambda body: count(body.get("tools")),
     calls=lambda body: sum(block.get("type") == "tool_use" for block in rows(body.get("content"))),
     usage=lambda body: decode_usage(Fields(body["usage"], "usage", PROTOCOL_NAME), Losses()),
@@ -95,6 +172,112 @@ TALLY = Accounting(
     call_hint=b"tool_use",
     call_mark=r'"type":\s*"tool_use"',
 )
+
+
+# Message threads (beta): `thread: {create | continue}`. System prompt and tools are those that the thread was
+# created with; everything else is sent with every request.
+
+_INHERITED = ("system", "tools")
+_HOLDS_BLOCKS = ("content", "source")
+
+
+def decode_storage(request: Wire) -> StorageRequest | None:
+    match request.get("thread"):
+        case None:
+            return None
+        case {"type": "create"}:
+            return StorageRequest(stores=True, insists=True)
+        case {"type": "continue", "previous_message_id": str(id)}:
+            return StorageRequest(id, stores=True, insists=True)
+        case _:
+            raise WireError(
+                PROTOCOL_NAME, "thread", "expected create, or continue with a previous_message_id"
+            )
+
+
+def _new_messages(request: Wire) -> list[Any]:
+    messages = request.get("messages")
+    return messages if is_array(messages) else []
+
+
+def _inherited(request: Wire) -> Wire:
+    return {key: request[key] for key in _INHERITED if request.get(key) is not None}
+
+
+def _join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -> Wire:
+    """Cache breakpoints of earlier turns are removed: a request may have four at most."""
+    joined = {key: value for key, value in request.items() if key != "thread"}
+    if not before:
+        return joined
+    inherited = before[0].settings
+    for key in _INHERITED:
+        if request.get(key) is not None and request[key] != inherited.get(key):
+            raise ConversationError(_mismatch(key))
+    earlier = [message for past in before for message in (*past.items, *_as_message(past.reply))]
+    return {
+        **joined,
+        **inherited,
+        "messages": [_unmarked(message) for message in earlier] + _new_messages(request),
+    }
+
+
+def _as_message(reply: Wire) -> list[Wire]:
+    content = reply.get("content")
+    return [{"role": "assistant", "content": content}] if content else []
+
+
+def _unmarked(value: Any) -> Any:
+    if is_array(value):
+        return [_unmarked(each) for each in value]
+    if is_object(value):
+        return {
+            key: _unmarked(each) if key in _HOLDS_BLOCKS else each
+            for key, each in value.items()
+            if key != "cache_control"
+        }
+    return value
+
+
+def _whole(frames: Sequence[Frame]) -> Wire | None:
+    """The reply that the events of a finished stream add up to."""
+    # imported here, because the decoder reads error events with decode_error above
+    from dragoman.protocols.anthropic.stream_decoder import StreamDecoder
+
+    decoder = StreamDecoder(Losses())
+    try:
+        events = [event for frame in frames for event in decoder.feed(frame)]
+        return encode_response(fold([*events, *decoder.close()]), Losses())
+    except DragomanError:
+        return None
+
+
+def _mismatch(key: str) -> Failure:
+    problem = f"{key}: a thread keeps the {key} it was created with; create a new one to change it"
+    return Failure("bad_request", problem, 400, "thread_fingerprint_mismatch")
+
+
+def _unknown(id: str) -> Failure:
+    problem = f"thread.previous_message_id: no thread is kept for {id!r}; send the whole conversation"
+    return Failure("not_found", problem, 404, "thread_not_found")
+
+
+THREADS = TurnCodec(
+    wish=decode_storage,
+    items=_new_messages,
+    settings=_inherited,
+    join=_join,
+    named=lambda items, reply: {},
+    told=lambda reply, id, previous, stored: {**reply, "id": id},
+    safe=lambda reply: reply,
+    whole=_whole,
+    unknown=_unknown,
+    absent=_unknown,
+    prefix="msg_",
+    field="message",
+    marks=(b"message_start", b"message_stop"),
+    ends=frozenset({"message_stop"}),
+)
+
 SERVER = ProtocolServer(
     recognise=recognise,
     claims=claims,
@@ -103,9 +286,9 @@ SERVER = ProtocolServer(
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=lambda tokens: {"input_tokens": tokens},
-    tally=TALLY,
+    tally=ACCOUNTING,
     encode_quota=_quota,
     count_path=lambda model: "/v1/messages/count_tokens",
     forwards=("anthropic-version", "anthropic-beta"),
-    kept=KEPT,
+    kept=THREADS,
 )

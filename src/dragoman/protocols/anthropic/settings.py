@@ -41,7 +41,7 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
 
 
 def encode_settings(request: Request, body: Wire, losses: Losses) -> Wire:
-    """`body` is what is written already: the most tokens, and the tool choice."""
+    """`body` is what is encoded already: max_tokens, messages and tool_choice."""
     settings = request.settings
     wire: Wire = {}
     thinking, effort = _encode_thinking(request, body, losses)
@@ -57,15 +57,15 @@ def encode_settings(request: Request, body: Wire, losses: Losses) -> Wire:
         wire["metadata"] = {"user_id": settings.user}
     if settings.service_tier is not None:
         wire |= _encode_tier(settings.service_tier, losses)
-    for name, value in _UNSAID(settings):
+    for name, value in _UNSUPPORTED(settings):
         if value is not False:
-            losses.dropped(name, "Anthropic has no such setting")
+            losses.dropped(name, "Anthropic has no such setting", f"setting.{name}")
     if (settings.n or 1) > 1:
-        losses.dropped("n", "Anthropic gives one answer")
+        losses.dropped("n", "Anthropic gives one answer", "setting.n")
     return wire
 
 
-_UNSAID = GivenSettings(
+_UNSUPPORTED = GivenSettings(
     "frequency_penalty",
     "presence_penalty",
     "seed",
@@ -82,7 +82,7 @@ def encode_max_tokens(request: Request, losses: Losses) -> int:
     if request.settings.max_tokens is not None:
         return request.settings.max_tokens
     most = models.default_max_tokens(request.model)
-    losses.invented("max_tokens", f"Anthropic requires it: {most}")
+    losses.invented("max_tokens", f"Anthropic requires it: {most}", "setting.max_tokens")
     return most
 
 
@@ -106,10 +106,10 @@ _READ = {
 
 
 def _encode_stop(stop: tuple[str, ...] | None, losses: Losses) -> Wire:
-    kept = [item for item in stop or () if item.strip()]
-    if len(kept) < len(stop or ()):
-        losses.dropped("stop", "Anthropic takes no blank stop sequences")
-    return {"stop_sequences": kept} if kept else {}
+    taken = [item for item in stop or () if item.strip()]
+    if len(taken) < len(stop or ()):
+        losses.dropped("stop", "Anthropic takes no blank stop sequences", "setting.stop")
+    return {"stop_sequences": taken} if taken else {}
 
 
 def _decode_output_config(fields: Fields, losses: Losses) -> tuple[Effort | None, OutputFormat | None]:
@@ -119,7 +119,9 @@ def _decode_output_config(fields: Fields, losses: Losses) -> tuple[Effort | None
         return None, _decode_output(fields.fields("output_format"), losses)
     effort = config.take("effort", str)
     if effort is not None and effort not in _EFFORTS:
-        losses.dropped("effort", f"an effort {effort!r} is only understood by {PROTOCOL_NAME}")
+        losses.dropped(
+            "effort", f"an effort {effort!r} is only understood by {PROTOCOL_NAME}", "setting.effort"
+        )
     output = _decode_output(config.fields("format"), losses)
     config.extras(losses)
     return _EFFORTS.get(effort or ""), output or _decode_output(fields.fields("output_format"), losses)
@@ -137,15 +139,17 @@ def _encode_output(output: OutputFormat | None, losses: Losses) -> Wire:
     if output is None or output.kind == "text":
         return {}
     if output.kind == "json":
-        losses.dropped("output", "Anthropic has no JSON mode without a schema")
+        losses.dropped("output", "Anthropic has no JSON mode without a schema", "setting.output")
         return {}
     if output.description:
-        losses.dropped("output", "Anthropic takes no description of the format beside its schema")
+        losses.dropped(
+            "output", "Anthropic takes no description of the format beside its schema", "setting.output"
+        )
     return {"format": {"type": "json_schema", "schema": output.schema or {"type": "object"}}}
 
 
 def _decode_thinking(fields: Fields, losses: Losses) -> tuple[int | None, bool | None]:
-    """Budget in tokens (0: off, -1: as the model likes), and whether the text is shown."""
+    """Budget in tokens (0: off, -1: the model decides), and whether the text is shown."""
     thinking = fields.fields("thinking")
     if thinking is None:
         return None, None
@@ -154,20 +158,22 @@ def _decode_thinking(fields: Fields, losses: Losses) -> tuple[int | None, bool |
     if kind == "enabled" and budget is None:
         budget = -1
     if budget is None:
-        losses.dropped("thinking.type", f"thinking {kind!r} is only understood by {PROTOCOL_NAME}")
+        losses.dropped(
+            "thinking.type", f"thinking {kind!r} is only understood by {PROTOCOL_NAME}", "setting.effort"
+        )
     thinking.extras(losses)
     return budget, None if budget in (0, None) else display != "omitted"
 
 
 def _encode_thinking(request: Request, body: Wire, losses: Losses) -> tuple[Wire | None, str | None]:
-    """How the model thinks, and its effort where the model takes one."""
+    """`thinking`, and the effort where the model takes one."""
     settings, model = request.settings, request.model
     if settings.effort == "none" or settings.budget == 0:
         return {"type": "disabled"}, None
     effort = _encode_effort(settings.effort, model, losses) if settings.effort else None
     budget = settings.budget if settings.budget and settings.budget > 0 else None
     if budget and models.refuses_budget(model):
-        losses.changed("budget", "the model takes an effort, no budget")
+        losses.changed("budget", "the model takes an effort, no budget", "setting.budget")
         effort, budget = effort or _encode_effort(effort_for(budget), model, losses), None
     taken = effort if models.takes_effort(model) else None
     if effort is None and settings.budget is None:
@@ -180,24 +186,30 @@ def _encode_thinking(request: Request, body: Wire, losses: Losses) -> tuple[Wire
 def _encode_budget(budget: int, settings: Settings, body: Wire, losses: Losses) -> Wire | None:
     where = "budget" if settings.budget else "effort"
     if body.get("tool_choice", {}).get("type") in ("any", "tool"):
-        losses.dropped(where, "no thinking together with a forced tool choice")
+        losses.dropped(where, "no thinking together with a forced tool choice", f"setting.{where}")
         return None
-    if _goes_on_unthought(body["messages"]):
-        losses.dropped(where, "the turn that goes on has no thinking of this model at its beginning")
+    if _continues_without_thinking(body["messages"]):
+        losses.dropped(
+            where, "the turn that goes on has no thinking of this model at its beginning", f"setting.{where}"
+        )
         return None
     fitted = min(max(budget, _LEAST_BUDGET), body["max_tokens"] - 1)
     if fitted < _LEAST_BUDGET:
-        losses.dropped(where, f"max_tokens leaves no room for the least budget of {_LEAST_BUDGET}")
+        losses.dropped(
+            where, f"max_tokens leaves no room for the least budget of {_LEAST_BUDGET}", f"setting.{where}"
+        )
         return None
     if fitted != budget and settings.budget:
-        losses.changed(where, f"Anthropic takes {_LEAST_BUDGET} and more, and less than max_tokens: {fitted}")
+        why = f"Anthropic takes {_LEAST_BUDGET} and more, and less than max_tokens: {fitted}"
+        losses.changed(where, why, f"setting.{where}")
     return {"type": "enabled", "budget_tokens": fitted}
 
 
-def _goes_on_unthought(messages: list[Wire]) -> bool:
-    """Whether the conversation ends with the result of a call before which no thinking stands.
+def _continues_without_thinking(messages: list[Wire]) -> bool:
+    """Whether the conversation ends with the result of a call whose turn does not begin with thinking.
 
-    With a budget, Anthropic refuses that: clients forget thoughts, and another model's are withheld.
+    With `thinking: enabled` Anthropic refuses it ("Expected `thinking` or `redacted_thinking`, but found
+    `tool_use`"). It happens where a client drops thinking, and where that of another model is withheld.
     """
     if len(messages) < 2 or "tool_result" not in _kinds(messages[-1]):
         return False
@@ -210,13 +222,13 @@ def _kinds(message: Wire) -> list[str]:
 
 def _encode_effort(effort: Effort, model: str, losses: Losses) -> str:
     if effort == "xhigh" and not models.takes_extra_effort(model):
-        losses.changed("effort", "the model knows no effort between high and max: high")
+        losses.changed("effort", "the model knows no effort between high and max: high", "setting.effort")
         return "high"
     return "low" if effort in ("none", "minimal") else effort
 
 
 def _encode_display(shown: bool | None, model: str) -> Wire:
-    """Newer models keep their thinking to themselves unless asked."""
+    """Newer models omit the text of their thinking unless `display` asks for it."""
     if shown is None or not models.hides_thinking(model):
         return {}
     return {"display": "summarized" if shown else "omitted"}
@@ -226,9 +238,9 @@ def _encode_sampling(request: Request, thinking: bool, losses: Losses) -> Wire:
     wire: Wire = {}
     for name, value in _SAMPLING(request.settings):
         if problem := _sampling_problem(name, value, request, thinking):
-            losses.dropped(name, problem)
+            losses.dropped(name, problem, f"setting.{name}")
         elif name == "temperature" and value > 1:
-            losses.changed(name, "Anthropic takes at most 1")
+            losses.changed(name, "Anthropic takes at most 1", "setting.temperature")
             wire[name] = 1
         else:
             wire[name] = value
@@ -256,5 +268,5 @@ def _encode_tier(tier: str, losses: Losses) -> Wire:
         case "default" | "standard":
             return {"service_tier": "standard_only"}
         case _:
-            losses.dropped("service_tier", f"Anthropic has no tier {tier!r}")
+            losses.dropped("service_tier", f"Anthropic has no tier {tier!r}", "setting.service_tier")
             return {}

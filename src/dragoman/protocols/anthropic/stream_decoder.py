@@ -1,7 +1,25 @@
 """Named stream events -> neutral events.
 
-Blocks are announced, filled and closed in order, which is the neutral grammar itself; the
-signature of a thinking block arrives as its last delta and replaces what was there.
+Blocks are opened, filled and closed in order, which is the neutral grammar itself; the signature of a
+thinking block arrives as its last delta and replaces what was there.
+
+States of the stream:
+
+    waiting   --message_start, or any other event--> open      (ResponseStart)
+    open      --content_block_start / _delta / _stop, message_delta--> open
+    open      --message_stop--> ended                          (ResponseEnd)
+    waiting, open  --error, a second message_start after content, end of input--> ended   (ResponseFailed)
+    ended     --anything--> ended                              (nothing)
+
+States of a block, by its index:
+
+    opened    --first text, thought, citation or signature--> announced   (PartStart; a call at once)
+    announced --delta--> announced                                        (PartDelta)
+    announced --content_block_stop--> closed                              (PartEnd)
+    opened    --content_block_stop--> closed          (nothing: an empty block; a Foreign is emitted whole)
+
+A call whose JSON is not complete at its content_block_stop is *unsettled*: the next block or a stop_reason
+other than a cut ends it as complete, a cut (`max_tokens`) or a failure as incomplete.
 """
 
 from __future__ import annotations
@@ -31,14 +49,13 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Failure, Foreign, Reasoning, Stop, Text, ToolCall, Wire
 from dragoman.core.seal import unseal_state
-from dragoman.protocols.anthropic.citations import decode_citation
-from dragoman.protocols.anthropic.http import decode_error, truncated
-from dragoman.protocols.anthropic.parts import decode_block
+from dragoman.protocols.anthropic.parts import decode_block, decode_citation
 from dragoman.protocols.anthropic.response import CUT, decode_stop, decode_usage
+from dragoman.protocols.anthropic.server import decode_error, truncated
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_RESPONSE
 
-# The delta that spells a part, and the field that holds its text
-_SPELLED_BY: dict[type, tuple[str, str]] = {
+# The delta that fills a part, and the field that holds its text
+_DELTAS: dict[type, tuple[str, str]] = {
     Text: ("text_delta", "text"),
     Reasoning: ("thinking_delta", "thinking"),
     ToolCall: ("input_json_delta", "partial_json"),
@@ -46,14 +63,14 @@ _SPELLED_BY: dict[type, tuple[str, str]] = {
 }
 
 
-class _Block:
-    """A block that is open. A text or thinking block is announced when it says something."""
+class _OpenBlock:
+    """A block that is open. A text or thinking block is announced with its first content."""
 
     __slots__ = ("announced", "json", "key", "kind", "part")
 
     def __init__(self, part: AnyPart) -> None:
         self.part, self.announced = part, False
-        self.kind, self.key = _SPELLED_BY.get(type(part), ("", ""))
+        self.kind, self.key = _DELTAS.get(type(part), ("", ""))
         self.json: list[str] | None = [] if isinstance(part, ToolCall | Foreign) else None
 
     def announce(self, index: int) -> list[Event]:
@@ -67,9 +84,9 @@ class StreamDecoder:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._begun = self._called = self._ended = False
-        self._open: dict[int, _Block] = {}
+        self._open: dict[int, _OpenBlock] = {}
         self._next = 0
-        self._doubtful: int | None = None  # a call whose block ended before its JSON did
+        self._unsettled: int | None = None  # index of a call whose block ended before its JSON did
         self._stop: Stop | None = None
         self._usage: Wire = {}
         self._extras: Wire = {}
@@ -108,7 +125,7 @@ class StreamDecoder:
             case "error":
                 return self._fail(decode_error(body, 0) or Failure("server", "the upstream failed", 500))
             case _:
-                self._losses.dropped(f"event {kind}", f"only {PROTOCOL_NAME} understands it")
+                self._losses.dropped(f"event {kind}", f"only {PROTOCOL_NAME} understands it", "event.unknown")
                 return ()
 
     def _start(self, body: Wire) -> Iterable[Event]:
@@ -131,12 +148,12 @@ class StreamDecoder:
         return (ResponseStart(id, model, counted, extras=extras), *blocks)
 
     def _whole_block(self, index: int, block: Any) -> list[Event]:
-        """Where code calls tools, the message that resumes it has its calls in its announcement."""
+        """Programmatic tool calling: a reply may have its whole content in message_start."""
         started = self._open_block({"index": index, "content_block": block})
         return [*started, *self._close_block({"index": index})]
 
     def _restart(self) -> Iterable[Event]:
-        """A proxy that lost its upstream and tried again: what was said cannot be taken back."""
+        """A proxy retried its upstream: harmless before any content, a failure afterwards."""
         if self._next == 0:
             return ()
         return self._fail(Failure("server", "the upstream began a second message in one stream", 502))
@@ -145,17 +162,17 @@ class StreamDecoder:
         index = _index(body, self._next)
         if index in self._open:
             raise WireError(PROTOCOL_NAME, "index", f"content_block_start for block {index}, which is open")
-        block = _Block(decode_block(body.get("content_block"), f"content[{index}]", self._losses))
+        block = _OpenBlock(decode_block(body.get("content_block"), f"content[{index}]", self._losses))
         events = self._settle(complete=True)
         self._next, self._open[index] = max(self._next, index + 1), block
         match part := block.part:
             case Foreign():
-                return events  # it is told whole
+                return events  # it is emitted whole at its end
             case ToolCall():
                 self._called = True
                 return [*events, *block.announce(index)]
             case _:
-                return [*events, *_given(index, part, block)]
+                return [*events, *_initial_content(index, part, block)]
 
     def _fill(self, body: Wire) -> Iterable[Event]:
         index, delta = body.get("index"), body.get("delta")
@@ -180,7 +197,7 @@ class StreamDecoder:
             return (PartDelta(index, text),)
         return (*block.announce(index), PartDelta(index, text)) if text else ()
 
-    def _fill_otherwise(self, index: int, block: _Block, delta: Wire) -> Iterable[Event]:
+    def _fill_otherwise(self, index: int, block: _OpenBlock, delta: Wire) -> Iterable[Event]:
         where = f"content[{index}]"
         match block.part, delta:
             case Reasoning(), {"type": "signature_delta", "signature": str(signature)}:
@@ -190,11 +207,12 @@ class StreamDecoder:
                 citation = decode_citation(delta.get("citation"), f"{where}.citations", self._losses)
                 return (*block.announce(index), PartDelta(index, citation=citation))
             case Foreign() as part, {"type": "compaction_delta"}:
-                said = {key: value for key, value in delta.items() if key != "type"}
-                block.part = replace(part, body=part.body | said)
+                filled = {key: value for key, value in delta.items() if key != "type"}
+                block.part = replace(part, body=part.body | filled)
                 return ()
             case _:
-                self._losses.dropped(f"{where}.{delta.get('type')}", "it does not belong to such a block")
+                why = "it does not belong to such a block"
+                self._losses.dropped(f"{where}.{delta.get('type')}", why, "event.unknown")
                 return ()
 
     def _close_block(self, body: Wire) -> Iterable[Event]:
@@ -213,25 +231,25 @@ class StreamDecoder:
                 return (PartEnd(index),) if block.announced else ()
 
     def _close_call(self, index: int, call: ToolCall, text: str) -> Iterable[Event]:
-        """Its input may have come whole in the announcement. Only the end of the reply tells a cut call."""
+        """The input may be in content_block_start; only the stop reason identifies a cut call."""
         events: list[Event] = []
         if not text and call.arguments:
             text = call.arguments
             events.append(PartDelta(index, text))
         if text not in ("", "{}") and jsontext.is_complete(text):
             return [*events, PartEnd(index)]
-        self._doubtful = index
+        self._unsettled = index
         return events
 
     def _settle(self, complete: bool) -> list[Event]:
-        index, self._doubtful = self._doubtful, None
+        index, self._unsettled = self._unsettled, None
         return [] if index is None else [PartEnd(index, complete)]
 
     def _end(self, body: Wire) -> Iterable[Event]:
         delta = Fields(body.get("delta") or {}, "delta", PROTOCOL_NAME)
         usage = Fields(body.get("usage") or {}, "usage", PROTOCOL_NAME)
         self._usage.update({key: value for key, value in usage.rest.items() if value is not None})
-        told = bool(delta.rest.get("stop_reason"))
+        has_stop = bool(delta.rest.get("stop_reason"))
         stop = decode_stop(delta, self._called)
         delta.rest.pop("stop_reason", None)
         beside = Fields(body, "", PROTOCOL_NAME)
@@ -239,7 +257,7 @@ class StreamDecoder:
             beside.rest.pop(key, None)
         for fields in (delta, beside):
             self._extras |= fields.extras(self._losses, quiet=QUIET_RESPONSE)[PROTOCOL_NAME]
-        if not told:
+        if not has_stop:
             return ()
         self._stop = stop
         return self._settle(complete=stop.reason not in CUT)
@@ -259,7 +277,7 @@ class StreamDecoder:
         return (*self._settle(complete=False), *self._left_open(), ResponseFailed(failure))
 
     def _left_open(self) -> list[Event]:
-        """Blocks that nobody closed: a call counts where its JSON is whole."""
+        """Ends of the blocks that were not closed; a call is complete where its JSON is."""
         return [
             PartEnd(index, block.json is None or jsontext.is_complete("".join(block.json)))
             for index, block in self._open.items()
@@ -270,20 +288,20 @@ class StreamDecoder:
 _BEFORE_ANYTHING = frozenset({"message_start", "ping", "error"})
 
 
-def _given(index: int, part: AnyPart, block: _Block) -> list[Event]:
-    """What the announcement of a block says already."""
-    said: list[Event] = []
+def _initial_content(index: int, part: AnyPart, block: _OpenBlock) -> list[Event]:
+    """The events for what content_block_start holds already."""
+    deltas: list[Event] = []
     if text := spelled(part):
-        said.append(PartDelta(index, text))
+        deltas.append(PartDelta(index, text))
     if isinstance(part, Text):
-        said += [PartDelta(index, citation=citation) for citation in part.citations]
+        deltas += [PartDelta(index, citation=citation) for citation in part.citations]
     if part.state:
-        said.append(PartDelta(index, state=part.state))
-    return [*block.announce(index), *said] if said or not block.kind else []
+        deltas.append(PartDelta(index, state=part.state))
+    return [*block.announce(index), *deltas] if deltas or not block.kind else []
 
 
 def _filled(part: Foreign, text: str) -> Foreign:
-    """A call of a hosted tool with the input that its deltas spelled."""
+    """A call of a hosted tool with the input from its deltas."""
     if not text:
         return part
     value = jsontext.decode_object(text)
@@ -294,7 +312,7 @@ def _parse(frame: Frame) -> Wire:
     try:
         body = jsontext.decode(frame.data)
     except ValueError as error:
-        if frame.data == b"[DONE]":  # said by servers that end as Chat does; the end has its own event
+        if frame.data == b"[DONE]":  # compatible servers end a stream as Chat does (G20: vllm#37510)
             return {"type": "ping"}
         raise WireError(PROTOCOL_NAME, f"event {frame.event or '(unnamed)'}", str(error)) from None
     if not is_object(body):
@@ -302,11 +320,11 @@ def _parse(frame: Frame) -> Wire:
     return body
 
 
-def _index(body: Wire, unsaid: int) -> int:
-    """Some servers leave the index out: then the block is the next one, or the one that is open."""
+def _index(body: Wire, default: int) -> int:
+    """Compatible servers leave the index out: then it is the next block, or the one that is open."""
     index = body.get("index")
     if index is None:
-        return unsaid
+        return default
     if type(index) is not int or index < 0:
         raise WireError(PROTOCOL_NAME, "index", f"expected a whole number, got {describe(index)}")
     return index

@@ -1,4 +1,19 @@
-"""Neutral events -> named stream events, as the SDK and the agents read them."""
+"""Neutral events -> named stream events, as the SDK and the agents read them.
+
+States:
+
+    start   --ResponseStart--> idle                     message_start
+    idle    --PartStart of a call--> open               content_block_start
+    idle    --PartStart of another part--> pending      (nothing: an empty block would be refused when echoed)
+    pending --PartDelta--> open                         content_block_start, content_block_delta
+    open    --PartDelta--> open                         content_block_delta
+    pending --PartEnd--> idle                           the whole block, or nothing where it is empty
+    open    --PartEnd--> idle                           signature_delta after thinking, content_block_stop
+    idle    --ResponseEnd--> end                        message_delta, message_stop
+    any     --ResponseFailed--> end                     error
+
+Block indices count from 0 without gaps: the SDK uses them as list indices (G03: omlx#1353).
+"""
 
 from __future__ import annotations
 
@@ -34,14 +49,14 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.seal import seal_state
-from dragoman.protocols.anthropic.citations import encode_citation
-from dragoman.protocols.anthropic.http import encode_error
+from dragoman.protocols.anthropic.hosted import encode_search
+from dragoman.protocols.anthropic.parts import encode_citation
 from dragoman.protocols.anthropic.response import encode_id, encode_reply_part, encode_stop, encode_usage
-from dragoman.protocols.anthropic.search import encode_search
+from dragoman.protocols.anthropic.server import encode_error
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
-# The delta that spells a part, and the field that holds its text
-_SPELLED_BY: dict[type, tuple[str, str]] = {
+# The delta that fills a part, and the field that holds its text
+_DELTAS: dict[type, tuple[str, str]] = {
     Text: ("text_delta", "text"),
     Refusal: ("text_delta", "text"),
     Reasoning: ("thinking_delta", "thinking"),
@@ -50,8 +65,6 @@ _SPELLED_BY: dict[type, tuple[str, str]] = {
 
 
 class StreamEncoder:
-    """Block indices count from 0 without gaps; a block opens when it has something to say."""
-
     def __init__(self, losses: Losses, request: Request | None = None) -> None:
         self._losses, self._request = losses, request
         self._id = ""
@@ -62,7 +75,7 @@ class StreamEncoder:
         self._delta = ("", "")
         self._state: State | None = None
         self._usage = Usage()
-        self._extras: Wire | None = None  # what an Anthropic upstream said, to be repeated
+        self._extras: Wire | None = None  # fields of an Anthropic upstream, which are repeated
         self._refusal: list[str] | None = None
 
     def feed(self, event: Event, /) -> Iterable[Frame]:
@@ -103,17 +116,17 @@ class StreamEncoder:
 
     def _begin(self, part: AnyPart) -> Iterable[Frame]:
         self._part, self._open, self._state = part, False, part.state
-        self._delta = _SPELLED_BY.get(type(part), ("", ""))
+        self._delta = _DELTAS.get(type(part), ("", ""))
         if isinstance(part, Refusal) and self._refusal is None:
             self._refusal = []
-        return self._open_block(_announced(part)) if isinstance(part, ToolCall) else ()
+        return self._open_block(_empty_block(part)) if isinstance(part, ToolCall) else ()
 
     def _fill(self, delta: PartDelta) -> Iterable[Frame]:
         if delta.state:
             self._state = delta.state
         if not delta.text and not delta.citation:
             return ()
-        start = () if self._open or self._part is None else self._open_block(_announced(self._part))
+        start = () if self._open or self._part is None else self._open_block(_empty_block(self._part))
         if self._refusal is not None and isinstance(self._part, Refusal):
             self._refusal.append(delta.text)
         if delta.citation:
@@ -133,7 +146,7 @@ class StreamEncoder:
         return (_frame({"type": "content_block_start", "index": self._index, "content_block": block}),)
 
     def _close_block(self) -> Iterable[Frame]:
-        """What has said nothing by its end is said now, whole, or not at all."""
+        """A part without deltas is written whole now; an empty text is not written at all."""
         frames: list[Frame] = []
         part, self._part = self._part, None
         if part is not None and not self._open and not isinstance(part, Text | Refusal):
@@ -142,49 +155,52 @@ class StreamEncoder:
             return frames
         if self._state and isinstance(part, Reasoning) and not part.hidden:
             frames.append(
-                self._filled("signature_delta", "signature", seal_state(self._state, PROTOCOL_NAME))
+                self._delta_frame("signature_delta", "signature", seal_state(self._state, PROTOCOL_NAME))
             )
-        return [*frames, self._closed()]
+        return [*frames, self._block_stop()]
 
-    def _closed(self) -> Frame:
+    def _block_stop(self) -> Frame:
         self._open = False
         return _frame({"type": "content_block_stop", "index": self._index})
 
     def _whole(self, part: AnyPart) -> Iterable[Frame]:
-        """A part without deltas. Clients other than the SDK read the input of a call from deltas only."""
+        """The blocks of a part that had no deltas."""
         if isinstance(part, Reasoning) and not part.hidden:
-            return self._open_block(_announced(part)) if part.state else ()
-        return [frame for block in encode_reply_part(part, self._losses) for frame in self._told(block)]
+            return self._open_block(_empty_block(part)) if part.state else ()
+        return [
+            frame for block in encode_reply_part(part, self._losses) for frame in self._filled_block(block)
+        ]
 
-    def _told(self, block: Wire) -> Iterable[Frame]:
-        given = block.get("input")
-        if not is_object(given) or not given:
+    def _filled_block(self, block: Wire) -> Iterable[Frame]:
+        """Clients other than the SDK read the input of a call from deltas only."""
+        value = block.get("input")
+        if not is_object(value) or not value:
             return self._open_block(block)
         start = self._open_block({**block, "input": {}})
-        return (*start, self._filled("input_json_delta", "partial_json", jsontext.dumps(given)))
+        return (*start, self._delta_frame("input_json_delta", "partial_json", jsontext.dumps(value)))
 
-    def _filled(self, kind: str, key: str, text: str) -> Frame:
+    def _delta_frame(self, kind: str, key: str, text: str) -> Frame:
         delta = {"type": kind, key: text}
         return _frame({"type": "content_block_delta", "index": self._index, "delta": delta})
 
     def _end(self, event: ResponseEnd) -> Iterable[Frame]:
         search = encode_search(self._id, self._cited, self._request, self._losses)
-        blocks = [frame for block in search for frame in (*self._told(block), self._closed())]
-        said = own(event.extras, PROTOCOL_NAME) or {**(self._extras or {}), "usage": None}
+        blocks = [frame for block in search for frame in (*self._filled_block(block), self._block_stop())]
+        native = own(event.extras, PROTOCOL_NAME) or {**(self._extras or {}), "usage": None}
         refusal = None if self._refusal is None else "".join(self._refusal)
         delta = encode_stop(event.stop, refusal, native=self._extras is not None)
-        delta |= {key: said[key] for key in ("stop_details", "container") if key in said}
-        beside = {key: value for key, value in said.items() if key in _BESIDE}
-        usage = said.get("usage") or encode_usage(event.usage or self._usage)
+        delta |= {key: native[key] for key in ("stop_details", "container") if key in native}
+        beside = {key: value for key, value in native.items() if key in _BESIDE_DELTA}
+        usage = native.get("usage") or encode_usage(event.usage or self._usage)
         end: Wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
         return (*blocks, _frame(end), _frame({"type": "message_stop"}))
 
 
-_BESIDE = frozenset({"context_management", "input_transformations"})
+_BESIDE_DELTA = frozenset({"context_management", "input_transformations"})
 
 
-def _announced(part: AnyPart) -> Wire:
-    """The block that `part` opens, empty."""
+def _empty_block(part: AnyPart) -> Wire:
+    """The block that content_block_start opens for `part`."""
     extras = own(part.extras, PROTOCOL_NAME)
     match part:
         case ToolCall():

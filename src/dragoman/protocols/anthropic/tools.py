@@ -14,13 +14,13 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, Request, Tool, ToolChoice, Wire
+from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
 from dragoman.core.repeated import remembered
 from dragoman.protocols.anthropic import models
-from dragoman.protocols.anthropic.hosted import HostedTool, decode_hosted, encode_hosted
-from dragoman.protocols.anthropic.parts import NO_EXTRAS, is_native
-from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_TOOL
+from dragoman.protocols.anthropic.hosted import decode_hosted, encode_hosted
+from dragoman.protocols.anthropic.wire import NO_EXTRAS, PROTOCOL_NAME, QUIET_TOOL, is_native
 
+# Names of properties that Anthropic takes, one on each line
 _KEYS = re.compile(r"(?:[a-zA-Z0-9_.-]{1,64}(?:\n|$))*")
 
 
@@ -38,7 +38,9 @@ def encode_tools(
     for tool in tools:
         if isinstance(tool, HostedTool):
             encoded.append(encode_hosted(tool, model, losses))
-        elif not allowed or tool.name in allowed:  # the others stay at home: a subset cannot be named
+        elif (
+            not allowed or tool.name in allowed
+        ):  # tool_choice cannot name a subset, so only the subset is sent
             encoded.append(_encode_custom(tool, searched, losses))
     return [tool for tool in encoded if tool is not None]
 
@@ -51,7 +53,7 @@ def deferred(tools: tuple[AnyTool, ...], losses: Losses) -> frozenset[str]:
 
 @remembered
 def load(tools: tuple[AnyTool, ...], losses: Losses, loaded: frozenset[str]) -> tuple[AnyTool, ...]:
-    """`tools`, of which the conversation has `loaded` some since."""
+    """`tools` with those marked as loaded that the conversation has loaded."""
     return tuple(
         [
             replace(tool, deferred=False) if isinstance(tool, Tool) and tool.name in loaded else tool
@@ -63,7 +65,9 @@ def load(tools: tuple[AnyTool, ...], losses: Losses, loaded: frozenset[str]) -> 
 def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
     if is_object(tool) and len(tool) == 3 and type(name := tool.get("name")) is str:
         words, schema = tool.get("description"), tool.get("input_schema")
-        if type(words) is str and words and is_object(schema):  # most are no more than this
+        if (
+            type(words) is str and words and is_object(schema)
+        ):  # the usual declaration, without the cost of Fields
             return Tool(name, words, schema, where=where, extras=NO_EXTRAS)
     fields = Fields(tool, where, PROTOCOL_NAME)
     kind = fields.rest.get("type")
@@ -96,12 +100,14 @@ def _encode_custom(tool: Tool, searched: bool, losses: Losses) -> Wire:
         wire["defer_loading"] = True
     properties = (tool.parameters or {}).get("properties")
     if is_object(properties) and not _KEYS.fullmatch("\n".join(properties)):
-        losses.changed(f"{tool.where}.parameters", "Anthropic refuses property names like some of these")
+        losses.changed(
+            f"{tool.where}.parameters", "Anthropic refuses property names like some of these", "tool.schema"
+        )
     return wire
 
 
 def _can_search(tools: tuple[AnyTool, ...], model: str) -> bool:
-    """A deferred tool that nobody can look for would never be called."""
+    """Without a tool search a deferred tool would never be called."""
     searched = any(isinstance(tool, HostedTool) and tool.kind == "tool_search" for tool in tools)
     return searched and models.takes_tool_search(model)
 
@@ -137,7 +143,7 @@ def encode_choice(request: Request, tools: bool, losses: Losses) -> Wire:
         return {"tool_choice": native}
     if not tools:
         if choice.mode == "required":
-            losses.dropped("tool_choice", "there are no tools to choose from")
+            losses.dropped("tool_choice", "there are no tools to choose from", "tool.choice")
         return {}
     wire = _encode_mode(choice, request.model, losses)
     if request.parallel is not None and choice.mode != "none":
@@ -147,10 +153,12 @@ def encode_choice(request: Request, tools: bool, losses: Losses) -> Wire:
 
 def _encode_mode(choice: ToolChoice, model: str, losses: Losses) -> Wire:
     if _names_subset(choice):
-        losses.changed("tool_choice", "Anthropic cannot name a subset: only the allowed tools are sent")
+        losses.changed(
+            "tool_choice", "Anthropic cannot name a subset: only the allowed tools are sent", "tool.choice"
+        )
     match choice:
         case ToolChoice("required") if models.refuses_forced_tools(model):
-            losses.changed("tool_choice", "the model cannot be made to call a tool: it may")
+            losses.changed("tool_choice", "the model cannot be made to call a tool: it may", "tool.choice")
             return {"type": "auto"}
         case ToolChoice("required", (name,)):
             return {"type": "tool", "name": name}
