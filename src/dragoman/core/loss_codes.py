@@ -70,7 +70,6 @@ CODES: dict[str, LossCode] = {
     ),
     "result.place.dropped": LossCode("material", "A tool result at a place where the target takes none."),
     # Tools
-    "tool.schema.changed": LossCode("minor", "A schema that the target does not take in full."),
     "tool.choice.dropped": LossCode("material", "A tool choice that the target cannot express."),
     "tool.choice.changed": LossCode("material", "A tool choice that the target can only approximate."),
     "hosted.setting.dropped": LossCode(
@@ -82,17 +81,8 @@ CODES: dict[str, LossCode] = {
     "reasoning.signature.dropped": LossCode("minor", "Reasoning that another provider signed."),
 }
 _HOSTED = (
-    *(
-        "web_search",
-        "web_fetch",
-        "code_execution",
-        "file_search",
-        "image_generation",
-        "computer",
-        "mcp",
-        "maps",
-    ),
-    *("local_shell", "shell", "apply_patch", "tool_search", "bash", "text_editor", "memory", "other"),
+    *("web_search", "web_fetch", "code_execution", "file_search", "image_generation", "computer", "mcp"),
+    *("maps", "local_shell", "shell", "apply_patch", "tool_search", "bash", "text_editor", "memory", "other"),
 )
 CODES |= {
     f"hosted.{kind}.dropped": LossCode("material", f"A hosted tool ({kind}) that the target does not have.")
