@@ -84,10 +84,14 @@ _HOSTED = (
     *("web_search", "web_fetch", "code_execution", "file_search", "image_generation", "computer", "mcp"),
     *("maps", "local_shell", "shell", "apply_patch", "tool_search", "bash", "text_editor", "memory", "other"),
 )
-CODES |= {
-    f"hosted.{kind}.dropped": LossCode("material", f"A hosted tool ({kind}) that the target does not have.")
-    for kind in _HOSTED
-}
+CODES.update(
+    {
+        f"hosted.{kind}.dropped": LossCode(
+            "material", f"A hosted tool ({kind}) that the target does not have."
+        )
+        for kind in _HOSTED
+    }
+)
 # Settings that change what the model writes are material; the others are minor
 _MATERIAL = frozenset({"max_tokens", "stop", "n", "output", "effort", "budget", "store"})
 _SETTINGS = (
@@ -95,15 +99,17 @@ _SETTINGS = (
     *("n", "output", "effort", "budget", "show_reasoning", "verbosity", "user", "metadata", "service_tier"),
     *("logprobs", "top_logprobs", "store", "cache_key", "parallel"),
 )
-CODES |= {
-    f"setting.{name}.{kind}": LossCode("material" if name in _MATERIAL else "minor", meaning.format(name))
-    for name in _SETTINGS
-    for kind, meaning in (
-        ("dropped", "The setting {}, which the target does not have."),
-        ("changed", "The setting {}, for which the target takes other values."),
-        ("invented", "The setting {}, which the target requires."),
-    )
-}
+CODES.update(
+    {
+        f"setting.{name}.{kind}": LossCode("material" if name in _MATERIAL else "minor", meaning.format(name))
+        for name in _SETTINGS
+        for kind, meaning in (
+            ("dropped", "The setting {}, which the target does not have."),
+            ("changed", "The setting {}, for which the target takes other values."),
+            ("invented", "The setting {}, which the target requires."),
+        )
+    }
+)
 
 
 def severity_of(code: str) -> Severity:
