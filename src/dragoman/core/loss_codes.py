@@ -50,11 +50,14 @@ CODES: dict[str, LossCode] = {
     "text.blank.dropped": LossCode("cosmetic", "A text of white space, which the target refuses."),
     "text.blank.changed": LossCode("cosmetic", "White space at the end, which the target refuses."),
     "citation.dropped": LossCode("minor", "A source that the target cannot cite."),
+    "text.join.changed": LossCode("cosmetic", "Two texts, joined: the target has one field for both."),
     "media.image.dropped": LossCode("material", "An image that the target does not take."),
     "media.document.dropped": LossCode("material", "A document that the target does not take."),
     "media.audio.dropped": LossCode("material", "Audio that the target does not take."),
     "media.video.dropped": LossCode("material", "A video that the target does not take."),
     "media.detail.dropped": LossCode("minor", "How closely the model looks at an image."),
+    "media.document.changed": LossCode("minor", "A document, sent as text or as its address."),
+    "media.name.invented": LossCode("cosmetic", "A file name that the target demands."),
     # Messages
     "message.order.dropped": LossCode("minor", "A part for which the target's order has no place."),
     "message.order.changed": LossCode("minor", "A message stands at another place, as the target demands."),
@@ -69,9 +72,15 @@ CODES: dict[str, LossCode] = {
         "material", "A call that the reply ended inside of; it must not run."
     ),
     "result.place.dropped": LossCode("material", "A tool result at a place where the target takes none."),
+    "call.name.dropped": LossCode("material", "A call without a name; it cannot run."),
+    "call.parallel.dropped": LossCode("material", "Further calls, for a client that takes one at a time."),
+    "result.error.changed": LossCode("cosmetic", "The failure of a tool, said in the text of its result."),
+    "result.media.changed": LossCode("minor", "Media of a result, sent in a message after it."),
     # Tools
     "tool.choice.dropped": LossCode("material", "A tool choice that the target cannot express."),
     "tool.choice.changed": LossCode("material", "A tool choice that the target can only approximate."),
+    "tool.deferred.changed": LossCode("minor", "A deferred tool, declared at another time."),
+    "tool.namespace.dropped": LossCode("minor", "The namespace of a tool."),
     "hosted.setting.dropped": LossCode(
         "material", "A setting of a hosted tool that the target does not have."
     ),
@@ -79,6 +88,13 @@ CODES: dict[str, LossCode] = {
     "hosted.web_search.invented": LossCode("minor", "A search that the citations of the reply imply."),
     # Reasoning
     "reasoning.signature.dropped": LossCode("minor", "Reasoning that another provider signed."),
+    "reasoning.history.dropped": LossCode("minor", "Earlier reasoning, which the target does not take back."),
+    "reasoning.history.invented": LossCode(
+        "minor", "A placeholder for earlier reasoning, which is demanded."
+    ),
+    # Replies
+    "response.choices.dropped": LossCode("material", "Further answers: only the first one is the reply."),
+    "response.logprobs.dropped": LossCode("minor", "Log probabilities of tokens."),
 }
 _HOSTED = (
     *("web_search", "web_fetch", "code_execution", "file_search", "image_generation", "computer", "mcp"),
@@ -97,7 +113,7 @@ _MATERIAL = frozenset({"max_tokens", "stop", "n", "output", "effort", "budget", 
 _SETTINGS = (
     *("max_tokens", "temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed", "stop"),
     *("n", "output", "effort", "budget", "show_reasoning", "verbosity", "user", "metadata", "service_tier"),
-    *("logprobs", "top_logprobs", "store", "cache_key", "parallel"),
+    *("logprobs", "top_logprobs", "store", "cache_key", "parallel", "include"),
 )
 CODES.update(
     {

@@ -3,12 +3,11 @@
 from dragoman.core.codec import Codec
 from dragoman.core.protocol import Protocol
 from dragoman.protocols.openai_chat.grammar import Grammar
-from dragoman.protocols.openai_chat.http import HTTP, decode_error, encode_error
 from dragoman.protocols.openai_chat.models import limits
 from dragoman.protocols.openai_chat.request import decode_request, encode_request
 from dragoman.protocols.openai_chat.response import decode_response, encode_response
-from dragoman.protocols.openai_chat.server import SERVER
-from dragoman.protocols.openai_chat.stream import StreamDecoder
+from dragoman.protocols.openai_chat.server import HTTP, SERVER, decode_error, encode_error
+from dragoman.protocols.openai_chat.stream_decoder import StreamDecoder
 from dragoman.protocols.openai_chat.stream_encoder import StreamEncoder
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 

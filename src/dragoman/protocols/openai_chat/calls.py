@@ -1,7 +1,7 @@
-"""Tool calls of assistant messages and the messages that answer them <-> parts.
+"""Tool calls of assistant messages, and the tool messages that answer them <-> neutral parts.
 
-Arguments are JSON text, but some servers send the object itself; then the original stays in the
-extras. A result is a message of its own, text only, without a flag for failure.
+Arguments are JSON text; servers that send the object itself (G65: sglang#12456) get it back from the
+extras. A result is a message of its own that holds text only and has no flag for failure.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from dragoman.protocols.openai_chat.wire import (
     text_part,
 )
 
-_SAYS_ERROR = re.compile(r"""[\s\[{"'(]*error""", re.IGNORECASE)
+_BEGINS_WITH_ERROR = re.compile(r"""[\s\[{"'(]*error""", re.IGNORECASE)
 
 
 def decode_calls(fields: Fields, losses: Losses, echoed: bool) -> list[ToolCall]:
-    """`tool_calls`, or the `function_call` that came before them. `echoed`: they stand in a history."""
+    """`tool_calls`, or the deprecated `function_call`. `echoed`: the message is part of a history."""
     origin = "gemini" if echoed else PROTOCOL_NAME
     calls = fields.list("tool_calls") if fields.rest.get("tool_calls") != [] else None
     where = fields.path("tool_calls")
@@ -46,7 +46,7 @@ def decode_calls(fields: Fields, losses: Losses, echoed: bool) -> list[ToolCall]
 
 
 def encode_calls(calls: list[ToolCall], echoed: bool = False) -> Wire:
-    """`echoed`: they stand in a history, where an upstream gets back only the state that it made."""
+    """`echoed`: part of a history, where an upstream gets back only the state that it issued."""
     if not calls:
         return {}
     if len(calls) == 1 and "function_call" in own(calls[0].extras, PROTOCOL_NAME):
@@ -55,7 +55,7 @@ def encode_calls(calls: list[ToolCall], echoed: bool = False) -> Wire:
 
 
 def _decode_call(call: Any, where: str, origin: str, losses: Losses) -> ToolCall:
-    """Most calls have an id, a type, a name and arguments, and nothing else."""
+    """Fast path: most calls have an id, a type, a name and arguments, and nothing else."""
     inner = call.get("function") if is_object(call) and len(call) == 3 else None
     if is_object(inner) and len(inner) == 2:
         id, name, text = call.get("id"), inner.get("name"), inner.get("arguments")
@@ -103,7 +103,7 @@ def encode_call(call: ToolCall, echoed: bool) -> Wire:
 
 
 def _fits(extras: Wire, kind: str) -> bool:
-    """Whether the shape that a call came in can still say it, now that it may have changed its kind."""
+    """Whether the extras still match the call: a transform may have changed its kind."""
     return "function_call" not in extras and (extras.get("type") == "custom") == (kind == "custom")
 
 
@@ -123,19 +123,20 @@ def encode_legacy(call: ToolCall) -> Wire:
 
 
 def decode_arguments(inner: Fields) -> str:
-    """JSON text; where the server sent a value instead, its text, and the value stays in the leftovers."""
+    """JSON text; an object or array is printed, and also stays in the extras."""
     value = inner.rest.get("arguments")
     return jsontext.dumps(value) if is_object(value) or is_array(value) else inner.nonempty("arguments")
 
 
 def encode_arguments(call: ToolCall) -> str:
-    """A call without arguments has the empty object: clients and servers parse what they get."""
+    """A call without arguments is sent as `{}`: peers parse the string (G64: bifrost#3880)."""
     return call.arguments or ("{}" if call.kind != "custom" and call.complete else "")
 
 
 def decode_call_state(extra: Any, origin: str) -> State | None:
-    """The signature that Gemini's Chat endpoint hangs on its calls. `origin` is who made it: the
-    server that sent it and wants it back, or for all we know Gemini, where a client echoes it.
+    """The thought signature that Gemini's Chat endpoint adds to calls (G97).
+
+    `origin` is its issuer: the server that sent it, or Gemini where a client echoes it.
     """
     for vendor in ("google", "vertex"):
         slot = extra.get(vendor) if is_object(extra) else None
@@ -145,13 +146,13 @@ def decode_call_state(extra: Any, origin: str) -> State | None:
 
 
 def encode_call_state(state: State) -> Wire:
-    """Gemini's signatures as they are, whoever spoke for it; everybody else's state sealed."""
+    """Signatures of Gemini, also those from its Chat endpoint, as they are; any other state sealed."""
     signature = state.data if state.origin == PROTOCOL_NAME else seal_state(state, "gemini")
     return {"extra_content": {"google": {"thought_signature": signature}}}
 
 
 def decode_result(fields: Fields, role: str, losses: Losses) -> ToolResult:
-    """A message of role tool or function; `name` is read, and stays as the sign that it was there."""
+    """A message of role tool or function. `name` is read and also stays in the extras."""
     call_id = fields.text("tool_call_id") if role == "tool" else ""
     name = fields.rest.get("name") or ""
     if type(name) is not str:
@@ -167,7 +168,7 @@ _QUIET_RESULT = QUIET_MESSAGE | {"name"}
 
 
 def encode_result(result: ToolResult, model: str, losses: Losses) -> tuple[Wire, list[Wire]]:
-    """The tool message, and the parts that a later user message must show (Chat's results are text)."""
+    """The tool message, and the media parts for a user message after the results (G69: llama.cpp#22536)."""
     only = result.content[0] if len(result.content) == 1 else None
     if isinstance(only, Text) and not (result.failed or is_native(result) or is_native(only)):
         return {"role": "tool", "tool_call_id": result.call_id, "content": only.text}, []
@@ -178,8 +179,8 @@ def _encode_other(result: ToolResult, model: str, losses: Losses) -> tuple[Wire,
     extras = own(result.extras, PROTOCOL_NAME)
     texts, shown = _split_content(result, losses)
     if result.failed:
-        texts = _say_error(texts)
-        losses.changed(result.where, "Chat has no flag for a failed result: the text says it")
+        texts = _with_error_prefix(texts)
+        losses.changed(result.where, "Chat has no flag for a failed result: the text says it", "result.error")
     if shown and not texts:
         kinds = " and ".join(dict.fromkeys([_KINDS.get(part["type"], "file") for part in shown]))
         texts = [text_part(f"[{kinds}: see the next message]")]
@@ -208,7 +209,7 @@ def _result_part(part: AnyPart) -> Text | Media | Foreign:
 
 
 def _split_content(result: ToolResult, losses: Losses) -> tuple[list[Wire], list[Wire]]:
-    """What stands in the tool message, and what must follow it. Media that came inside stays inside."""
+    """Parts for the tool message, and parts that must follow it. Media that came from Chat stays inside."""
     texts: list[Wire] = []
     shown: list[Wire] = []
     for part in result.content:
@@ -221,13 +222,17 @@ def _split_content(result: ToolResult, losses: Losses) -> tuple[list[Wire], list
         if wire["type"] == "text":
             texts.append(wire)
         else:
-            losses.changed(part.where, f"Chat takes no {part.kind} in a tool result: it follows in a message")
+            losses.changed(
+                part.where,
+                f"Chat takes no {part.kind} in a tool result: it follows in a message",
+                "result.media",
+            )
             shown.append(wire)
     return texts, shown
 
 
 def _result_content(result: ToolResult, texts: list[Wire], model: str) -> str | list[Wire]:
-    """A string, unless the texts came as parts or are several."""
+    """A string; an array where the texts came as parts or are several."""
     if not texts:
         return ""
     native = any(is_native(part) for part in result.content)
@@ -238,16 +243,16 @@ def _result_content(result: ToolResult, texts: list[Wire], model: str) -> str | 
     return "\n\n".join([text["text"] for text in texts])
 
 
-def _say_error(texts: list[Wire]) -> list[Wire]:
+def _with_error_prefix(texts: list[Wire]) -> list[Wire]:
     if not texts:
         return [text_part("Error: the tool call failed")]
     first = texts[0]
-    if first.get("type") != "text" or _SAYS_ERROR.match(first["text"]):
+    if first.get("type") != "text" or _BEGINS_WITH_ERROR.match(first["text"]):
         return texts
     return [{**first, "text": f"Error: {first['text']}"}, *texts[1:]]
 
 
 def with_completeness(call: ToolCall, cut: bool) -> ToolCall:
-    """`cut`: the reply ended before the model was done; arguments that are not whole JSON were cut too."""
+    """`cut`: the reply was truncated, so a call whose arguments are not whole JSON was cut too (G28)."""
     broken = cut and (call.kind == "custom" or not jsontext.is_complete(call.arguments))
     return replace(call, complete=False) if broken else call

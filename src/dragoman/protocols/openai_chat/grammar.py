@@ -13,9 +13,10 @@ from dragoman.core.model import Wire
 
 
 class Grammar:
-    """Chunks with deltas, one chunk with a finish reason, at most one with usage, `[DONE]`; or an error.
+    """start --chunk--> content --finish_reason--> finished --usage chunk?--> finished --[DONE]--> end
 
-    Accumulators join every string that is said twice, so role, ids and names come once.
+    An error chunk ends the stream in any state. SDK accumulators concatenate every string that is sent twice,
+    so role, ids and names may come once only.
     """
 
     def __init__(self) -> None:
@@ -80,10 +81,10 @@ class Grammar:
         self._expect(isinstance(text, str | None), "arguments are not a string")
         self._expect(index <= self._calls, f"call {index} begins, expected {self._calls}")
         begins = index == self._calls
-        said = [bool(entry.get("id")), bool(entry.get("type")), bool(inner.get("name"))]
+        sent = [bool(entry.get("id")), bool(entry.get("type")), bool(inner.get("name"))]
         self._expect(
-            all(said) if begins else not (said[0] or said[2]),
-            f"call {index}: id, type and name are said at its beginning, once",
+            all(sent) if begins else not (sent[0] or sent[2]),
+            f"call {index}: id, type and name are sent with its first piece, once",
         )
         self._calls += begins
 

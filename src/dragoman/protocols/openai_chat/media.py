@@ -35,7 +35,7 @@ def decode_audio(fields: Fields, part: Wire, losses: Losses) -> Media:
     audio = _inner(fields, "input_audio")
     data, format = audio.need("data", str), audio.need("format", str)
     media_type = _AUDIO.get(format, f"audio/{format}")
-    if data.startswith(("data:", "http")):  # DashScope takes addresses here
+    if data.startswith(("data:", "http")):  # DashScope accepts URLs in `data`
         return Media(
             "audio", media_type, _decode_url(data)[1], where=fields.where, extras={PROTOCOL_NAME: part}
         )
@@ -76,7 +76,7 @@ def decode_linked(kind: str, part: Wire, where: str, losses: Losses) -> Media:
 
 
 def _decode_url(url: str) -> tuple[str, Base64 | Url, bool]:
-    """Media type and source, and whether they say all that the address said."""
+    """Media type, source, and whether the two are enough to rebuild the URL."""
     if not url.startswith("data:"):
         return "", Url(url), True
     head, comma, data = url[5:].partition(",")
@@ -101,19 +101,19 @@ def _inner(fields: Fields, key: str) -> Fields:
 
 
 def _extras(fields: Fields, inner: Fields, losses: Losses) -> dict[str, Wire]:
-    """What is left of the part and of the object inside it, in the shape of the wire."""
+    """The remaining fields of the part and of its inner object, in the shape of the wire."""
     extras = leftovers(fields, losses)
-    rest = leftovers(inner, losses, _SAID)[PROTOCOL_NAME]
+    rest = leftovers(inner, losses, _QUIET_INNER)[PROTOCOL_NAME]
     return (
         {PROTOCOL_NAME: {**extras[PROTOCOL_NAME], inner.where.rpartition(".")[2]: rest}} if rest else extras
     )
 
 
-_SAID = frozenset({"url"})
+_QUIET_INNER = frozenset({"url"})
 
 
 def encode_media(media: Media, losses: Losses) -> Wire:
-    """A part, or text in its place where Chat has no form for it."""
+    """A content part; text in its place where Chat has no form for the media."""
     extras = own(media.extras, PROTOCOL_NAME)
     if "type" in extras:
         return extras
@@ -130,14 +130,22 @@ def encode_media(media: Media, losses: Losses) -> Wire:
         case "document", Base64():
             return _wrapped("file", _encode_file(media, losses), extras)
         case "document", Plain(text):
-            losses.changed(media.where, "Chat takes no plain text files: the text stands in the message")
+            losses.changed(
+                media.where,
+                "Chat takes no plain text files: the text stands in the message",
+                "media.document",
+            )
             return text_part(f"{media.name or 'document'}:\n{text}")
         case "document", Url(url):
-            losses.changed(media.where, "Chat takes no file by address: the address is sent as text")
+            losses.changed(
+                media.where, "Chat takes no file by address: the address is sent as text", "media.document"
+            )
             return text_part(f"[document {media.name}: {url}]" if media.name else f"[document: {url}]")
         case _:
             kind = media.media_type or "unknown type"
-            losses.dropped(media.where, f"Chat takes no {media.kind} of this form ({kind})")
+            losses.dropped(
+                media.where, f"Chat takes no {media.kind} of this form ({kind})", f"media.{media.kind}"
+            )
             return text_part(f"[{media.kind} of type {media.media_type or 'unknown'} left out]")
 
 
@@ -152,19 +160,19 @@ def _encode_url(media: Media) -> str:
 
 
 def _encode_file(media: Media, losses: Losses) -> Wire:
-    """OpenAI wants a name beside the data."""
+    """OpenAI answers 400 to `file_data` without `filename`."""
     file = {"file_data": _encode_url(media)}
     if media.name:
         return {"filename": media.name, **file}
     if is_native(media):
         return file
     name = f"document.{_EXTENSIONS.get(media.media_type, 'bin')}"
-    losses.invented(f"{media.where}.filename", f"Chat wants a name beside a file: {name}")
+    losses.invented(f"{media.where}.filename", f"Chat wants a name beside a file: {name}", "media.name")
     return {"filename": name, **file}
 
 
 def _wrapped(kind: str, inner: Wire, extras: Wire) -> Wire:
-    """`{type, kind: inner}` with the leftovers of both."""
+    """`{type, kind: inner}` with the extras of both objects."""
     if not extras:
         return {"type": kind, kind: inner}
     return {"type": kind, **extras, kind: inner | extras.get(kind, {})}

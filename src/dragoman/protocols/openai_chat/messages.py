@@ -1,7 +1,9 @@
 """The conversation <-> neutral messages.
 
-System text is a message like any other, and a tool result is a message of its own: text only, so
-that the media of results waits for a user message after the last result of the turn.
+System text is a message like any other. An assistant message has one field for each kind of content
+(reasoning, one string of text, refusal, calls), so texts are joined and text after a call moves before it.
+A tool result is a message of its own that holds text only, so the media of results is sent in a user message
+after the last result of the turn.
 """
 
 from __future__ import annotations
@@ -10,14 +12,45 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
+from msgspec.structs import replace
+
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Message, Request, Text, ToolResult, Wire
+from dragoman.core.model import (
+    AnyPart,
+    Foreign,
+    Media,
+    Message,
+    Refusal,
+    Request,
+    Text,
+    ToolCall,
+    ToolResult,
+    Wire,
+)
 from dragoman.protocols.openai_chat import models
-from dragoman.protocols.openai_chat.assistant import decode_assistant, encode_assistant, encode_texts
-from dragoman.protocols.openai_chat.calls import decode_result, encode_result
-from dragoman.protocols.openai_chat.parts import decode_content, encode_content
+from dragoman.protocols.openai_chat.calls import (
+    decode_calls,
+    decode_result,
+    encode_calls,
+    encode_legacy,
+    encode_result,
+)
+from dragoman.protocols.openai_chat.parts import (
+    UNKNOWN_REASONING,
+    decode_citation,
+    decode_content,
+    decode_echoed,
+    decode_images,
+    decode_reasoning,
+    encode_annotations,
+    encode_content,
+    encode_part,
+    encode_past_reasoning,
+    encode_reasoning,
+)
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_MESSAGE, is_native, leftovers, text_part
 
 
@@ -59,7 +92,7 @@ def encode_messages(request: Request, losses: Losses) -> list[Wire]:
 
 
 class _Turns:
-    """Messages as they are written; `shown` is the media of results that waits for their end."""
+    """The messages written so far; `_shown` is media of tool results that waits for the last result."""
 
     def __init__(self, model: str, losses: Losses) -> None:
         self.messages: list[Wire] = []
@@ -73,8 +106,8 @@ class _Turns:
         native, extras = is_native(message), own(message.extras, PROTOCOL_NAME)
         content = encode_texts(message.parts, self._model, self._losses)
         if content or native:
-            said = {"content": content} if content else {}
-            self.add({"role": message.role if native else "system", **extras, **said})
+            filled = {"content": content} if content else {}
+            self.add({"role": message.role if native else "system", **extras, **filled})
 
     def add_user(self, message: Message) -> None:
         """Results first, each a message of its own, then everything else."""
@@ -87,7 +120,7 @@ class _Turns:
             else:
                 rest.append(part)
         if rest or not message.parts:
-            self._say(message, rest)
+            self._add_rest(message, rest)
 
     def flush(self) -> None:
         if self._shown:
@@ -95,7 +128,7 @@ class _Turns:
             self.add({"role": "user", "content": self._shown})
             self._shown = []
 
-    def _say(self, message: Message, rest: Sequence[AnyPart]) -> None:
+    def _add_rest(self, message: Message, rest: Sequence[AnyPart]) -> None:
         content = encode_content(rest, self._losses) if rest else ""
         if self._shown:
             content = [*self._shown, *([text_part(content)] if isinstance(content, str) else content)]
@@ -110,16 +143,209 @@ class _Turns:
         self.add(wire)
 
     def _answer_tools(self) -> None:
-        """Mistral lets nobody but the assistant speak after a tool."""
+        """Mistral answers 400 to it: "Unexpected role 'user' after role 'tool'"."""
         if models.is_mistral(self._model) and self.messages and self.messages[-1]["role"] == "tool":
-            self._losses.invented("assistant message", "this upstream wants one between result and user")
+            self._losses.invented(
+                "assistant message", "this upstream wants one between result and user", "message.filler"
+            )
             self.add({"role": "assistant", "content": "OK"})
 
 
 def _is_foreign_system(message: Message) -> bool:
-    """System text that stood in front in another protocol; many templates take one such message."""
+    """Leading system text of another protocol. It is joined: many chat templates take one system message."""
     return (
         message.role in ("system", "developer")
         and not is_native(message)
         and all(isinstance(part, Text) for part in message.parts)
     )
+
+
+_ORDINARY = frozenset({"role", "content", "tool_calls"})
+
+
+def decode_assistant(fields: Fields, losses: Losses, echoed: bool) -> list[AnyPart]:
+    """`echoed`: the message is part of a client's history, where sealed state comes back."""
+    if fields.rest.keys() <= _ORDINARY:
+        return [*decode_content(fields, losses), *decode_calls(fields, losses, echoed)]
+    before, after = decode_echoed(fields) if echoed else (decode_reasoning(fields), [])
+    parts: list[AnyPart] = [*before, *_cited(decode_content(fields, losses), fields, losses), *after]
+    if refusal := fields.nonempty("refusal"):
+        parts.append(Refusal(refusal, where=fields.path("refusal")))
+    if is_array(fields.rest.get("images")) and fields.rest["images"]:
+        parts += decode_images(fields.any("images"), fields.path("images"), losses)
+    parts += decode_calls(fields, losses, echoed)
+    audio = fields.rest.get("audio")
+    if is_object(audio) and any(audio.values()):
+        losses.dropped(
+            fields.path("audio"), f"only {PROTOCOL_NAME} understands spoken replies", "media.audio"
+        )
+        parts.append(Foreign(PROTOCOL_NAME, {"audio": fields.any("audio")}, where=fields.path("audio")))
+    return parts
+
+
+def _cited(content: list[AnyPart], fields: Fields, losses: Losses) -> list[AnyPart]:
+    """`content` with the annotations of the message on its first text."""
+    annotations, where = fields.rest.get("annotations"), fields.path("annotations")
+    first = next((i for i, part in enumerate(content) if isinstance(part, Text)), None)
+    if first is None or not is_array(annotations) or not annotations:
+        return content
+    del fields.rest["annotations"]
+    citations = [decode_citation(item, f"{where}[{i}]", losses) for i, item in enumerate(annotations)]
+    text: Any = replace(content[first], citations=tuple(citations))
+    return [*content[:first], text, *content[first + 1 :]]
+
+
+def encode_assistant(message: Message, model: str, thinks: bool, losses: Losses) -> list[Wire]:
+    """A message of the history; an empty one is left out. `thinks`: the request asks for reasoning."""
+    parts, native = message.parts, is_native(message)
+    wire: Wire = {"role": "assistant", **own(message.extras, PROTOCOL_NAME)}
+    refusal_field = native or models.knows_openai_fields(model)  # elsewhere a refusal is part of the content
+    texts = [part for part in parts if _is_content(part) or (isinstance(part, Refusal) and not refusal_field)]
+    if content := encode_texts(texts, model, losses):
+        wire["content"] = content
+    calls = [part for part in parts if type(part) is ToolCall]
+    if len(texts) + len(calls) < len(parts):
+        wire |= _encode_refusals(parts, texts) | encode_past_reasoning(parts, model, losses)
+        wire |= _encode_media(parts, native, losses)
+    wire |= _encode_sources(texts, native, losses)
+    if calls:
+        wire |= encode_calls(calls, echoed=True)
+        _report_order(parts, losses)
+    if native:
+        return [wire]
+    return [_completed(wire, message, model, thinks, losses)] if len(wire) > 1 else []
+
+
+def _completed(wire: Wire, message: Message, model: str, thinks: bool, losses: Losses) -> Wire:
+    """Add what servers demand of a turn.
+
+    `content` is always there, null beside calls (G52: vercel/ai#13744, vllm#30648). DeepSeek, Kimi and MiMo
+    refuse a turn without `reasoning_content` while they think (G102: kimi-cli#2141, litellm#23580).
+    """
+    if "content" not in wire:
+        wire["content"] = None if wire.keys() & {"tool_calls", "function_call", "refusal"} else ""
+    if thinks and "reasoning_content" not in wire and models.demands_reasoning(model):
+        wire["reasoning_content"] = UNKNOWN_REASONING
+        losses.invented(
+            message.where or "reasoning",
+            "this upstream wants reasoning on each of its turns",
+            "reasoning.history",
+        )
+    return wire
+
+
+def encode_reply(parts: Sequence[AnyPart], rest: Wire | None, losses: Losses, legacy: bool = False) -> Wire:
+    """The message of a reply. `rest`: its other fields, where it came from Chat.
+
+    `legacy`: the client declared `functions` and expects a `function_call`.
+    """
+    wire: Wire = {"role": "assistant", "content": None, "refusal": None} if rest is None else dict(rest)
+    texts = [part for part in parts if _is_content(part)]
+    calls = [part for part in parts if type(part) is ToolCall]
+    if any(is_native(part) or isinstance(part, Foreign) for part in texts):
+        wire["content"] = [encode_part(part, losses) for part in texts]
+    elif texts:
+        wire["content"] = _joined(texts, losses)
+    if calls:
+        _report_order(parts, losses)
+    if annotations := encode_annotations([part for part in texts if type(part) is Text]):
+        wire["annotations"] = annotations
+    if len(texts) + len(calls) < len(parts):
+        wire |= _encode_refusals(parts, texts) | encode_reasoning(parts) | _encode_media(parts, True, losses)
+    if calls:
+        wire |= _encode_one(calls, losses) if legacy else encode_calls(calls)
+    return wire
+
+
+def _encode_one(calls: Sequence[ToolCall], losses: Losses) -> Wire:
+    """Clients that declare `functions` take one call at a time."""
+    for call in calls[1:]:
+        losses.dropped(
+            call.where or call.name,
+            "a client that declares functions takes one call at a time",
+            "call.parallel",
+        )
+    return encode_legacy(calls[0])
+
+
+def encode_texts(parts: Sequence[AnyPart], model: str, losses: Losses) -> str | list[Wire]:
+    """The content of a system or assistant message: a string, or an array where it came as parts."""
+    if len(parts) == 1 and type(parts[0]) is Text and not is_native(parts[0]):
+        return parts[0].text
+    if any(is_native(part) or not isinstance(part, Text | Refusal) for part in parts):
+        return [encode_part(part, losses) for part in parts]
+    texts = [part for part in parts if isinstance(part, Text | Refusal) and part.text]
+    if len(texts) < 2:
+        return texts[0].text if texts else ""
+    if models.takes_text_parts(model):
+        return [text_part(part.text) for part in texts]
+    for part in texts[1:]:
+        losses.changed(part.where, "joined to the text before it", "text.join")
+    return "\n\n".join([part.text for part in texts])
+
+
+def _is_content(part: AnyPart) -> bool:
+    """Whether the part belongs in `content`: texts, and parts that came in its array."""
+    if isinstance(part, Text):
+        return part.text != "" or is_native(part)
+    if isinstance(part, ToolCall | Media | ToolResult):
+        return False
+    if isinstance(part, Foreign):
+        return part.origin == PROTOCOL_NAME and "type" in part.body
+    return is_native(part) if isinstance(part, Refusal) else "type" in own(part.extras, PROTOCOL_NAME)
+
+
+def _encode_refusals(parts: Sequence[AnyPart], content: Sequence[AnyPart]) -> Wire:
+    """`refusal`: those that are not part of the content."""
+    refusals = [part.text for part in parts if isinstance(part, Refusal) and part not in content]
+    return {"refusal": "".join(refusals)} if refusals else {}
+
+
+def _encode_sources(content: Sequence[AnyPart], native: bool, losses: Losses) -> Wire:
+    """`annotations` go back to the server that sent them; other servers take none in a history."""
+    texts = [part for part in content if isinstance(part, Text) and part.citations]
+    if texts and native:
+        return {"annotations": encode_annotations(texts)}
+    for text in texts:
+        losses.dropped(f"{text.where}.citations", "Chat takes no sources in a history", "citation")
+    return {}
+
+
+def _encode_media(parts: Sequence[AnyPart], images: bool, losses: Losses) -> Wire:
+    """`images` and `audio`, the fields for media beside the content."""
+    wire: Wire = {}
+    for part in parts:
+        match part:
+            case Media(kind="image") if images:
+                wire.setdefault("images", []).append(encode_part(part, losses))
+            case Media():
+                losses.dropped(
+                    part.where or part.kind,
+                    f"Chat has no {part.kind} in an assistant message",
+                    f"media.{part.kind}",
+                )
+            case ToolResult():
+                losses.dropped(
+                    part.where or "tool result", "Chat has no results in an assistant message", "result.place"
+                )
+            case Foreign() if part.origin == PROTOCOL_NAME and "type" not in part.body:
+                wire |= part.body
+            case _:
+                pass
+    return wire
+
+
+def _joined(texts: Sequence[AnyPart], losses: Losses) -> str:
+    for part in texts[1:]:
+        losses.changed(part.where or "text", "joined to the text before it", "text.join")
+    return "".join([part.text for part in texts if isinstance(part, Text)])
+
+
+def _report_order(parts: Sequence[AnyPart], losses: Losses) -> None:
+    called = False
+    for part in parts:
+        called |= isinstance(part, ToolCall)
+        if called and isinstance(part, Text) and part.text:
+            losses.changed(
+                part.where or "text", "Chat puts the text of a message before its calls", "message.order"
+            )

@@ -1,6 +1,6 @@
 """Requests <-> neutral requests.
 
-System text stays where it stands among the messages; web search is a setting beside the tools.
+System text keeps its place among the messages; web search is a setting beside the tools.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
-from dragoman.protocols.openai_chat.choice import decode_choice, encode_choice
 from dragoman.protocols.openai_chat.messages import decode_message, encode_messages
 from dragoman.protocols.openai_chat.settings import decode_settings, encode_settings
-from dragoman.protocols.openai_chat.tools import decode_tools, encode_tools
+from dragoman.protocols.openai_chat.tools import decode_choice, decode_tools, encode_choice, encode_tools
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_REQUEST, is_native
 
 
 def decode_request(body: Wire, losses: Losses) -> Request:
-    """Settings are read, and also kept as they stand: they go back to Chat unchanged."""
+    """Settings are read, and also kept in the extras: they go back to Chat unchanged."""
     fields = Fields(body, "", PROTOCOL_NAME)
     messages = fields.list("messages")
     if messages is None:

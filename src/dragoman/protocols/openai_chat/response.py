@@ -1,7 +1,7 @@
-"""Whole completions <-> responses, and the usage and stop that streams share.
+"""Whole completions <-> responses, and the usage and stop reason that streams share.
 
-The reply is the message of the first choice. `stop` is said of every ordinary end, also of a
-refusal and, by many servers, of a reply with calls.
+The reply is the message of the first choice. `finish_reason` is `stop` for every ordinary end, also for a
+refusal and, from many servers, for a reply with calls (G26).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolCall, Usage, Wire
-from dragoman.protocols.openai_chat.assistant import decode_assistant, encode_reply
 from dragoman.protocols.openai_chat.calls import with_completeness
+from dragoman.protocols.openai_chat.messages import decode_assistant, encode_reply
 from dragoman.protocols.openai_chat.wire import (
     PROTOCOL_NAME,
     QUIET_CHOICE,
@@ -29,7 +29,7 @@ _ENDS_WHOLE = frozenset({"end", "tool_calls", "refusal"})
 
 
 def decode_response(body: Wire, losses: Losses) -> Response:
-    """What the wire says about itself is read, and also kept as it stands."""
+    """Metadata of the reply is read, and also kept in the extras."""
     fields = Fields(body, "", PROTOCOL_NAME)
     choices = fields.list("choices")
     if not choices:
@@ -39,7 +39,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     if message is None:
         raise WireError(PROTOCOL_NAME, "choices[0].message", "expected an object, got nothing")
     for i in range(1, len(choices)):
-        losses.dropped(f"choices[{i}]", "only the first choice is the reply")
+        losses.dropped(f"choices[{i}]", "only the first choice is the reply", "response.choices")
     parts = decode_assistant(message, losses, echoed=False)
     stop = decode_stop(_finish_reason(choice), parts)
     usage, created = fields.rest.get("usage"), fields.rest.get("created")
@@ -62,11 +62,13 @@ def decode_response(body: Wire, losses: Losses) -> Response:
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
     parts = [part for part in response.parts if _may_run(part)]
     if len(parts) < len(response.parts):
-        losses.dropped("tool call", "the reply was cut inside it, and an incomplete call must not run")
+        losses.dropped(
+            "tool call", "the reply was cut inside it, and an incomplete call must not run", "call.incomplete"
+        )
     extras = dict(own(response.extras, PROTOCOL_NAME))
     first, *others = extras.pop("choices", None) or [None]
     if response.id:
-        extras.pop("id", None)  # it was empty, and the reply has got one since
+        extras.pop("id", None)  # an empty one; the reply has got an id since
     legacy = declares_functions(request)
     refused = any(isinstance(part, Refusal) for part in parts)
     choice: Wire = {"index": 0, "message": encode_reply(parts, first and first["message"], losses, legacy)}
@@ -90,7 +92,7 @@ def _may_run(part: AnyPart) -> bool:
 
 
 def _settled(parts: Sequence[AnyPart], stop: Stop, losses: Losses) -> tuple[AnyPart, ...]:
-    """Calls marked where the reply was cut inside them; a call without a name cannot run."""
+    """Mark calls that the reply cut short; drop calls without a name, which cannot run."""
     settled: list[AnyPart] = []
     for part in parts:
         if type(part) is not ToolCall:
@@ -98,7 +100,7 @@ def _settled(parts: Sequence[AnyPart], stop: Stop, losses: Losses) -> tuple[AnyP
         elif part.name:
             settled.append(with_completeness(part, is_cut(stop)))
         else:
-            losses.dropped(part.where, "a call without a name cannot run")
+            losses.dropped(part.where, "a call without a name cannot run", "call.name")
     return tuple(settled)
 
 
@@ -117,7 +119,7 @@ def decode_stop(raw: str, parts: Sequence[AnyPart] = ()) -> Stop:
 
 
 def encode_stop(stop: Stop, refused: bool, legacy: bool, native: bool = False) -> str:
-    """`refused`: the refusal itself is said, beside an ordinary stop; `native`: Chat's own word goes back."""
+    """`refused`: the reply has a refusal part, so the stop is ordinary; `native`: return `stop.raw`."""
     if native and STOP.decode(stop.raw) == stop.reason:
         return stop.raw
     if refused and stop.reason in ("refusal", "end"):
@@ -133,30 +135,28 @@ def is_cut(stop: Stop) -> bool:
 
 
 def declares_functions(request: Request | None) -> bool:
-    """Whether the client speaks of `functions`, and so expects a `function_call`."""
+    """Whether the client declared `functions`, and so expects a `function_call`."""
     return request is not None and any(
         "functions" in own(tool.extras, PROTOCOL_NAME) for tool in request.tools
     )
 
 
 def decode_usage(usage: Wire) -> Usage:
-    """Some servers leave thoughts out of the output and count them in the total only."""
-    said, before, after = (
-        _counts(usage),
-        usage.get("prompt_tokens_details"),
-        usage.get("completion_tokens_details"),
-    )
-    input, output = said.get("prompt_tokens", 0), said.get("completion_tokens", 0)
-    reasoning = _counts(after).get("reasoning_tokens") or said.get("reasoning_tokens", 0)
-    unsaid = said.get("total_tokens", 0) - input - output
-    if unsaid > 0:
-        output, reasoning = output + unsaid, max(reasoning, unsaid)
-    counted = _counts(before)
-    cached = counted.get("cached_tokens") or next((said[name] for name in _CACHED if name in said), 0)
-    return Usage(input, output, cached, counted.get("cache_write_tokens", 0), reasoning)
+    """Gemini's Chat endpoint counts reasoning in the total only, and not in `completion_tokens` (G32)."""
+    counts = _counts(usage)
+    before = _counts(usage.get("prompt_tokens_details"))
+    after = _counts(usage.get("completion_tokens_details"))
+    input, output = counts.get("prompt_tokens", 0), counts.get("completion_tokens", 0)
+    reasoning = after.get("reasoning_tokens") or counts.get("reasoning_tokens", 0)
+    missing = counts.get("total_tokens", 0) - input - output
+    if missing > 0:
+        output, reasoning = output + missing, max(reasoning, missing)
+    cached = before.get("cached_tokens") or next((counts[name] for name in _CACHED if name in counts), 0)
+    return Usage(input, output, cached, before.get("cache_write_tokens", 0), reasoning)
 
 
-_CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")  # where other servers say it
+# Names of cached_tokens at DeepSeek, Moonshot and other servers
+_CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")
 
 
 def encode_usage(usage: Usage) -> Wire:
@@ -175,7 +175,7 @@ def encode_id(id: str) -> str:
 
 
 def _counts(details: object) -> dict[str, int]:
-    """The numbers of tokens that an object says."""
+    """The positive whole numbers of an object."""
     if not is_object(details):
         return {}
     return {name: value for name, value in details.items() if type(value) is int and value > 0}

@@ -1,12 +1,18 @@
-"""The path of the Chat API, the model list that it shares with Responses, and what accounting reads."""
+"""A Chat server as its clients see it: paths, authentication, error bodies, model list, accounting.
+
+Error bodies differ between servers; OpenAI's `{error: {message, type, param, code}}` is what we write.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from dragoman.core import jsontext
+from dragoman.core.codec import Http
+from dragoman.core.failures import kind_of, says_context_too_long, status_of
 from dragoman.core.jsontext import Glance, is_object
-from dragoman.core.model import Wire
+from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.server import (
     Accounting,
     Entry,
@@ -18,12 +24,69 @@ from dragoman.core.server import (
     rows,
 )
 from dragoman.protocols.openai_chat.response import decode_usage
+from dragoman.protocols.openai_chat.wire import CODES, TYPES
+
+HTTP = Http(
+    path=lambda model, stream: "/chat/completions",
+    auth=lambda key: {"authorization": f"Bearer {key}"},
+)
+
+
+def decode_error(body: Wire, status: int) -> Failure | None:
+    """OpenAI's `{error: {…}}`, `{error: "text"}`, and the flat bodies of vLLM and FastAPI servers."""
+    error = body.get("error")
+    if not error:
+        if body.get("object") != "error" and (status < 400 or "choices" in body):
+            return None
+        error = body
+    if not is_object(error):
+        error = {"message": error}
+    code, kind_name = error.get("code"), error.get("type")
+    message = _error_message(error)
+    status = status if status >= 400 else _status_in(code)
+    kind = _failure_kind(code, kind_name, status)
+    if kind == "bad_request" and says_context_too_long(message):
+        kind = "context_too_long"
+    name = code if isinstance(code, str) and code else kind_name
+    return Failure(
+        kind, message, status if status >= 400 else status_of(kind), name if isinstance(name, str) else ""
+    )
+
+
+def encode_error(failure: Failure) -> tuple[int, Wire]:
+    code = CODES.encode(failure.kind) or None
+    error = {"message": failure.message, "type": TYPES.encode(failure.kind), "param": None, "code": code}
+    return status_of(failure.kind), {"error": error}
+
+
+def truncated(missing: str) -> Failure:
+    return Failure("truncated", f"the upstream's stream ended without {missing}", 502)
+
+
+def _error_message(error: Wire) -> str:
+    message: Any = error.get("message") or error.get("detail") or error
+    return message if isinstance(message, str) else jsontext.dumps(message)
+
+
+def _status_in(code: Any) -> int:
+    """OpenRouter sends the HTTP status as `error.code`."""
+    text = str(code)
+    return int(text) if len(text) == 3 and text.isascii() and text.isdigit() else 0
+
+
+def _failure_kind(code: Any, name: Any, status: int) -> FailureKind:
+    """The code is most precise, then the status; the type is often the same for several kinds."""
+    if isinstance(code, str) and CODES.decode(code) != "server":
+        return CODES.decode(code)
+    if status >= 400:
+        return kind_of(status)
+    return TYPES.decode(name) if isinstance(name, str) else "server"
 
 
 def recognise(
     method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
 ) -> RouteMatch | None:
-    """Clients whose base URL lacks the version ask without it."""
+    """Some clients' base URL lacks /v1, so paths without it match too."""
     if method == "POST":
         return RouteMatch("generate") if path in ("/v1/chat/completions", "/chat/completions") else None
     bare = path.removeprefix("/v1")
@@ -63,12 +126,12 @@ class _Reply(TypedDict, total=False):
     usage: Any
 
 
-def _calls(body: Wire) -> int:
+def _count_calls(body: Wire) -> int:
     messages = [choice.get("message") for choice in rows(body.get("choices"))]
     return sum([count(message.get("tool_calls")) for message in messages if is_object(message)])
 
 
-def _quota(quota: RateLimitStatus) -> dict[str, str]:
+def _rate_limit_headers(quota: RateLimitStatus) -> dict[str, str]:
     return {
         "x-ratelimit-limit-requests": str(quota.limit),
         "x-ratelimit-remaining-requests": str(quota.remaining),
@@ -80,7 +143,7 @@ TALLY = Accounting(
     request=Glance(_Request),
     reply=Glance(_Reply),
     tools=lambda body: count(body.get("tools")) or count(body.get("functions")),
-    calls=_calls,
+    calls=_count_calls,
     usage=lambda body: decode_usage(body["usage"]),
     usage_field="usage",
     call_hint=b"tool_calls",
@@ -95,5 +158,5 @@ SERVER = ProtocolServer(
     encode_model=encode_model,
     encode_count=lambda tokens: {"input_tokens": tokens},
     tally=TALLY,
-    encode_quota=_quota,
+    encode_quota=_rate_limit_headers,
 )

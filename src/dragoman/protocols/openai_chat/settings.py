@@ -1,6 +1,6 @@
 """The settings of a request <-> neutral ones.
 
-What a setting is called, and whether it is taken at all, depends on whose model it is: see models.py.
+The name of a setting, and whether it is accepted, depends on the server behind the model: see models.py.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _TIERS = {"auto": "auto", "standard_only": "default", "standard": "default", "de
 
 def decode_settings(fields: Fields, losses: Losses) -> Settings:
     effort, budget = _decode_effort(fields, losses)
-    said = fields.read(_READ)
+    values = fields.read(_READ)
     if (most := fields.integer("max_completion_tokens")) is not None:
-        said["max_tokens"] = most
+        values["max_tokens"] = most
     if (user := fields.take("safety_identifier", str)) is not None:
-        said["user"] = user
-    return Settings(output=_decode_output(fields, losses), effort=effort, budget=budget, **said)
+        values["user"] = user
+    return Settings(output=_decode_output(fields, losses), effort=effort, budget=budget, **values)
 
 
 def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
@@ -39,7 +39,7 @@ def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
         wire[models.max_tokens_field(model)] = settings.max_tokens
     wire |= _encode_sampling(settings, models.reasons(model, effort), losses)
     wire |= _encode_output(settings.output, losses)
-    wire.update(_SAID(settings))
+    wire.update(_SAME_NAME(settings))
     if (settings.n or 1) > 1:
         wire["n"] = settings.n
     if settings.store:
@@ -48,26 +48,28 @@ def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
         wire |= _encode_tier(settings.service_tier, losses)
     wire |= _encode_openai(settings, model, losses)
     if settings.top_k is not None:
-        losses.dropped("top_k", "Chat has no such setting")
+        losses.dropped("top_k", "Chat has no such setting", "setting.top_k")
     if settings.show_reasoning is False:
-        losses.dropped("show_reasoning", "Chat cannot ask for reasoning to be hidden")
+        losses.dropped(
+            "show_reasoning", "Chat cannot ask for reasoning to be hidden", "setting.show_reasoning"
+        )
     return wire
 
 
-_SAID = GivenSettings("seed", "user", "metadata")
+_SAME_NAME = GivenSettings("seed", "user", "metadata")
 
 
 def _encode_openai(settings: Settings, model: str, losses: Losses) -> Wire:
-    """Fields that only OpenAI's own servers are sure to know."""
+    """Fields of OpenAI's own that compatible servers may refuse."""
     wire: Wire = {}
     if settings.verbosity is not None:
         if models.takes_verbosity(model):
             wire["verbosity"] = settings.verbosity
         else:
-            losses.dropped("verbosity", "this model has no such setting")
+            losses.dropped("verbosity", "this model has no such setting", "setting.verbosity")
     if settings.cache_key is not None:
         if models.is_mistral(model):
-            losses.dropped("cache_key", "this upstream has no such setting")
+            losses.dropped("cache_key", "this upstream has no such setting", "setting.cache_key")
         else:
             wire["prompt_cache_key"] = settings.cache_key
     return wire
@@ -107,19 +109,19 @@ _READ = {
 
 
 def _encode_sampling(settings: Settings, reasons: bool, losses: Losses) -> Wire:
-    """Models refuse these while they reason."""
+    """Sampling settings and stop sequences, which models refuse while they reason."""
     wire: Wire = {}
     for name, value in _SAMPLING(settings):
         if not reasons:
             wire[name] = value
         elif value is not False and value != _DEFAULTS.get(name):
-            losses.dropped(name, "the model refuses it while it reasons")
+            losses.dropped(name, "the model refuses it while it reasons", f"setting.{name}")
     if settings.stop and reasons:
-        losses.dropped("stop", "the model refuses it while it reasons")
+        losses.dropped("stop", "the model refuses it while it reasons", "setting.stop")
     elif settings.stop:
         wire["stop"] = list(settings.stop[:4])
         if len(settings.stop) > 4:
-            losses.changed("stop", "Chat takes at most four")
+            losses.changed("stop", "Chat takes at most four", "setting.stop")
     return wire
 
 
@@ -139,7 +141,7 @@ def _decode_effort(fields: Fields, losses: Losses) -> tuple[Effort | None, int |
             effort = "none"
         wider.extras(losses)
     if effort is not None and effort not in _EFFORTS:
-        losses.dropped("reasoning_effort", f"nobody else knows the effort {effort!r}")
+        losses.dropped("reasoning_effort", f"nobody else knows the effort {effort!r}", "setting.effort")
         effort = None
     return effort, budget  # pyright: ignore[reportReturnType] - checked above
 
@@ -147,17 +149,17 @@ def _decode_effort(fields: Fields, losses: Losses) -> tuple[Effort | None, int |
 def _encode_effort(request: Request, tools: bool, losses: Losses) -> Effort | None:
     settings, model = request.settings, request.model
     wanted = settings.effort
-    said = "budget" if wanted is None and settings.budget is not None else "effort"
+    name = "budget" if wanted is None and settings.budget is not None else "effort"
     if wanted is None and settings.budget is not None and settings.budget >= 0:
         wanted = effort_for(settings.budget)
     effort = models.nearest_effort(model, wanted) if wanted else None
     if tools and models.refuses_tools_with_effort(model, effort):
-        losses.changed(said, f"{model} takes tools on Chat only with effort none")
+        losses.changed(name, f"{model} takes tools on Chat only with effort none", f"setting.{name}")
         return "none"
     if wanted and effort is None and wanted != "none":
-        losses.dropped(said, "this model has no such setting")
+        losses.dropped(name, "this model has no such setting", f"setting.{name}")
     elif effort and effort != wanted:
-        losses.changed(said, f"this model knows no effort {wanted}: {effort}")
+        losses.changed(name, f"this model knows no effort {wanted}: {effort}", f"setting.{name}")
     return effort
 
 
@@ -174,7 +176,9 @@ def _decode_output(fields: Fields, losses: Losses) -> OutputFormat | None:
             output = _decode_schema(format, losses)
         case _:
             losses.dropped(
-                "response_format", f"a format of type {kind} is only understood by {PROTOCOL_NAME}"
+                "response_format",
+                f"a format of type {kind} is only understood by {PROTOCOL_NAME}",
+                "setting.output",
             )
             return None
     format.extras(losses)
@@ -208,7 +212,7 @@ def _encode_output(output: OutputFormat | None, losses: Losses) -> Wire:
 
 def _encode_schema(output: OutputFormat, losses: Losses) -> Wire:
     if not output.name:
-        losses.invented("output", "Chat wants a name for the schema: response")
+        losses.invented("output", "Chat wants a name for the schema: response", "setting.output")
     wire: Wire = {"name": output.name or "response"}
     if output.description:
         wire["description"] = output.description
@@ -223,5 +227,5 @@ def _encode_tier(tier: str, losses: Losses) -> Wire:
         return {"service_tier": tier}
     if tier in _TIERS:
         return {"service_tier": _TIERS[tier]}
-    losses.dropped("service_tier", f"Chat has no tier {tier!r}")
+    losses.dropped("service_tier", f"Chat has no tier {tier!r}", "setting.service_tier")
     return {}

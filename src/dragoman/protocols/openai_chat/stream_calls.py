@@ -1,7 +1,14 @@
-"""Which call a piece of a stream belongs to.
+"""Call assembly: which call a piece of a stream belongs to.
 
-By the book: `index` tells, and id and name come once, with the first piece. Servers leave the index
-out, send 0 for every call, count from 1, repeat id and name, or send the name last.
+OpenAI's rule: `index` identifies the call, and id and name come once, with the first piece. Servers leave the
+index out, send 0 for every call, count from 1 (G09: vercel/ai#18382, any-llm#1160), repeat id and name
+(G08: CLIProxyAPI#2926), or send the name last (G07: vercel/ai#14760). States of a call:
+
+    unnamed  --name--> named                        arguments are stored; nothing is emitted yet
+    named    --first arguments, next call or end--> started    emits PartStart and the stored arguments
+    started  --arguments--> started                 emits PartDelta
+    started  --end of the reply--> ended            emits PartEnd; not earlier, partial JSON may parse (G10)
+    unnamed  --end of the reply--> dropped          reported
 """
 
 from __future__ import annotations
@@ -22,8 +29,8 @@ from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 _WHERE = "choices[0].delta.tool_calls"
 
 
-class Call:
-    """A call while its pieces come in; `part` is -1 until it is announced."""
+class AssembledCall:
+    """One call while its pieces arrive; `part` is the index of its part, -1 until it has started."""
 
     __slots__ = ("id", "kind", "name", "part", "pieces", "shape", "state")
 
@@ -35,11 +42,11 @@ class Call:
         self.pieces: list[str] = []
         self.state: State | None = None
 
-    def announced(self) -> ToolCall:
+    def as_part(self) -> ToolCall:
         return ToolCall(self.id, self.name, kind=self.kind, where=_WHERE, extras={PROTOCOL_NAME: self.shape})
 
     def learn(self, id: str, name: str) -> None:
-        """Both are said once; a name may come in pieces, but a repeated one is not a piece."""
+        """A name may come in pieces; a repeated name is not a piece."""
         self.id = self.id or id
         if name and self.part < 0 and name != self.name:
             self.name = name if name.startswith(self.name) else self.name + name
@@ -51,24 +58,26 @@ class Call:
         return self.kind == "custom" or not self.is_whole()
 
 
-Piece = tuple[Call, str, State | None]  # the call, the text that is added, the state that came with it
+Piece = tuple[
+    AssembledCall, str, State | None
+]  # the call, the arguments added, the state that came with them
 
 
-class Calls:
+class CallAssembly:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
-        self._calls: list[Call] = []
-        self._pending: list[Call] = []  # those of them that may still have to be announced
-        self._by_index: dict[Any, Call] = {}
+        self._calls: list[AssembledCall] = []
+        self._pending: list[AssembledCall] = []  # those of them that may still have to be announced
+        self._by_index: dict[Any, AssembledCall] = {}
 
-    def __iter__(self) -> Iterator[Call]:
+    def __iter__(self) -> Iterator[AssembledCall]:
         return iter(self._calls)
 
     def __len__(self) -> int:
         return len(self._calls)
 
     def piece(self, entry: Any) -> Piece:
-        """The call that `entry` adds to, the text that it adds, and the state that it brings."""
+        """Assign one entry of `tool_calls` to its call."""
         if not is_object(entry):
             raise WireError(PROTOCOL_NAME, _WHERE, f"expected an object, got {describe(entry)}")
         index = entry.get("index")
@@ -97,7 +106,7 @@ class Calls:
             call.shape = {"type": kind}
         if custom:
             call.kind = "custom"
-        elif not call.pieces and text.isspace():  # in front of JSON it says nothing, and alone it is none
+        elif not call.pieces and text.isspace():  # blanks before JSON mean nothing, and alone are no JSON
             text = ""
         if text:
             call.pieces.append(text)
@@ -105,7 +114,7 @@ class Calls:
         return call, text, state if "extra_content" in entry else None
 
     def legacy(self, function: Wire) -> Piece:
-        """A piece of the one `function_call` that a reply of old could have."""
+        """A piece of the deprecated `function_call`, of which a reply has one."""
         call = self._by_index.get("function_call") or self._new("function_call")
         call.learn("", _string(function, "name"))
         call.shape = {"function_call": {}}
@@ -114,23 +123,25 @@ class Calls:
             call.pieces.append(text)
         return call, text, None
 
-    def waiting(self, before: Call | None = None) -> Iterable[Call]:
-        """Calls whose name is known and which nobody announced yet; `before`: as far as this one."""
+    def waiting(self, before: AssembledCall | None = None) -> Iterable[AssembledCall]:
+        """Named calls that have not started; `before`: those ahead of this one."""
         self._pending = [call for call in self._pending if call.part < 0]
         return [call for call in takewhile(lambda call: call is not before, self._pending) if call.name]
 
     def report_nameless(self) -> None:
         for call in self._calls:
             if not call.name:
-                self._losses.dropped(call.id or "tool call", "a call whose name never came cannot run")
+                self._losses.dropped(
+                    call.id or "tool call", "a call whose name never came cannot run", "call.name"
+                )
 
-    def _find(self, index: Any, id: str, name: str, text: str) -> Call:
+    def _find(self, index: Any, id: str, name: str, text: str) -> AssembledCall:
         if type(index) is not int:
             return self._find_without_index(id, name, text)
         call = self._by_index.get(index)
         return self._new(index) if call is None or _is_another(call, id, name, text) else call
 
-    def _find_without_index(self, id: str, name: str, text: str) -> Call:
+    def _find_without_index(self, id: str, name: str, text: str) -> AssembledCall:
         if id:
             return next((call for call in self._calls if call.id == id), None) or self._new(None)
         last = self._calls[-1] if self._calls else None
@@ -138,8 +149,8 @@ class Calls:
             return self._new(None)
         return last
 
-    def _new(self, index: Any) -> Call:
-        call = Call()
+    def _new(self, index: Any) -> AssembledCall:
+        call = AssembledCall()
         self._calls.append(call)
         self._pending.append(call)
         if index is not None:
@@ -147,8 +158,8 @@ class Calls:
         return call
 
 
-def _is_another(call: Call, id: str, name: str, text: str) -> bool:
-    """Whether a piece with a name begins a new call, though its index is that of `call`."""
+def _is_another(call: AssembledCall, id: str, name: str, text: str) -> bool:
+    """Whether a piece with a name begins a new call although its index is that of `call`."""
     if not name or not call.name:
         return False
     if id and call.id:

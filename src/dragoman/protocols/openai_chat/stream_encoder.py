@@ -1,7 +1,10 @@
 """Neutral events -> chunks.
 
-The first chunk says the role, each call says id and name once and counts from 0, and the finish is
-a chunk of its own, followed by the usage where the client wants it, and by `[DONE]`.
+    start --ResponseStart--> headed --first part or end--> open --ResponseEnd--> finish chunk, usage, [DONE]
+    any   --ResponseFailed--> an error chunk, without [DONE] (G14)
+
+The first chunk has the role. Each call sends id and name once and counts from 0. The finish reason has a
+chunk of its own, followed by the usage where the client asked for it.
 """
 
 from __future__ import annotations
@@ -38,12 +41,10 @@ from dragoman.core.model import (
     Usage,
     Wire,
 )
-from dragoman.protocols.openai_chat.assistant import encode_citation
 from dragoman.protocols.openai_chat.calls import encode_call_state
-from dragoman.protocols.openai_chat.http import encode_error
-from dragoman.protocols.openai_chat.parts import encode_part
-from dragoman.protocols.openai_chat.reasoning import encode_details
+from dragoman.protocols.openai_chat.parts import encode_citation, encode_details, encode_part
 from dragoman.protocols.openai_chat.response import declares_functions, encode_id, encode_stop, encode_usage
+from dragoman.protocols.openai_chat.server import encode_error
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 _DONE = Frame("", b"[DONE]")
@@ -56,7 +57,7 @@ class StreamEncoder:
         self._wants_usage = _wants_usage(request)
         self._legacy = declares_functions(request)
         self._head: Wire = {}
-        self._fresh = True  # nothing was sent yet, so the role is still to say
+        self._fresh = True  # no chunk was sent yet; the first one has the role
         self._part: AnyPart | None = None
         self._field = ""
         self._texts: list[str] = []
@@ -82,7 +83,7 @@ class StreamEncoder:
                 return self._end(event)
             case ResponseFailed():
                 return (Frame("", encode_error(event.failure)[1]),)
-            case KeepAlive() if not self._head:  # a chunk without an id would say nothing, wrongly
+            case KeepAlive() if not self._head:  # a chunk needs the id of the response
                 return ()
             case KeepAlive():
                 return (self._chunk({"content": ""} if self._fresh else {}),)
@@ -120,9 +121,13 @@ class StreamEncoder:
             case Foreign() if part.origin == PROTOCOL_NAME and "type" not in part.body:
                 return (self._chunk(part.body),)
             case Media():
-                self._losses.dropped(part.where or part.kind, f"Chat has no {part.kind} in a reply")
+                self._losses.dropped(
+                    part.where or part.kind, f"Chat has no {part.kind} in a reply", f"media.{part.kind}"
+                )
             case Text() if self._calls:
-                self._losses.changed(part.where or "text", "Chat puts the text of a message before its calls")
+                self._losses.changed(
+                    part.where or "text", "Chat puts the text of a message before its calls", "message.order"
+                )
             case _:
                 self._refused |= isinstance(part, Refusal)
         return ()
@@ -133,7 +138,9 @@ class StreamEncoder:
         if self._legacy:
             if self._calls > 1:
                 self._losses.dropped(
-                    call.where or call.name, "a client that declares functions takes one call at a time"
+                    call.where or call.name,
+                    "a client that declares functions takes one call at a time",
+                    "call.parallel",
                 )
                 return ()
             return (self._chunk({**first, "function_call": {"name": call.name, "arguments": ""}}),)
@@ -169,8 +176,8 @@ class StreamEncoder:
             case ToolCall():
                 return self._end_call(part, complete)
             case Reasoning() if self._state:
-                thought = replace(part, text="".join(self._texts), state=self._state)
-                entries = encode_details(thought, self._details, self._length > 0)
+                reasoning = replace(part, text="".join(self._texts), state=self._state)
+                entries = encode_details(reasoning, self._details, self._length > 0)
                 self._details += len(entries)
                 return (self._chunk({"reasoning_details": entries}),)
             case Text():
@@ -180,7 +187,7 @@ class StreamEncoder:
                 return ()
 
     def _end_call(self, call: ToolCall, complete: bool) -> Iterable[Frame]:
-        """A call without arguments has the empty object; a signature goes with it."""
+        """A call without arguments gets `{}`; its signature follows in a chunk of its own."""
         frames: list[Frame] = []
         if complete and not self._texts and call.kind != "custom":
             frames += self._fill_call("{}")
@@ -191,7 +198,7 @@ class StreamEncoder:
         return frames
 
     def _cite(self) -> None:
-        """Sources wait for the end: SDKs join lists only by the index of each item, and these have none."""
+        """Annotations are sent at the end at once: SDKs merge lists by `index`, which annotations lack."""
         length = self._length - self._begin
         for citation in self._citations:
             if annotation := encode_citation(citation, self._begin, length):
@@ -213,7 +220,7 @@ def _kind(call: ToolCall) -> tuple[str, str]:
 
 
 def _wants_usage(request: Request | None) -> bool:
-    """A client of ours gets the usage chunk where it asked for one; nobody's client is not refused it."""
+    """A Chat client gets the usage chunk if it asked for one; without a request it is always sent."""
     if request is None or request.extras is None or PROTOCOL_NAME not in request.extras:
         return True
     options = own(request.extras, PROTOCOL_NAME).get("stream_options")

@@ -1,7 +1,7 @@
-"""Tool declarations and tool choice <-> neutral ones.
+"""Tool declarations, tool choice and the parallel switch <-> neutral ones.
 
-Web search is not a tool here but a setting of the request, and `functions` with `function_call` are
-the ancestors of `tools` with `tool_choice`.
+`functions` with `function_call` are the deprecated forms of `tools` with `tool_choice`. A choice is a word or
+an object that names tools; it is kept as it came beside its meaning.
 """
 
 from __future__ import annotations
@@ -9,20 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, own
-from dragoman.core.jsontext import is_object
+from dragoman.core.fields import Fields, describe, own
+from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, HostedKind, HostedTool, Request, Tool, Wire
+from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
 from dragoman.core.repeated import remembered
 from dragoman.protocols.openai_chat import models
+from dragoman.protocols.openai_chat.hosted import decode_hosted, decode_search_options, encode_hosted
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, leftovers
-
-_HOSTED: dict[str, HostedKind] = {
-    "openrouter:web_search": "web_search",
-    "web_search": "web_search",
-    "browser_search": "web_search",
-    "code_interpreter": "code_execution",
-}
 
 
 def decode_tools(fields: Fields, losses: Losses) -> tuple[AnyTool, ...]:
@@ -35,7 +29,7 @@ def decode_tools(fields: Fields, losses: Losses) -> tuple[AnyTool, ...]:
         found.append(_decode_function(inner, {"functions": inner.rest}, losses))
     search = fields.object("web_search_options")
     if search is not None:
-        found.append(_decode_search(search))
+        found.append(decode_search_options(search))
     return (*tools, *found)
 
 
@@ -57,7 +51,7 @@ def _encode_tools(tools: tuple[AnyTool, ...], losses: Losses, model: str, allowe
             continue
         extras = own(tool.extras, PROTOCOL_NAME)
         if isinstance(tool, HostedTool):
-            wire |= _encode_hosted(tool, extras, wire, model, losses)
+            wire |= encode_hosted(tool, extras, wire, model, losses)
         elif "functions" in extras:
             wire.setdefault("functions", []).append(_encode_function(tool, extras["functions"]))
         else:
@@ -66,18 +60,20 @@ def _encode_tools(tools: tuple[AnyTool, ...], losses: Losses, model: str, allowe
 
 
 def _allowed(request: Request, losses: Losses) -> tuple[str, ...]:
-    """Compatible servers cannot name a subset, so the tools outside it stay at home."""
+    """Names of the only tools to declare: compatible servers do not know `allowed_tools`."""
     choice = request.tool_choice
     if choice is None or own(choice.extras, PROTOCOL_NAME) or models.knows_openai_fields(request.model):
         return ()
     if len(choice.names) < 2 and not (choice.names and choice.mode == "auto"):
         return ()
-    losses.changed("tool_choice", "this upstream cannot name a subset: only the allowed tools are sent")
+    losses.changed(
+        "tool_choice", "this upstream cannot name a subset: only the allowed tools are sent", "tool.choice"
+    )
     return choice.names
 
 
 def _take_list(fields: Fields, key: str) -> list[Any]:
-    """An empty list stays among the leftovers."""
+    """An empty list stays in the extras."""
     return (fields.list(key) if fields.rest.get(key) != [] else None) or []
 
 
@@ -94,22 +90,28 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
         case "custom":
             return _decode_custom(fields, losses)
         case str():
-            name = tool.get("name")
-            return HostedTool(
-                _HOSTED.get(kind, "other"),
-                name if type(name) is str else "",
-                where=where,
-                extras={PROTOCOL_NAME: fields.rest},
-            )
+            return decode_hosted(fields, kind)
         case _:
             raise fields.wrong("type", "str", kind)
+
+
+def _encode_tool(tool: Tool, extras: Wire, losses: Losses) -> Wire:
+    if tool.namespace:
+        losses.dropped(f"{tool.where}.namespace", "Chat has no namespaces", "tool.namespace")
+    if tool.deferred:
+        losses.changed(f"{tool.where}.defer_loading", "Chat loads every tool at once", "tool.deferred")
+    if tool.kind == "custom":
+        return {"type": "custom", **extras, "custom": _encode_custom(tool, extras.get("custom", {}))}
+    if "function" not in extras:
+        return {"type": "function", "function": _encode_function(tool, None)}
+    return {**extras, "function": _encode_function(tool, extras["function"])}
 
 
 _QUIET_TOOL = frozenset({"type"})
 
 
 def _decode_function(inner: Fields, extras: Wire, losses: Losses) -> Tool:
-    """`extras` holds what is left of `inner`, as it is taken apart here."""
+    """`extras` refers to `inner.rest`, so it holds what remains after the fields are taken here."""
     tool = Tool(
         inner.need("name", str),
         inner.nonempty("description"),
@@ -123,7 +125,7 @@ def _decode_function(inner: Fields, extras: Wire, losses: Losses) -> Tool:
 
 
 def _encode_function(tool: Tool, rest: Wire | None) -> Wire:
-    """`rest` is what the declaration had beside the fields we know; None: it is not one of ours."""
+    """`rest`: other fields of a declaration that came from Chat; None for one that did not."""
     wire: Wire = {"name": tool.name}
     if tool.description:
         wire["description"] = tool.description
@@ -137,7 +139,7 @@ def _encode_function(tool: Tool, rest: Wire | None) -> Wire:
 
 
 def _decode_custom(fields: Fields, losses: Losses) -> Tool:
-    """The format is read and also kept: the grammar goes back as it was written."""
+    """`format` is read and also stays in the extras, so the grammar goes back as it came."""
     inner = fields.fields("custom")
     if inner is None:
         raise WireError(PROTOCOL_NAME, fields.path("custom"), "expected an object, got nothing")
@@ -164,55 +166,72 @@ def _encode_custom(tool: Tool, rest: Wire) -> Wire:
     return wire | rest
 
 
-def _encode_tool(tool: Tool, extras: Wire, losses: Losses) -> Wire:
-    if tool.namespace:
-        losses.dropped(f"{tool.where}.namespace", "Chat has no namespaces")
-    if tool.deferred:
-        losses.changed(f"{tool.where}.defer_loading", "Chat loads every tool at once")
-    if tool.kind == "custom":
-        return {"type": "custom", **extras, "custom": _encode_custom(tool, extras.get("custom", {}))}
-    if "function" not in extras:
-        return {"type": "function", "function": _encode_function(tool, None)}
-    return {**extras, "function": _encode_function(tool, extras["function"])}
+def decode_choice(fields: Fields) -> ToolChoice | None:
+    for key in ("tool_choice", "function_call"):
+        if (choice := fields.any(key)) is not None:
+            mode, names = _read_choice(choice, key)
+            return ToolChoice(mode, names, where=key, extras={PROTOCOL_NAME: {key: choice}})
+    return None
 
 
-def _decode_search(options: Wire) -> HostedTool:
-    settings: dict[str, Any] = {}
-    if size := options.get("search_context_size"):
-        settings["context_size"] = size
-    location = options.get("user_location")
-    place = location.get("approximate") if is_object(location) else None
-    if is_object(place):
-        settings["location"] = {key: value for key, value in place.items() if value}
-    extras = {PROTOCOL_NAME: {"web_search_options": options}}
-    return HostedTool("web_search", "", settings, where="web_search_options", extras=extras)
-
-
-def _encode_hosted(tool: HostedTool, extras: Wire, wire: Wire, model: str, losses: Losses) -> Wire:
-    """What `tool` adds to the request."""
-    if "web_search_options" in extras:
-        return extras
-    if extras:
-        return {"tools": [*wire.get("tools", ()), extras]}
-    if tool.kind != "web_search":
-        losses.dropped(tool.where, f"Chat has no hosted {tool.kind} tool")
+def encode_choice(request: Request, declared: Wire, losses: Losses) -> Wire:
+    """The choice and the parallel switch; servers refuse both without tools (G61: cc-switch#3640)."""
+    choice = request.tool_choice
+    if "tools" not in declared and "functions" not in declared:
+        if choice and choice.mode == "required":
+            losses.dropped("tool_choice", "there are no tools to choose from", "tool.choice")
         return {}
-    if not models.takes_web_search(model):
-        losses.dropped(tool.where, "only the search models take web search on Chat")
-        return {}
-    return {"web_search_options": _encode_search(tool, losses)}
+    wire: Wire = {}
+    if choice:
+        wire |= own(choice.extras, PROTOCOL_NAME) or {"tool_choice": _write_choice(choice, request)}
+    if request.parallel is not None and "tools" in declared:
+        wire["parallel_tool_calls"] = request.parallel
+    return wire
 
 
-def _encode_search(tool: HostedTool, losses: Losses) -> Wire:
-    options: Wire = {}
-    for key, value in tool.settings.items():
-        match key:
-            case "context_size":
-                options["search_context_size"] = value
-            case "location":
-                options["user_location"] = {"type": "approximate", "approximate": value}
-            case _ if value:
-                losses.dropped(f"{tool.where}.{key}", "Chat's web search has no such setting")
-            case _:
-                pass
-    return options
+def _read_choice(choice: Any, key: str) -> tuple[Any, tuple[str, ...]]:
+    match choice:
+        case "auto" | "none" | "required":
+            return choice, ()
+        case "any":  # Mistral's word for required
+            return "required", ()
+        case {
+            "type": "allowed_tools",
+            "allowed_tools": {"mode": "auto" | "required" as mode, "tools": tools},
+        }:
+            if not is_array(tools):
+                raise WireError(PROTOCOL_NAME, f"{key}.allowed_tools.tools", "expected an array")
+            return mode, tuple([_named(tool, key) for tool in tools])
+        case dict():
+            return "required", (_named(choice, key),)
+        case _:
+            raise WireError(
+                PROTOCOL_NAME, key, f"expected none, auto, required or an object, got {describe(choice)}"
+            )
+
+
+def _named(choice: Any, key: str) -> str:
+    """The name in `{type, function: {name}}`, in its custom twin, or in the older `{name}`."""
+    match choice:
+        case {"function": {"name": str(name)}} | {"custom": {"name": str(name)}} | {"name": str(name)}:
+            return name
+        case _:
+            raise WireError(
+                PROTOCOL_NAME, key, f"expected an object that names a tool, got {describe(choice)}"
+            )
+
+
+def _write_choice(choice: ToolChoice, request: Request) -> Any:
+    if choice.names and choice.mode != "none":
+        custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.kind == "custom"}
+        tools = [_naming(name, custom) for name in choice.names]
+        if choice.mode == "required" and len(tools) == 1:
+            return tools[0]
+        if models.knows_openai_fields(request.model):
+            return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
+    return "any" if choice.mode == "required" and models.is_mistral(request.model) else choice.mode
+
+
+def _naming(name: str, custom: set[str]) -> Wire:
+    kind = "custom" if name in custom else "function"
+    return {"type": kind, kind: {"name": name}}

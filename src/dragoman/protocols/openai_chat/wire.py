@@ -1,8 +1,13 @@
-"""OpenAI Chat Completions: its name, its words beside ours, and the fields that mean nothing elsewhere."""
+"""OpenAI Chat Completions: the wire as typed documentation, its words beside ours, and fields without meaning
+elsewhere.
+
+The TypedDicts describe what we read and write. Wire objects stay plain dicts, so that unknown fields survive;
+servers that speak Chat add fields of their own.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from dragoman.core.fields import NOTHING, Fields
 from dragoman.core.jsontext import is_object
@@ -23,7 +28,7 @@ STOP: Table[StopReason] = Table(
     ("model_length", "context_full"),  # Mistral
     ("content_filter", "content_filter"),
     ("content_filter", "refusal"),
-    ("", "end"),  # a server that never says why
+    ("", "end"),  # servers that send no finish reason
     other=("stop", "other"),
 )
 
@@ -63,10 +68,100 @@ TYPES: Table[FailureKind] = Table(
     other=("server_error", "server"),
 )
 
+
+class FunctionCall(TypedDict):
+    name: str
+    arguments: str  # JSON text
+
+
+class CustomCall(TypedDict):
+    name: str
+    input: str  # freeform text
+
+
+class ToolCallWire(TypedDict):
+    id: str
+    type: Literal["function", "custom"]
+    function: NotRequired[FunctionCall]
+    custom: NotRequired[CustomCall]
+    extra_content: NotRequired[Wire]  # Gemini's endpoint: {"google": {"thought_signature": …}}
+
+
+class MessageWire(TypedDict, total=False):
+    """A message of a request, and of a reply (there `role`, `content` and `refusal` are always set)."""
+
+    role: Literal["developer", "system", "user", "assistant", "tool", "function"]
+    content: str | list[Wire] | None  # parts: text, refusal, image_url, input_audio, file
+    name: str
+    refusal: str | None
+    annotations: list[Wire]  # {"type": "url_citation", "url_citation": {url, title, start_index, end_index}}
+    audio: Wire | None
+    tool_calls: list[ToolCallWire]
+    function_call: FunctionCall  # deprecated: one call, without an id
+    tool_call_id: str  # of role tool
+    reasoning_content: str  # DeepSeek, vLLM, and what we write
+    reasoning: str  # OpenRouter, Groq
+    reasoning_details: list[Wire]  # OpenRouter: signed entries, to be echoed
+    images: list[Wire]  # OpenRouter: image_url parts of a reply
+
+
+class RequestWire(TypedDict):
+    model: str
+    messages: list[MessageWire]
+    tools: NotRequired[
+        list[Wire]
+    ]  # {"type": "function", "function": {name, description, parameters, strict}}
+    tool_choice: NotRequired[Literal["none", "auto", "required"] | Wire]
+    functions: NotRequired[list[Wire]]  # deprecated form of tools
+    function_call: NotRequired[Literal["none", "auto"] | Wire]  # deprecated form of tool_choice
+    parallel_tool_calls: NotRequired[bool]
+    web_search_options: NotRequired[Wire]
+    stream: NotRequired[bool]
+    stream_options: NotRequired[Wire]  # {"include_usage": true}
+    response_format: NotRequired[Wire]  # text, json_object, json_schema
+    reasoning_effort: NotRequired[str]
+
+
+class ChoiceWire(TypedDict):
+    index: int
+    message: NotRequired[MessageWire]  # of a whole reply
+    delta: NotRequired[MessageWire]  # of a chunk; entries of tool_calls have an `index`
+    finish_reason: str | None
+    logprobs: Wire | None
+
+
+class UsageWire(TypedDict):
+    prompt_tokens: int  # includes cached tokens
+    completion_tokens: int  # includes reasoning tokens
+    total_tokens: int
+    prompt_tokens_details: Wire  # {"cached_tokens": …}
+    completion_tokens_details: Wire  # {"reasoning_tokens": …}
+
+
+class CompletionWire(TypedDict):
+    """A whole reply, and a chunk of a stream."""
+
+    id: str
+    object: Literal["chat.completion", "chat.completion.chunk"]
+    created: int
+    model: str
+    choices: list[ChoiceWire]
+    usage: NotRequired[UsageWire | None]
+
+
+class ErrorWire(TypedDict):
+    """`{"error": …}` of a failed request, or of a chunk."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
 QUIET_REQUEST = frozenset({"stream", "stream_options", "tools", "functions", "parallel_tool_calls"})
 QUIET_MESSAGE = frozenset({"role", "content"})
 QUIET_CALL = frozenset({"type", "index", "arguments", "extra_content"})
-# What a response says about itself that no other protocol could repeat
+# Metadata of a response that no other protocol can express
 QUIET_RESPONSE = frozenset(
     {
         "id",
@@ -106,14 +201,14 @@ QUIET_CHOICE = frozenset(
 
 
 def leftovers(fields: Fields, losses: Losses, quiet: frozenset[str] = NOTHING) -> Extras:
-    """The extras of a message, a part or a reply, where an empty field says as little as an absent one."""
+    """The extras of a message, a part or a reply. An empty field is not reported, as if it were absent."""
     rest = fields.rest
     if not rest or rest.keys() <= quiet:
         return {PROTOCOL_NAME: rest}
-    return fields.extras(losses, quiet | {key for key, value in rest.items() if _says_nothing(value)})
+    return fields.extras(losses, quiet | {key for key, value in rest.items() if _is_empty(value)})
 
 
-def _says_nothing(value: Any) -> bool:
+def _is_empty(value: Any) -> bool:
     return value is False or value in ("", []) or (is_object(value) and not any(value.values()))
 
 

@@ -1,7 +1,17 @@
 """Chunks -> neutral events.
 
-A chunk adds to the message of its choice, in any mixture of fields. The end waits for `[DONE]` or
-for the close, because usage comes after the finish; without either the stream was cut.
+A chunk adds to the message of its choice, in any mixture of fields, and nothing marks the end of a part.
+States of the decoder and what moves between them:
+
+    waiting   --first chunk with an id or choices--> open       emits ResponseStart
+    open      --finish_reason--> finished                       parts may still follow; usage comes after it
+    open      --error chunk--> ended                            emits ResponseFailed
+    open      --[DONE] after content--> ended                   servers that never send a finish reason
+    open      --end of stream--> ended                          emits ResponseFailed: the stream was cut (G14)
+    finished  --[DONE] or end of stream--> ended                emits ResponseEnd; a later error is ignored
+
+States of the parts (`OpenParts`): at most one of text, reasoning and refusal is open; it ends where another
+kind begins. Calls stay open until the end, because their pieces may be interleaved (G02).
 """
 
 from __future__ import annotations
@@ -12,16 +22,23 @@ from typing import Any
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
 from dragoman.core.errors import WireError
-from dragoman.core.events import Event, PartDelta, ResponseEnd, ResponseFailed, ResponseStart
+from dragoman.core.events import (
+    Event,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    ResponseEnd,
+    ResponseFailed,
+    ResponseStart,
+)
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Foreign, Wire
-from dragoman.protocols.openai_chat.assistant import decode_citation, decode_images
-from dragoman.protocols.openai_chat.http import decode_error, truncated
-from dragoman.protocols.openai_chat.parts import thought_text
+from dragoman.core.model import AnyPart, Citation, Foreign, Reasoning, Refusal, Text, Wire
+from dragoman.protocols.openai_chat.parts import StreamedDetails, decode_citation, decode_images, thought_text
 from dragoman.protocols.openai_chat.response import decode_stop, decode_usage, is_cut
-from dragoman.protocols.openai_chat.stream_parts import REASONING, REFUSAL, TEXT, Parts
+from dragoman.protocols.openai_chat.server import decode_error, truncated
+from dragoman.protocols.openai_chat.stream_calls import AssembledCall, CallAssembly, Piece
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_CHOICE, QUIET_RESPONSE
 
 _KNOWN_CHUNK = QUIET_RESPONSE | {"choices"}
@@ -48,8 +65,8 @@ class StreamDecoder:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._begun = self._ended = False
-        self._parts = Parts(losses)
-        self._plain = False  # the text of reasoning has a field of its own, beside the details
+        self._parts = OpenParts(losses)
+        self._plain = False  # reasoning text comes in a field of its own, so details need not be read for it
         self._audio: Wire = {}
         self._finish: str | None = None
         self._usage: Wire | None = None
@@ -85,7 +102,7 @@ class StreamDecoder:
         return (*self._parts.take(), ResponseFailed(truncated("a finish reason or [DONE]")))
 
     def _begin(self, body: Wire, choices: Any) -> list[Event]:
-        """Azure sends a nameless chunk about its filters ahead; the reply begins with the next one."""
+        """Azure first sends a chunk without an id, about its filters; the reply begins with the next one."""
         id, model, created = body.get("id"), body.get("model"), body.get("created")
         if not id and not choices:
             return []
@@ -107,7 +124,7 @@ class StreamDecoder:
             )
         delta, parts = choice.get("delta"), self._parts
         if len(choices) > 1 or choice.get("index"):
-            self._losses.dropped("choices[1]", "only the first choice is the reply")
+            self._losses.dropped("choices[1]", "only the first choice is the reply", "response.choices")
         if not choice.get("index"):
             self._message(choice, delta)
         return parts.take()
@@ -122,10 +139,12 @@ class StreamDecoder:
             self._finish = _text(finish, "finish_reason")
             self._report(choice, _KNOWN_CHOICE, "choices[0]")
         if is_object(logprobs) and any(logprobs.values()):
-            self._losses.dropped("choices[0].logprobs", f"only {PROTOCOL_NAME} understands it")
+            self._losses.dropped(
+                "choices[0].logprobs", f"only {PROTOCOL_NAME} understands it", "response.logprobs"
+            )
 
     def _delta(self, delta: Wire) -> None:
-        """One chunk may hold every kind at once: reasoning, then text, then calls."""
+        """One chunk may hold every kind at once; the order is reasoning, text, calls (G11)."""
         parts = self._parts
         if not delta.keys() <= _KNOWN_DELTA:
             self._report(delta, _KNOWN_DELTA, "choices[0].delta")
@@ -148,8 +167,8 @@ class StreamDecoder:
             self._plain = True
             text = _text(text, "delta.reasoning_content")
         if details := delta.get("reasoning_details"):
-            spoken = self._parts.details.add(_list(details, "reasoning_details"))
-            text = text if self._plain else spoken
+            readable = self._parts.details.add(_list(details, "reasoning_details"))
+            text = text if self._plain else readable
         if text:
             self._parts.say(REASONING, text)
 
@@ -157,7 +176,7 @@ class StreamDecoder:
         if type(content) is str:
             self._parts.say(TEXT, content)
             return
-        for part in _list(content, "content"):  # Mistral
+        for part in _list(content, "content"):  # Mistral's reasoning models send an array
             match part:
                 case {"type": "text", "text": str(text)}:
                     self._parts.say(TEXT, text)
@@ -165,11 +184,13 @@ class StreamDecoder:
                     self._parts.say(REASONING, thought_text(thinking))
                 case _:
                     self._losses.dropped(
-                        "choices[0].delta.content", f"only {PROTOCOL_NAME} understands it all"
+                        "choices[0].delta.content",
+                        f"only {PROTOCOL_NAME} understands it all",
+                        "part.unknown",
                     )
 
     def _extensions(self, delta: Wire) -> None:
-        """Sources, pictures, and speech in pieces of base64 and of transcript."""
+        """Citations, images (OpenRouter), and audio in pieces of base64 and transcript."""
         if annotations := delta.get("annotations"):
             where = "choices[0].delta.annotations"
             for i, annotation in enumerate(_list(annotations, "annotations")):
@@ -182,7 +203,7 @@ class StreamDecoder:
                 self._audio[key] = self._audio.get(key, "") + value if joined else value
 
     def _done(self) -> Iterable[Event]:
-        """Some servers never say why they ended; `[DONE]` after content is an end all the same."""
+        """Some servers send no finish reason; `[DONE]` after content is an ordinary end."""
         if self._finish is None and not self._parts:
             self._ended = True
             return (ResponseFailed(truncated("any content")),)
@@ -195,7 +216,9 @@ class StreamDecoder:
         broken = self._finish is None and any(call.pieces and call.is_broken() for call in parts.calls)
         parts.close(cut=is_cut(stop) or broken)
         if self._audio:
-            self._losses.dropped("choices[0].delta.audio", f"only {PROTOCOL_NAME} understands spoken replies")
+            self._losses.dropped(
+                "choices[0].delta.audio", f"only {PROTOCOL_NAME} understands spoken replies", "media.audio"
+            )
             parts.whole(Foreign(PROTOCOL_NAME, {"audio": self._audio}))
         return (*parts.take(), ResponseEnd(stop, decode_usage(self._usage) if self._usage else None))
 
@@ -206,7 +229,7 @@ class StreamDecoder:
         return (*self._parts.take(), ResponseFailed(failure)) if failure else ()
 
     def _read_rest(self, body: Wire) -> None:
-        """Groq hides its usage; other leftovers are reported where the reply begins and ends."""
+        """Groq sends usage inside `x_groq`; unknown fields are reported for the first and last chunks."""
         groq = body.get("x_groq")
         if is_object(groq) and is_object(usage := groq.get("usage")):
             self._usage = self._usage or usage
@@ -217,7 +240,7 @@ class StreamDecoder:
         for key, value in wire.items():
             if key not in known and value:
                 path = f"{where}.{key}" if where else key
-                self._losses.dropped(path, f"only {PROTOCOL_NAME} understands it")
+                self._losses.dropped(path, f"only {PROTOCOL_NAME} understands it", "field.unknown")
 
 
 def _parse(data: bytes) -> Wire:
@@ -231,7 +254,7 @@ def _parse(data: bytes) -> Wire:
 
 
 def _more_text(body: Wire) -> str:
-    """The text of a chunk that says nothing else; empty for every other chunk."""
+    """The text of a chunk that holds nothing else; empty for every other chunk."""
     choices = body.get("choices")
     if not is_array(choices) or len(choices) != 1 or body.get("usage") or body.get("error"):
         return ""
@@ -253,3 +276,111 @@ def _list(value: Any, key: str) -> list[Any]:
     if not is_array(value):
         raise WireError(PROTOCOL_NAME, f"choices[0].delta.{key}", f"expected an array, got {describe(value)}")
     return value
+
+
+TEXT, REASONING, REFUSAL = Text(), Reasoning(), Refusal()
+
+
+class OpenParts:
+    """The parts of the reply so far. `flow`: the open text, reasoning or refusal; `index`: its index."""
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._events: list[Event] = []
+        self._count = 0
+        self._sources: list[Citation] = []
+        self.flow: AnyPart | None = None
+        self.index = -1
+        self.calls = CallAssembly(losses)
+        self.details = StreamedDetails()
+        self.refused = False
+
+    def __bool__(self) -> bool:
+        """Whether the reply has any content."""
+        return self._count > 0 or len(self.calls) > 0
+
+    def take(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def say(self, kind: AnyPart, text: str) -> None:
+        """Add text to the open part of this kind, or open one."""
+        if not text:
+            return
+        if self.flow is not kind:
+            self._close_flow(opening=kind)
+            self._start(self.calls.waiting())
+            self.flow, self.index = kind, self._open(kind)
+            self.refused |= kind is REFUSAL
+            if self._sources:
+                self._emit_sources()
+        self._events.append(PartDelta(self.index, text))
+
+    def whole(self, part: AnyPart) -> None:
+        """A part that arrives in one piece."""
+        self._close_flow()
+        self._events.append(PartEnd(self._open(part)))
+
+    def cite(self, source: Citation) -> None:
+        """A citation belongs to the text that is open, or to the next one."""
+        self._sources.append(source)
+        if self.flow is TEXT:
+            self._emit_sources()
+
+    def call(self, piece: Piece) -> None:
+        """A call starts with its first arguments: only then is its name sure to be whole (G07, G08)."""
+        call, text, state = piece
+        if call.part >= 0:
+            if text:
+                self._events.append(PartDelta(call.part, text))
+            if state:
+                self._events.append(PartDelta(call.part, state=state))
+        elif call.name and call.pieces:
+            self._start([*self.calls.waiting(before=call), call])
+
+    def close(self, cut: bool) -> None:
+        """End every part; `cut`: calls whose arguments are not whole JSON are incomplete."""
+        self._close_flow()
+        self._start(self.calls.waiting())
+        self.calls.report_nameless()
+        for call in self.calls:
+            if call.part >= 0:
+                self._events.append(PartEnd(call.part, not (cut and call.is_broken())))
+        if self._sources:
+            self._losses.dropped(
+                "choices[0].delta.annotations", "no text came that they could support", "citation"
+            )
+
+    def _open(self, part: AnyPart) -> int:
+        index, self._count = self._count, self._count + 1
+        self._events.append(PartStart(index, part))
+        return index
+
+    def _start(self, calls: Iterable[AssembledCall]) -> None:
+        for call in calls:
+            self._close_flow()
+            call.part = self._open(call.as_part())
+            if text := "".join(call.pieces):
+                self._events.append(PartDelta(call.part, text))
+            if call.state:
+                self._events.append(PartDelta(call.part, state=call.state))
+
+    def _emit_sources(self) -> None:
+        if self.flow is TEXT:
+            self._events += [PartDelta(self.index, citation=source) for source in self._sources]
+            self._sources = []
+
+    def _close_flow(self, opening: AnyPart | None = None) -> None:
+        """The state of reasoning is complete when it ends; state without any text is a hidden part."""
+        state = None if opening is REASONING else self.details.settle()
+        if state and self.flow is not REASONING:
+            self._end_flow()
+            self.flow, self.index = REASONING, self._open(Reasoning(hidden=True))
+        if state:
+            self._events.append(PartDelta(self.index, state=state))
+        self._end_flow()
+
+    def _end_flow(self) -> None:
+        if self.flow is not None:
+            self._events.append(PartEnd(self.index))
+            self.flow = None

@@ -1,0 +1,78 @@
+"""Hosted tools <-> neutral ones.
+
+OpenAI's web search is not a tool on Chat but a setting of the request, `web_search_options`; other servers
+declare hosted tools in `tools` with types of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.core.fields import Fields
+from dragoman.core.jsontext import is_object
+from dragoman.core.losses import Losses
+from dragoman.core.model import HostedKind, HostedTool, Wire
+from dragoman.protocols.openai_chat import models
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
+
+_HOSTED: dict[str, HostedKind] = {
+    "openrouter:web_search": "web_search",
+    "web_search": "web_search",
+    "browser_search": "web_search",
+    "code_interpreter": "code_execution",
+}
+
+
+def decode_hosted(fields: Fields, kind: str) -> HostedTool:
+    """A declaration in `tools`; it is kept whole in the extras."""
+    name = fields.rest.get("name")
+    return HostedTool(
+        _HOSTED.get(kind, "other"),
+        name if type(name) is str else "",
+        where=fields.where,
+        extras={PROTOCOL_NAME: fields.rest},
+    )
+
+
+def decode_search_options(options: Wire) -> HostedTool:
+    settings: dict[str, Any] = {}
+    if size := options.get("search_context_size"):
+        settings["context_size"] = size
+    location = options.get("user_location")
+    place = location.get("approximate") if is_object(location) else None
+    if is_object(place):
+        settings["location"] = {key: value for key, value in place.items() if value}
+    extras = {PROTOCOL_NAME: {"web_search_options": options}}
+    return HostedTool("web_search", "", settings, where="web_search_options", extras=extras)
+
+
+def encode_hosted(tool: HostedTool, extras: Wire, wire: Wire, model: str, losses: Losses) -> Wire:
+    """The request fields that declare `tool`; `wire` holds those written so far."""
+    if "web_search_options" in extras:
+        return extras
+    if extras:
+        return {"tools": [*wire.get("tools", ()), extras]}
+    if tool.kind != "web_search":
+        losses.dropped(tool.where, f"Chat has no hosted {tool.kind} tool", f"hosted.{tool.kind}")
+        return {}
+    if not models.takes_web_search(model):
+        losses.dropped(tool.where, "only the search models take web search on Chat", "hosted.web_search")
+        return {}
+    return {"web_search_options": _encode_search_options(tool, losses)}
+
+
+def _encode_search_options(tool: HostedTool, losses: Losses) -> Wire:
+    options: Wire = {}
+    for key, value in tool.settings.items():
+        match key:
+            case "context_size":
+                options["search_context_size"] = value
+            case "location":
+                options["user_location"] = {"type": "approximate", "approximate": value}
+            case _ if value:
+                losses.dropped(
+                    f"{tool.where}.{key}", "Chat's web search has no such setting", "hosted.setting"
+                )
+            case _:
+                pass
+    return options
