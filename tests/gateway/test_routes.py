@@ -196,7 +196,7 @@ def test_an_estimate_is_marked_and_a_count_is_not(stand: Stand) -> None:
     assert count("anthropic:nobody [[fault: 500]]")[1] == ""
 
 
-def test_tools_results_and_images_count(stand: Stand) -> None:
+def test_G110_tools_results_and_images_count(stand: Stand) -> None:
     model = model_of("gemini")
     tools = [
         {"name": name, "description": words, "input_schema": {"type": "object", "properties": {}}}
