@@ -64,7 +64,7 @@ def begun(body: bytes) -> tuple[Exchange, Wire]:
 
 def kept_from(body: bytes) -> Wire | None:
     exchange, sent = begun(body)
-    handle = exchange.kept[1] if exchange.kept else None
+    handle = exchange.next_session[1] if exchange.next_session else None
     assert not handle or handle["chat_id"] in (sent["chat_id"], "theirs")
     return handle
 
@@ -75,16 +75,16 @@ def test_the_cycle_of_the_seed() -> None:
     assert sent["parent_id"] is None
     assert [message["role"] for message in sent["messages"]] == ["system", "user"]
     assert "## read\nDescription: Read a file" in sent["messages"][0]["content"]
-    assert first.follows == ""
+    assert first.session_key == ""
     assert not first.losses or [loss.kind for loss in first.losses] == ["invented"]  # the id of the call
 
-    assert first.kept
-    name, handle = first.kept
+    assert first.next_session
+    name, handle = first.next_session
     second = Exchange("openai-chat", "qwen-chat")
     again = second.request(request(ASKED, CALLED, RESULT))
     assert len(again["messages"]) == 4
     assert again["chat_id"] != sent["chat_id"]
-    assert second.follows == name
+    assert second.session_key == name
     assert second.resume(handle) == {
         "chat_id": sent["chat_id"],
         "parent_id": "reply-1",
@@ -140,10 +140,10 @@ def test_names_of_the_session_are_no_losses_and_no_text() -> None:
 def follows(*messages: Wire, **more: Any) -> bool:
     """Whether this goes on where the seed's first exchange ended."""
     first, _ = begun(frames(delta(SAID, response_id="r")))
-    assert first.kept
+    assert first.next_session
     exchange = Exchange("openai-chat", "qwen-chat")
     exchange.request(request(*messages, **more))
-    return exchange.follows == first.kept[0]
+    return exchange.session_key == first.next_session[0]
 
 
 ANEW = {"name": "read", "arguments": '{ "filePath": "\\/home/user/package.json" }'}
@@ -197,7 +197,7 @@ def test_a_late_result_is_sent_with_everything() -> None:
     exchange = Exchange("openai-chat", "qwen-chat", dialect="hermes")
     spoken = {"role": "assistant", "content": "Still waiting."}
     exchange.request(request(ASKED, CALLED, NEXT, spoken, RESULT))
-    assert exchange.follows == ""
+    assert exchange.session_key == ""
 
 
 def test_calls_without_ids_are_answered_in_their_order() -> None:
@@ -217,8 +217,8 @@ def test_calls_without_ids_are_answered_in_their_order() -> None:
     first.response(whole("<read>\n<filePath>/b</filePath>\n</read>", response_id="r"))
     second = Exchange("gemini", "qwen-chat")
     second.request({"contents": [*told, call("/b"), result("b")], "tools": tools}, model="m")
-    assert first.kept
-    assert second.follows == first.kept[0]
+    assert first.next_session
+    assert second.session_key == first.next_session[0]
 
 
 def test_an_upstream_that_forgets() -> None:

@@ -12,8 +12,9 @@ from dragoman.core.errors import ConfigError, UpstreamError
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, Request, Text, Tool, ToolCall, ToolResult, Wire
+from dragoman.pipeline import Pipeline
 from dragoman.protocols import codec as find_codec
-from dragoman.transforms.ledger import Ledger
+from dragoman.protocols import protocol as find_protocol
 
 
 def parse_tool_calls(response: Wire | bytes | str, protocol: str) -> list[ToolCall]:
@@ -54,13 +55,13 @@ def translate_tools(tools: list[Any], source: str, target: str) -> list[Wire]:
 
     No conversation will load deferred tools here, so another protocol gets them all.
     """
-    reader, writer = find_codec(source), find_codec(target)
-    asked = reader.decode_request({"model": "", reader.turns: [], "tools": list(tools)}, Losses())
+    decoder, _ = find_codec(source), find_codec(target)
+    request = decoder.decode_request({"model": "", decoder.turns: [], "tools": list(tools)}, Losses())
     if source != target:
-        loaded = [replace(tool, deferred=False) if isinstance(tool, Tool) else tool for tool in asked.tools]
-        asked = replace(asked, tools=tuple(loaded))
-    ledger = Ledger(reader.limits(""), writer.limits(""), target, target, Losses())
-    return writer.encode_request(ledger.prepare(asked, summarise=False), Losses()).get("tools", [])
+        loaded = [replace(tool, deferred=False) if isinstance(tool, Tool) else tool for tool in request.tools]
+        request = replace(request, tools=tuple(loaded))
+    _, body = Pipeline(decoder.limits(""), find_protocol(target), Losses()).encode_request(request)
+    return body.get("tools", [])
 
 
 def _in_order(calls: list[ToolCall], outputs: Iterable[Any] | Mapping[str, Any]) -> list[Any]:

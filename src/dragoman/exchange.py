@@ -10,22 +10,15 @@ from dragoman.core import jsontext, seal
 from dragoman.core.body import Body
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
-from dragoman.core.events import EventStage
 from dragoman.core.fields import read_body
 from dragoman.core.jsontext import TOO_DEEP
-from dragoman.core.losses import Loss, Losses
+from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import Failure, Request, Usage, Wire
 from dragoman.core.repeated import keep, printed, recall
-from dragoman.core.stage import Pipe
 from dragoman.dialects import dialect as find_dialect
-from dragoman.dialects import recovery
-from dragoman.pipeline import Forwarded, Translated
-from dragoman.protocols import codec, server
-from dragoman.protocols import upstream as find_upstream
-from dragoman.transforms.ledger import Ledger
-from dragoman.transforms.restorer import Restorer
-from dragoman.transforms.sequence import Sequencer
-from dragoman.transforms.session import Conversation
+from dragoman.framing.sse import SSE
+from dragoman.pipeline import ForwardedStream, Pipeline, TranslatedStream
+from dragoman.protocols import codec, protocol, server
 
 _SEALED = seal.MAGIC.encode()
 
@@ -33,26 +26,25 @@ _SEALED = seal.MAGIC.encode()
 class Exchange:
     """One request and its response, with the names and ids that tie them together.
 
-    `origin` names who makes the opaque state of the response, where the protocol alone does not say
-    it (a provider, an account); state goes back only to the origin that made it. `reply_id` is the id of a
-    reply that the upstream gives none; some clients take two replies with one id for one.
+    `origin` names the maker of the response's opaque state, where the protocol alone does not identify it
+    (a provider, an account); state returns only to the origin that made it. `reply_id` is the id of a reply
+    to which the upstream gives none; some clients take two replies with one id for one.
     """
 
     path = ""
     status = 200
     failure: Failure | None = None
-    resumed = False  # only what is new was asked for
-    _asked: Request | None = None  # the client's request, in neutral form
-    _conversation: Conversation | None = None  # where the upstream keeps it
-    _ledger: Ledger | None = None  # from the first thing on that is translated
-    _passed: Wire | None = None  # a whole reply that passes as it is, as far as it was read
+    resumed = False  # only the new messages were sent
+    _request: Request | None = None  # the client's, in neutral form
+    _pipeline: Pipeline | None = None  # from the first translation on
+    _forwarded_reply: Wire | None = None  # a whole reply that passes unchanged, as far as it was read
 
     def __init__(
         self,
         client: str,
         upstream: str,
         dialect: str | None = None,
-        strict: bool = False,
+        strict: Strictness = False,
         images: Literal["native", "summary"] = "native",
         recover: bool = False,
         origin: str = "",
@@ -60,11 +52,13 @@ class Exchange:
     ) -> None:
         if images not in ("native", "summary"):
             raise ConfigError(f"images is 'native' or 'summary', not {images!r}")
-        self.client, self.upstream = codec(client), find_upstream(upstream)
+        self.client, self._upstream = codec(client), protocol(upstream)
+        self.upstream = self._upstream.codec
         if self.upstream.session:
             dialect = dialect or self.upstream.session.dialect
         self.dialect = find_dialect(dialect) if dialect else None
-        self.strict, self.recover = strict, recover
+        self.strict: Strictness = strict
+        self.recover = recover
         self.headers: dict[str, str] = {}
         self._summarise = images == "summary"
         self._origin, self._reply_id = origin or upstream, reply_id
@@ -79,22 +73,22 @@ class Exchange:
 
     @property
     def usage(self) -> Usage | None:
-        """What a reply said about its tokens, whole or translated; None until it has ended."""
-        if self._passed is not None:
-            return server(self.upstream.name).tally.counted(self._passed)
-        return self._ledger.usage if self._ledger else None
+        """The tokens of a whole or translated reply; None until it has ended."""
+        if self._forwarded_reply is not None:
+            return server(self.upstream.name).tally.counted(self._forwarded_reply)
+        return self._pipeline.ledger.usage if self._pipeline else None
 
     @property
     def calls(self) -> int:
-        """How many tool calls it held."""
-        if self._passed is not None:
-            return server(self.upstream.name).tally.calls(self._passed)
-        return self._ledger.called if self._ledger else 0
+        """The number of complete tool calls in the reply."""
+        if self._forwarded_reply is not None:
+            return server(self.upstream.name).tally.calls(self._forwarded_reply)
+        return self._pipeline.ledger.called if self._pipeline else 0
 
     def request(self, body: Wire | bytes | str, model: str | None = None, stream: bool | None = None) -> Wire:
         """The client's request as the upstream takes it.
 
-        `model` and `stream` say what the client's URL said, or override what its body says.
+        `model` and `stream` carry what the client's URL said (Gemini), or override the body.
         """
         wire = read_body(body, self.client.name)
         if self._same and not _has_seals(jsontext.encode(wire)):
@@ -112,9 +106,9 @@ class Exchange:
         stream: bool | None = None,
         wire: Wire | None = None,
     ) -> bytes:
-        """Like `request`, printed; `wire` is what `body` says, where somebody has read it already.
+        """Like `request`, as bytes; `wire` is the parsed `body`, where the caller has it already.
 
-        Between equal protocols the very bytes pass, but for the name of the model.
+        Between equal protocols the bytes pass unchanged, except for the name of the model.
         """
         if not isinstance(body, Body):
             glance = server(self.client.name).tally.request if self._same else None
@@ -122,7 +116,7 @@ class Exchange:
         if not self._same or _has_seals(body.data):
             try:
                 out = self._translate(recall(body.wire), model, stream)
-                return jsontext.encode(printed(out, self._asked.tools if self._asked else ()))
+                return jsontext.encode(printed(out, self._request.tools if self._request else ()))
             except TOO_DEEP:
                 raise _too_deep(self.client) from None
         changes = self._forward(body.glance, model, stream)
@@ -135,137 +129,122 @@ class Exchange:
         return jsontext.encode({**body.wire, **changes})
 
     def _translate(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:
-        heard = Losses()  # what is lost to other protocols; its own gets it back in extras
-        asked = self.client.decode_request(wire, heard)
-        asked = replace(
-            asked,
-            model=asked.model if model is None else model,
-            stream=asked.stream if stream is None else stream,
+        decoding = Losses()  # fields that only the client's own protocol has: its extras carry them there
+        request = self.client.decode_request(wire, decoding)
+        request = self._request = replace(
+            request,
+            model=request.model if model is None else model,
+            stream=request.stream if stream is None else stream,
         )
-        self._asked = asked
-        ledger = self._ledger = self._new_ledger(asked.model)
-        request = ledger.prepare(asked, self._summarise)
-        if self.dialect:
-            request = self.dialect.render(request, self._losses)
-        if self.upstream.session:
-            self._conversation = Conversation(self.upstream.session, asked, request)
-            request = self._conversation.begin()
-        out = self.upstream.encode_request(request, self._losses)
-        self._losses.respell(self.client.spelling, heard if self._foreign else ())
+        self._pipeline = self._new_pipeline()
+        sent, out = self._pipeline.encode_request(request)
+        self._losses.respell(self.client.spelling, decoding if self._foreign else ())
         if self.strict:
-            self._losses.refuse()
-        self._address(request.model, request.stream, out)
-        keep(wire, asked.tools)
+            self._losses.refuse(self.strict)
+        self._address(sent.model, sent.stream, out)
+        keep(wire, request.tools)
         return out
 
     @property
-    def keeps(self) -> bool:
-        """Whether the upstream keeps conversations."""
+    def has_session(self) -> bool:
+        """Whether the upstream stores conversations, so that `resume` may send only what is new."""
         return self.upstream.session is not None
 
     @property
-    def follows(self) -> str:
-        """Where the upstream keeps conversations: under which name this one was `kept`; empty: it begins."""
-        return self._conversation.follows if self._conversation else ""
+    def session_key(self) -> str:
+        """The key under which the previous turn's `next_session` was stored; empty: a new conversation."""
+        session = self._pipeline.session if self._pipeline else None
+        return session.key if session else ""
 
     def resume(self, handle: Wire) -> Wire:
-        """The request again, with only what is new, in the conversation that was `kept` with this handle."""
-        if not self._conversation:
-            raise ConfigError("a conversation is resumed after its request, at an upstream that keeps them")
+        """The request again, with only the new messages, in the conversation that `handle` identifies."""
+        session = self._pipeline.session if self._pipeline else None
+        if not session:
+            raise ConfigError("a conversation is resumed after its request, at an upstream that stores them")
         self.resumed = True
-        return self.upstream.encode_request(self._conversation.resume(handle), Losses())
+        return self.upstream.encode_request(session.resume(handle), Losses())
 
     @property
-    def kept(self) -> tuple[str, Wire] | None:
-        """After a whole reply: the name under which to keep the conversation, and its handle."""
-        return self._conversation.kept() if self._conversation else None
+    def next_session(self) -> tuple[str, Wire] | None:
+        """After a complete reply: the key under which to store the conversation, and its handle."""
+        session = self._pipeline.session if self._pipeline else None
+        return session.next() if session else None
 
     def response(self, body: Wire | bytes | str) -> Wire:
         """The upstream's whole reply as the client takes it; an error becomes the client's error body."""
         wire = read_body(body, self.upstream.name)
-        failure = self.upstream.decode_error(wire, 0)
-        if failure:
-            return self.error(failure)
-        if self._same:
-            self._passed = wire
-            return wire
         try:
-            return self._restored(wire)
+            return self._forward_reply(wire) if self._same else self._translate_reply(wire)
         except UpstreamError as error:
             return self.error(error.failure)
         except TOO_DEEP:
             raise _too_deep(self.upstream) from None
 
-    def _restored(self, wire: Wire) -> Wire:
-        heard = Losses()
-        whole = self.upstream.decode_response(wire, heard)
-        for stage in self._stages():
-            whole = stage.whole(whole)
+    def _forward_reply(self, wire: Wire) -> Wire:
+        failure = self.upstream.decode_error(wire, 0)
+        if failure:
+            raise UpstreamError(failure)
+        self._forwarded_reply = wire
+        return wire
+
+    def _translate_reply(self, wire: Wire) -> Wire:
+        self._pipeline = self._pipeline or self._new_pipeline()
+        decoding = Losses()
+        response = self._pipeline.decode_response(wire, decoding)
         if self._foreign:
-            self._losses.extend(heard)
-        out = self.client.encode_response(whole, self._losses, self._asked)
+            self._losses.extend(decoding)
+        out = self.client.encode_response(response, self._losses, self._request)
         if self.strict:
-            self._losses.refuse()
+            self._losses.refuse(self.strict)
         return out
 
     def response_bytes(self, body: bytes) -> bytes:
-        """Like `response`, printed; between equal protocols the very bytes pass."""
+        """Like `response`, as bytes; between equal protocols they pass unchanged."""
         seen = server(self.upstream.name).tally.reply.read(body) if self._same else None
         if seen is None or self.upstream.decode_error(seen, 0):
-            told = self.response(body)
-            return body if told is self._passed else jsontext.encode(told)
-        self._passed = seen
+            out = self.response(body)
+            return body if out is self._forwarded_reply else jsontext.encode(out)
+        self._forwarded_reply = seen
         return body
 
     def error(self, failure: Failure) -> Wire:
-        """A failure as the client's protocol says it; `status` is then the HTTP status to answer with."""
+        """A failure in the client's protocol; `status` is then the HTTP status to answer with."""
         self.failure = failure
         self.status, body = self.client.encode_error(failure)
         return body
 
-    def stream(self, array: bool = False) -> Forwarded | Translated:
-        """Upstream's bytes -> client's bytes. `array`: a Gemini client that did not ask for SSE."""
-        if self._same and not array:
-            return Forwarded(self.client, lambda: self._translated(array))
-        return self._translated(array)
+    def stream(self, array: bool = False) -> ForwardedStream | TranslatedStream:
+        """Upstream's bytes → client's bytes. `array`: a Gemini client that did not ask for SSE."""
+        if self._same and not array and self._upstream.framing is SSE:
+            return ForwardedStream(self.client, lambda: self._translate_stream(array))
+        return self._translate_stream(array)
 
-    def _translated(self, array: bool) -> Translated:
-        stages = Pipe(self._stages())
-        return Translated(self.upstream, self.client, stages, self._losses, self._asked, self.strict, array)
+    def _translate_stream(self, array: bool) -> TranslatedStream:
+        self._pipeline = self._pipeline or self._new_pipeline()
+        client = protocol(self.client.name)
+        return self._pipeline.translate_stream(client, self._request, self.strict, array)
 
-    def _stages(self) -> list[EventStage]:
-        """What stands between decoding and encoding a response."""
-        stages: list[EventStage] = [Sequencer()]
-        if self._ledger is None:
-            self._ledger = self._new_ledger("")
-        tools = self._ledger.prepared.tools if self._ledger.prepared else ()  # as the prompt declares them
-        if self.dialect:
-            stages.append(self.dialect.parser(tools, self._losses))
-        elif self.recover:
-            stages.append(recovery(tools, self._losses))
-        stages.append(Restorer(self._ledger, self._reply_id))
-        if self._conversation:
-            stages.append(self._conversation)
-        return stages
-
-    def _new_ledger(self, model: str) -> Ledger:
-        return Ledger(
+    def _new_pipeline(self) -> Pipeline:
+        return Pipeline(
             self.client.limits(""),
-            self.upstream.limits(model),
-            self._origin,
-            self.upstream.name,
+            self._upstream,
             self._losses,
+            dialect=self.dialect,
+            recover=self.recover,
+            summarise=self._summarise,
+            origin=self._origin,
+            reply_id=self._reply_id,
         )
 
     def _forward(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:
         """The same protocol on both sides: the fields that routing must change."""
-        said, streams = wire.get("model"), bool(wire.get("stream"))
-        stream = streams if stream is None else stream
-        self._address(str(model or said or ""), stream, wire)
+        old_model, old_stream = wire.get("model"), bool(wire.get("stream"))
+        stream = old_stream if stream is None else stream
+        self._address(str(model or old_model or ""), stream, wire)
         if not self.client.http.model_in_body:
             return {}
-        changes = {} if model is None or model == said else {"model": model}
-        return changes if stream == streams else {**changes, "stream": stream}
+        changes = {} if model is None or model == old_model else {"model": model}
+        return changes if stream == old_stream else {**changes, "stream": stream}
 
     def _address(self, model: str, stream: bool, body: Wire) -> None:
         http = self.upstream.http
@@ -273,10 +252,10 @@ class Exchange:
         self.headers = {"content-type": "application/json", **http.headers, **http.headers_for(body)}
 
 
-def _too_deep(speaker: Codec) -> WireError:
-    return WireError(speaker.name, "", "nested too deeply")
+def _too_deep(codec: Codec) -> WireError:
+    return WireError(codec.name, "", "nested too deeply")
 
 
 def _has_seals(body: bytes) -> bool:
-    """Whether the history holds state that another upstream made while this client spoke through us."""
-    return body.rfind(_SEALED) >= 0  # from behind it is found, or not, in half the time
+    """Whether the history holds sealed state: another upstream made it, and we passed it to this client."""
+    return body.rfind(_SEALED) >= 0  # a search from the end takes half the time

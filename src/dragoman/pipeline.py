@@ -1,99 +1,351 @@
-"""Streams as users meet them: upstream's bytes in, client's bytes out.
+"""The only place where the stages of a translation are put in a row. Exchange, client and gateway use it.
 
-Nothing that an upstream sends can raise here (strict mode aside): what is broken ends the stream
-with a failure that the client's protocol understands.
+    request:   Ledger.prepare → dialect.render → session → encode_request
+    response:  framing → stream_decoder → Sequencer → dialect parser or recovery → Restorer → session
+               → stream_encoder → framing
+
+A whole response passes the same stages between `decode_response` and `encode_response`. Nothing that an
+upstream sends raises in a stream (strict mode aside): malformed bytes end it with a failure that the
+client's protocol understands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from dragoman.core.codec import Codec, Frame
-from dragoman.core.errors import WireError
-from dragoman.core.events import Event, ResponseEnd, ResponseFailed, unfold
+from dragoman.core.codec import Codec, Frame, ProtocolLimits
+from dragoman.core.errors import UpstreamError, WireError
+from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed, unfold
 from dragoman.core.fields import read_body
 from dragoman.core.jsontext import TOO_DEEP
-from dragoman.core.losses import Losses
-from dragoman.core.model import Failure, Request
+from dragoman.core.losses import Losses, Strictness
+from dragoman.core.model import Failure, Request, Response, Wire
+from dragoman.core.protocol import Framing, Protocol
 from dragoman.core.stage import Pipe, Stage
-from dragoman.framing import jsonarray, sse
+from dragoman.dialects import recovery
+from dragoman.dialects.engine.base import Dialect
+from dragoman.framing import sse
+from dragoman.framing.jsonarray import JSON_ARRAY
+from dragoman.protocols import protocol as find_protocol
+from dragoman.transforms.ledger import Ledger
+from dragoman.transforms.restorer import Restorer
+from dragoman.transforms.sequence import Sequencer
+from dragoman.transforms.session import SessionTurn
 
 _BROKEN = (WireError, *TOO_DEEP)
 
 
-class Forwarded:
-    """The same protocol on both sides: each event passes as it is, once it is whole; the end is watched.
+class Pipeline:
+    """One translation between a client with these limits and an upstream.
 
-    What comes may be no events at all, but a whole body or an array, or events that lack what clients rely
-    on: then it is `translated` after all.
+    The client's side is neutral here: a protocol's codec, or the client library itself, stands before it.
+    `dialect` writes tool calls as text; `recover` finds calls that a native upstream's model wrote as text.
+    `summarise` replaces images in tool results by a sentence. `origin` names the maker of the response's
+    opaque state, `reply_id` is the id of a reply without one.
     """
 
-    def __init__(self, codec: Codec, translated: Callable[[], Translated]) -> None:
-        self._codec, self._translated = codec, translated
-        self._instead: Translated | None = None
+    session: SessionTurn | None = None  # where the upstream stores the conversation
+    _ledger: Ledger | None = None
+
+    def __init__(
+        self,
+        client: ProtocolLimits,
+        upstream: Protocol,
+        losses: Losses,
+        *,
+        dialect: Dialect | None = None,
+        recover: bool = False,
+        summarise: bool = False,
+        origin: str = "",
+        reply_id: str = "",
+    ) -> None:
+        self._client, self._upstream, self.losses = client, upstream, losses
+        self._codec = upstream.codec
+        self._dialect, self._recover, self._summarise = dialect, recover, summarise
+        self._origin, self._reply_id = origin or upstream.codec.name, reply_id
+
+    @property
+    def ledger(self) -> Ledger:
+        """Of the request; a response that comes without one has an empty ledger."""
+        if self._ledger is None:
+            self._ledger = self._new_ledger("")
+        return self._ledger
+
+    def encode_request(self, request: Request) -> tuple[Request, Wire]:
+        """`request` as the upstream takes it: in neutral form, and as its wire."""
+        self._ledger = self._new_ledger(request.model)
+        prepared = self._ledger.prepare(request, self._summarise)
+        if self._dialect:
+            prepared = self._dialect.render(prepared, self.losses)
+        if self._codec.session:
+            self.session = SessionTurn(self._codec.session, request, prepared)
+            prepared = self.session.begin()
+        return prepared, self._codec.encode_request(prepared, self.losses)
+
+    def decode_response(self, wire: Wire, losses: Losses) -> Response:
+        """The upstream's whole reply in the client's terms; `losses` collects those of the decoder alone.
+
+        Raises UpstreamError where the reply is an error, or stands for one.
+        """
+        failure = self._codec.decode_error(wire, 0)
+        if failure:
+            raise UpstreamError(failure)
+        response = self._codec.decode_response(wire, losses)
+        for stage in self._stages():
+            response = stage.whole(response)
+        return response
+
+    def read_stream(self, record: list[Any] | None = None) -> EventReader:
+        """The upstream's bytes as events in the client's terms; `record` receives the data of each frame."""
+        return EventReader(self._upstream, self._stages(), self.losses, record)
+
+    def translate_stream(
+        self, client: Protocol, request: Request | None, strict: Strictness = False, array: bool = False
+    ) -> TranslatedStream:
+        """The upstream's bytes as the client's bytes; `request` is the client's, for replies that echo it."""
+        framing = JSON_ARRAY if array else client.framing
+        encoder = client.codec.stream_encoder(self.losses, request)
+        return TranslatedStream(self.read_stream(), encoder, framing, self.losses, strict)
+
+    def _stages(self) -> list[EventStage]:
+        """What stands between decoding and encoding a response."""
+        stages: list[EventStage] = [Sequencer()]
+        ledger = self.ledger
+        tools = ledger.prepared.tools if ledger.prepared else ()  # as the prompt declares them
+        if self._dialect:
+            stages.append(self._dialect.parser(tools, self.losses))
+        elif self._recover:
+            stages.append(recovery(tools, self.losses))
+        stages.append(Restorer(ledger, self._reply_id))
+        if self.session:
+            stages.append(self.session)
+        return stages
+
+    def _new_ledger(self, model: str) -> Ledger:
+        return Ledger(self._client, self._codec.limits(model), self._origin, self._codec.name, self.losses)
+
+
+class EventReader:
+    """An upstream's bytes → neutral events, past all stages.
+
+    States:  empty → framed | whole body | array → ended
+
+    The first byte that is not white space decides: `{` begins a whole body, from a server that does not
+    stream, and `[` an array of frames (Gemini without `alt=sse`; error lists of Google's Chat endpoint); no
+    framing begins with these. Anything else is in the framing of the protocol. The last event is ResponseEnd
+    or ResponseFailed; what comes after it is ignored.
+    """
+
+    def __init__(
+        self,
+        upstream: Protocol,
+        stages: Sequence[EventStage],
+        losses: Losses,
+        record: list[Any] | None = None,
+    ) -> None:
+        self._upstream, self._losses, self._record = upstream, losses, record
+        self._framing: Stage[bytes, Frame] | None = None
+        self._decoder = upstream.codec.stream_decoder(losses)
+        self._decode: Callable[[Frame], Iterable[Event]] = self._decoder.feed
+        self._stages = Pipe(stages)
+        self.ended = False  # the reply is over, well or not
+        self.failure: Failure | None = None
+
+    def feed(self, data: bytes) -> Sequence[Event]:
+        if self.ended:
+            return ()
+        if self._framing is None:
+            if not data.strip():
+                return ()
+            self._framing = self._choose_framing(data.lstrip()[:1])
+        out: list[Event] = []
+        try:
+            for frame in self._framing.feed(data):
+                self._pass(self._decode(frame), out)
+        except _BROKEN as error:
+            self._pass((ResponseFailed(_malformed(error)),), out)
+        return out
+
+    def close(self) -> Sequence[Event]:
+        """No more bytes will come: a reply that has not ended has failed."""
+        out: list[Event] = []
+        try:
+            for frame in self._framing.close() if self._framing and not self.ended else ():
+                self._pass(self._decode(frame), out)
+            self._pass(() if self.ended else self._decoder.close(), out)
+        except _BROKEN:  # the frame in which the stream was cut
+            self._pass((ResponseFailed(_TRUNCATED),), out)
+        return out
+
+    def fail(self, failure: Failure) -> Sequence[Event]:
+        """End the reply with `failure`."""
+        out: list[Event] = []
+        self._pass((ResponseFailed(failure),), out)
+        return out
+
+    def _choose_framing(self, first: bytes) -> Stage[bytes, Frame]:
+        framing = JSON_ARRAY.decoder() if first == b"[" else self._upstream.framing.decoder()
+        if first == b"{":
+            self._decode, framing = self._decode_whole, _WholeBody(self._upstream.codec.name)
+        if self._record is not None:
+            self._decode = _recording(self._decode, self._record)
+        return framing
+
+    def _decode_whole(self, frame: Frame) -> Iterable[Event]:
+        self._decoder.close()
+        codec = self._upstream.codec
+        failure = codec.decode_error(frame.data, 0)
+        if failure:
+            return (ResponseFailed(failure),)
+        return unfold(codec.decode_response(frame.data, self._losses))
+
+    def _pass(self, events: Iterable[Event], out: list[Event]) -> None:
+        through = self._stages.feed
+        for event in events:
+            if self.ended:
+                return
+            passed = through(event)
+            if passed:
+                out += passed
+                last = passed[-1]
+                if type(last) is ResponseEnd or type(last) is ResponseFailed:
+                    self.ended = True
+                    self.failure = last.failure if isinstance(last, ResponseFailed) else None
+
+
+class TranslatedStream:
+    """An upstream's bytes → events → the client's bytes."""
+
+    def __init__(
+        self,
+        reader: EventReader,
+        encoder: Stage[Event, Frame],
+        framing: Framing,
+        losses: Losses,
+        strict: Strictness,
+    ) -> None:
+        self._reader, self._encoder, self._losses = reader, encoder, losses
+        self._strict: Strictness = strict
+        self._framing = framing.encoder()
+        self._closed = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the stream has announced its end, well or not."""
+        return self._reader.ended
+
+    @property
+    def failure(self) -> Failure | None:
+        return self._reader.failure
+
+    def feed(self, data: bytes) -> bytes:
+        out = self._encode(self._reader.feed(data))
+        if self._strict:
+            self._losses.refuse(self._strict)
+        return out[0] if len(out) == 1 else b"".join(out)
+
+    def close(self) -> bytes:
+        out = self._encode(self._reader.close())
+        if self._strict:
+            self._losses.refuse(self._strict)
+        return self._finish(out)
+
+    def fail(self, failure: Failure) -> bytes:
+        """End the stream with `failure`, in the client's protocol."""
+        return self._finish(self._encode(self._reader.fail(failure)))
+
+    def _encode(self, events: Iterable[Event]) -> list[bytes]:
+        out: list[bytes] = []
+        encode, to_bytes = self._encoder.feed, self._framing.feed
+        for event in events:
+            for frame in encode(event):
+                out += to_bytes(frame)
+        return out
+
+    def _finish(self, out: list[bytes]) -> bytes:
+        if not self._closed:
+            self._closed = True
+            out += self._framing.close()
+        return b"".join(out)
+
+
+class ForwardedStream:
+    """Server-sent events of one protocol on both sides: each event passes unchanged, once it is whole.
+
+    States:  empty → between events ⇄ inside an event → ended
+             empty → translated
+
+    - empty: nothing but white space came. A body that begins with `{` or `[` is no event stream, and events
+      that lack what clients rely on (`Codec.numbered`) must be rewritten: both are `translated` instead.
+    - between events: nothing is held back. A chunk that ends an event passes as it is; this is the fast path.
+    - inside an event: its beginning is held back until the rest comes.
+    - ended: one of the protocol's last events has passed. A stream that closes without it has failed.
+    """
+
+    def __init__(self, codec: Codec, translate: Callable[[], TranslatedStream]) -> None:
+        self._codec, self._translate = codec, translate
+        self._translated: TranslatedStream | None = None
         self._tail = b""
         self._begun = self._ended = False
         self._overlap = max(len(mark) for mark in codec.terminal)
         self._held: list[bytes] = []  # the beginning of an event
-        self._whole = False  # nothing is held: the last event that came was whole
+        self._between = False
         self._first = self._last = b""  # what was passed on at the beginning, and just now
-        self.failure: Failure | None = None
-
-    def feed(self, data: bytes) -> bytes:
-        if self._whole and data.endswith(b"\n\n"):  # nearly always: events come whole, one or several
-            self._ended = self._ended or self._holds_end(data)
-            self._last = data
-            return data
-        return self._cut(data)
-
-    def _cut(self, data: bytes) -> bytes:
-        """Pass on what is whole, hold back the beginning of an event."""
-        if not self._tail and not self._instead:
-            data = data.lstrip()
-            if data[:1] in (b"{", b"["):
-                self._instead = self._translated()
-        if self._instead:
-            return self._followed(self._instead.feed(data))
-        seen = self._tail + data
-        self._ended = self._ended or self._holds_end(seen)
-        end = _after_blank_line(seen) - len(self._tail)
-        self._tail = seen[-self._overlap :]
-        if end <= 0:
-            self._whole = False
-            self._held.append(data)
-            return b""
-        held, self._held = self._held, [data[end:]]
-        self._whole = end == len(data)
-        self._last = b"".join(held) + data[:end]
-        if not self._begun and b"data:" in self._last:
-            if self._codec.numbered not in self._last:
-                self._instead = self._translated()
-                return self._followed(self._instead.feed(self._last + data[end:]))
-            self._begun, self._first = True, self._last
-        return self._last
+        self._failure: Failure | None = None
 
     @property
     def ended(self) -> bool:
-        """Whether the stream said that it is over, well or not."""
-        return self._instead.ended if self._instead else self._ended
+        """Whether the stream has announced its end, well or not."""
+        return self._translated.ended if self._translated else self._ended
+
+    @property
+    def failure(self) -> Failure | None:
+        return self._translated.failure if self._translated else self._failure
+
+    def feed(self, data: bytes) -> bytes:
+        if self._between and data.endswith(b"\n\n"):
+            self._ended = self._ended or self._holds_end(data)
+            self._last = data
+            return data
+        if not self._tail and not self._translated:
+            data = data.lstrip()
+            if data[:1] in (b"{", b"["):
+                self._translated = self._translate()
+        return self._translated.feed(data) if self._translated else self._split(data)
 
     def close(self) -> bytes:
-        """A stream that was cut ends in a failure, never in silence that looks like success."""
-        if self._instead:
-            return self._followed(self._instead.close())
+        if self._translated:
+            return self._translated.close()
         held, self._held = self._held, []
-        return b"".join(held) if self._ended else self.fail(_cut())
+        return b"".join(held) if self._ended else self.fail(_TRUNCATED)
 
     def fail(self, failure: Failure) -> bytes:
-        """End the stream with `failure`, as its protocol says it; half an event would only be in the way."""
-        if self._instead:
-            return self._followed(self._instead.fail(failure))
-        self.failure, self._ended = failure, True
-        encoder = self._codec.stream_encoder(Losses())
-        frames = list(encoder.feed(ResponseFailed(failure)))
-        if self._begun:  # and so it was announced
-            frames = [self._codec.continued(frames[-1], self._first, self._last)]
-        return b"\n\n" + b"".join(piece for frame in frames for piece in sse.Encoder().feed(frame))
+        """End the stream with `failure`, in its protocol; an event that is not whole is left out."""
+        if self._translated:
+            return self._translated.fail(failure)
+        self._failure, self._ended = failure, True
+        return b"\n\n" + encode_failure(self._codec, failure, self._first, self._last)
+
+    def _split(self, data: bytes) -> bytes:
+        """Pass on whole events, hold back the beginning of the next one."""
+        seen = self._tail + data
+        self._ended = self._ended or self._holds_end(seen)
+        end = sse.last_event_end(seen) - len(self._tail)
+        self._tail = seen[-self._overlap :]
+        if end <= 0:
+            self._between = False
+            self._held.append(data)
+            return b""
+        held, self._held = self._held, [data[end:]]
+        self._between = end == len(data)
+        self._last = b"".join(held) + data[:end]
+        if not self._begun and b"data:" in self._last:
+            if self._codec.numbered not in self._last:
+                self._translated = self._translate()
+                return self._translated.feed(self._last + data[end:])
+            self._begun, self._first = True, self._last
+        return self._last
 
     def _holds_end(self, data: bytes) -> bool:
         for mark in self._codec.terminal:  # noqa: SIM110 - a generator costs more than the search
@@ -101,114 +353,21 @@ class Forwarded:
                 return True
         return False
 
-    def _followed(self, out: bytes) -> bytes:
-        self.failure = self._instead.failure if self._instead else None
-        return out
 
-
-class Translated:
-    """Upstream's frames -> events -> the stages of an exchange -> client's frames."""
-
-    def __init__(
-        self,
-        upstream: Codec,
-        client: Codec,
-        stages: Pipe,
-        losses: Losses,
-        request: Request | None,
-        strict: bool,
-        array: bool,
-    ) -> None:
-        self._upstream, self._losses, self._strict = upstream, losses, strict
-        self._framing: Stage[bytes, Frame] | None = None
-        self._decoder = upstream.stream_decoder(losses)
-        self._decode: Callable[[Frame], Iterable[Event]] = self._decoder.feed
-        self._stages = stages
-        self._encoder = client.stream_encoder(losses, request)
-        self._printer: Stage[Frame, bytes] = jsonarray.Encoder() if array else sse.Encoder()
-        self._ended = self._closed = False
-        self.failure: Failure | None = None
-
-    def feed(self, data: bytes) -> bytes:
-        if self._ended:  # whatever still comes belongs to no part
-            return b""
-        if self._framing is None:
-            if not data.strip():
-                return b""
-            self._framing = self._framed(data.lstrip()[:1])
-        out: list[bytes] = []
-        try:
-            for frame in self._framing.feed(data):
-                self._events(self._decode(frame), out)
-        except _BROKEN as error:
-            self._events((ResponseFailed(_malformed(error)),), out)
-        if self._strict:
-            self._losses.refuse()
-        return out[0] if len(out) == 1 else b"".join(out)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the stream said that it is over, well or not."""
-        return self._ended
-
-    def close(self) -> bytes:
-        out: list[bytes] = []
-        try:
-            for frame in self._framing.close() if self._framing and not self._ended else ():
-                self._events(self._decode(frame), out)
-            self._events(() if self._ended else self._decoder.close(), out)
-        except _BROKEN:  # what was broken is the frame in which the stream was cut
-            self._events((ResponseFailed(_cut()),), out)
-        if self._strict:
-            self._losses.refuse()
-        return self._finished(out)
-
-    def fail(self, failure: Failure) -> bytes:
-        """End the stream with `failure`, as the client's protocol says it."""
-        out: list[bytes] = []
-        self._events((ResponseFailed(failure),), out)
-        return self._finished(out)
-
-    def _framed(self, first: bytes) -> Stage[bytes, Frame]:
-        """Told from the first byte: an array of chunks, a whole body, or server-sent events."""
-        match first:
-            case b"[":
-                return jsonarray.Decoder()
-            case b"{":
-                self._decode = self._decode_whole
-                return _WholeBody(self._upstream.name)
-            case _:
-                return sse.Decoder()
-
-    def _decode_whole(self, frame: Frame) -> Iterable[Event]:
-        """A server that does not stream answers with a whole body; it is told as the stream it stands for."""
-        self._decoder.close()
-        failure = self._upstream.decode_error(frame.data, 0)
-        if failure:
-            return (ResponseFailed(failure),)
-        return unfold(self._upstream.decode_response(frame.data, self._losses))
-
-    def _events(self, events: Iterable[Event], out: list[bytes]) -> None:
-        through, encode, printed = self._stages.feed, self._encoder.feed, self._printer.feed
-        for event in events:
-            if self._ended:
-                return
-            for passed in through(event):
-                if type(passed) is ResponseEnd or type(passed) is ResponseFailed:
-                    self._ended = True
-                    self.failure = passed.failure if isinstance(passed, ResponseFailed) else None
-                for frame in encode(passed):
-                    out += printed(frame)
-
-    def _finished(self, out: list[bytes]) -> bytes:
-        if not self._closed:
-            self._closed = True
-            out += self._printer.close()
-        return b"".join(out)
+def encode_failure(
+    client: Codec, failure: Failure, first: bytes = b"", last: bytes = b"", array: bool = False
+) -> bytes:
+    """A stream that consists of `failure`, or its last event where `first` to `last` went out before it."""
+    framing = (JSON_ARRAY if array else find_protocol(client.name).framing).encoder()
+    encoder = client.stream_encoder(Losses())
+    frames = [*encoder.feed(ResponseFailed(failure)), *encoder.close()]
+    if first:
+        frames = [client.continued(frames[-1], first, last)]
+    return b"".join([*(piece for frame in frames for piece in framing.feed(frame)), *framing.close()])
 
 
 class _WholeBody:
-    """Bytes of one JSON body -> one frame, at the end."""
+    """Bytes of one JSON body → one frame, at the end."""
 
     def __init__(self, protocol: str) -> None:
         self._protocol, self._pieces = protocol, list[bytes]()
@@ -221,14 +380,18 @@ class _WholeBody:
         return (Frame("", read_body(b"".join(self._pieces), self._protocol)),)
 
 
+def _recording(
+    decode: Callable[[Frame], Iterable[Event]], record: list[Any]
+) -> Callable[[Frame], Iterable[Event]]:
+    def decode_and_record(frame: Frame) -> Iterable[Event]:
+        record.append(frame.data)
+        return decode(frame)
+
+    return decode_and_record
+
+
+_TRUNCATED = Failure("truncated", "the upstream's stream ended before its end was announced", 502)
+
+
 def _malformed(error: Exception) -> Failure:
     return Failure("server", f"malformed upstream stream: {error}", 502)
-
-
-def _after_blank_line(data: bytes) -> int:
-    """Where the last event in `data` ends; 0 where none does."""
-    return max(data.rfind(end) + len(end) if end in data else 0 for end in (b"\n\n", b"\r\n\r\n", b"\r\r"))
-
-
-def _cut() -> Failure:
-    return Failure("truncated", "the upstream's stream ended before its end was announced", 502)

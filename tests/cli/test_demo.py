@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from dragoman import protocols
 from dragoman.cli import main
 from dragoman.cli.demo import actors, cycle, show
-from dragoman.pipeline import Translated
+from dragoman.pipeline import TranslatedStream
 
 GOLDENS = Path(__file__).parent / "goldens"
 GOLDEN = {
@@ -58,9 +58,9 @@ def test_a_tool_that_lies_is_noticed(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_stream_out_of_order_is_noticed(monkeypatch: pytest.MonkeyPatch):
     """The last frame of what the agent hears is lost: a reader would not miss it, the grammar does."""
-    feed = Translated.feed
+    feed = TranslatedStream.feed
     monkeypatch.setattr(
-        Translated, "feed", lambda self, data: feed(self, data).replace(b"data: [DONE]\n\n", b"")
+        TranslatedStream, "feed", lambda self, data: feed(self, data).replace(b"data: [DONE]\n\n", b"")
     )
     result = run("--from", "openai-chat", "--to", "anthropic", "--stream")
     assert result.exit_code == 1

@@ -27,7 +27,7 @@ from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.observability.stream_usage import StreamUsage
 from dragoman.gateway.observability.traces import Traces, traces_for
 from dragoman.gateway.observability.worker_metrics import WorkerMetrics
-from dragoman.pipeline import Translated
+from dragoman.pipeline import TranslatedStream
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.running import running
@@ -95,16 +95,16 @@ def test_a_crash_is_told_without_what_was_said() -> None:
 def test_a_crash_in_mid_stream_ends_the_stream_as_a_failure(
     stand: Stand, monkeypatch: pytest.MonkeyPatch, client: str
 ) -> None:
-    feed, count = Translated.feed, 0
+    feed, count = TranslatedStream.feed, 0
 
-    def crashing(self: Translated, data: bytes) -> bytes:
+    def crashing(self: TranslatedStream, data: bytes) -> bytes:
         nonlocal count
         count += 1
         if count > 3:
             raise ZeroDivisionError
         return feed(self, data)
 
-    monkeypatch.setattr(Translated, "feed", crashing)
+    monkeypatch.setattr(TranslatedStream, "feed", crashing)
     upstream = "gemini" if client != "gemini" else "anthropic"
     got = ask(
         stand.url, client, "one two three four five six [[fault: slow]]", model_of(upstream), stream=True

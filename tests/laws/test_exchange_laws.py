@@ -28,7 +28,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.framing import sse
-from dragoman.pipeline import Translated
+from dragoman.pipeline import TranslatedStream
 from dragoman.protocols import codec, names
 from laws import meaning
 from laws.strategies import requests, responses, words
@@ -115,7 +115,7 @@ def test_G14_a_stream_cut_anywhere_fails_in_the_clients_protocol(
     pieces = stream_wire(upstream, response)
     for count in range(len(pieces)):
         stream = dragoman.Exchange(client, upstream).stream()
-        assert isinstance(stream, Translated)
+        assert isinstance(stream, TranslatedStream)
         out = b"".join(stream.feed(piece) for piece in pieces[:count]) + stream.close()
         grammar, frames = codec(client).grammar(), sse.Decoder()
         for frame in [*frames.feed(out), *frames.close()]:

@@ -14,9 +14,8 @@ from dragoman.core.fields import describe
 from dragoman.core.jsontext import decode
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
-from dragoman.core.stage import Pipe
-from dragoman.pipeline import Forwarded, Translated
-from dragoman.transforms.sequence import Sequencer
+from dragoman.pipeline import EventReader, ForwardedStream, TranslatedStream
+from dragoman.protocols import protocol
 
 What = Literal["request", "response", "stream", "tools"]
 CHUNK = 1 << 16
@@ -138,7 +137,7 @@ def translate_body(job: Job) -> int:
 def translate_stream(job: Job) -> int:
     """Chunk by chunk, as they arrive. An upstream that fails inside its stream is exit code 1."""
     before, stream = _ask(job), job.exchange.stream()
-    watch = _watch(job.exchange) if isinstance(stream, Forwarded) else stream
+    watch = _watch(job.exchange) if isinstance(stream, ForwardedStream) else stream
     kept: list[bytes] = []
     for out in _run(job, stream, watch):
         _fresh(job, before)
@@ -191,7 +190,9 @@ def _tools(exchange: Exchange, text: bytes) -> list[Wire]:
     return exchange.request({"model": "", client.turns: [], "tools": tools}).get("tools", [])
 
 
-def _run(job: Job, stream: Forwarded | Translated, watch: Forwarded | Translated) -> Iterator[bytes]:
+def _run(
+    job: Job, stream: ForwardedStream | TranslatedStream, watch: EventReader | TranslatedStream
+) -> Iterator[bytes]:
     for chunk in _chunks(job.file):
         yield stream.feed(chunk)
         if watch is not stream:
@@ -208,9 +209,9 @@ def _chunks(file: IO[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _watch(exchange: Exchange) -> Translated:
+def _watch(exchange: Exchange) -> EventReader:
     """Between equal protocols bytes pass unread; a reader beside them sees whether the upstream failed."""
-    return Translated(exchange.upstream, exchange.client, Pipe([Sequencer()]), Losses(), None, False, False)
+    return EventReader(protocol(exchange.upstream.name), (), Losses())
 
 
 def _failed(failure: Failure | None) -> int:

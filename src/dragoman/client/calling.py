@@ -1,7 +1,6 @@
-"""One call of a model: the neutral request out, the reply back in neutral terms, and the tries between.
+"""One call of a model: the neutral request out, the reply back in neutral form, and the attempts between.
 
-The client is neutral itself, so only the upstream's half of an exchange remains: the ledger makes
-names, ids and schemas legal and withholds state that another provider made.
+The client library works with the neutral model itself, so no client codec stands before the pipeline.
 """
 
 from __future__ import annotations
@@ -16,22 +15,21 @@ from dragoman.client.requests import request_of
 from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool
 from dragoman.core import jsontext
-from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.codec import ProtocolLimits
 from dragoman.core.errors import UpstreamError, WireError
-from dragoman.core.events import EventStage
 from dragoman.core.fields import read_body
-from dragoman.core.losses import Losses
-from dragoman.core.model import Failure, Request, Response, Wire
-from dragoman.dialects import recovery
+from dragoman.core.jsontext import TOO_DEEP
+from dragoman.core.losses import Losses, Strictness
+from dragoman.core.model import Failure, Response, Wire
 from dragoman.http.client import Reply, TransportError
 from dragoman.http.client.retries import RETRYABLE, backoff, read_failure, unreachable
-from dragoman.transforms.ledger import Ledger
-from dragoman.transforms.restorer import Restorer
-from dragoman.transforms.sequence import Sequencer
+from dragoman.pipeline import Pipeline
+from dragoman.protocols import protocol
 
 _LARGEST_REPLY = 256 * 1024 * 1024
 _LARGEST_ERROR = 1024 * 1024
-_ANYTHING = ProtocolLimits(
+# The limits of a client that takes whatever the neutral model can say
+NEUTRAL = ProtocolLimits(
     tool_name=r"[\s\S]+",
     tool_name_length=1 << 20,
     call_id=r"[\s\S]+",
@@ -56,18 +54,25 @@ class ModelCall:
         settings: dict[str, Any],
         stream: bool,
     ) -> None:
-        strict, extra = settings.pop("strict", False), settings.pop("extra", None)
+        strict: Strictness = settings.pop("strict", False)
+        extra = settings.pop("extra", None)
         target = model_of(model)
         provider = self.provider = target.provider
         codec, losses = provider.codec, Losses()
-        self.codec, self.losses, self.strict = codec, losses, strict
-        self.asked = request_of(target.name, conversation, tools, settings, stream)
-        self._ledger, request = prepared(self.asked, codec, provider.name, losses, provider.summarise)
-        if provider.dialect:
-            request = provider.dialect.render(request, losses)
-        body = codec.encode_request(request, losses)
+        self.codec, self.losses = codec, losses
+        self.strict: Strictness = strict
+        self.pipeline = Pipeline(
+            NEUTRAL,
+            protocol(provider.protocol),
+            losses,
+            dialect=provider.dialect,
+            recover=provider.recover,
+            summarise=provider.summarise,
+            origin=provider.name,
+        )
+        _, body = self.pipeline.encode_request(request_of(target.name, conversation, tools, settings, stream))
         if strict:
-            losses.refuse()
+            losses.refuse(strict)
         self.body = jsontext.encode({**body, **extra} if extra else body)
         self.url = provider.base_url + codec.http.path(target.name, stream)
         self.headers = {
@@ -99,26 +104,13 @@ class ModelCall:
             reply.close()
         try:
             wire = read_body(body, self.codec.name)
-            failure = self.codec.decode_error(wire, 0)
-            if failure:
-                self.fail(failure)
-            return self.result(self._restored(wire), wire)
-        except WireError as error:
+            return self.result(self.pipeline.decode_response(wire, self.losses), wire)
+        except (WireError, *TOO_DEEP) as error:
             self.fail(Failure("server", f"malformed upstream answer: {error}", 502))
-
-    def stages(self) -> list[EventStage]:
-        """What stands between decoding a reply and showing it, in the order of an exchange."""
-        stages: list[EventStage] = [Sequencer()]
-        if self.provider.dialect:
-            stages.append(self.provider.dialect.parser(self.asked.tools, self.losses))
-        elif self.provider.recover:
-            stages.append(recovery(self.asked.tools, self.losses))
-        stages.append(Restorer(self._ledger))
-        return stages
 
     def result(self, response: Response, body: Wire | None = None, frames: list[Any] | None = None) -> Result:
         if self.strict:
-            self.losses.refuse()
+            self.losses.refuse(self.strict)
         return Result(response, list(self.losses), self.provider.name, body, frames or [])
 
     def fail(self, failure: Failure) -> NoReturn:
@@ -139,17 +131,3 @@ class ModelCall:
         except TransportError:
             body = b""
         return read_failure(self.codec, reply.status, body, reply.headers)
-
-    def _restored(self, wire: Wire) -> Response:
-        response = self.codec.decode_response(wire, self.losses)
-        for stage in self.stages():
-            response = stage.whole(response)
-        return response
-
-
-def prepared(
-    request: Request, codec: Codec, origin: str, losses: Losses, summarise: bool = False
-) -> tuple[Ledger, Request]:
-    """`request` as an upstream of this codec takes it, and the ledger that reads the reply."""
-    ledger = Ledger(_ANYTHING, codec.limits(request.model), origin, codec.name, losses)
-    return ledger, ledger.prepare(request, summarise)

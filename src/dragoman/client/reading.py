@@ -1,8 +1,8 @@
-"""A streamed reply: bytes -> neutral events -> what is shown, and the whole of it at the end."""
+"""A streamed reply as the events that users of the client see, and the whole reply at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from dragoman.client.calling import ModelCall
@@ -18,99 +18,31 @@ from dragoman.client.events import (
 )
 from dragoman.client.messages import openai_call
 from dragoman.client.results import Result
-from dragoman.core.codec import Frame
-from dragoman.core.errors import UpstreamError, WireError
-from dragoman.core.events import (
-    Event,
-    PartDelta,
-    PartEnd,
-    PartStart,
-    ResponseEnd,
-    ResponseFailed,
-    fold,
-    unfold,
-)
-from dragoman.core.fields import read_body
-from dragoman.core.model import AnyPart, Failure, Reasoning, Refusal, Text, ToolCall
-from dragoman.core.stage import Pipe, Stage
-from dragoman.framing import jsonarray, sse
-
-_CUT = Failure("truncated", "the upstream's stream ended before its end was announced", 502)
+from dragoman.core.errors import UpstreamError
+from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed, fold
+from dragoman.core.model import AnyPart, Reasoning, Refusal, Text, ToolCall
 
 
 class StreamReader:
-    """`feed` raises UpstreamError where the upstream reports a failure or breaks its protocol."""
+    """`feed` and `close` raise UpstreamError where the upstream fails, breaks its protocol or is cut off."""
 
     def __init__(self, call: ModelCall) -> None:
         self._call = call
-        self._decoder = call.codec.stream_decoder(call.losses)
-        self._decode: Callable[[Frame], Iterable[Event]] = self._decoder.feed
-        self._stages = Pipe(call.stages())
-        self._framing: Stage[bytes, Frame] | None = None
         self._frames: list[Any] = []
+        self._reader = call.pipeline.read_stream(self._frames)
         self._events: list[Event] = []
-        self._part: AnyPart | None = None  # the one under way
+        self._part: AnyPart | None = None  # the open one
         self._text: list[str] = []
         self._calls = -1
         self.result: Result | None = None
 
     def feed(self, data: bytes) -> list[StreamEvent]:
-        if self._framing is None:
-            if not data.strip():
-                return []
-            self._framing = self._framed(data.lstrip()[:1])
-        try:
-            return self._read(self._framing.feed(data))
-        except WireError as error:
-            raise UpstreamError(Failure("server", f"malformed upstream stream: {error}", 502)) from None
+        return [shown for event in self._reader.feed(data) for shown in self._shown(event)]
 
     def close(self) -> list[StreamEvent]:
-        """Raises UpstreamError where the stream was cut."""
-        out: list[StreamEvent] = []
-        try:
-            out += self._read(self._framing.close() if self._framing else ())
-            for event in self._decoder.close():
-                out += self._show(event)
-        except WireError:  # what was broken is the frame in which the stream was cut
-            pass
-        for event in self._stages.close():
-            out += self._shown(event)
-        if self.result is None:
-            raise UpstreamError(_CUT)
-        return out
-
-    def _framed(self, first: bytes) -> Stage[bytes, Frame]:
-        """Told from the first byte: an array of chunks, a whole body, or server-sent events."""
-        if first == b"[":
-            return jsonarray.Decoder()
-        if first == b"{":
-            self._decode = self._decode_whole
-            return _WholeBody()
-        return sse.Decoder()
-
-    def _decode_whole(self, frame: Frame) -> Iterable[Event]:
-        """A server that does not stream answers with a whole body."""
-        codec = self._call.codec
-        wire = read_body(frame.data, codec.name)
-        failure = codec.decode_error(wire, 0)
-        return (
-            (ResponseFailed(failure),) if failure else unfold(codec.decode_response(wire, self._call.losses))
-        )
-
-    def _read(self, frames: Iterable[Frame]) -> list[StreamEvent]:
-        out: list[StreamEvent] = []
-        for frame in frames:
-            self._frames.append(frame.data)
-            for event in self._decode(frame):
-                out += self._show(event)
-        return out
-
-    def _show(self, event: Event) -> list[StreamEvent]:
-        return [shown for passed in self._stages.feed(event) for shown in self._shown(passed)]
+        return [shown for event in self._reader.close() for shown in self._shown(event)]
 
     def _shown(self, event: Event) -> Iterable[StreamEvent]:
-        if self.result is not None:
-            return ()
         self._events.append(event)
         match event:
             case PartDelta() if event.text:
@@ -155,17 +87,3 @@ class StreamReader:
             return ()
         whole = openai_call(ToolCall(part.id, part.name, "".join(self._text))) if complete else None
         return (ToolCallEnd(self._calls, whole),)
-
-
-class _WholeBody:
-    """Bytes of one JSON body -> one frame, at the end."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-
-    def feed(self, item: bytes, /) -> tuple[()]:
-        self._pieces.append(item)
-        return ()
-
-    def close(self) -> tuple[Frame]:
-        return (Frame("", b"".join(self._pieces)),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dragoman.client.calling import prepared
+from dragoman.client.calling import NEUTRAL
 from dragoman.client.messages import (
     AnyMessage,
     AssistantMessage,
@@ -17,7 +17,9 @@ from dragoman.client.requests import request_of
 from dragoman.client.tools import AnyTool
 from dragoman.core.losses import Losses
 from dragoman.core.model import Media, Message, Text, ToolResult, Wire
+from dragoman.pipeline import Pipeline
 from dragoman.protocols import codec as find_codec
+from dragoman.protocols import protocol as find_protocol
 
 
 def export(
@@ -32,11 +34,8 @@ def export(
 
     State goes only to the provider that made it: say which one in `origin` to have it kept.
     """
-    losses = losses or Losses()
-    codec = find_codec(protocol)
-    request = request_of(model, conversation, tools, {}, stream=False)
-    _, ready = prepared(request, codec, origin or protocol, losses)
-    return codec.encode_request(ready, losses)
+    pipeline = Pipeline(NEUTRAL, find_protocol(protocol), losses or Losses(), origin=origin)
+    return pipeline.encode_request(request_of(model, conversation, tools, {}, stream=False))[1]
 
 
 def load(body: Wire, protocol: str, losses: Losses | None = None) -> list[AnyMessage]:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
-from dragoman.core.codec import Codec
+from dragoman.core.codec import Codec, Frame
 from dragoman.core.server import ProtocolServer
+from dragoman.core.stage import Stage
+
+
+class Framing(Struct, frozen=True):
+    """How the frames of a stream become bytes and back; `dragoman.framing` has one module for each."""
+
+    decoder: Callable[[], Stage[bytes, Frame]]
+    encoder: Callable[[], Stage[Frame, bytes]]
 
 
 class Protocol(Struct, frozen=True, kw_only=True):
     """Everything the rest of the tree may know about a protocol.
 
-    `codec` translates its wire to the neutral model and back. `server` describes a server of the protocol as
-    its clients see it. `client_facing` is False for a protocol that only upstreams speak.
+    `codec` translates its wire to the neutral model and back, `framing` its streams to frames and back.
+    `server` describes a server of the protocol as its clients see it. `client_facing` is False for a protocol
+    that only upstreams speak.
     """
 
     codec: Codec
+    framing: Framing
     server: ProtocolServer
     client_facing: bool = True

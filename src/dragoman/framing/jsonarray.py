@@ -12,6 +12,7 @@ from typing import Literal
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
 from dragoman.core.errors import WireError
+from dragoman.core.protocol import Framing
 
 _BRACKET_OR_QUOTE = re.compile(rb'["{}\[\]]')
 _QUOTE_OR_ESCAPE = re.compile(rb'["\\]')
@@ -114,6 +115,9 @@ class Encoder:
 
     def close(self) -> tuple[bytes]:
         return (b"[]" if self._before == b"[" else b"]",)
+
+
+JSON_ARRAY = Framing(Decoder, Encoder)
 
 
 def _shown(char: bytes) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
+from dragoman.core.protocol import Framing
 
 _CR, _LF = b"\r\n"  # to look for a byte is several times as fast as to look for bytes
 
@@ -105,6 +106,14 @@ class Encoder:
 
     def close(self) -> tuple[()]:
         return ()
+
+
+SSE = Framing(Decoder, Encoder)
+
+
+def last_event_end(data: bytes) -> int:
+    """Where the last whole event in `data` ends; 0 where none does."""
+    return max(data.rfind(end) + len(end) if end in data else 0 for end in (b"\n\n", b"\r\n\r\n", b"\r\r"))
 
 
 # Readers that cut lines as Python cuts strings (google-genai) would cut these characters too; in JSON they

@@ -1,7 +1,8 @@
-"""One exchange with an upstream that keeps the conversation: only what is new is sent.
+"""One exchange with an upstream that stores the conversation: only the new messages are sent.
 
-Clients send everything each time, so a conversation is found again by what they repeat of it: all that was
-said up to the upstream's last reply. An edited history, other tools or another system text begin a new one.
+Clients send the whole history each time, so a stored conversation is found by a digest of what they repeat:
+everything up to the upstream's last reply. An edited history, other tools or another system text have another
+digest and so begin a new conversation.
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ from dragoman.core.model import AnyPart, Message, Request, Response, ToolCall, T
 from dragoman.transforms.fingerprint import fingerprint
 
 
-class Conversation(EventStage):
-    """`asked` is the client's request, `rendered` the same as the upstream takes it, and whole.
+class SessionTurn(EventStage):
+    """`request` is the client's, `rendered` the same as the upstream takes it; both hold the whole history.
 
-    `follows` is the digest under which this conversation was kept, empty where one must begin. The last
-    stage of the reply is this too, because what the client is told is what it will repeat.
+    `key` is the digest under which the conversation was stored, empty where a new one must begin. This is
+    also the last stage of the reply, because the client will repeat what that stage passes on.
     """
 
-    def __init__(self, session: Session, asked: Request, rendered: Request) -> None:
-        self._session, self._asked, self._rendered = session, asked, rendered
+    def __init__(self, session: Session, request: Request, rendered: Request) -> None:
+        self._session, self._request, self._rendered = session, request, rendered
         self._handle: Wire = {}
         self._events: list[Event] = []
         self._reply: Response | None = None
-        seen = _seen(asked.messages)
-        self.follows = self._digest(asked.messages[:seen]) if seen and self._goes_on(seen) else ""
+        seen = _seen(request.messages)
+        self.key = self._digest(request.messages[:seen]) if seen and self._continues(seen) else ""
 
     def begin(self) -> Request:
-        """Everything, as a new conversation."""
-        return self._sent(self._rendered, self._session.begin())
+        """The whole history, as a new conversation."""
+        return self._with_handle(self._rendered, self._session.begin())
 
     def resume(self, handle: Wire) -> Request:
-        """What came after the upstream's last reply, where `handle` says that it was given."""
+        """The messages after the upstream's last reply, which `handle` identifies."""
         new = self._rendered.messages[_seen(self._rendered.messages) :]
-        return self._sent(replace(self._rendered, system=(), messages=new), handle)
+        return self._with_handle(replace(self._rendered, system=(), messages=new), handle)
 
     def feed(self, event: Event, /) -> tuple[Event]:
         if type(event) is not KeepAlive:
@@ -51,36 +52,36 @@ class Conversation(EventStage):
         self._reply = response
         return response
 
-    def kept(self) -> tuple[str, Wire] | None:
-        """The digest of the conversation with its reply, and where it goes on; None before the reply has
-        ended well, or where it did not say under which name it is kept."""
+    def next(self) -> tuple[str, Wire] | None:
+        """The key of the conversation with its reply, and the handle that continues it; None before the reply
+        has ended well, or where the upstream did not name it."""
         if self._events and type(self._events[-1]) is ResponseEnd:
             self._reply = fold(self._events)
         reply = self._reply
         if reply is None:
             return None
         handle = self._session.follow(self._handle, own(reply.extras, self._session.slot))
-        said = Message("assistant", reply.parts)
-        return (self._digest((*self._asked.messages, said)), handle) if handle else None
+        turn = Message("assistant", reply.parts)
+        return (self._digest((*self._request.messages, turn)), handle) if handle else None
 
-    def _sent(self, request: Request, handle: Wire) -> Request:
+    def _with_handle(self, request: Request, handle: Wire) -> Request:
         self._handle = handle
         return replace(request, extras={**(request.extras or {}), self._session.slot: handle})
 
     def _digest(self, messages: tuple[Message, ...]) -> str:
-        """The upstream is told of its tools in the system text, and only at the beginning."""
+        """Tools are declared in the system text, which is sent only at the beginning."""
         request = self._rendered
         return fingerprint([request.model, *(part.text for part in request.system)], messages)
 
-    def _goes_on(self, seen: int) -> bool:
-        """Whether what is new can be told apart, and belongs after the last reply and not before it."""
-        asked, rendered = self._asked.messages, self._rendered.messages
-        begins = _begins(asked, seen)
-        late = _called(asked[:begins]) - _called(asked[begins:seen]) - {""}  # some clients tell no ids
-        results = {part.call_id for part in _parts(asked[seen:]) if isinstance(part, ToolResult)}
+    def _continues(self, seen: int) -> bool:
+        """Whether the new messages can be separated, and belong after the last reply and not before it."""
+        history, rendered = self._request.messages, self._rendered.messages
+        begins = _begins(history, seen)
+        earlier = _called(history[:begins]) - _called(history[begins:seen]) - {""}  # some clients omit ids
+        results = {part.call_id for part in _parts(history[seen:]) if isinstance(part, ToolResult)}
         return (
-            late.isdisjoint(results)
-            and _replies(asked) == _replies(rendered)
+            earlier.isdisjoint(results)
+            and _replies(history) == _replies(rendered)
             and 0 < _seen(rendered) < len(rendered)
         )
 

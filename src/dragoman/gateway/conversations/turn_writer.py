@@ -13,16 +13,15 @@ from typing import Any
 from dragoman.core import jsontext
 from dragoman.core.body import Body
 from dragoman.core.codec import Codec, Frame
-from dragoman.core.events import ResponseFailed
 from dragoman.core.jsontext import is_object
-from dragoman.core.losses import Loss, Losses
+from dragoman.core.losses import Loss
 from dragoman.core.model import Failure, Wire
 from dragoman.core.stored_turns import StorageRequest, TurnCodec
 from dragoman.framing import sse
 from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.upstreams.sending import AttemptFailed
-from dragoman.pipeline import Forwarded, Translated
+from dragoman.pipeline import ForwardedStream, TranslatedStream, encode_failure
 from dragoman.profiles import Provider
 
 _UNSTORED = Failure("server", "the answer could not be stored, which the request asked for", 500)
@@ -101,7 +100,7 @@ class TurnWriter:
 class StoredStream:
     """A stream whose end is held back until its turn is stored."""
 
-    def __init__(self, stream: Forwarded | Translated, keeper: TurnWriter) -> None:
+    def __init__(self, stream: ForwardedStream | TranslatedStream, keeper: TurnWriter) -> None:
         self._stream, self._keeper = stream, keeper
         self._pieces: list[bytes] = []  # what went out
         self._late: list[Frame] = []  # the end, and what follows it
@@ -170,11 +169,8 @@ class StoredStream:
     def _unstored(self) -> bytes:
         """The stream goes on from what went out, and fails."""
         self._failure = _UNSTORED
-        client = self._keeper.client
-        frame = list(client.stream_encoder(Losses()).feed(ResponseFailed(_UNSTORED)))[-1]
-        if self._pieces:
-            frame = client.continued(frame, self._pieces[0], self._pieces[-1])
-        return _printed([frame])
+        first, last = (self._pieces[0], self._pieces[-1]) if self._pieces else (b"", b"")
+        return encode_failure(self._keeper.client, _UNSTORED, first, last)
 
 
 _NOT_STORED = Loss("changed", "store", "the store could not be written; the answer says store: false")

@@ -80,13 +80,13 @@ class UpstreamSession:
 
     async def resumed(self) -> Wire | None:
         """The request with only what is new; None where the conversation is not known."""
-        follows = self._exchange.follows
+        follows = self._exchange.session_key
         handle = await self._sessions.recall(self._id, self._owner, self._name(follows)) if follows else None
         return self._exchange.resume(handle) if handle else None
 
     async def keep(self) -> None:
         """Once the reply is complete, and before its end reaches the client, who may go on at once."""
-        kept = None if self._kept else self._exchange.kept
+        kept = None if self._kept else self._exchange.next_session
         if kept:
             self._kept = True
             digest, handle = kept

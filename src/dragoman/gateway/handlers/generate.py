@@ -132,7 +132,7 @@ class GenerateHandler:
         said = keeper.body if keeper else asked.body
         exchange = seen.exchange = _exchange(asked, provider, seen.id)
         body = exchange.request_bytes(said, target.model, asked.stream)
-        talk = self._sessions.talk(exchange, provider, asked.key, seen.id) if exchange.keeps else None
+        talk = self._sessions.talk(exchange, provider, asked.key, seen.id) if exchange.has_session else None
         if talk and not anew and (resumed := await talk.resumed()):
             body = jsontext.encode(resumed)
         headers = headers_for(provider, asked.client.name, asked.key, asked.headers)

@@ -17,12 +17,10 @@ from dragoman.core import jsontext
 from dragoman.core.body import Body
 from dragoman.core.codec import Codec
 from dragoman.core.errors import WireError
-from dragoman.core.events import ResponseFailed
-from dragoman.core.losses import Losses
 from dragoman.core.model import Failure
 from dragoman.core.server import ProtocolServer, RouteMatch
 from dragoman.exchange import Exchange
-from dragoman.framing import jsonarray, sse
+from dragoman.framing import sse
 from dragoman.gateway.conversations.turn_writer import StoredStream, TurnWriter
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSession
 from dragoman.gateway.handlers.keep_alive import KeepAlive
@@ -33,9 +31,9 @@ from dragoman.gateway.upstreams.sending import LARGEST_REPLY, AttemptFailed
 from dragoman.http.client import Reply, TimedOut, TransportError
 from dragoman.http.client.retries import RETRYABLE
 from dragoman.http.server import ResponseWriter
-from dragoman.pipeline import Forwarded, Translated
+from dragoman.pipeline import ForwardedStream, TranslatedStream, encode_failure
 
-AnyStream = Forwarded | Translated | StoredStream
+AnyStream = ForwardedStream | TranslatedStream | StoredStream
 _ERROR = re.compile(rb'"error":\s*[{"]|event: error')
 CRASHED = Failure("server", "the gateway failed; its log tells more", 500)
 
@@ -106,7 +104,7 @@ async def _relay_stream(leg: Leg, pulse: KeepAlive) -> None:
     if leg.reply.headers.get("content-type", "").startswith("text/html"):
         raise AttemptFailed(Failure("server", "the upstream answered with a web page", 502), retry=True)
     stream: AnyStream = exchange.stream(leg.errand.asked.served.array)
-    tail = StreamUsage(exchange.upstream.name) if isinstance(stream, Forwarded) else None
+    tail = StreamUsage(exchange.upstream.name) if isinstance(stream, ForwardedStream) else None
     if leg.keeper:
         stream = StoredStream(stream, leg.keeper)
     try:
@@ -175,13 +173,7 @@ async def _read(reply: Reply) -> bytes:
 
 def failed_stream(asked: Asked, failure: Failure) -> bytes:
     """A stream of nothing but a failure, for a client that has only heard pings."""
-    encoder, printer = (
-        asked.client.stream_encoder(Losses()),
-        jsonarray.Encoder() if asked.served.array else sse.Encoder(),
-    )
-    frames = [*encoder.feed(ResponseFailed(failure)), *encoder.close()]
-    pieces = [piece for frame in frames for piece in printer.feed(frame)]
-    return b"".join([*pieces, *printer.close()])
+    return encode_failure(asked.client, failure, array=asked.served.array)
 
 
 def _failure_in(speaker: Codec, out: bytes) -> Failure | None:

@@ -3,6 +3,7 @@
 from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.protocol import Protocol
 from dragoman.core.schema_rules import SchemaRules, StrictRules, keywords
+from dragoman.framing.sse import SSE
 from dragoman.protocols.anthropic.grammar import Grammar
 from dragoman.protocols.anthropic.hosted import HOSTED
 from dragoman.protocols.anthropic.request import decode_request, encode_request
@@ -54,4 +55,4 @@ CODEC = Codec(
     spelling=SPELLING,
 )
 
-PROTOCOL = Protocol(codec=CODEC, server=SERVER)
+PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

@@ -3,6 +3,7 @@
 from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.protocol import Protocol
 from dragoman.core.schema_rules import SchemaRules, keywords
+from dragoman.framing.sse import SSE
 from dragoman.protocols.gemini.grammar import Grammar
 from dragoman.protocols.gemini.http import HTTP, decode_error, encode_error
 from dragoman.protocols.gemini.request import decode_request, encode_request
@@ -57,4 +58,4 @@ CODEC = Codec(
     spelling=SPELLING,
 )
 
-PROTOCOL = Protocol(codec=CODEC, server=SERVER)
+PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

@@ -2,6 +2,7 @@
 
 from dragoman.core.codec import Codec
 from dragoman.core.protocol import Protocol
+from dragoman.framing.sse import SSE
 from dragoman.protocols.openai_chat.grammar import Grammar
 from dragoman.protocols.openai_chat.models import limits
 from dragoman.protocols.openai_chat.request import decode_request, encode_request
@@ -45,4 +46,4 @@ CODEC = Codec(
     },
 )
 
-PROTOCOL = Protocol(codec=CODEC, server=SERVER)
+PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

@@ -2,6 +2,7 @@
 
 from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.protocol import Protocol
+from dragoman.framing.sse import SSE
 from dragoman.protocols.openai_responses.decoder import StreamDecoder
 from dragoman.protocols.openai_responses.encoder import StreamEncoder
 from dragoman.protocols.openai_responses.frames import continued
@@ -64,4 +65,4 @@ CODEC = Codec(
     },
 )
 
-PROTOCOL = Protocol(codec=CODEC, server=SERVER)
+PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

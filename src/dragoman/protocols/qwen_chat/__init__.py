@@ -21,6 +21,7 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
 from dragoman.core.protocol import Protocol
+from dragoman.framing.sse import SSE
 from dragoman.protocols import openai_chat as chat
 
 SLOT = "qwen-chat"
@@ -113,4 +114,4 @@ CODEC = replace(
 )
 
 # Its server looks like Chat's; no client speaks it to us.
-PROTOCOL = Protocol(codec=CODEC, server=chat.PROTOCOL.server, client_facing=False)
+PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=chat.PROTOCOL.server, client_facing=False)
