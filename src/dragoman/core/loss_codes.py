@@ -51,6 +51,9 @@ CODES: dict[str, LossCode] = {
     "text.blank.changed": LossCode("cosmetic", "White space at the end, which the target refuses."),
     "citation.dropped": LossCode("minor", "A source that the target cannot cite."),
     "text.join.changed": LossCode("cosmetic", "Two texts, joined: the target has one field for both."),
+    "media.name.dropped": LossCode("cosmetic", "The name of a file."),
+    "media.type.invented": LossCode("minor", "A media type, guessed because the target requires one."),
+    "media.url.changed": LossCode("minor", "A URL that the provider's server must fetch, and may refuse to."),
     "media.image.dropped": LossCode("material", "An image that the target does not take."),
     "media.document.dropped": LossCode("material", "A document that the target does not take."),
     "media.audio.dropped": LossCode("material", "Audio that the target does not take."),
@@ -58,10 +61,12 @@ CODES: dict[str, LossCode] = {
     "media.detail.dropped": LossCode("minor", "How closely the model looks at an image."),
     "media.document.changed": LossCode("minor", "A document, sent as text or as its address."),
     "media.name.invented": LossCode("cosmetic", "A file name that the target demands."),
+    "response.choices.dropped": LossCode("material", "Further answers; only the first one is passed on."),
     # Messages
     "message.order.dropped": LossCode("minor", "A part for which the target's order has no place."),
     "message.order.changed": LossCode("minor", "A message stands at another place, as the target demands."),
     "message.filler.invented": LossCode("minor", "A turn that the target demands and nobody wrote."),
+    "message.prefill.changed": LossCode("minor", "A last message of the assistant; it is not continued."),
     "message.refusal.changed": LossCode("minor", "A refusal, sent as text."),
     "system.attribution.dropped": LossCode(
         "cosmetic", "A billing line that Claude Code writes for Anthropic."
@@ -71,29 +76,32 @@ CODES: dict[str, LossCode] = {
     "call.incomplete.dropped": LossCode(
         "material", "A call that the reply ended inside of; it must not run."
     ),
+    "call.name.invented": LossCode("minor", "The name of a function whose call is not in the conversation."),
+    "result.media.changed": LossCode("minor", "Media of a tool result, sent beside it."),
+    "result.text.invented": LossCode("minor", "A text for a result that has none, as the target demands."),
     "result.place.dropped": LossCode("material", "A tool result at a place where the target takes none."),
     "call.name.dropped": LossCode("material", "A call without a name; it cannot run."),
     "call.parallel.dropped": LossCode("material", "Further calls, for a client that takes one at a time."),
     "result.error.changed": LossCode("cosmetic", "The failure of a tool, said in the text of its result."),
-    "result.media.changed": LossCode("minor", "Media of a result, sent in a message after it."),
     # Tools
     "tool.choice.dropped": LossCode("material", "A tool choice that the target cannot express."),
     "tool.choice.changed": LossCode("material", "A tool choice that the target can only approximate."),
     "tool.deferred.changed": LossCode("minor", "A deferred tool, declared at another time."),
     "tool.namespace.dropped": LossCode("minor", "The namespace of a tool."),
+    "hosted.computer.changed": LossCode("material", "A computer tool whose actions are not the same."),
     "hosted.setting.dropped": LossCode(
         "material", "A setting of a hosted tool that the target does not have."
     ),
     "hosted.tool_search.changed": LossCode("minor", "A search for tools; what it found is declared instead."),
     "hosted.web_search.invented": LossCode("minor", "A search that the citations of the reply imply."),
     # Reasoning
+    "reasoning.signature.invented": LossCode("minor", "A placeholder for a signature that is missing."),
     "reasoning.signature.dropped": LossCode("minor", "Reasoning that another provider signed."),
     "reasoning.history.dropped": LossCode("minor", "Earlier reasoning, which the target does not take back."),
     "reasoning.history.invented": LossCode(
         "minor", "A placeholder for earlier reasoning, which is demanded."
     ),
     # Replies
-    "response.choices.dropped": LossCode("material", "Further answers: only the first one is the reply."),
     "response.logprobs.dropped": LossCode("minor", "Log probabilities of tokens."),
 }
 _HOSTED = (

@@ -5,10 +5,9 @@ from dragoman.core.protocol import Protocol
 from dragoman.core.schema_rules import SchemaRules, keywords
 from dragoman.framing.sse import SSE
 from dragoman.protocols.gemini.grammar import Grammar
-from dragoman.protocols.gemini.http import HTTP, decode_error, encode_error
 from dragoman.protocols.gemini.request import decode_request, encode_request
 from dragoman.protocols.gemini.response import decode_response, encode_response
-from dragoman.protocols.gemini.server import SERVER
+from dragoman.protocols.gemini.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.gemini.settings import SPELLING
 from dragoman.protocols.gemini.stream_decoder import StreamDecoder
 from dragoman.protocols.gemini.stream_encoder import StreamEncoder

@@ -1,4 +1,8 @@
-"""Checks a Gemini stream frame by frame: what google-genai and the agents on it need of every chunk."""
+"""Checks a Gemini stream frame by frame: what google-genai and the agents on it need of every chunk.
+
+States: open --chunk--> open --finishReason, blockReason or error--> ended; nothing may follow. A call is
+whole in one part, or grows from a part with `willContinue` to one without.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ _URL_SAFE = str.maketrans("-_", "+/")
 
 
 class Grammar:
-    """Chunks without event names; one finish reason (or block, or error), and nothing after it."""
+    """Raises GrammarError at the first frame that a client would misread."""
 
     def __init__(self) -> None:
         self._ended = False

@@ -1,7 +1,7 @@
 """`inlineData` and `fileData` <-> media.
 
-Bytes are base64 in either alphabet; the official SDK writes the URL-safe one, others read only the
-standard one. Data that had to be respelled is kept as it came.
+Bytes are base64 in either alphabet: google-genai writes the URL-safe one, other protocols read only the
+standard one. Data in the URL-safe alphabet is also kept in the extras as it came.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, FileId, Media, Plain, Url, Wire, media_kind
-from dragoman.protocols.gemini.objects import inner, is_native
-from dragoman.protocols.gemini.wire import PROTOCOL_NAME
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME, inner, is_native
 
 _DETAIL = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
 _RESOLUTION = {detail: level for level, detail in _DETAIL.items()}
@@ -22,28 +21,28 @@ _URL_SAFE = str.maketrans("-_", "+/")
 
 
 def decode_inline(fields: Fields, losses: Losses) -> Media:
-    """The media of a part with `inlineData`; texts are told as texts."""
+    """The media of a part with `inlineData`; a text type becomes plain text."""
     blob = _source(fields, "inlineData")
     media_type, sent, name = blob.text("mimeType"), blob.need("data", str), blob.text("displayName")
     source = Base64(_standard(sent))
     if media_type.startswith("text/"):
         source = _plain(source) or source
-    kept = blob.extras(losses)[PROTOCOL_NAME]
+    rest = blob.extras(losses)[PROTOCOL_NAME]
     if _bytes(source) != sent:
-        kept["data"] = sent
-    return _media(fields, "inlineData", kept, media_type, source, name, losses)
+        rest["data"] = sent
+    return _media(fields, "inlineData", rest, media_type, source, name, losses)
 
 
 def decode_file(fields: Fields, losses: Losses) -> Media:
     file = _source(fields, "fileData")
     uri, media_type, name = file.need("fileUri", str), file.text("mimeType"), file.text("displayName")
-    kept = file.extras(losses)[PROTOCOL_NAME]
+    rest = file.extras(losses)[PROTOCOL_NAME]
     source = FileId(uri, PROTOCOL_NAME) if _is_googles(uri) else Url(uri)
-    return _media(fields, "fileData", kept, media_type, source, name, losses)
+    return _media(fields, "fileData", rest, media_type, source, name, losses)
 
 
 def encode_media(media: Media, losses: Losses, inside: bool = False) -> Wire:
-    """The part that says `media`. `inside`: of a result, where there is room for the bytes and no more."""
+    """The part for `media`. `inside`: of a result, which takes the bytes and no metadata."""
     native = is_native(media)
     extras = own(media.extras, PROTOCOL_NAME)
     match media.source:
@@ -54,15 +53,15 @@ def encode_media(media: Media, losses: Losses, inside: bool = False) -> Wire:
         case Url(uri):
             key, body = "fileData", _guessed(media, uri, native, losses) | {"fileUri": uri}
         case FileId(origin=origin):
-            losses.dropped(media.where, f"only {origin} can open this {media.kind}")
+            losses.dropped(media.where, f"only {origin} can open this {media.kind}", f"media.{media.kind}")
             return {"text": f"[{media.kind} left out: only {origin} can open it]"}
     wire: Wire = {**extras, key: body | extras.get(key, {})}
     if native:
         return wire if not media.name else {**wire, key: wire[key] | {"displayName": media.name}}
     if media.name:
-        losses.dropped(f"{media.where}.name", "Gemini's media have no names")
+        losses.dropped(f"{media.where}.name", "Gemini's media have no names", "media.name")
     if media.detail in _RESOLUTION and inside:
-        losses.dropped(f"{media.where}.detail", "Gemini sees media of results as it likes")
+        losses.dropped(f"{media.where}.detail", "Gemini sees media of results as it likes", "media.detail")
     elif media.detail in _RESOLUTION:
         wire["mediaResolution"] = {"level": _RESOLUTION[media.detail]}
     return wire
@@ -78,18 +77,18 @@ def _source(fields: Fields, key: str) -> Fields:
 def _media(
     fields: Fields,
     key: str,
-    kept: Wire,
+    rest: Wire,
     media_type: str,
     source: Base64 | Plain | Url | FileId,
     name: str,
     losses: Losses,
 ) -> Media:
-    """What the wire says beyond a media's own fields stays in its extras, at its place."""
+    """Unknown fields stay in the extras, those of the source under its key."""
     resolution = inner(Fields(fields.rest, fields.where, PROTOCOL_NAME), "mediaResolution")
     detail = _DETAIL.get(resolution.text("level"), "") if resolution else ""
     extras = fields.extras(losses, quiet=frozenset({"mediaResolution"} if detail else ()))
-    if kept:
-        extras[PROTOCOL_NAME][key] = kept
+    if rest:
+        extras[PROTOCOL_NAME][key] = rest
     return Media(media_kind(media_type), media_type, source, name, detail, where=fields.where, extras=extras)
 
 
@@ -116,7 +115,7 @@ def _bytes(source: Base64 | Plain) -> str:
 
 
 def _is_googles(uri: str) -> bool:
-    """Files that were uploaded to Google, which nobody else can open."""
+    """Whether it is a file that was uploaded to Google, which nobody else can open."""
     return uri.startswith(("files/", "gs://")) or (
         uri.startswith("https://generativelanguage.googleapis.com/") and "/files/" in uri
     )
@@ -126,15 +125,15 @@ def _typed(media: Media, native: bool, losses: Losses) -> Wire:
     if media.media_type or native:
         return {"mimeType": media.media_type} if media.media_type else {}
     guess = "text/plain" if isinstance(media.source, Plain) else _USUAL[media.kind]
-    losses.invented(f"{media.where}.mimeType", f"Gemini requires it: {guess}")
+    losses.invented(f"{media.where}.mimeType", f"Gemini requires it: {guess}", "media.type")
     return {"mimeType": guess}
 
 
 def _guessed(media: Media, url: str, native: bool, losses: Losses) -> Wire:
-    """Of a URL only the name can tell the type; the bytes are for Gemini's server to fetch."""
+    """The media type by the file extension of the URL; Gemini's server fetches the bytes (G72)."""
     if native:
         return _typed(media, True, losses)
-    losses.changed(media.where, "Gemini's server must fetch the URL, and may refuse to")
+    losses.changed(media.where, "Gemini's server must fetch the URL, and may refuse to", "media.url")
     ending = url.partition("?")[0].rpartition(".")[2].lower()
     guess = media.media_type or _ENDINGS.get(ending)
     return {"mimeType": guess} if guess else {}

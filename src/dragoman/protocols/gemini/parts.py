@@ -1,11 +1,13 @@
 """Parts of a content <-> parts: one mapping for requests and responses.
 
-A part has one field with data, and beside it what is said about the data: `thought` makes a text a
-thought, and any part may be signed.
+A part has one data field and metadata beside it: `thought` makes a text a thought, and any part may carry a
+signature. A function response is an object in which Gemini gives meaning to two keys: `output` alone is the
+result and `error` alone the failure; any other object is the result as a whole (G60).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,8 +19,11 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
+    Base64,
+    FileId,
     Foreign,
     Media,
+    Plain,
     Reasoning,
     Refusal,
     State,
@@ -28,14 +33,24 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.seal import seal_state, unseal_state
+from dragoman.protocols.gemini.hosted import decode_foreign
 from dragoman.protocols.gemini.media import decode_file, decode_inline, encode_media
-from dragoman.protocols.gemini.objects import NO_EXTRAS, inner, is_native, opened, printed
-from dragoman.protocols.gemini.results import decode_result, encode_result
-from dragoman.protocols.gemini.wire import PROTOCOL_NAME, QUIET_PART
+from dragoman.protocols.gemini.wire import (
+    NO_EXTRAS,
+    PROTOCOL_NAME,
+    QUIET_PART,
+    inner,
+    is_native,
+    opened,
+    printed,
+)
+
+_SPECIAL = frozenset({"output", "error"})
+_INSIDE = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
 
 
 def decode_parts(parts: Any, where: str, losses: Losses, history: bool = False) -> tuple[AnyPart, ...]:
-    """An array of parts; sloppy clients send one part, or a string. `history`: they were said earlier."""
+    """An array of parts; some clients send one part, or a string. `history`: of a request."""
     if is_object(parts) or isinstance(parts, str):
         parts = [parts]
     if not is_array(parts):
@@ -47,7 +62,7 @@ def decode_part(part: Any, where: str, losses: Losses, history: bool = False) ->
     if isinstance(part, str):
         return Text(part, where=where)
     if is_object(part) and len(part) == 1 and type(text := part.get("text")) is str:
-        return Text(text, where=where, extras=NO_EXTRAS)  # most are no more than this
+        return Text(text, where=where, extras=NO_EXTRAS)  # the usual part
     fields = opened(part, where)
     state, rest = _decode_state(fields), fields.rest
     if rest.get("text") is not None:
@@ -60,11 +75,11 @@ def decode_part(part: Any, where: str, losses: Losses, history: bool = False) ->
         return _with(decode_inline(fields, losses), state)
     if rest.get("fileData") is not None:
         return _with(decode_file(fields, losses), state)
-    return _decode_foreign(fields, state, history, losses)
+    return decode_foreign(fields, state, history, losses)
 
 
 def encode_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
-    """The part that says `part`; none where there is nothing to say, or Gemini cannot say it."""
+    """One part, or none where it is empty or Gemini has no form for it."""
     if type(part) is Text and part.text and not part.state and not own(part.extras, PROTOCOL_NAME):
         return ({"text": part.text},)
     extras = own(part.extras, PROTOCOL_NAME)
@@ -106,15 +121,15 @@ def _decode_text(fields: Fields, state: State | None, losses: Losses) -> Text | 
 
 
 def _decode_call(fields: Fields, state: State | None, losses: Losses) -> ToolCall:
-    """What the wire says beyond the call's own fields stays in its extras, at its place."""
+    """Unknown fields stay in the extras, those of `functionCall` under that key."""
     call = inner(fields, "functionCall")
     if call is None:
         raise WireError(PROTOCOL_NAME, fields.path("functionCall"), "expected an object, got nothing")
     id, name, arguments = call.text("id"), call.need("name", str), call.object("args")
-    kept = call.extras(losses)[PROTOCOL_NAME]
+    rest = call.extras(losses)[PROTOCOL_NAME]
     extras = fields.extras(losses, quiet=QUIET_PART)
-    if kept:
-        extras[PROTOCOL_NAME]["functionCall"] = kept
+    if rest:
+        extras[PROTOCOL_NAME]["functionCall"] = rest
     text = "" if arguments is None else printed(arguments, call.path("args"))
     return ToolCall(id, name, text, state=state, where=fields.where, extras=extras)
 
@@ -128,12 +143,13 @@ def _encode_call(call: ToolCall, extras: Wire, losses: Losses) -> Wire:
 
 
 def encode_arguments(call: ToolCall, losses: Losses) -> Wire:
-    """Gemini takes objects only; what is none travels inside one, so that nothing is lost."""
+    """Gemini takes objects only (G59: any-llm#947); anything else is wrapped in one."""
     if not call.arguments.strip():
         return {}
     value = jsontext.decode_object(call.arguments)
     if value is None:
-        losses.changed(f"{call.where or call.name}.arguments", "no JSON object: sent as _raw_arguments")
+        why = "no JSON object: sent as _raw_arguments"
+        losses.changed(f"{call.where or call.name}.arguments", why, "call.arguments")
         return {"_raw_arguments": call.arguments}
     return value
 
@@ -142,22 +158,145 @@ def _with(part: AnyPart, state: State | None) -> AnyPart:
     return part if state is None else replace(part, state=state)
 
 
-def _decode_foreign(fields: Fields, state: State | None, history: bool, losses: Losses) -> Foreign:
-    """What only Gemini understands; code that it ran earlier is told to others in words."""
-    body = fields.rest
-    words = _words(body) if history else ""
-    if words:
-        losses.changed(fields.where, f"only {PROTOCOL_NAME} understands it: told as text")
-    elif body:
-        losses.dropped(fields.where, f"only {PROTOCOL_NAME} understands a part with {', '.join(body)}")
-    return Foreign(PROTOCOL_NAME, body, words, state=state, where=fields.where)
+# Results
 
 
-def _words(body: Wire) -> str:
-    match body:
-        case {"executableCode": {"code": str(code)}}:
-            return f"```\n{code}\n```"
-        case {"codeExecutionResult": {"output": str(output)}}:
-            return f"Output:\n```\n{output}\n```"
+def decode_result(fields: Fields, losses: Losses) -> ToolResult:
+    """The response is also kept in the extras: its JSON has more structure than our text."""
+    answer = inner(fields, "functionResponse")
+    if answer is None:
+        raise WireError(PROTOCOL_NAME, fields.path("functionResponse"), "expected an object, got nothing")
+    id, name, response = answer.text("id"), answer.text("name"), answer.object("response")
+    parts = answer.list("parts") if answer.rest.get("parts") != [] else None
+    texts, failed = decode_answer(response, f"{answer.where}.response")
+    media = [_decode_result_media(p, f"{answer.where}.parts[{i}]", losses) for i, p in enumerate(parts or ())]
+    rest = answer.extras(losses, quiet=frozenset({"parts"}))[PROTOCOL_NAME]
+    if response is not None:
+        rest["response"] = response
+    extras = fields.extras(losses)
+    extras[PROTOCOL_NAME]["functionResponse"] = rest
+    return ToolResult(id, name, (*texts, *media), failed, where=fields.where, extras=extras)
+
+
+def encode_result(result: ToolResult, name: str, nested: bool, losses: Losses) -> list[Wire]:
+    """The part for `result`, and after it the media that cannot stand inside it.
+
+    `nested`: whether the model takes media inside a result at all.
+    """
+    extras = own(result.extras, PROTOCOL_NAME)
+    rest: Wire = extras.get("functionResponse", {})
+    result = replace(result, content=tuple(_encodable(result, losses)))
+    media = [item for item in result.content if not isinstance(item, Text)]
+    inside = [item for item in media if nested and _fits(item)]
+    beside = [item for item in media if not (nested and _fits(item))]
+    answer: Wire = {"id": result.call_id} if result.call_id else {}
+    if name:
+        answer["name"] = name
+    answer |= rest
+    if not _is_unchanged(rest.get("response"), result):
+        answer["response"] = _encode_answer_of(result, bool(inside), losses)
+    if inside:
+        answer["parts"] = [_encode_inside(item, losses, inside=True) for item in inside]
+    return [{**extras, "functionResponse": answer}, *(_beside(item, losses) for item in beside)]
+
+
+def decode_answer(response: Wire | None, where: str) -> tuple[tuple[Text, ...], bool]:
+    """The text of a response, and whether the call failed.
+
+    An error keeps its JSON, because not every protocol has a flag for it.
+    """
+    match response:
+        case None:
+            return (), False
+        case {"output": output} if len(response) == 1:
+            text = output if isinstance(output, str) else printed(output, where)
+        case {"result": str(text)} if len(response) == 1:
+            pass
         case _:
-            return ""
+            text = printed(response, where)
+    return ((Text(text),) if text else ()), response.keys() == {"error"} and response["error"] is not None
+
+
+def encode_answer(text: str, failed: bool) -> Wire:
+    """JSON goes as JSON; an object with the keys `output` or `error` is wrapped, or it would be misread."""
+    value = _json(text)
+    if failed:
+        return value if is_object(value) and "error" in value else {"error": text}
+    if is_object(value) and (value.keys().isdisjoint(_SPECIAL) or _is_output(value)):
+        return value
+    return {"output": text if value is None else value}
+
+
+def _is_output(value: Wire) -> bool:
+    return len(value) == 1 and isinstance(value.get("output"), str)
+
+
+def _is_unchanged(response: Any, result: ToolResult) -> bool:
+    """Whether the original response still equals `result` after all transforms."""
+    if response is None:
+        return not result.content and is_native(result)
+    texts = tuple(item for item in result.content if isinstance(item, Text))
+    return decode_answer(response, result.where) == (texts, result.failed)
+
+
+def _encode_answer_of(result: ToolResult, inside: bool, losses: Losses) -> Wire:
+    texts = [item.text for item in result.content if isinstance(item, Text)]
+    if len(texts) > 1:
+        losses.changed(result.where, "the texts of a result are joined", "text.join")
+    types = [item.media_type or item.kind for item in result.content if isinstance(item, Media)]
+    if types and not texts and not inside:
+        note = f"Binary content of type {', '.join(types)} was processed."
+        losses.invented(result.where, f"a result needs a text: {note}", "result.text")
+        return encode_answer(note, result.failed)
+    return encode_answer("".join(texts), result.failed)
+
+
+def _decode_result_media(part: Any, where: str, losses: Losses) -> Media | Foreign:
+    fields = opened(part, where)
+    if "inlineData" in fields.rest:
+        return decode_inline(fields, losses)
+    if "fileData" in fields.rest:
+        return decode_file(fields, losses)
+    losses.dropped(where, f"only {PROTOCOL_NAME} understands it", "part.unknown")
+    return Foreign(PROTOCOL_NAME, fields.rest, where=where)
+
+
+def _encodable(result: ToolResult, losses: Losses) -> Iterator[Text | Media | Foreign]:
+    """The content of `result`; a file that only another provider can open becomes text."""
+    for item in result.content:
+        if (
+            isinstance(item, Media)
+            and isinstance(item.source, FileId)
+            and item.source.origin != PROTOCOL_NAME
+        ):
+            yield Text(encode_media(item, losses)["text"])
+        elif not isinstance(item, Foreign) or item.origin == PROTOCOL_NAME:
+            yield item
+
+
+def _fits(item: Media | Foreign) -> bool:
+    """Bytes of a few types; URLs are documented only outside of results."""
+    if isinstance(item, Foreign) or is_native(item):
+        return True
+    return isinstance(item.source, Base64 | Plain) and (item.media_type or "text/plain") in _INSIDE
+
+
+def _encode_inside(item: Media | Foreign, losses: Losses, inside: bool = False) -> Wire:
+    return item.body if isinstance(item, Foreign) else encode_media(item, losses, inside)
+
+
+def _beside(item: Media | Foreign, losses: Losses) -> Wire:
+    why = "it cannot stand inside a result of this model: it stands beside it"
+    losses.changed(item.where, why, "result.media")
+    return _encode_inside(item, losses)
+
+
+def _json(text: str) -> Any:
+    """The object or array that `text` spells, or None: plain text and single values stay text."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        value = jsontext.decode(text)
+    except ValueError:
+        return None
+    return value if is_object(value) or is_array(value) else None

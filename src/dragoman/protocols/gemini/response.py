@@ -1,4 +1,4 @@
-"""Whole responses <-> neutral ones, and the stop and usage that streams share.
+"""Whole responses <-> neutral ones, and the stop reason and usage that streams share.
 
 Only the first candidate is an answer to anyone else. Gemini counts thoughts beside
 `candidatesTokenCount`, and what tools put into the prompt beside `promptTokenCount`; neutral usage
@@ -27,8 +27,7 @@ from dragoman.core.model import (
     Usage,
     Wire,
 )
-from dragoman.protocols.gemini.grounding import decode_grounding, encode_grounding
-from dragoman.protocols.gemini.objects import inner, is_native, opened
+from dragoman.protocols.gemini.hosted import decode_grounding, encode_grounding
 from dragoman.protocols.gemini.parts import decode_parts, encode_part
 from dragoman.protocols.gemini.wire import (
     CUT_CALL,
@@ -37,11 +36,14 @@ from dragoman.protocols.gemini.wire import (
     QUIET_CONTENT,
     QUIET_RESPONSE,
     STOP,
+    inner,
+    is_native,
+    opened,
 )
 
 
 def decode_response(body: Wire, losses: Losses) -> Response:
-    """What is not taken stays where it stood: the extras have the shape of the wire."""
+    """The extras have the shape of the wire: what is not decoded stays at its place."""
     fields = opened(body, "")
     candidates = fields.list("candidates")
     id, model = fields.text("responseId"), fields.text("modelVersion")
@@ -56,14 +58,14 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     parts, stop = _decode_candidate(candidate, losses)
     extras[PROTOCOL_NAME]["candidates"] = [candidate.rest, *candidates[1:]]
     if len(candidates) > 1:
-        losses.dropped("candidates[1]", "only the first candidate is the answer")
+        losses.dropped("candidates[1]", "only the first candidate is the answer", "response.choices")
     return Response(id, model, parts, stop, usage, created, extras=extras)
 
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
     complete = [part for part in response.parts if not (isinstance(part, ToolCall) and not part.complete)]
     if len(complete) < len(response.parts):
-        losses.dropped("tool call", CUT_CALL)
+        losses.dropped("tool call", CUT_CALL, "call.incomplete")
     parts = [wire for part in complete for wire in encode_part(part, losses)]
     if is_native(response):
         return _encode_native(response, parts)
@@ -83,7 +85,7 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
 
 
 def _decode_candidate(candidate: Fields, losses: Losses) -> tuple[tuple[AnyPart, ...], Stop]:
-    """A candidate without content, or a content without parts, says nothing."""
+    """A candidate may have no content, and a content no parts."""
     content = inner(candidate, "content")
     parts: tuple[AnyPart, ...] = ()
     raw = candidate.text("finishReason")
@@ -102,10 +104,10 @@ def _decode_candidate(candidate: Fields, losses: Losses) -> tuple[tuple[AnyPart,
 
 def _encode_native(response: Response, parts: list[Wire]) -> Wire:
     """Gemini's own response: everything back at its place."""
-    kept = own(response.extras, PROTOCOL_NAME)
+    extras = own(response.extras, PROTOCOL_NAME)
     named = {"responseId": response.id, "modelVersion": response.model}
-    body = {key: name for key, name in named.items() if name} | kept
-    candidates: list[Wire] = kept.get("candidates") or []
+    body = {key: name for key, name in named.items() if name} | extras
+    candidates: list[Wire] = extras.get("candidates") or []
     if not candidates and not parts:
         return body
     first: Wire = candidates[0] if candidates else {}
@@ -129,27 +131,27 @@ def _cited(parts: tuple[AnyPart, ...], metadata: Any, losses: Losses) -> tuple[A
 
 
 def decode_stop(raw: str, called: bool) -> Stop:
-    """There is no word for tool calls, and a whole response without any word has simply ended."""
+    """A call in the content means tool_calls (G26); a whole response without a reason has ended."""
     reason = STOP.decode(raw.upper()) if raw else "end"
     return Stop("tool_calls" if called and reason == "end" else reason, raw)
 
 
 def encode_stop(stop: Stop, refused: bool = False) -> str:
-    """Gemini's own word where the reply brought one, and the nearest one where it did not."""
+    """Gemini's own word where the reply had one, otherwise the nearest one."""
     if refused and stop.reason == "end":
         return "SAFETY"
-    own_word = stop.raw.isupper() and STOP.decode(stop.raw) == stop.reason
-    return stop.raw if own_word else STOP.encode(stop.reason)
+    is_own = stop.raw.isupper() and STOP.decode(stop.raw) == stop.reason
+    return stop.raw if is_own else STOP.encode(stop.reason)
 
 
 def decode_block(feedback: Any) -> Stop | None:
-    """A prompt that was blocked: there is no candidate, but a reason."""
+    """The stop of a blocked prompt, which has a reason and no candidate."""
     reason = feedback.get("blockReason") if is_object(feedback) else None
     return Stop("content_filter", reason) if isinstance(reason, str) else None
 
 
 def decode_usage(fields: Fields) -> Usage | None:
-    """Of the body's `usageMetadata`, which stays where it is."""
+    """`usageMetadata` of the body, which also stays in the extras."""
     value = fields.rest.get("usageMetadata")
     return None if value is None else read_usage(opened(value, "usageMetadata"))
 
@@ -157,11 +159,11 @@ def decode_usage(fields: Fields) -> Usage | None:
 def read_usage(fields: Fields) -> Usage | None:
     """The counts of one `usageMetadata`; None where it counts nothing."""
     prompt, tools = fields.integer("promptTokenCount"), fields.integer("toolUsePromptTokenCount") or 0
-    said, thought = fields.integer("candidatesTokenCount"), fields.integer("thoughtsTokenCount") or 0
-    if prompt is None and said is None:
+    answer, thought = fields.integer("candidatesTokenCount"), fields.integer("thoughtsTokenCount") or 0
+    if prompt is None and answer is None:
         return None
     cached = fields.integer("cachedContentTokenCount") or 0
-    return Usage((prompt or 0) + tools, (said or 0) + thought, cached, reasoning=thought)
+    return Usage((prompt or 0) + tools, (answer or 0) + thought, cached, reasoning=thought)
 
 
 def encode_usage(usage: Usage) -> Wire:
@@ -182,7 +184,7 @@ def encode_names(id: str, model: str) -> Wire:
 
 
 def decode_time(text: Any) -> int:
-    """Unix time of Vertex' `createTime`, 0 where it says none."""
+    """Unix time of Vertex' `createTime`, 0 where there is none."""
     try:
         return int(datetime.fromisoformat(text).timestamp()) if isinstance(text, str) else 0
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""The paths of the Gemini API and what accounting reads.
+"""The server side of the Gemini API: routes, paths and headers, errors, model lists, accounting.
 
 The model and the method are in the URL, in any of its versions.
 """
@@ -10,11 +10,15 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 from urllib.parse import quote, unquote
 
-from dragoman.core.jsontext import Glance, is_object
-from dragoman.core.model import Wire
+from dragoman.core.codec import Http
+from dragoman.core.failures import kind_of, says_context_too_long, status_of, words
+from dragoman.core.jsontext import Glance, is_array, is_object
+from dragoman.core.model import Failure, Wire
 from dragoman.core.server import Accounting, Entry, ProtocolServer, RouteMatch, count, listed, rows
-from dragoman.protocols.gemini.objects import opened
 from dragoman.protocols.gemini.response import read_usage
+from dragoman.protocols.gemini.wire import ERRORS, opened
+
+# Routes
 
 _PATH = re.compile(
     r"/(?:v1|v1beta|v1alpha)/(?:models/)?(?P<model>.+?)(?::|%3A)(?P<method>\w+)/?$", re.IGNORECASE
@@ -50,6 +54,78 @@ def _is_google(query: Mapping[str, str], headers: Mapping[str, str]) -> bool:
     return "x-goog-api-key" in headers or "x-goog-api-client" in headers or "key" in query
 
 
+def _claims(path: str, headers: Mapping[str, str]) -> bool:
+    return path.startswith(("/v1beta", "/v1alpha")) or _is_google({}, headers)
+
+
+# Paths and headers of an upstream
+
+_RESOURCES = ("tunedModels/", "publishers/", "projects/")  # names of models that are paths already
+
+
+def path(model: str, stream: bool) -> str:
+    name = model.removeprefix("models/")
+    resource = name if name.startswith(_RESOURCES) else f"models/{quote(name, safe='')}"
+    method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    return f"/v1beta/{quote(resource, safe='/%')}:{method}"
+
+
+HTTP = Http(path=path, auth=lambda key: {"x-goog-api-key": key}, model_in_body=False)
+
+
+# Errors
+
+_RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
+
+
+def decode_error(body: Any, status: int) -> Failure | None:
+    """Google wraps the error of a stream that is not SSE in an array."""
+    if is_array(body) and len(body) == 1:
+        body = body[0]
+    error = body.get("error") if is_object(body) else None
+    if not is_object(error):
+        return None
+    code, message, name = _status(error.get("code")), words(error.get("message")), words(error.get("status"))
+    details = rows(error.get("details"))
+    kind = ERRORS.decode(name) if name else kind_of(status or code)
+    if kind == "bad_request" and says_context_too_long(message):
+        kind = "context_too_long"
+    if any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
+        kind = "unauthenticated"
+    return Failure(kind, message, status or code or status_of(kind), name, _retry_after(details))
+
+
+def encode_error(failure: Failure) -> tuple[int, Wire]:
+    """`error` is the first and only key: google-genai overlooks it elsewhere."""
+    message, status = failure.message, status_of(failure.kind)
+    if failure.kind == "context_too_long" and "token count" not in message:
+        message = f"The input token count exceeds the maximum number of tokens allowed: {message}"
+    error: Wire = {"code": status, "message": message, "status": ERRORS.encode(failure.kind)}
+    if failure.retry_after is not None:
+        error["details"] = [{"@type": _RETRY_INFO, "retryDelay": f"{failure.retry_after:g}s"}]
+    return status, {"error": error}
+
+
+def truncated(missing: str) -> Failure:
+    return Failure("truncated", f"the upstream's stream ended without {missing}", 502)
+
+
+def _status(code: Any) -> int:
+    return code if isinstance(code, int) and 400 <= code < 600 else 0
+
+
+def _retry_after(details: list[Wire]) -> float | None:
+    for detail in details:
+        delay = detail.get("retryDelay")
+        if isinstance(delay, str) and (found := _SECONDS.fullmatch(delay)):
+            return float(found[1])
+    return None
+
+
+# Model lists
+
+
 def decode_models(body: Wire) -> tuple[str, ...]:
     return tuple(name.removeprefix("models/") for name in listed("models", "name")(body))
 
@@ -63,57 +139,56 @@ def encode_model(name: str) -> Wire:
     return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
 
 
-def _claims(path: str, headers: Mapping[str, str]) -> bool:
-    return path.startswith(("/v1beta", "/v1alpha")) or _is_google({}, headers)
+# Accounting: what the gateway counts in bodies that it does not decode
 
 
-class _Tool(TypedDict, total=False):
+class _ToolGlance(TypedDict, total=False):
     functionDeclarations: list[Entry] | None
     function_declarations: list[Entry] | None
 
 
-class _Request(TypedDict, total=False):
+class _RequestGlance(TypedDict, total=False):
     model: Any
     stream: Any
-    tools: list[_Tool] | None
+    tools: list[_ToolGlance] | None
 
 
-class _Part(TypedDict, total=False):
+class _PartGlance(TypedDict, total=False):
     functionCall: Entry | None
 
 
-class _Content(TypedDict, total=False):
-    parts: list[_Part] | None
+class _ContentGlance(TypedDict, total=False):
+    parts: list[_PartGlance] | None
 
 
-class _Candidate(TypedDict, total=False):
-    content: _Content | None
+class _CandidateGlance(TypedDict, total=False):
+    content: _ContentGlance | None
 
 
-class _Reply(TypedDict, total=False):
+class _ReplyGlance(TypedDict, total=False):
     error: Any
-    candidates: list[_Candidate] | None
+    candidates: list[_CandidateGlance] | None
     usageMetadata: Any
 
 
-def _tools(body: Wire) -> int:
+def _count_tools(body: Wire) -> int:
     tools = rows(body.get("tools"))
     return sum(
         count(tool.get("functionDeclarations") or tool.get("function_declarations")) or 1 for tool in tools
     )
 
 
-def _calls(body: Wire) -> int:
+def _count_calls(body: Wire) -> int:
     contents = [candidate.get("content") for candidate in rows(body.get("candidates"))]
     parts = [part for content in contents if is_object(content) for part in rows(content.get("parts"))]
     return sum("functionCall" in part for part in parts)
 
 
-TALLY = Accounting(
-    request=Glance(_Request),
-    reply=Glance(_Reply),
-    tools=_tools,
-    calls=_calls,
+ACCOUNTING = Accounting(
+    request=Glance(_RequestGlance),
+    reply=Glance(_ReplyGlance),
+    tools=_count_tools,
+    calls=_count_calls,
     usage=lambda body: read_usage(opened(body["usageMetadata"], "usageMetadata")),
     usage_field="usageMetadata",
     call_hint=b"functionCall",
@@ -127,6 +202,6 @@ SERVER = ProtocolServer(
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=lambda tokens: {"totalTokens": tokens},
-    tally=TALLY,
+    tally=ACCOUNTING,
     count_path=lambda model: f"/v1beta/models/{quote(model.removeprefix('models/'), safe='')}:countTokens",
 )

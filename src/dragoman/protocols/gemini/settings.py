@@ -10,9 +10,8 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Tool, Wire
 from dragoman.core.thinking import budget_for, effort_for
 from dragoman.protocols.gemini import models
-from dragoman.protocols.gemini.objects import inner, opened
-from dragoman.protocols.gemini.schemas import decode_schema, json_schema
-from dragoman.protocols.gemini.wire import PROTOCOL_NAME
+from dragoman.protocols.gemini.tools import decode_schema, json_schema
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME, inner, opened
 
 # neutral setting -> generationConfig key and how it is read, where the value is the same
 _SAME = {
@@ -28,7 +27,7 @@ _SAME = {
     "top_logprobs": ("logprobs", Fields.integer),
 }
 _READ = {key: (name, read) for name, (key, read) in _SAME.items()}
-_SAID, _UNSAID = GivenSettings(*_SAME), GivenSettings("verbosity", "user", "cache_key")
+_SUPPORTED, _UNSUPPORTED = GivenSettings(*_SAME), GivenSettings("verbosity", "user", "cache_key")
 SPELLING = {name: f"generationConfig.{key}" for name, (key, _) in _SAME.items()} | {
     "stop": "generationConfig.stopSequences",
     "output": "generationConfig.responseJsonSchema",
@@ -66,13 +65,13 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
 
 
 def encode_settings(request: Request, losses: Losses) -> Wire:
-    """All that stands beside contents and tools in the body."""
+    """`generationConfig` and the settings beside it."""
     settings = request.settings
-    config: Wire = {_SAME[name][0]: value for name, value in _SAID(settings)}
+    config: Wire = {_SAME[name][0]: value for name, value in _SUPPORTED(settings)}
     if settings.stop:
         config["stopSequences"] = list(settings.stop[:_MOST_STOPS])
         if len(settings.stop) > _MOST_STOPS:
-            losses.dropped("stop", f"Gemini takes at most {_MOST_STOPS} stop sequences")
+            losses.dropped("stop", f"Gemini takes at most {_MOST_STOPS} stop sequences", "setting.stop")
     config |= _encode_output(request, losses)
     if thinking := _encode_thinking(request, losses):
         config["thinkingConfig"] = thinking
@@ -81,8 +80,8 @@ def encode_settings(request: Request, losses: Losses) -> Wire:
     body |= _encode_tier(settings.service_tier, losses)
     if settings.store:
         body["store"] = True
-    for name, _ in _UNSAID(settings):
-        losses.dropped(name, "Gemini has no such setting")
+    for name, _ in _UNSUPPORTED(settings):
+        losses.dropped(name, "Gemini has no such setting", f"setting.{name}")
     return body
 
 
@@ -109,29 +108,31 @@ def _encode_thinking(request: Request, losses: Losses) -> Wire:
             wire = _encode_budget(request, losses)
         case "never":
             if settings.effort not in (None, "none") or settings.budget:
-                losses.dropped("effort", "the model does not think")
+                losses.dropped("effort", "the model does not think", "setting.effort")
             return {}
     return wire | {"includeThoughts": True} if settings.show_reasoning else wire
 
 
 def _encode_level(request: Request, losses: Losses) -> Wire:
-    """Gemini 3: words. A budget of -1, as the model likes, is what it does when nothing is said."""
+    """Gemini 3: a level. Without one the model decides, as with a budget of -1."""
     effort, budget = request.settings.effort, request.settings.budget
     if effort is None and budget is not None and budget >= 0:
         effort = effort_for(budget)
-        losses.changed("budget", f"the model takes no budget of {budget} tokens, but levels: {effort}")
+        why = f"the model takes no budget of {budget} tokens, but levels: {effort}"
+        losses.changed("budget", why, "setting.budget")
     if effort is None:
         return {}
     level = _LEVELS.get(effort, "MINIMAL" if effort == "none" else "HIGH")
     if level == "MINIMAL" and models.always_thinks(request.model):
         level = "LOW"
     if level != _LEVELS.get(effort):
-        losses.changed("effort", f"the nearest that the model takes to {effort} is {level}")
+        why = f"the nearest that the model takes to {effort} is {level}"
+        losses.changed("effort", why, "setting.effort")
     return {"thinkingLevel": level}
 
 
 def _encode_budget(request: Request, losses: Losses) -> Wire:
-    """Gemini 2.5: tokens."""
+    """Gemini 2.5: a budget in tokens."""
     effort, budget = request.settings.effort, request.settings.budget
     if budget in (None, -1) and effort is not None:
         budget = budget_for(effort)
@@ -140,7 +141,8 @@ def _encode_budget(request: Request, losses: Losses) -> Wire:
     least, most = models.budgets(request.model)
     tokens = budget if budget < 0 else min(max(budget, least), most)
     if tokens != budget:
-        losses.changed("budget", f"the model takes {least} to {most} tokens of thinking, not {budget}")
+        why = f"the model takes {least} to {most} tokens of thinking, not {budget}"
+        losses.changed("budget", why, "setting.budget")
     return {"thinkingBudget": tokens}
 
 
@@ -155,7 +157,8 @@ def _decode_output(config: Fields, losses: Losses) -> OutputFormat | None:
         case "":
             return None
         case _:
-            losses.dropped("generationConfig.responseMimeType", f"only {PROTOCOL_NAME} can answer in {kind}")
+            why = f"only {PROTOCOL_NAME} can answer in {kind}"
+            losses.dropped("generationConfig.responseMimeType", why, "setting.output")
             return None
 
 
@@ -172,13 +175,14 @@ def _encode_output(request: Request, losses: Losses) -> Wire:
     if output is None or output.kind == "text":
         return {}
     if any(isinstance(tool, Tool) for tool in request.tools) and not models.is_current(request.model):
-        losses.dropped("output", "the model takes no output format beside functions")
+        losses.dropped("output", "the model takes no output format beside functions", "setting.output")
         return {}
     wire: Wire = {"responseMimeType": "application/json"}
     if output.kind == "schema" and output.schema is not None:
         wire["responseJsonSchema"] = output.schema
     if output.description:
-        losses.dropped("output.description", "Gemini's output schemas have no description beside them")
+        why = "Gemini's output schemas have no description beside them"
+        losses.dropped("output.description", why, "setting.output")
     return wire
 
 
@@ -188,7 +192,7 @@ def _encode_labels(metadata: dict[str, Any] | None, losses: Losses) -> Wire:
         if isinstance(value, str):
             labels[key] = value
         else:
-            losses.dropped(f"metadata.{key}", "Gemini's labels are strings")
+            losses.dropped(f"metadata.{key}", "Gemini's labels are strings", "setting.metadata")
     return {"labels": labels} if labels else {}
 
 
@@ -201,12 +205,12 @@ def _encode_tier(tier: str | None, losses: Losses) -> Wire:
         case "default" | "standard" | "standard_only":
             return {"serviceTier": "standard"}
         case _:
-            losses.dropped("service_tier", f"Gemini has no tier {tier!r}")
+            losses.dropped("service_tier", f"Gemini has no tier {tier!r}", "setting.service_tier")
             return {}
 
 
 def config_as_body(config: Any) -> tuple[Wire, Wire, Wire]:
-    """What the JavaScript SDK's `config` says: for the body, for its `generationConfig`, and beyond both."""
+    """Fields of the JavaScript SDK's `config` that go into the body, into `generationConfig`, and neither."""
     fields = opened(config, "config")
     body = {key: fields.rest.pop(key) for key in tuple(fields.rest) if key in _BODY_KEYS}
     generation = {key: fields.rest.pop(key) for key in tuple(fields.rest) if key in _GENERATION_KEYS}

@@ -1,32 +1,66 @@
 """Stream chunks -> neutral events.
 
-A chunk is a small response, and the last one carries the finish reason. Some servers repeat it in
-every chunk, so only the end of the stream is the end.
+A chunk is a small response. Text parts continue the previous one of their kind, calls arrive whole or value
+by value, and nothing marks where a part ends. Some servers repeat the finish reason in every chunk, so only
+the end of input is the end.
+
+States of the stream:
+
+    waiting --chunk--> open                       ResponseStart
+    open    --chunk with parts--> open            events of the parts; a chunk without candidates: KeepAlive
+    waiting, open --chunk with an error--> ended  ResponseFailed
+    open    --end of input after a finishReason or blockReason--> ended   ResponseEnd
+    waiting, open --end of input without one--> ended                     ResponseFailed (truncated)
+
+States of a part (`Assembly`):
+
+    none    --text or thought--> text             PartStart, PartDelta
+    text    --text of the same kind--> text       PartDelta
+    none    --functionCall with willContinue--> growing   PartStart; `partialArgs` are collected
+    growing --functionCall without willContinue--> none   PartDelta with all arguments, PartEnd
+    none    --any other part, or a signed one--> none     PartStart, PartDelta, PartEnd
+    text    --another part or the end--> none     citations of the text, PartEnd
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
+
+from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
 from dragoman.core.errors import WireError
-from dragoman.core.events import Event, KeepAlive, ResponseEnd, ResponseFailed, ResponseStart
+from dragoman.core.events import (
+    Event,
+    KeepAlive,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    ResponseEnd,
+    ResponseFailed,
+    ResponseStart,
+    emptied,
+    spelled,
+)
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Stop, Wire
-from dragoman.protocols.gemini.assembly import TEXT, THOUGHT, Assembly
-from dragoman.protocols.gemini.http import decode_error, truncated
-from dragoman.protocols.gemini.objects import opened
+from dragoman.core.model import AnyPart, Reasoning, Stop, Text, ToolCall, Wire
+from dragoman.core.seal import unseal_state
+from dragoman.protocols.gemini.hosted import decode_grounding
 from dragoman.protocols.gemini.parts import decode_part
 from dragoman.protocols.gemini.response import decode_block, decode_stop, decode_time, read_usage
-from dragoman.protocols.gemini.wire import PROTOCOL_NAME, QUIET_CANDIDATE, STOP
+from dragoman.protocols.gemini.server import decode_error, truncated
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME, QUIET_CANDIDATE, STOP, opened, printed
 
 _CANDIDATE_KEYS = QUIET_CANDIDATE | {"content", "finishReason"}
 _THOUGHT_KEYS = frozenset({"text", "thought"})
 _WHOLE_CALL = frozenset({"id", "name", "args"})
+TEXT, THOUGHT = Text(), Reasoning()
 
 
 class StreamDecoder:
@@ -91,7 +125,8 @@ class StreamDecoder:
         if not is_object(candidate):
             raise _wrong("candidates[0]", "an object", candidate)
         if candidate.get("index"):
-            self._losses.dropped("candidates[1]", "only the first candidate is the answer")
+            why = "only the first candidate is the answer"
+            self._losses.dropped("candidates[1]", why, "response.choices")
             return
         if not _CANDIDATE_KEYS.issuperset(candidate):
             opened(candidate, "candidates[0]").extras(self._losses, quiet=_CANDIDATE_KEYS)
@@ -108,21 +143,21 @@ class StreamDecoder:
                 self._finish = finish
 
     def _parts(self, parts: Any, events: list[Event]) -> None:
-        """A text by itself, as most parts are, takes the short way."""
+        """Plain texts, which most parts are, skip decode_part."""
         if parts is None:
             return
         if not is_array(parts):
             raise _wrong("candidates[0].content.parts", "an array", parts)
         for number, part in enumerate(parts):
             if is_object(part) and len(part) == 1 and type(text := part.get("text")) is str:
-                self._assembly.say(TEXT, text, events)
+                self._assembly.add_text(TEXT, text, events)
             else:
                 self._part(part, _path(number), events)
 
     def _part(self, part: Any, where: str, events: list[Event]) -> None:
         if is_object(part):
             if part.keys() == _THOUGHT_KEYS and part["thought"] is True and type(part["text"]) is str:
-                self._assembly.say(THOUGHT, part["text"], events)
+                self._assembly.add_text(THOUGHT, part["text"], events)
                 return
             if is_object(call := part.get("functionCall")) and self._grows(call):
                 self._assembly.add_call(part, where, events)
@@ -130,7 +165,7 @@ class StreamDecoder:
         self._assembly.add(decode_part(part, where, self._losses), events)
 
     def _grows(self, call: Wire) -> bool:
-        """Whether a call is told in pieces; the last piece says nothing at all."""
+        """Whether a call comes in pieces; the last piece is an empty object."""
         return not call or not _WHOLE_CALL.issuperset(call) or ("name" not in call and self._assembly.grows())
 
 
@@ -143,7 +178,7 @@ def _decode_start(chunk: Wire) -> ResponseStart:
 
 
 def _parse(frame: Frame) -> Any:
-    if frame.data == b"[DONE]":  # not Google's, but some proxies say it
+    if frame.data == b"[DONE]":  # proxies end a stream as Chat does
         return []
     try:
         return jsontext.decode(frame.data)
@@ -157,3 +192,206 @@ def _path(number: int) -> str:
 
 def _wrong(path: str, expected: str, value: Any) -> WireError:
     return WireError(PROTOCOL_NAME, path, f"expected {expected}, got {describe(value)}")
+
+
+class Assembly:
+    """The open part of the answer. Every method appends its events to `events`."""
+
+    def __init__(self, losses: Losses) -> None:
+        self.called = False
+        self._losses = losses
+        self._index = -1
+        self._open: AnyPart | None = None
+        self._arguments: PartialArguments | None = None  # of the open call, while it grows
+        self._texts: list[list[str]] = []  # pieces of each text, for citations to count in
+        self._sources: Any = None
+        self._uncited = 0  # texts that ended before their sources came
+
+    def add_text(self, kind: Text | Reasoning, text: str, events: list[Event]) -> None:
+        """More of a text or thought; `kind` is TEXT or THOUGHT."""
+        if not text:
+            return
+        if self._open is not kind:
+            self._start(kind, events)
+        if kind is TEXT:
+            self._texts[-1].append(text)
+        events.append(PartDelta(self._index, text))
+
+    def add(self, part: AnyPart, events: list[Event]) -> None:
+        """A part that came whole."""
+        if isinstance(part, Text | Reasoning) and part.state is None:
+            self.add_text(TEXT if isinstance(part, Text) else THOUGHT, part.text, events)
+            return
+        self._start(replace(emptied(part), extras=None), events)
+        if text := spelled(part):
+            events.append(PartDelta(self._index, text))
+            if isinstance(part, Text):
+                self._texts[-1].append(text)
+        if part.state:
+            events.append(PartDelta(self._index, state=part.state))
+        self.end(events)
+
+    def add_call(self, part: Wire, where: str, events: list[Event]) -> None:
+        """A piece of a call: its name, some of its arguments, or its end."""
+        call = opened(part["functionCall"], f"{where}.functionCall")
+        if name := call.text("name"):
+            self._start(ToolCall(call.text("id"), name, where=where), events)
+            self._arguments = PartialArguments()
+        if self._arguments is None:
+            if call.rest.get("partialArgs"):
+                raise WireError(
+                    PROTOCOL_NAME, call.path("partialArgs"), "expected a call that was begun by its name"
+                )
+            return
+        if isinstance(signature := part.get("thoughtSignature"), str) and signature:
+            events.append(PartDelta(self._index, state=unseal_state(signature, PROTOCOL_NAME)))
+        if (arguments := call.object("args")) is not None:
+            self._arguments.whole = printed(arguments, call.path("args"))
+        if (pieces := call.list("partialArgs")) is not None:
+            self._arguments.add(pieces, call.path("partialArgs"))
+        if not call.take("willContinue", bool):
+            self.end(events)
+
+    def grows(self) -> bool:
+        """Whether a call is growing."""
+        return self._arguments is not None
+
+    def cite(self, sources: Any) -> None:
+        """Sources of the answer; a later list replaces an earlier one."""
+        if self._sources is None:
+            self._uncited = len(self._texts) - isinstance(self._open, Text)
+        self._sources = sources
+
+    def end(self, events: list[Event], cut: bool = False) -> None:
+        """The open part ends. `cut`: because the answer does, so that a call may not be whole."""
+        if self._open is None:
+            return
+        complete = True
+        if self._arguments is not None:
+            if text := self._arguments.text():
+                events.append(PartDelta(self._index, text))
+            complete = not cut and self._arguments.complete
+            self._arguments = None
+        elif isinstance(self._open, Text) and self._sources is not None:
+            events += [
+                PartDelta(self._index, citation=c) for n, c in self._cited() if n == len(self._texts) - 1
+            ]
+        self.called |= complete and isinstance(self._open, ToolCall)
+        self._open = None
+        events.append(PartEnd(self._index, complete))
+
+    def close(self, events: list[Event], cut: bool) -> None:
+        self.end(events, cut)
+        if self._uncited and any(number < self._uncited for number, _ in self._cited()):
+            why = "sources came after their text had ended"
+            self._losses.dropped("candidates[0].groundingMetadata", why, "citation")
+
+    def _start(self, part: AnyPart, events: list[Event]) -> None:
+        self.end(events)
+        self._index += 1
+        self._open = part
+        if isinstance(part, Text):
+            self._texts.append([])
+        events.append(PartStart(self._index, part))
+
+    def _cited(self) -> list[Any]:
+        texts = ["".join(pieces) for pieces in self._texts]
+        return decode_grounding(self._sources, texts, "candidates[0].groundingMetadata", self._losses)
+
+
+# Arguments that arrive value by value. Vertex can stream a call as assignments to JSON paths (`$.a.b[0]`),
+# the pieces of one string one after another.
+
+_STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
+_ESCAPE = re.compile(r"\\(.)")
+_DEEPEST = 100
+_VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
+
+
+class _GrowingString(list[str]):
+    """A string that is still growing."""
+
+
+class PartialArguments:
+    """`whole` holds arguments that a server sends at once after announcing pieces."""
+
+    def __init__(self) -> None:
+        self.whole = ""
+        self._root: dict[str, Any] = {}
+        self._growing: str | None = None  # the path of a string that announced more
+
+    @property
+    def complete(self) -> bool:
+        return self._growing is None
+
+    def add(self, assignments: Any, where: str) -> None:
+        if not is_array(assignments):
+            raise WireError(PROTOCOL_NAME, where, f"expected an array, got {describe(assignments)}")
+        for i, assignment in enumerate(assignments):
+            self._assign(assignment, f"{where}[{i}]")
+
+    def text(self) -> str:
+        """The arguments as JSON; empty where none came."""
+        return printed(_settled(self._root), "partialArgs") if self._root else self.whole
+
+    def _assign(self, assignment: Any, where: str) -> None:
+        fields = opened(assignment, where)
+        path = fields.need("jsonPath", str)
+        key = next((key for key in _VALUES if fields.rest.get(key) is not None), None)
+        if key is None:
+            raise WireError(PROTOCOL_NAME, where, f"expected one of {', '.join(_VALUES)}")
+        value: Any = None if key == "nullValue" else fields.any(key)
+        self._growing = path if fields.take("willContinue", bool) else None
+        self._put(_steps(path, where), _GrowingString([value]) if isinstance(value, str) else value, where)
+
+    def _put(self, steps: list[str | int], value: Any, where: str) -> None:
+        target: Any = self._root
+        for step, following in pairwise([*steps, None]):
+            known: Any = _known(target, step, where)
+            if following is not None and known is None:
+                known = list[Any]() if isinstance(following, int) else dict[str, Any]()
+            elif following is None and type(known) is _GrowingString and type(value) is _GrowingString:
+                known += value
+            elif following is None:
+                known = value
+            target[step] = known
+            target = known
+
+
+def _known(target: Any, step: str | int | None, where: str) -> Any:
+    """The value at `step`; an array is extended by one at its end."""
+    if is_object(target) and isinstance(step, str):
+        return target.get(step)
+    if is_array(target) and isinstance(step, int) and step <= len(target):
+        if step == len(target):
+            target.append(None)
+        return target[step]
+    raise WireError(
+        PROTOCOL_NAME, f"{where}.jsonPath", f"expected a place in the arguments, got step {step!r}"
+    )
+
+
+def _steps(path: str, where: str) -> list[str | int]:
+    """`$.a['b c'][0]` is a, b c, 0."""
+    steps: list[str | int] = []
+    at = 1
+    while path.startswith("$") and (found := _STEP.match(path, at)):
+        name, number, single, double = found.groups()
+        quoted = single if single is not None else double
+        steps.append(name or (int(number) if number else _ESCAPE.sub(r"\1", quoted or "")))
+        at = found.end()
+    if not steps or at != len(path) or len(steps) > _DEEPEST:
+        raise WireError(
+            PROTOCOL_NAME, f"{where}.jsonPath", f"expected a path such as $.a.b[0], got {path[:40]!r}"
+        )
+    return steps
+
+
+def _settled(value: Any) -> Any:
+    if type(value) is _GrowingString:
+        return "".join(value)
+    if is_object(value):
+        return {key: _settled(item) for key, item in value.items()}
+    if is_array(value):
+        return [_settled(item) for item in value]
+    return value

@@ -1,7 +1,13 @@
 """Neutral events -> stream chunks.
 
-Every chunk is complete in itself: texts go out as they come, calls only when they are whole (G10), and
-the state of a text, which is known last, in an empty text after it.
+Every chunk is a whole response object. States of a part:
+
+    none --PartStart--> open               nothing is sent
+    open --PartDelta of a text--> open     a chunk with the text
+    open --PartDelta of a call--> open     nothing: a call is sent when it is complete (G10: vercel/ai#16838)
+    open --PartEnd--> none                 the call; or, where a text has state, an empty text that carries it
+
+ResponseEnd sends the last chunk, with finishReason, usage and sources; ResponseFailed one with the error.
 """
 
 from __future__ import annotations
@@ -34,10 +40,10 @@ from dragoman.core.model import (
     Usage,
     Wire,
 )
-from dragoman.protocols.gemini.grounding import encode_grounding
-from dragoman.protocols.gemini.http import encode_error
+from dragoman.protocols.gemini.hosted import encode_grounding
 from dragoman.protocols.gemini.parts import encode_part, signed
 from dragoman.protocols.gemini.response import encode_names, encode_stop, encode_usage
+from dragoman.protocols.gemini.server import encode_error
 from dragoman.protocols.gemini.wire import CUT_CALL
 
 
@@ -46,7 +52,7 @@ class StreamEncoder:
         self._losses = losses
         self._names = encode_names("", "")
         self._part: AnyPart | None = None
-        self._said: list[str] = []
+        self._pieces: list[str] = []
         self._state: State | None = None
         self._citations: list[Citation] = []
         self._cited: list[tuple[str, list[Citation]]] = []
@@ -60,7 +66,7 @@ class StreamEncoder:
                 return self._fill(event)
             case PartStart(_, part):
                 self._part, self._state = part, part.state
-                self._said, self._citations = [], []
+                self._pieces, self._citations = [], []
                 self._thought = {"thought": True} if isinstance(part, Reasoning) else {}
                 self._refused |= isinstance(part, Refusal)
                 return ()
@@ -75,7 +81,7 @@ class StreamEncoder:
             case ResponseFailed():
                 return (Frame("", encode_error(event.failure)[1]),)
             case KeepAlive():
-                return ()  # a chunk must have something to say; the gateway sends blank lines
+                return ()  # google-genai takes no comments and no empty chunks; the gateway sends blank lines
 
     def close(self) -> Iterable[Frame]:
         return ()
@@ -87,26 +93,26 @@ class StreamEncoder:
             self._citations.append(delta.citation)
         if not delta.text:
             return ()
-        self._said.append(delta.text)
+        self._pieces.append(delta.text)
         if isinstance(self._part, ToolCall):
             return ()
         return (self._chunk({"text": delta.text, **self._thought}),)
 
     def _finish_part(self, complete: bool) -> Iterable[Frame]:
-        """A text is followed by its state; everything else was held back until now."""
-        part, said = self._part, "".join(self._said)
+        """A text is followed by its state; every other part is sent now."""
+        part, text = self._part, "".join(self._pieces)
         match part:
             case Text() | Reasoning() | Refusal():
                 if isinstance(part, Text):
-                    self._cited.append((said, self._citations))
+                    self._cited.append((text, self._citations))
                 return (
                     (self._chunk(signed({"text": "", **self._thought}, self._state)),) if self._state else ()
                 )
             case ToolCall() if not complete:
-                self._losses.dropped("tool call", CUT_CALL)
+                self._losses.dropped("tool call", CUT_CALL, "call.incomplete")
                 return ()
             case ToolCall():
-                part = replace(part, arguments=said, state=self._state)
+                part = replace(part, arguments=text, state=self._state)
             case None:
                 return ()
             case _:
@@ -118,7 +124,7 @@ class StreamEncoder:
         return Frame("", {"candidates": [{"content": content, "index": 0}], **self._names})
 
     def _end(self, event: ResponseEnd) -> Iterable[Frame]:
-        """An empty text, as Google's last chunks have: google-genai forgets turns with empty contents."""
+        """With an empty text, as in Google's last chunks: google-genai drops turns with empty contents."""
         candidate: Wire = {
             "content": {"parts": [{"text": ""}], "role": "model"},
             "finishReason": encode_stop(event.stop, self._refused),

@@ -1,7 +1,7 @@
-"""Tool declarations and tool choice <-> neutral ones.
+"""Tool declarations, their schemas and tool choice <-> neutral ones.
 
 An entry of `tools` holds many functions, or a hosted tool, or both; clients differ in how they spread
-their tools over entries, so each tool remembers the entry it came in.
+their tools over entries, so the extras of a tool hold the number of its entry.
 """
 
 from __future__ import annotations
@@ -10,21 +10,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, own
+from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
 from dragoman.core.repeated import remembered
 from dragoman.protocols.gemini import models
-from dragoman.protocols.gemini.objects import inner, is_native, opened
-from dragoman.protocols.gemini.schemas import decode_schema, json_schema
-from dragoman.protocols.gemini.wire import HOSTED, MODES, PROTOCOL_NAME
-
-_ENTRY = "entry"  # the extras' own key: which entry of `tools` a tool came in
+from dragoman.protocols.gemini.hosted import ENTRY, HOSTED, decode_hosted, decode_mcp, encode_hosted
+from dragoman.protocols.gemini.wire import MODES, PROTOCOL_NAME, camel, inner, is_native, opened
 
 
 def decode_tools(fields: Fields, losses: Losses) -> tuple[AnyTool, ...]:
-    """An array of entries; sloppy clients send a single one."""
+    """An array of entries; some clients send a single entry."""
     tools = fields.any("tools") if fields.rest.get("tools") != [] else None
     entries = [tools] if is_object(tools) else tools
     if entries is None:
@@ -46,8 +43,8 @@ def encode_tools(tools: tuple[AnyTool, ...], losses: Losses, model: str) -> list
     for number, tool in enumerate(_chosen(tools, model, losses)):
         extras = own(tool.extras, PROTOCOL_NAME)
         wire = _encode_tool(tool, extras, losses)
-        place = extras.get(_ENTRY, _NEW if isinstance(tool, Tool) else _NEW + 1 + number)
-        _join(entries.setdefault(place, {}), wire)
+        place = extras.get(ENTRY, _NEW if isinstance(tool, Tool) else _NEW + 1 + number)
+        _merge(entries.setdefault(place, {}), wire)
     return [entry for place, entry in entries.items() if entry or place < _NEW]
 
 
@@ -66,15 +63,15 @@ def _decode_entry(entry: Any, number: int, losses: Losses) -> list[AnyTool]:
             ]
         elif key == "mcpServers" and fields.rest[key]:
             servers = fields.list(key) or ()
-            tools += [_decode_mcp(s, f"{fields.path(key)}[{i}]", number) for i, s in enumerate(servers)]
+            tools += [decode_mcp(s, f"{fields.path(key)}[{i}]", number) for i, s in enumerate(servers)]
         elif key in HOSTED and fields.rest[key] is not None:
-            tools.append(_decode_hosted(fields, key, number, losses))
+            tools.append(decode_hosted(fields, key, number, losses))
     if fields.rest or not tools:
-        kept = {
-            _ENTRY: number,
+        native = {
+            ENTRY: number,
             **fields.extras(losses, quiet=frozenset({"functionDeclarations"}))[PROTOCOL_NAME],
         }
-        tools.append(HostedTool("other", where=fields.where, extras={PROTOCOL_NAME: kept}))
+        tools.append(HostedTool("other", where=fields.where, extras={PROTOCOL_NAME: native}))
     return tools
 
 
@@ -82,11 +79,11 @@ def _encode_tool(tool: AnyTool, extras: Wire, losses: Losses) -> Wire:
     if isinstance(tool, Tool):
         return {"functionDeclarations": [_encode_function(tool, extras)]}
     if extras:
-        return {key: value for key, value in extras.items() if key != _ENTRY}
-    return _encode_hosted(tool, losses)
+        return {key: value for key, value in extras.items() if key != ENTRY}
+    return encode_hosted(tool, losses)
 
 
-def _join(entry: Wire, wire: Wire) -> None:
+def _merge(entry: Wire, wire: Wire) -> None:
     for key, value in wire.items():
         if is_array(value) and is_array(known := entry.get(key)):
             known += value
@@ -95,21 +92,21 @@ def _join(entry: Wire, wire: Wire) -> None:
 
 
 def _decode_function(declaration: Any, where: str, number: int, losses: Losses) -> Tool:
-    """A schema that is not JSON Schema is read as one, and kept as it came."""
+    """A schema that is not JSON Schema is converted, and also kept in the extras as it came."""
     fields = opened(declaration, where)
     name = fields.need("name", str)
     description = fields.nonempty("description")
-    kept: Wire = {_ENTRY: number}
+    native: Wire = {ENTRY: number}
     if (schema := fields.object("parametersJsonSchema")) is not None:
         parameters = json_schema(schema, f"{where}.parametersJsonSchema")
         if parameters is not schema:
-            kept["parametersJsonSchema"] = schema
+            native["parametersJsonSchema"] = schema
     elif (schema := fields.object("parameters")) is not None:
-        parameters, kept["parameters"] = decode_schema(schema, f"{where}.parameters"), schema
+        parameters, native["parameters"] = decode_schema(schema, f"{where}.parameters"), schema
     else:
         parameters = None
-    kept |= fields.extras(losses, quiet=frozenset({"description"}))[PROTOCOL_NAME]
-    return Tool(name, description, parameters, where=where, extras={PROTOCOL_NAME: kept})
+    native |= fields.extras(losses, quiet=frozenset({"description"}))[PROTOCOL_NAME]
+    return Tool(name, description, parameters, where=where, extras={PROTOCOL_NAME: native})
 
 
 def _encode_function(tool: Tool, extras: Wire) -> Wire:
@@ -118,77 +115,17 @@ def _encode_function(tool: Tool, extras: Wire) -> Wire:
         wire["description"] = tool.description
     if "parameters" not in extras and (tool.parameters or (extras and tool.parameters is not None)):
         wire["parametersJsonSchema"] = tool.parameters
-    return wire | {key: value for key, value in extras.items() if key != _ENTRY}
-
-
-def _decode_hosted(fields: Fields, key: str, number: int, losses: Losses) -> HostedTool:
-    """The declaration stays whole in the extras; the settings say it in neutral words."""
-    value = fields.any(key)
-    tool = opened(value, fields.path(key))
-    settings: Wire = {}
-    if HOSTED[key] == "web_search" and (domains := tool.list("excludeDomains")):
-        settings["blocked_domains"] = domains
-    tool.extras(losses)
-    kept = {_ENTRY: number, key: value}
-    return HostedTool(HOSTED[key], settings=settings, where=tool.where, extras={PROTOCOL_NAME: kept})
-
-
-def _encode_hosted(tool: HostedTool, losses: Losses) -> Wire:
-    if tool.kind == "mcp":
-        return _encode_mcp(tool, losses)
-    if tool.kind not in _WRITTEN:
-        losses.dropped(tool.where, f"Gemini has no hosted {tool.kind} tool that another's could become")
-        return {}
-    for setting, value in tool.settings.items():
-        if value:
-            spelled = _SPELLED.get(setting, setting)
-            losses.dropped(f"{tool.where}.{spelled}", f"Gemini's {tool.kind} has no such setting")
-    if tool.kind == "computer":
-        losses.changed(tool.where, "Gemini's computer tool has actions of its own")
-        return {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}
-    return {_WRITTEN[tool.kind]: {}}
-
-
-# By every client that has them
-_SPELLED = {"context_size": "search_context_size", "location": "user_location"}
-_WRITTEN = {
-    "web_search": "googleSearch",
-    "web_fetch": "urlContext",
-    "code_execution": "codeExecution",
-    "maps": "googleMaps",
-    "computer": "computerUse",
-}
-
-
-def _decode_mcp(server: Any, where: str, number: int) -> HostedTool:
-    fields = opened(server, where)
-    settings: Wire = {}
-    if label := fields.text("name"):
-        settings["label"] = label
-    if transport := inner(fields, "streamableHttpTransport"):
-        settings |= {key: transport.rest[key] for key in ("url", "headers") if transport.rest.get(key)}
-    kept: Wire = {_ENTRY: number, "mcpServers": [server]}
-    return HostedTool("mcp", label, settings, where=where, extras={PROTOCOL_NAME: kept})
-
-
-def _encode_mcp(tool: HostedTool, losses: Losses) -> Wire:
-    settings = tool.settings
-    if not settings.get("url"):
-        losses.dropped(tool.where, "Gemini needs the URL of an MCP server")
-        return {}
-    if settings.get("allowed"):
-        losses.dropped(f"{tool.where}.allowed", "Gemini cannot restrict the tools of an MCP server")
-    transport = {key: settings[key] for key in ("url", "headers") if settings.get(key)}
-    return {"mcpServers": [{"name": settings.get("label") or "mcp", "streamableHttpTransport": transport}]}
+    return wire | {key: value for key, value in extras.items() if key != ENTRY}
 
 
 def _chosen(tools: tuple[AnyTool, ...], model: str, losses: Losses) -> Iterable[AnyTool]:
-    """Before Gemini 3 functions and hosted tools exclude each other: the client's functions stay (G89)."""
+    """Before Gemini 3, functions and hosted tools exclude each other: functions stay (G89: bifrost#6065)."""
     if models.is_current(model) or not any(isinstance(tool, Tool) for tool in tools):
         return tools
     for tool in tools:
         if isinstance(tool, HostedTool) and not is_native(tool):
-            losses.dropped(tool.where, "the model takes no hosted tools beside functions")
+            why = "the model takes no hosted tools beside functions"
+            losses.dropped(tool.where, why, f"hosted.{tool.kind}")
     return [tool for tool in tools if isinstance(tool, Tool) or is_native(tool)]
 
 
@@ -213,9 +150,8 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
             PROTOCOL_NAME, choice.path("mode"), f"expected AUTO, ANY, NONE or VALIDATED, got {mode!r}"
         )
     if mode == "VALIDATED":
-        losses.changed(
-            choice.path("mode"), "VALIDATED is AUTO elsewhere: calls are not held to their schemas"
-        )
+        why = "VALIDATED is AUTO elsewhere: calls are not held to their schemas"
+        losses.changed(choice.path("mode"), why, "tool.choice")
     choice.extras(losses)
     return ToolChoice(MODES.decode(mode), tuple(str(name) for name in names), extras=wire)
 
@@ -224,22 +160,23 @@ _MODES = frozenset({"", "MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"})
 
 
 def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
-    """`toolConfig`: the choice, and what a native one says beside it."""
-    kept = own(request.extras, PROTOCOL_NAME).get("toolConfig")
-    config: Wire = dict(kept) if is_object(kept) else {}
+    """`toolConfig`: the choice, and the other fields of a native one."""
+    native = own(request.extras, PROTOCOL_NAME).get("toolConfig")
+    config: Wire = dict(native) if is_object(native) else {}
     functions = any("functionDeclarations" in entry for entry in tools)
     if request.tool_choice and (functions or is_native(request.tool_choice)):
         config["functionCallingConfig"] = _encode_mode(request.tool_choice)
     elif request.tool_choice and request.tool_choice.mode == "required":
-        losses.dropped("tool_choice", "there are no functions to choose from")
+        losses.dropped("tool_choice", "there are no functions to choose from", "tool.choice")
     if functions and not is_native(request) and any("functionDeclarations" not in entry for entry in tools):
         config["includeServerSideToolInvocations"] = True
     if functions and request.parallel is False:
-        losses.dropped("parallel", "Gemini cannot be kept from calling several tools at once")
+        why = "Gemini cannot be kept from calling several tools at once"
+        losses.dropped("parallel", why, "setting.parallel")
     strict = next((tool for tool in request.tools if isinstance(tool, Tool) and tool.strict), None)
     if strict:
-        losses.dropped(f"{strict.where}.strict", "Gemini does not hold calls to their schemas")
-    return {"toolConfig": config} if config or is_object(kept) else {}
+        losses.dropped(f"{strict.where}.strict", "Gemini does not hold calls to their schemas", "tool.strict")
+    return {"toolConfig": config} if config or is_object(native) else {}
 
 
 def _encode_mode(choice: ToolChoice) -> Wire:
@@ -252,3 +189,85 @@ def _encode_mode(choice: ToolChoice) -> Wire:
         "mode": "VALIDATED" if choice.mode == "auto" else MODES.encode(choice.mode),
         "allowedFunctionNames": list(choice.names),
     }
+
+
+# Gemini's own schemas (a subset of OpenAPI 3.0, types in upper case) -> JSON Schema. The other way is not
+# needed: Gemini takes JSON Schema in `parametersJsonSchema` and `responseJsonSchema`.
+
+_TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
+_COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
+_RENAMED = {"ref": "$ref", "defs": "$defs"}
+_HINTS = frozenset({"propertyOrdering", "nullable"})  # an order of keys means nothing elsewhere
+_DEEPEST = 100
+
+
+def decode_schema(schema: Any, where: str, depth: int = 0) -> Wire:
+    if not is_object(schema):
+        raise WireError(PROTOCOL_NAME, where, f"expected an object, got {describe(schema)}")
+    if depth > _DEEPEST:
+        raise WireError(PROTOCOL_NAME, where[:200], "a schema nested too deeply")
+    source = camel(schema)
+    wire: Wire = {}
+    for key, value in source.items():
+        if key not in _HINTS:
+            wire[_RENAMED.get(key, key)] = _decode_keyword(key, value, f"{where}.{key}", depth)
+    if wire.get("type") in ("", None):
+        wire.pop("type", None)
+    if "example" in wire:
+        wire["examples"] = [wire.pop("example")]
+    if "enum" in wire:
+        wire["enum"] = _decode_enum(wire["enum"], wire.get("type"))
+    return _nullable(wire) if source.get("nullable") is True else wire
+
+
+def json_schema(schema: Wire, where: str) -> Wire:
+    """The schema of a JSON Schema field; some clients put Gemini's upper-case types there."""
+    kind = schema.get("type")
+    return decode_schema(schema, where) if isinstance(kind, str) and kind in _TYPES else schema
+
+
+def _decode_keyword(key: str, value: Any, where: str, depth: int) -> Any:
+    match key:
+        case "type":
+            return _decode_type(value)
+        case "properties" | "defs" | "$defs" if is_object(value):
+            return {name: _inner(item, f"{where}.{name}", depth) for name, item in value.items()}
+        case "items" | "additionalProperties":
+            return _inner(value, where, depth)
+        case "anyOf" | "oneOf" | "allOf" | "prefixItems" if is_array(value):
+            return [_inner(item, f"{where}[{i}]", depth) for i, item in enumerate(value)]
+        case _ if key in _COUNTS and isinstance(value, str) and value.isdecimal():
+            return int(value)  # protobuf JSON writes 64-bit numbers as strings
+        case _:
+            return value
+
+
+def _inner(schema: Any, where: str, depth: int) -> Any:
+    return schema if isinstance(schema, bool) else decode_schema(schema, where, depth + 1)
+
+
+def _decode_type(value: Any) -> Any:
+    """`TYPE_UNSPECIFIED` is no type; a list of types is not Gemini's, but clients send it."""
+    if is_array(value):
+        return [_decode_type(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    return "" if value == "TYPE_UNSPECIFIED" else value.lower()
+
+
+def _decode_enum(values: Any, kind: Any) -> Any:
+    """Gemini writes every enum value as a string, numbers too."""
+    if kind not in ("integer", "number") or not is_array(values):
+        return values
+    return [int(v) if isinstance(v, str) and v.lstrip("-").isdecimal() else v for v in values]
+
+
+def _nullable(wire: Wire) -> Wire:
+    kind = wire.get("type")
+    if isinstance(kind, str):
+        wire["type"] = [kind, "null"]
+    if is_array(enum := wire.get("enum")) and None not in enum:
+        wire["enum"] = [*enum, None]
+    if is_array(options := wire.get("anyOf")):
+        wire["anyOf"] = [*options, {"type": "null"}]
+    return wire

@@ -1,15 +1,159 @@
-"""Gemini: its name, its words beside ours, and the fields that mean nothing elsewhere."""
+"""The wire of Gemini (generateContent): objects as types, words beside the neutral ones, how it is read.
+
+The types document the wire; bodies stay plain dicts, so that fields newer than this file survive. Gemini's
+servers take snake_case as well as camelCase, and google-genai mixes both in one body: keys of Gemini's own
+objects are read in camelCase; what users put inside (arguments, results, labels) is not touched.
+"""
 
 from __future__ import annotations
 
-from typing import Final, Literal
+import re
+from typing import Any, Final, Literal, Required, TypedDict
 
-from dragoman.core.model import FailureKind, HostedKind, StopReason
+from dragoman.core import jsontext
+from dragoman.core.errors import WireError
+from dragoman.core.fields import Fields
+from dragoman.core.model import Extras, FailureKind, StopReason, Value, Wire
 from dragoman.core.table import Table
 
 PROTOCOL_NAME: Final = "gemini"
+NO_EXTRAS: Extras = {PROTOCOL_NAME: {}}  # shared by the many values that have none; never written to
 
-# There is no finish reason for tool calls: a call in the content is the only sign.
+
+# Requests
+
+
+class GenerateContentRequest(TypedDict, total=False):
+    """POST /{version}/models/{model}:generateContent. Model and streaming stand in the URL."""
+
+    contents: Required[list[GeminiContent]]
+    systemInstruction: GeminiContent
+    tools: list[GeminiTool]
+    toolConfig: Wire  # functionCallingConfig {mode, allowedFunctionNames}, includeServerSideToolInvocations
+    generationConfig: GenerationConfig
+    safetySettings: list[Wire]
+    cachedContent: str
+    labels: dict[str, str]
+    serviceTier: Literal["unspecified", "standard", "flex", "priority"]
+    store: bool
+    continuationToken: str
+
+
+class GenerationConfig(TypedDict, total=False):
+    temperature: float  # 0 to 2
+    topP: float
+    topK: int
+    candidateCount: int
+    maxOutputTokens: int  # includes thoughts
+    stopSequences: list[str]  # five at most
+    seed: int
+    presencePenalty: float
+    frequencyPenalty: float
+    responseLogprobs: bool
+    logprobs: int
+    responseMimeType: Literal["text/plain", "application/json", "text/x.enum"]
+    responseJsonSchema: Wire  # or responseSchema, a subset of OpenAPI 3.0
+    thinkingConfig: Wire  # includeThoughts, and thinkingBudget (2.5) or thinkingLevel (3 and later)
+
+
+class GeminiContent(TypedDict, total=False):
+    """A turn. All results of a turn with N calls stand in the one content after it."""
+
+    role: Literal["user", "model"]
+    parts: list[GeminiPart]
+
+
+class GeminiPart(TypedDict, total=False):
+    """One data field, and metadata."""
+
+    text: str  # with `thought`: a summary of thinking
+    inlineData: Wire  # mimeType, data (base64 in either alphabet), displayName
+    fileData: Wire  # fileUri, mimeType
+    functionCall: GeminiFunctionCall
+    functionResponse: GeminiFunctionResponse
+    executableCode: Wire  # language, code
+    codeExecutionResult: Wire  # outcome, output
+    toolCall: Wire  # of a hosted tool; clients echo it
+    toolResponse: Wire
+    thought: bool
+    thoughtSignature: str  # base64; goes back with its part, unmerged
+    mediaResolution: Wire
+
+
+class GeminiFunctionCall(TypedDict, total=False):
+    id: str  # Gemini 3 and later
+    name: Required[str]
+    args: Wire
+    partialArgs: list[Wire]  # Vertex with streamFunctionCallArguments: assignments to JSON paths
+    willContinue: bool
+
+
+class GeminiFunctionResponse(TypedDict, total=False):
+    """`output` alone is the result, `error` alone the failure; any other object is the result as a whole."""
+
+    id: str
+    name: Required[str]
+    response: Required[Wire]
+    parts: list[Wire]  # inlineData and fileData, Gemini 3 and later
+
+
+class GeminiTool(TypedDict, total=False):
+    """An entry of `tools`: functions, or a hosted tool, or both."""
+
+    functionDeclarations: list[GeminiFunction]
+    googleSearch: Wire
+    urlContext: Wire
+    codeExecution: Wire
+    googleMaps: Wire
+    fileSearch: Wire
+    computerUse: Wire
+    mcpServers: list[Wire]  # name, streamableHttpTransport {url, headers, timeout}
+
+
+class GeminiFunction(TypedDict, total=False):
+    """`parametersJsonSchema` is JSON Schema, `parameters` a subset of OpenAPI 3.0."""
+
+    name: Required[str]  # begins with a letter or _
+    description: str
+    parametersJsonSchema: Wire
+    parameters: Wire
+
+
+# Replies
+
+
+class GenerateContentReply(TypedDict, total=False):
+    """Whole, and one chunk of a stream: chunks hold only new parts, the last one the finishReason."""
+
+    candidates: list[GeminiCandidate]
+    promptFeedback: Wire  # blockReason, where the prompt was blocked
+    usageMetadata: GeminiUsage
+    modelVersion: str
+    responseId: str
+    error: Wire  # code, message, status, details; the first key of a chunk, or google-genai overlooks it
+
+
+class GeminiCandidate(TypedDict, total=False):
+    content: GeminiContent
+    finishReason: str
+    index: int
+    groundingMetadata: Wire  # groundingChunks, groundingSupports
+
+
+class GeminiUsage(TypedDict, total=False):
+    """`totalTokenCount` is the sum of prompt, candidates, thoughts and tool use."""
+
+    promptTokenCount: int  # includes cached
+    candidatesTokenCount: int  # without thoughts
+    thoughtsTokenCount: int
+    toolUsePromptTokenCount: int
+    cachedContentTokenCount: int
+    totalTokenCount: int
+
+
+# Words
+
+# finishReason <-> stop reason. There is none for tool calls: a call in the content is the only sign (G26).
 STOP: Table[StopReason] = Table(
     ("STOP", "end"),
     ("STOP", "tool_calls"),
@@ -36,7 +180,7 @@ STOP: Table[StopReason] = Table(
     other=("OTHER", "other"),
 )
 
-# error.status -> kind; the HTTP status that goes with it stands in core.failures
+# error.status <-> kind of failure; core.failures has the HTTP status
 ERRORS: Table[FailureKind] = Table(
     ("INVALID_ARGUMENT", "bad_request"),
     ("INVALID_ARGUMENT", "context_too_long"),
@@ -63,30 +207,77 @@ MODES: Table[Literal["auto", "none", "required"]] = Table(
     ("AUTO", "auto"), ("NONE", "none"), ("ANY", "required"), other=("AUTO", "auto")
 )
 
-# tools[] key -> kind; the first key of a kind is the one that we write
-HOSTED: dict[str, HostedKind] = {
-    "googleSearch": "web_search",
-    "googleSearchRetrieval": "web_search",
-    "enterpriseWebSearch": "web_search",
-    "urlContext": "web_fetch",
-    "codeExecution": "code_execution",
-    "googleMaps": "maps",
-    "fileSearch": "file_search",
-    "computerUse": "computer",
-    "retrieval": "file_search",
-    "parallelAiSearch": "web_search",
-    "exaAiSearch": "web_search",
-}
-
-# The documented way to replay a call that Gemini did not make; letters and _ are base64 too
+# Google's documented signature for a call that Gemini did not make (G97: opencode#4832, cline#7974).
+# Letters and _ are base64 too.
 SENTINEL = "skip_thought_signature_validator"
 
 CUT_CALL = "the reply was cut inside it, and an incomplete call must not run"
 
-# What a response says about itself that no other protocol could repeat
+# Fields that no other protocol has and that nobody misses there: they are kept, but are no losses
 QUIET_RESPONSE = frozenset({"usageMetadata", "promptFeedback", "createTime", "modelStatus"})
 QUIET_CANDIDATE = frozenset(
     {"index", "avgLogprobs", "safetyRatings", "tokenCount", "finishMessage", "groundingMetadata"}
 )
 QUIET_CONTENT = frozenset({"role", "parts"})
 QUIET_PART = frozenset({"thought", "thoughtSignature"})
+
+# Reading
+
+_KEYS = (
+    # of a request
+    "systemInstruction", "toolConfig", "generationConfig", "safetySettings", "cachedContent",
+    "serviceTier", "continuationToken", "modelArmorConfig",
+    # of a part
+    "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult",
+    "toolCall", "toolResponse", "thoughtSignature", "videoMetadata", "mediaResolution", "mediaProcessing",
+    "partMetadata", "mimeType", "displayName", "fileUri", "partialArgs", "willContinue",
+    # of tools
+    "functionDeclarations", "googleSearch", "googleSearchRetrieval", "enterpriseWebSearch", "urlContext",
+    "codeExecution", "googleMaps", "fileSearch", "computerUse", "mcpServers", "parallelAiSearch",
+    "exaAiSearch", "excludeDomains", "streamableHttpTransport", "parametersJsonSchema",
+    "responseJsonSchema", "functionCallingConfig", "allowedFunctionNames", "retrievalConfig",
+    "includeServerSideToolInvocations", "streamFunctionCallArguments",
+    # of generationConfig
+    "topP", "topK", "candidateCount", "maxOutputTokens", "stopSequences", "presencePenalty",
+    "frequencyPenalty", "responseLogprobs", "responseMimeType", "responseSchema", "responseModalities",
+    "speechConfig", "imageConfig", "thinkingConfig", "includeThoughts", "thinkingBudget", "thinkingLevel",
+    # of a schema
+    "anyOf", "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties",
+    "propertyOrdering", "additionalProperties",
+)  # fmt: skip
+_CAMEL = {re.sub("([A-Z])", lambda letter: f"_{letter[1].lower()}", key): key for key in _KEYS}
+_SNAKE = frozenset(_CAMEL)
+
+
+def camel(wire: Wire) -> Wire:
+    """`wire` with its own keys in camelCase; `wire` itself where they are already."""
+    if _SNAKE.isdisjoint(wire):
+        return wire
+    return {_CAMEL.get(key, key): value for key, value in wire.items()}
+
+
+def opened(value: Any, where: str) -> Fields:
+    """One of Gemini's objects, to be read by its camelCase keys."""
+    fields = Fields(value, where, PROTOCOL_NAME)
+    if not _SNAKE.isdisjoint(fields.rest):
+        fields.rest = camel(fields.rest)
+    return fields
+
+
+def inner(fields: Fields, key: str) -> Fields | None:
+    """An object inside another one, or None where there is none."""
+    value = fields.any(key)
+    return None if value is None else opened(value, fields.path(key))
+
+
+def is_native(value: Value) -> bool:
+    """Whether it came from Gemini's wire, to which it goes back as it came."""
+    return value.extras is not None and PROTOCOL_NAME in value.extras
+
+
+def printed(value: Any, where: str) -> str:
+    """JSON text; a caller's dict may hold what JSON cannot say."""
+    try:
+        return jsontext.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise WireError(PROTOCOL_NAME, where, f"expected JSON, got {error}") from None

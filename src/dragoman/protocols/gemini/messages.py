@@ -1,0 +1,249 @@
+"""Contents and system instruction <-> messages and system text.
+
+A model's turn with calls must follow a user's turn and all its results stand in one content (G40, G41), so
+consecutive messages of one role become one content.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from dragoman.core.errors import WireError
+from dragoman.core.fields import Fields, own
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.losses import Losses
+from dragoman.core.model import AnyPart, Message, Reasoning, Request, Role, Text, ToolCall, ToolResult, Wire
+from dragoman.protocols.gemini import models
+from dragoman.protocols.gemini.parts import decode_parts, encode_part, encode_result, signed
+from dragoman.protocols.gemini.wire import NO_EXTRAS, PROTOCOL_NAME, SENTINEL, inner, is_native, opened
+
+_ROLES: dict[str, Role] = {
+    "user": "user",
+    "model": "assistant",
+    "function": "user",
+    "tool": "user",
+    "": "user",
+}
+_USUAL: dict[str, Role] = {"user": "user", "model": "assistant"}
+_SYSTEM = frozenset({"system", "developer"})
+
+
+def decode_contents(fields: Fields, losses: Losses) -> tuple[Message, ...]:
+    """An array of contents; some clients send a single one, or a string."""
+    contents = fields.any("contents")
+    if contents is None:
+        raise WireError(PROTOCOL_NAME, "contents", "expected an array, got nothing")
+    if is_object(contents) or isinstance(contents, str):
+        contents = [contents]
+    if not is_array(contents):
+        raise fields.wrong("contents", "list", contents)
+    messages = [_decode_content(item, f"contents[{i}]", losses) for i, item in enumerate(contents)]
+    return _rejoined(tuple(messages))
+
+
+def _decode_content(content: Any, where: str, losses: Losses) -> Message:
+    if isinstance(content, str):
+        return Message("user", (Text(content, where=where),), where=where)
+    if is_object(content) and len(content) == 2:
+        role, parts = _USUAL.get(str(content.get("role"))), content.get("parts")
+        if role and is_array(parts) and parts:
+            return Message(
+                role, decode_parts(parts, f"{where}.parts", losses, True), where=where, extras=NO_EXTRAS
+            )
+    fields = opened(content, where)
+    role = fields.text("role")
+    if role not in _ROLES:
+        raise WireError(PROTOCOL_NAME, f"{where}.role", f"expected user or model, got {role!r}")
+    parts = _take_parts(fields, losses)
+    extras = fields.extras(losses, quiet=frozenset({"parts"}))
+    if role not in ("user", "model"):
+        extras[PROTOCOL_NAME].setdefault("role", role)  # goes back as it came; empty: there was none
+    return Message(_ROLES[role], parts, where=where, extras=extras)
+
+
+def _take_parts(fields: Fields, losses: Losses) -> tuple[AnyPart, ...]:
+    """Parts may be missing; an empty array stays in the extras."""
+    if not fields.rest.get("parts"):
+        if fields.rest.get("parts") not in (None, []):
+            raise fields.wrong("parts", "list", fields.rest["parts"])
+        return ()
+    return decode_parts(fields.any("parts"), fields.path("parts"), losses, history=True)
+
+
+def decode_system(fields: Fields, losses: Losses) -> tuple[Text, ...]:
+    """A content, whose other fields stay in the extras; or a string."""
+    system = fields.rest.get("systemInstruction")
+    if isinstance(system, str):
+        return (Text(fields.text("systemInstruction"), where="systemInstruction"),)
+    content = inner(fields, "systemInstruction")
+    if content is None:
+        return ()
+    parts = _take_parts(content, losses)
+    texts = tuple(part for part in parts if isinstance(part, Text))
+    if len(texts) < len(parts):
+        raise WireError(PROTOCOL_NAME, content.path("parts"), "expected parts that are texts")
+    fields.rest["systemInstruction"] = content.rest
+    return texts
+
+
+def split_system(request: Request, losses: Losses) -> tuple[list[Text], list[Message]]:
+    """All system text, and the conversation without it."""
+    system, messages = list(request.system), list[Message]()
+    for message in request.messages:
+        if message.role not in _SYSTEM:
+            messages.append(message)
+            continue
+        if messages:
+            why = "Gemini has no system text inside the conversation: moved to the front"
+            losses.changed(message.where, why, "message.order")
+        for part in message.parts:
+            if isinstance(part, Text):
+                system.append(part)
+            else:
+                losses.dropped(part.where, "Gemini's system instruction is text only", "part.place")
+    return system, messages
+
+
+def encode_contents(messages: list[Message], request: Request, native: bool, losses: Losses) -> list[Wire]:
+    """A native conversation keeps its contents; in others neighbours of one role become one."""
+    calls = {
+        part.id: part for message in request.messages for part in message.parts if type(part) is ToolCall
+    }
+    nested = native or models.is_current(request.model)
+    contents: list[Wire] = []
+    for message in messages:
+        parts = _encode_parts(message, calls, nested, native, losses)
+        content = _encode_content(message, parts)
+        if not native and contents and contents[-1]["role"] == content.get("role"):
+            contents[-1]["parts"] += parts
+        elif parts or native:
+            contents.append(content)
+    if not native and contents and contents[-1]["role"] == "model":
+        why = "Gemini does not continue the assistant's last message, but answers it"
+        losses.changed(messages[-1].where, why, "message.prefill")
+    if not native and models.is_current(request.model):
+        _sign_calls(contents, calls, losses)
+    return contents
+
+
+def _encode_content(message: Message, parts: list[Wire]) -> Wire:
+    extras = own(message.extras, PROTOCOL_NAME)
+    content: Wire = {"parts": parts} if parts else {}
+    content["role"] = "model" if message.role == "assistant" else "user"
+    if extras:
+        content |= extras
+        if content["role"] == "":
+            del content["role"]
+    return content
+
+
+def _encode_parts(
+    message: Message, calls: dict[str, ToolCall], nested: bool, native: bool, losses: Losses
+) -> list[Wire]:
+    """Results first, the media that older models take beside them after all of them, then everything else."""
+    results: list[Wire] = []
+    rest: list[Wire] = []
+    for part in message.parts:
+        part = _sendable(part, losses)
+        if isinstance(part, ToolResult):
+            result, *media = encode_result(part, _name(part, calls, losses), nested, losses)
+            (rest if native else results).append(signed(result, part.state))
+            rest += media
+        elif part is not None:
+            rest += encode_part(part, losses)
+    return results + rest
+
+
+def _name(result: ToolResult, calls: dict[str, ToolCall], losses: Losses) -> str:
+    """Gemini demands the name of the function with its result (G45: any-llm#1318, bifrost#1391)."""
+    call = calls.get(result.call_id) if result.call_id and not is_native(result) else None
+    name = call.name if call else result.name
+    if not name and result.call_id:
+        losses.invented(f"{result.where}.name", "no call in the conversation has this id", "call.name")
+        return result.call_id
+    return name
+
+
+def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
+    """`part` without state of another provider; None for reasoning that is nothing but such state."""
+    if part.state is not None and part.state.origin != PROTOCOL_NAME:
+        why = f"its state was made by {part.state.origin}, which alone may see it"
+        losses.dropped(part.where, why, "reasoning.signature")
+        part = replace(part, state=None)
+    match part:
+        case Text() if part.citations:
+            losses.dropped(f"{part.where}.citations", "Gemini takes no citations back", "citation")
+        case Reasoning(hidden=True) if part.state is None:
+            losses.dropped(part.where, "hidden reasoning that Gemini did not make", "reasoning.signature")
+            return None
+        case _:
+            pass
+    return part
+
+
+def _sign_calls(contents: list[Wire], calls: dict[str, ToolCall], losses: Losses) -> None:
+    """Gemini 3 demands a signature on the first call of each step since the last user text (G97, G99)."""
+    for content in reversed(contents):
+        parts: list[Wire] = content["parts"]
+        if content["role"] == "user" and not any("functionResponse" in part for part in parts):
+            return
+        first = next((part for part in parts if "functionCall" in part), None)
+        if first is not None and "thoughtSignature" not in first:
+            first["thoughtSignature"] = SENTINEL
+            call = calls[first["functionCall"].get("id", "")]
+            why = f"a signature, as Gemini did not make the call: {SENTINEL}"
+            losses.invented(call.where or call.name, why, "reasoning.signature")
+
+
+# State that follows its text. A stream emits a text before the state that belongs to it, so to a client the
+# state goes in an empty part of its own. Gemini's own state is never moved; that of another provider is put
+# back here onto the text it was made for.
+
+
+def _rejoined(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """`messages` with such state on its text, even where a client made a content of every chunk."""
+    if not any(_is_trailer(part) for message in messages for part in message.parts):
+        return messages
+    joined: list[Message] = []
+    for message in messages:
+        if joined and message.role == joined[-1].role == "assistant":
+            joined[-1] = replace(joined[-1], parts=joined[-1].parts + message.parts)
+        else:
+            joined.append(message)
+    return tuple([replace(message, parts=tuple(_settled(message.parts))) for message in joined])
+
+
+def _is_trailer(part: AnyPart) -> bool:
+    state = part.state
+    return (
+        state is not None
+        and state.origin != PROTOCOL_NAME
+        and isinstance(part, Text | Reasoning)
+        and not part.text
+    )
+
+
+def _settled(parts: tuple[AnyPart, ...]) -> list[AnyPart]:
+    settled: list[AnyPart] = []
+    for part in parts:
+        if isinstance(part, Text | Reasoning) and _is_trailer(part):
+            part = _onto(part, _pop_text(settled, type(part)))
+        settled.append(part)
+    return settled
+
+
+def _pop_text(settled: list[AnyPart], kind: type[Text | Reasoning]) -> str:
+    """Removes the texts without state at the end of `settled`, and returns them joined."""
+    texts: list[str] = []
+    while settled and isinstance(last := settled[-1], kind) and last.state is None:
+        texts.append(last.text)
+        settled.pop()
+    return "".join(reversed(texts))
+
+
+def _onto(trailer: Text | Reasoning, text: str) -> Text | Reasoning:
+    if isinstance(trailer, Text):
+        return replace(trailer, text=text)
+    return replace(trailer, text=text, hidden=not text)
