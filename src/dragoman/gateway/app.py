@@ -79,7 +79,7 @@ class Gateway:
         self._serving = GenerateHandler(
             self._transport, self.circuits, self.limits.slots, self.pings, pace, sessions
         )
-        self.store.told = self._unstored
+        self.store.on_error = self._unstored
         self._keeping = StoredTurns(self.store, self._unstored)
         self._retrieving = StoredResponsesHandler(config, self._keeping, self._transport)
         self._overview = MetricsPage(self.journal.metrics, self._gauges)

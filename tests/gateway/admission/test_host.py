@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cli.gateways import serving
 from dragoman.core import jsontext
-from dragoman.gateway.admission.callers import Caller
+from dragoman.gateway.admission.authentication import Caller
+from dragoman.gateway.admission.counters import MINUTE
 from dragoman.gateway.admission.host_counters import HostCounters, counting_file
-from dragoman.gateway.admission.rate_limit import MINUTE
 from dragoman.gateway.config.keys import Allowance
 from gateway.plain import asking, opened, send
 
@@ -68,12 +68,12 @@ DIES = """
 import asyncio, os, sys
 from dragoman.gateway.config.keys import Allowance
 from dragoman.gateway.process.descriptors import SharedDescriptor
-from dragoman.gateway.admission.callers import Caller
+from dragoman.gateway.admission.authentication import Caller
 from dragoman.gateway.admission.host_counters import HostCounters
 counts, caller = HostCounters(SharedDescriptor(int(sys.argv[1])), 3), Caller("a", "a", Allowance(5, 50))
 verdicts = [asyncio.run(counts.enter(caller, "x", rated=True)).refused for _ in range(30)]
 print(*(verdict or "passed" for verdict in verdicts), flush=True)
-counts._alone().__enter__()
+counts._locked().__enter__()
 os._exit(9)
 """  # with five under way, and alone
 

@@ -31,9 +31,9 @@ def request(text: str, model: str = "small:m", stream: bool = False) -> tuple[st
 
 def hanging(stand: Stand, model: str = "small:m", stream: bool = False) -> socket.socket:
     """A request whose answer does not come; it ends when the socket is closed."""
-    before = stand.gateway.limits.door.inside
+    before = stand.gateway.limits.semaphore.held
     connection = opened(stand.url, *request(HANG, model, stream))
-    wait_until(lambda: stand.gateway.limits.door.inside > before)
+    wait_until(lambda: stand.gateway.limits.semaphore.held > before)
     return connection
 
 
@@ -43,9 +43,9 @@ def held(stand: Stand) -> dict[str, int]:
     callers = [limits.callers.find(key) for key in (CLIENT_KEY, OTHER_KEY)]
     counted = {
         "arrived": limits.arrived,
-        "inside": limits.door.inside,
+        "inside": limits.semaphore.held,
         "waiting": limits.waiting,
-        "slots": limits.slots.inside,
+        "slots": limits.slots.held,
         "keys": sum({id(caller): caller.inside for caller in callers if caller}.values()),
     }
     return {name: number for name, number in counted.items() if number}
@@ -218,7 +218,7 @@ def test_without_a_limit_nothing_is_turned_away() -> None:
 def test_a_full_provider(client: str, stream: bool) -> None:
     with gateway(f"{ALICE}{SMALL}queue = 0\n{WIDE}") as stand:
         with hanging(stand):
-            wait_until(lambda: stand.gateway.limits.slots.inside == 1)
+            wait_until(lambda: stand.gateway.limits.slots.held == 1)
             got = ask(stand.url, client, "hello", "small:m", stream)
             assert (got.status, got.failure(client).kind) == (BUSY.get(client, 503), "overloaded")
             assert "the provider small is busy: 1 requests are under way" in got.failure(client).message
@@ -259,7 +259,7 @@ def test_a_full_provider_is_passed_over(pool: ThreadPoolExecutor) -> None:
     with gateway(f"{ALICE}{SMALL}queue = 0\n{other}queue = 1\n{WIDE}{models}") as stand:
         assert ask(stand.url, "openai-chat", "hello", "any").status == 200
         with hanging(stand), hanging(stand, "other:m"):
-            wait_until(lambda: stand.gateway.limits.slots.inside == 2)
+            wait_until(lambda: stand.gateway.limits.slots.held == 2)
             assert ask(stand.url, "openai-chat", "hello", "any").status == 200
             wait_until(lambda: len(stand.told) == 2)
             told = [(line["provider"], line["tries"], line.get("shed")) for line in stand.told]
@@ -276,7 +276,7 @@ def test_a_full_provider_is_not_asked_to_count() -> None:
     body = jsontext.encode(asking("anthropic", "hello", "small:m")[1])
     with gateway(f"{ALICE}{small}") as stand:
         with hanging(stand):
-            wait_until(lambda: stand.gateway.limits.slots.inside == 1)
+            wait_until(lambda: stand.gateway.limits.slots.held == 1)
             got = send(stand.url, "POST", "/v1/messages/count_tokens", body)
             assert (got.status, got.headers.get("x-dragoman-estimate")) == (200, "true")
         freed(stand)
@@ -367,7 +367,7 @@ def test_given_back_when_a_handler_is_cancelled(limited: Stand, monkeypatch: pyt
 
 
 def test_given_back_when_counting_fails(limited: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limited.gateway.limits, "counts", None)
+    monkeypatch.setattr(limited.gateway.limits, "counters", None)
     assert ask(limited.url, "openai-chat", "hello", "small:m").status == 500
     freed(limited)
 

@@ -11,9 +11,8 @@ import pytest
 from google import genai
 from google.genai import errors, types
 
-from dragoman.gateway.admission.counters import Decision
+from dragoman.gateway.admission.counters import Decision, RateLimitState
 from dragoman.gateway.admission.load_shedding import gateway_busy, over_limit
-from dragoman.gateway.admission.rate_limit import RateLimitState
 from gateway.sdks import MODES, SDKS, sdk_of, speaking
 from gateway.stands import CLIENT_KEY, Stand, gateway
 
@@ -55,7 +54,7 @@ def turned_away(stand: Stand, patch: pytest.MonkeyPatch, reason: str, times: int
         if not left[0]:
             return arrive(caller, *rest)
         left[0] -= 1
-        raise over_limit(caller, RATE) if reason == "rate" else gateway_busy(limits.door)
+        raise over_limit(caller, RATE) if reason == "rate" else gateway_busy(limits.semaphore)
 
     patch.setattr(limits, "arrive", refuse)
 

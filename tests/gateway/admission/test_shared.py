@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from dragoman.core import jsontext
-from dragoman.gateway.admission.callers import Caller
+from dragoman.gateway.admission.authentication import Caller
 from dragoman.gateway.admission.postgres_counters import PostgresCounters
 from dragoman.gateway.config.keys import Allowance
 from gateway.conversations.databases import PostgresDatabase
@@ -200,7 +200,7 @@ def test_a_connection_that_broke_is_made_again(database: PostgresDatabase):
 
 def test_lost_and_found(database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch):
     """The log says both, once."""
-    monkeypatch.setattr("dragoman.gateway.admission.postgres_counters._RESTS", 0.05)
+    monkeypatch.setattr("dragoman.gateway.admission.postgres_counters._RETRY_AFTER", 0.05)
 
     async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
         counts, caller = gateways[0], alice(concurrency=999)[0]
@@ -242,7 +242,7 @@ def test_two_gateways_share_what_is_under_way(database: PostgresDatabase):
     path, body = asking("openai-chat", "hello [[fault: hang]]", "demo:m")
     with gateway(text) as one, gateway(text) as other:
         with opened(one.url, path, jsontext.encode(body)):
-            wait_until(lambda: one.gateway.limits.door.inside == 1)
+            wait_until(lambda: one.gateway.limits.semaphore.held == 1)
             assert ask(other.url, "gemini", "hello", "demo:m").status == 429
             assert other.last()["shed"] == "concurrency"
         wait_until(lambda: ask(other.url, "gemini", "hello", "demo:m").status == 200)

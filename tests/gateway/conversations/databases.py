@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from dragoman.gateway.conversations.store import schema
+from dragoman.gateway.conversations.store import sql
 
 
 class Database(Protocol):
@@ -24,7 +24,7 @@ class Database(Protocol):
 
 
 class SqliteDatabase:
-    types = schema.SQLITE
+    types = sql.SQLITE
 
     def __init__(self, path: Path) -> None:
         self.path, self.url = path, f"sqlite:///{path}"
@@ -40,7 +40,7 @@ class SqliteDatabase:
 
 
 class PostgresDatabase:
-    types = schema.POSTGRES
+    types = sql.POSTGRES
 
     def __init__(self, server: str, name: str) -> None:
         self.server, self.name, self.url = server, name, server + name

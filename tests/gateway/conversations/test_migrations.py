@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dragoman.gateway.conversations.store import LazyStore, StoredTurn, StoreError, open_store, schema
+from dragoman.gateway.conversations.store import LazyStore, StoredTurn, StoreError, open_store, sql
 from gateway.conversations.databases import Database
 
 ROWS = (
@@ -20,9 +20,9 @@ ROWS = (
 
 def at_version(database: Database, version: int) -> None:
     """As the program of that time left it."""
-    database.rows(schema.VERSIONS.format(**database.types))
-    for number, step in enumerate(schema.STEPS[:version], 1):
-        for statement in schema.statements(step, database.types):
+    database.rows(sql.VERSIONS.format(**database.types))
+    for number, step in enumerate(sql.MIGRATIONS[:version], 1):
+        for statement in sql.statements(step, database.types):
             database.rows(statement)
         database.rows(f"insert into dragoman_schema (version) values ({number})")
 
@@ -41,13 +41,13 @@ def asked(url: str) -> list[StoredTurn]:
     return asyncio.run(run())
 
 
-@pytest.mark.parametrize("version", range(1, len(schema.STEPS)))
+@pytest.mark.parametrize("version", range(1, len(sql.MIGRATIONS)))
 def test_an_earlier_database_is_brought_forward_with_its_data(database: Database, version: int):
     at_version(database, version)
     for row in ROWS:
         database.rows(row)
     assert [each.id for each in asked(database.url)] == ["a", "b"]
-    numbers = [(number,) for number in range(1, len(schema.STEPS) + 1)]
+    numbers = [(number,) for number in range(1, len(sql.MIGRATIONS) + 1)]
     assert database.rows("select version from dragoman_schema order by version") == numbers
 
 
@@ -60,11 +60,11 @@ def test_two_who_open_at_once_take_each_step_once(database: Database):
         await asyncio.gather(*(store.close() for store in stores))
 
     asyncio.run(run())
-    assert database.rows("select count(*) from dragoman_schema") == [(len(schema.STEPS),)]
+    assert database.rows("select count(*) from dragoman_schema") == [(len(sql.MIGRATIONS),)]
 
 
 def test_a_later_database_is_refused_and_left_alone(database: Database):
-    at_version(database, len(schema.STEPS))
+    at_version(database, len(sql.MIGRATIONS))
     database.rows("insert into dragoman_schema (version) values (99)")
 
     async def run() -> None:

@@ -20,7 +20,7 @@ from dragoman.gateway.conversations.store import (
     StoredTurn,
     StoreError,
     open_store,
-    schema,
+    sql,
 )
 from gateway.conversations.databases import Database, PostgresDatabase, SqliteDatabase
 
@@ -216,7 +216,7 @@ def test_processes_write_at_once_and_make_the_tables_at_once(database: Database)
         _, problem = writer.communicate(timeout=60)
         assert writer.returncode == 0, problem.decode()
     assert database.rows("select count(*) from dragoman_turns") == [(303,)]
-    assert database.rows("select count(*) from dragoman_schema") == [(len(schema.STEPS),)]
+    assert database.rows("select count(*) from dragoman_schema") == [(len(sql.MIGRATIONS),)]
 
 
 def test_nothing_is_made_before_the_first_use(tmp_path: Path):

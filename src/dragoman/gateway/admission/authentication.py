@@ -1,21 +1,72 @@
-"""The key of a request, wherever the client's protocol puts it; whose it is, `limits.callers` knows.
+"""Keys and callers: where a request carries its key, whose key it is, and what that caller may do.
 
-Where no key is needed, everyone on this machine may ask, and a browser on it asks for whoever made the page.
+A gateway without keys answers every program of its machine. Browsers run programs of strangers, so requests
+that a web page may have caused are recognised here and refused.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from functools import lru_cache
+from hashlib import blake2b
 from ipaddress import ip_address
 
-_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
-_PRIVATE = (".localhost", ".local", ".internal", ".home.arpa")  # names that nobody can buy
+from msgspec import Struct
+
+from dragoman.gateway.config import Config
+from dragoman.gateway.config.keys import Allowance
+
+_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")  # Anthropic, Gemini, Azure OpenAI
+_PRIVATE = (".localhost", ".local", ".internal", ".home.arpa")  # names that are not in the public DNS
+
+
+class Caller(Struct, eq=False):
+    """The holder of a key. `id` is a digest, equal in every process; the counts are this process's."""
+
+    name: str
+    id: str
+    allowance: Allowance
+    number: int = 0  # index among the keys of the configuration
+    inside: int = 0  # exchanges under way
+    full_at: float = 0.0  # when its bucket of requests is full again (see counters.take)
+
+    limited: bool = False  # otherwise nothing is counted
+
+    def __post_init__(self) -> None:
+        self.limited = bool(self.allowance.requests_per_minute or self.allowance.concurrency)
+
+
+class Callers:
+    """Keys are found by a digest under a salt of this process, in the same time for wrong and right keys."""
+
+    def __init__(self, config: Config) -> None:
+        self._salt = os.urandom(32)
+        names = {named.key: named for named in config.named_keys}
+        default = Allowance(config.limits.requests_per_minute, config.limits.concurrency)
+        self._known: dict[bytes, Caller] = {}
+        for number, key in enumerate(config.keys):
+            named = names.get(key)
+            name, allowance = (named.name, named.allowance) if named else (f"key-{number + 1}", default)
+            self._known[self._digest(key)] = Caller(name, _id(key), allowance, number)
+        self._anyone = None if config.keys else Caller("", "", default)
+
+    def find(self, key: str) -> Caller | None:
+        """None for an unknown key. Without keys in the configuration, everyone is the same caller."""
+        return self._anyone or self._known.get(self._digest(key))
+
+    def _digest(self, key: str) -> bytes:
+        return blake2b(key.encode("utf-8", "surrogateescape"), key=self._salt, digest_size=16).digest()
+
+
+def _id(key: str) -> str:
+    """For tables that several gateways share."""
+    return blake2b(key.encode(), person=b"dragoman-limits", digest_size=16).hexdigest()
 
 
 def client_key(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
-    """The key that a client sent, in any of the places the four protocols know."""
+    """The key of a request, in any of the places that the protocols use."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():
         return token.strip()
@@ -26,20 +77,20 @@ def client_key(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
 
 
 def owner_of(key: str, keys: tuple[str, ...]) -> str:
-    """Whose is what the store keeps: a hash of the client's key; nobody's where no key is needed."""
+    """The owner of stored conversations: a hash of the client's key; empty where no key is needed."""
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest() if keys else ""
 
 
 def is_cross_site_request(headers: Mapping[str, str]) -> bool:
-    """Whether a page from elsewhere may have made a browser ask: it says so itself, or calls this machine by
-    a public name, which the page's owner can lead anywhere (DNS rebinding)."""
+    """Whether a page of another site may have caused it: by its origin, or by a public host name, which its
+    owner can point to this machine (DNS rebinding)."""
     scheme, _, page = headers.get("origin", "").partition("://")
     return (scheme in ("http", "https") and not _is_private(page)) or not _is_private(headers.get("host", ""))
 
 
 @lru_cache(maxsize=256)
 def _is_private(authority: str) -> bool:
-    """A name without dots, one of a private domain, or an address that the internet does not lead to."""
+    """A name without dots or of a private domain, or an address that is not routed on the internet."""
     host = authority.partition("]")[0].lstrip("[") if "[" in authority else authority.partition(":")[0]
     host = host.lower().rstrip(".")
     try:

@@ -1,7 +1,7 @@
-"""What keys have under way and how fast they ask, counted for all workers of one host in a file they all map.
+"""Counters of keys shared by the workers of one host, in a file that all of them map.
 
-A lock of the kernel makes each decision one step, and ends with whoever holds it. A worker's counts stand in
-a slot with its number; those of a dead one are not counted any more.
+A kernel file lock makes each decision atomic and is released when its holder dies. Each worker counts in a
+slot of its own; slots of dead workers are cleared.
 """
 
 from __future__ import annotations
@@ -14,43 +14,42 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from dragoman.gateway.admission.callers import Caller
-from dragoman.gateway.admission.counters import Decision
-from dragoman.gateway.admission.rate_limit import take
+from dragoman.gateway.admission.authentication import Caller
+from dragoman.gateway.admission.counters import Decision, take
 from dragoman.gateway.observability.worker_metrics import is_alive
 from dragoman.gateway.process.descriptors import SharedDescriptor
 
-_CELL = 8  # bytes; every cell is a double, which counts exactly up to more than anybody has
+_CELL = 8  # bytes; every cell is a double, which counts exactly up to 2**53
 
 
 @contextmanager
 def counting_file(keys: int, workers: int) -> Generator[SharedDescriptor]:
-    """A file without a name, for so many. Two slots for each worker: it may die and be replaced."""
+    """An unnamed file. Two slots for each worker, since a new one may start before a dead one is noticed."""
     with tempfile.TemporaryFile() as file:
         slots = 2 * workers
-        file.truncate((max(keys, 1) + 1) * (slots + 1) * _CELL)  # without keys, everyone is one caller
+        file.truncate((max(keys, 1) + 1) * (slots + 1) * _CELL)  # without keys there is one caller
         yield SharedDescriptor(file.fileno())
 
 
 class HostCounters:
-    """A row of cells for each key: when its bucket is full, and what each slot has under way. In the row
-    above them, the processes that the slots belong to."""
+    """Row 0 of the cells holds the process of each slot; row n + 1 of key n its `full_at`, then what each
+    slot has under way."""
 
     def __init__(
         self, file: SharedDescriptor, workers: int, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._now = now  # the same for every process of a host
+        self._now = now  # time.monotonic is the same for all processes of a host
         self._file = os.dup(file.number)
         self._cells = memoryview(mmap.mmap(self._file, 0)).cast("d")
         self._slots = 2 * workers
-        with self._alone():
+        with self._locked():
             self._slot = next(slot for slot in range(1, self._slots + 1) if not self._is_alive(slot))
             self._clear(self._slot)
             self._cells[self._slot] = os.getpid()
 
     async def enter(self, caller: Caller, lease: str, rated: bool) -> Decision:
         allowance, row = caller.allowance, self._row(caller)
-        with self._alone():
+        with self._locked():
             if allowance.concurrency and self._is_full(row, allowance.concurrency):
                 return Decision("concurrency")
             rate = None
@@ -63,12 +62,12 @@ class HostCounters:
         return Decision("", rate)
 
     def leave(self, caller: Caller, lease: str) -> None:
-        """Nobody else writes this cell."""
+        """Only this process writes this cell, so no lock is needed."""
         self._cells[self._row(caller) + self._slot] -= 1
         caller.inside -= 1
 
     async def close(self) -> None:
-        """The map remains: somebody may still leave."""
+        """The map stays open for exchanges that still leave."""
         self._clear(self._slot)
         os.close(self._file)
 
@@ -76,7 +75,7 @@ class HostCounters:
         return (caller.number + 1) * (self._slots + 1)
 
     def _is_full(self, row: int, most: int) -> bool:
-        """Whether the dead are among them is asked only where it matters."""
+        """Dead workers are looked for only when the limit seems reached."""
         if sum(self._cells[row + 1 : row + 1 + self._slots]) < most:
             return False
         for slot in range(1, self._slots + 1):
@@ -93,7 +92,7 @@ class HostCounters:
         return pid != 0 and is_alive(pid)
 
     @contextmanager
-    def _alone(self) -> Generator[None]:
+    def _locked(self) -> Generator[None]:
         fcntl.lockf(self._file, fcntl.LOCK_EX)
         try:
             yield

@@ -1,6 +1,13 @@
 """Semaphore with a bounded queue, round-robin between callers.
 
-Neither clock nor loop: whoever waits is woken by a callback, so sequences of events can be tested as such.
+    request   a permit is free       -> held
+              the queue has room     -> waiting
+              it is full             -> refused, or the newest permit of the longest queue is (displace)
+    waiting   a permit comes free    -> held       (callers take turns)
+              displaced, timed out   -> released
+    held      leave                  -> released   (the next one waiting is held)
+
+It has neither clock nor event loop: waiters are woken by a callback, so sequences can be tested as such.
 """
 
 from __future__ import annotations
@@ -13,98 +20,98 @@ from msgspec import Struct
 
 
 class Permit(Struct, eq=False):
-    """One visit. `leave` may be said at any time and more than once: it gives back what is held."""
+    """`leave` may be called in any state and more than once."""
 
-    _gate: QueuedSemaphore
-    who: str
-    state: Literal["inside", "waiting", "out"]
-    wake: Callable[[], object] = bool  # called when waiting is over, one way or the other
+    _semaphore: QueuedSemaphore
+    caller: str
+    state: Literal["held", "waiting", "released"]
+    wake: Callable[[], object] = bool  # called when the state changes from waiting
 
     def leave(self) -> None:
-        self._gate.left(self)
+        self._semaphore.release(self)
 
 
 class QueuedSemaphore:
-    """At most `capacity` are inside and `queue` wait. Nobody waits while there is room."""
+    """At most `capacity` permits are held and `queue` wait. None waits while one is free."""
 
     def __init__(self, capacity: int, queue: int) -> None:
         self.capacity, self.queue = capacity, queue
-        self.inside = self.waiting = 0
-        self._lines: dict[str, dict[Permit, None]] = {}  # of each caller; the first one is next
+        self.held = self.waiting = 0
+        self._queues: dict[str, dict[Permit, None]] = {}  # by caller, in the order of their turns
 
     @property
     def full(self) -> bool:
-        return self.inside >= self.capacity
+        return self.held >= self.capacity
 
-    def ask(self, who: str) -> Permit | None:
-        """Inside at once, or in line; None where the line is full, too."""
-        if self.inside < self.capacity:
-            self.inside += 1
-            return Permit(self, who, "inside")
-        if self.waiting >= self.queue and not self.displace(who):
+    def request(self, caller: str) -> Permit | None:
+        """A permit, held or waiting; None where the queue is full."""
+        if self.held < self.capacity:
+            self.held += 1
+            return Permit(self, caller, "held")
+        if self.waiting >= self.queue and not self.displace(caller):
             return None
-        ticket = Permit(self, who, "waiting")
-        self._lines.setdefault(who, {})[ticket] = None
+        permit = Permit(self, caller, "waiting")
+        self._queues.setdefault(caller, {})[permit] = None
         self.waiting += 1
-        return ticket
+        return permit
 
-    def displace(self, who: str) -> bool:
-        """Whoever came last of those with the longest line goes, if `who` has a shorter one."""
-        longest = max(self._lines.values(), key=len) if self._lines else None
-        if longest is None or len(longest) <= len(self._lines.get(who, ())) + 1:
+    def displace(self, caller: str) -> bool:
+        """Remove the newest permit of the longest queue, if the queue of `caller` is shorter."""
+        longest = max(self._queues.values(), key=len) if self._queues else None
+        if longest is None or len(longest) <= len(self._queues.get(caller, ())) + 1:
             return False
         newest = next(reversed(longest))
-        self._forget(newest)
+        self._dequeue(newest)
         newest.wake()
         return True
 
-    def left(self, ticket: Permit) -> None:
-        if ticket.state == "waiting":
-            self._forget(ticket)
-        elif ticket.state == "inside":
-            ticket.state = "out"
-            if self._lines:
-                self._admit_next()
+    def release(self, permit: Permit) -> None:
+        if permit.state == "waiting":
+            self._dequeue(permit)
+        elif permit.state == "held":
+            permit.state = "released"
+            if self._queues:
+                self._grant_next()
             else:
-                self.inside -= 1
+                self.held -= 1
 
-    def _admit_next(self) -> None:
-        """The place of who left passes on; the line that moved goes behind the others."""
-        who, line = next(iter(self._lines.items()))
-        ticket = next(iter(line))
-        self._forget(ticket)
-        if line:
-            self._lines[who] = self._lines.pop(who)
-        ticket.state = "inside"
-        ticket.wake()
+    def _grant_next(self) -> None:
+        """The caller that was served goes behind the others."""
+        caller, queue = next(iter(self._queues.items()))
+        permit = next(iter(queue))
+        self._dequeue(permit)
+        if queue:
+            self._queues[caller] = self._queues.pop(caller)
+        permit.state = "held"
+        permit.wake()
 
-    def _forget(self, ticket: Permit) -> None:
-        line = self._lines[ticket.who]
-        del line[ticket]
-        if not line:
-            del self._lines[ticket.who]
+    def _dequeue(self, permit: Permit) -> None:
+        queue = self._queues[permit.caller]
+        del queue[permit]
+        if not queue:
+            del self._queues[permit.caller]
         self.waiting -= 1
-        ticket.state = "out"
+        permit.state = "released"
 
 
-async def acquired(ticket: Permit, seconds: float) -> bool:
-    """Wait until `ticket` is admitted; False where that did not happen in time."""
-    if ticket.state == "waiting":
+async def acquired(permit: Permit, seconds: float) -> bool:
+    """Wait until `permit` is held; False where it was displaced or timed out."""
+    if permit.state == "waiting":
         loop = asyncio.get_running_loop()
-        over = loop.create_future()
-        ticket.wake = lambda: over.done() or over.set_result(None)
-        timer = loop.call_later(seconds, _give_up, ticket)
+        changed = loop.create_future()
+        permit.wake = lambda: changed.done() or changed.set_result(None)
+        timer = loop.call_later(seconds, _time_out, permit)
         try:
-            await over
-        except BaseException:  # cancelled, perhaps in the moment of being let in
-            ticket.leave()
+            await changed
+        except BaseException:  # cancelled, perhaps just when it was granted
+            permit.leave()
             raise
         finally:
             timer.cancel()
-    return ticket.state == "inside"
+    return permit.state == "held"
 
 
-def _give_up(ticket: Permit) -> None:
-    if ticket.state == "waiting":
-        ticket.leave()
-        ticket.wake()
+def _time_out(permit: Permit) -> None:
+    if permit.state == "waiting":
+        permit.leave()
+        permit.wake()

@@ -1,6 +1,6 @@
-"""`dragoman.toml`: who may ask, which providers there are, and which model goes where.
+"""`dragoman.toml`: keys, limits, providers, and which model is routed where.
 
-Every mistake is named with its file, its line and what would have been right.
+Errors name the file, the line and the expected value.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class Config(Struct, frozen=True, kw_only=True):
     """`models` maps what a client asks for (`*` matches anything) to targets `provider:model`, in order.
 
-    `grace` is how many seconds streams get to end when the gateway is told to; `verbose` logs both wires,
-    redacted, to `log_file` or, where that is empty, to stderr. `store_url` names where conversations are kept
-    that a client asks to keep; empty: in the usual file.
-    `keys` are all that there are, those of `named_keys` among them; `workers` processes share the port,
-    and count what keys do in `counting_file`.
+    `grace`: seconds that streams get to end on shutdown. `verbose` logs both wires, redacted, to `log_file`;
+    empty: to stderr. `store_url`: the store of conversations; empty: the default file. `keys` includes those
+    of `named_keys`. `workers` processes share the port, and count the use of keys in `counting_file`.
     """
 
     host: str = "127.0.0.1"
@@ -61,7 +59,7 @@ class Config(Struct, frozen=True, kw_only=True):
 
 
 def load_file(path: str | None, environ: Mapping[str, str]) -> Config:
-    """What `path` says, or the default file where there is one, and above it the environment."""
+    """The settings of `path`, or of the default file where it exists, overridden by the environment."""
     chosen = path or environ.get("DRAGOMAN_CONFIG")
     try:
         text = Path(chosen or DEFAULT_FILE).read_text("utf-8")
@@ -105,7 +103,7 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
 def _store_url(source: ConfigSource, store: StoreTable) -> str:
     url = source.secret(("store", "url"), store.url)
     try:
-        open_store(url)  # which opens nothing yet
+        open_store(url)  # checks the URL; nothing is opened yet
     except ConfigError as error:
         raise source.wrong(("store", "url"), str(error)) from None
     return url

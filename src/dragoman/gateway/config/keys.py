@@ -1,4 +1,4 @@
-"""Who may ask: the keys of `[server]`, and those of `[keys.NAME]` with names and limits of their own."""
+"""The keys of clients: those of `[server]`, and those of `[keys.NAME]` with their own limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dragoman.gateway.config.tables import KeyTable, LimitsTable, ServerTable
 
 
 class Allowance(Struct, frozen=True):
-    """What a key may do; 0 is no limit."""
+    """The limits of a key; 0: unlimited."""
 
     requests_per_minute: int = 0
     concurrency: int = 0
@@ -35,7 +35,7 @@ def read_keys(source: ConfigSource, server: ServerTable) -> tuple[str, ...]:
 def read_named_keys(
     source: ConfigSource, limits: LimitsTable, others: tuple[str, ...]
 ) -> tuple[NamedKey, ...]:
-    """What a named key does not say is as `[limits]` says it. `others` are the keys without a name."""
+    """Limits that a named key does not set are those of `[limits]`. `others` are the keys without a name."""
     named: dict[str, NamedKey] = {}
     for name, row in source.table("keys").items():
         where = ("keys", name)

@@ -1,6 +1,6 @@
-"""Where settings come from: the file, and over it the environment; and how to say what is wrong with one.
+"""Settings from the file, overridden by the environment, and errors that name the place of a setting.
 
-`DRAGOMAN_SECTION__KEY` says what `key` of `[section]` says: DRAGOMAN_SERVER__PORT=9000,
+`DRAGOMAN_SECTION__KEY` sets `key` of `[section]`: DRAGOMAN_SERVER__PORT=9000,
 DRAGOMAN_PROVIDERS__LOCAL__BASE_URL=http://…, DRAGOMAN_MODELS='{"claude-*" = "groq:…"}'.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -16,7 +16,6 @@ import msgspec
 
 from dragoman.core.errors import ConfigError
 from dragoman.core.jsontext import is_object
-from dragoman.gateway.config.lines import line_of
 from dragoman.gateway.config.tables import SECTIONS
 from dragoman.profiles import known
 
@@ -25,11 +24,15 @@ Path = tuple[str, ...]
 
 _PREFIX = "DRAGOMAN_"
 _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", re.DOTALL)
-_UNREADABLE = (ValueError, RecursionError)  # a number of 5000 digits is no TOMLDecodeError, nor are brackets
+_UNREADABLE = (ValueError, RecursionError)  # tomllib also raises these: 5000 digits, deep brackets
+_KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_KEYS = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
+_HEADER = re.compile(rf"\s*\[\s*({_KEYS})\s*\]")
+_ENTRY = re.compile(rf"\s*({_KEYS})\s*=")
 
 
 class ConfigSource:
-    """One file and the environment; `wrong` knows where each setting was said."""
+    """One file and the environment; `wrong` makes an error that names the line or the variable."""
 
     def __init__(self, text: str, path: str, environ: Mapping[str, str]) -> None:
         self.environ = environ
@@ -51,7 +54,7 @@ class ConfigSource:
         return self.convert((name,), self.table(name), kind)
 
     def convert(self, where: Path, value: Any, kind: type[T]) -> T:
-        """`value` as the Struct `kind`; variables hold text, so text that reads as a number is one."""
+        """`value` as the Struct `kind`. Text is converted to numbers, because variables hold text."""
         if is_object(value):
             _known_keys(self, where, value, getattr(kind, "__struct_fields__", value))
         try:
@@ -61,7 +64,7 @@ class ConfigSource:
             raise self.wrong((*where, *inner), problem) from None
 
     def secret(self, where: Path, value: str) -> str:
-        """`env:NAME` reads a variable, so that no secret need stand in a file."""
+        """`env:NAME` reads a variable, so that secrets need not be in the file."""
         if not value.startswith("env:"):
             return value
         name = value.removeprefix("env:")
@@ -70,11 +73,11 @@ class ConfigSource:
         return self.environ[name]
 
     def wrong(self, where: Path, problem: str) -> ConfigError:
-        """Names the variable, or the file, the line and the key."""
+        """An error that names the variable, or the file, the line and the key."""
         for length in range(len(where), 0, -1):
             if variable := self._variables.get(where[:length]):
                 return ConfigError(f"{variable}: {problem}")
-        line = line_of(self._text, where)
+        line = _line_of(self._text, where)
         place = f"{self._file}:{line}" if line else self._file
         return ConfigError(f"{place}: {'.'.join(where)}: {problem}")
 
@@ -93,7 +96,7 @@ class ConfigSource:
         table[path[-1]] = {**old, **value} if is_object(old) and is_object(value) else value
 
     def _path(self, variable: str) -> Path:
-        """Names of providers and keys have dashes where variables have underscores."""
+        """Underscores of a variable stand for dashes in the names of providers and keys."""
         words = variable.removeprefix(_PREFIX).lower().split("__")
         if words[0] in ("providers", "keys") and len(words) > 1:
             others = known() if words[0] == "providers" else ()
@@ -122,7 +125,7 @@ def _parse(text: str, path: str) -> dict[str, Any]:
 
 
 def _value(variable: str, text: str) -> Any:
-    """Arrays and tables are written as in the file; everything else is the text itself."""
+    """Arrays and tables in TOML; everything else is the text itself."""
     if not text.startswith(("[", "{")):
         return text
     try:
@@ -149,10 +152,10 @@ _WORDS = {
 
 
 def _problem(message: str) -> tuple[str, Path]:
-    """What msgspec says, in our words: "Expected `int`, got `str` - at `$.timeouts.idle`"."""
+    """msgspec's message in the words of TOML, and its path: "Expected `int`, got `str` - at `$.x.idle`"."""
     message, _, place = message.partition(" - at ")
-    said = re.sub(r"`([^`]*)`", lambda found: _in_words(found[1]), message)
-    return said[:1].lower() + said[1:], tuple(re.findall(r"\.(\w+)", place))
+    text = re.sub(r"`([^`]*)`", lambda found: _in_words(found[1]), message)
+    return text[:1].lower() + text[1:], tuple(re.findall(r"\.(\w+)", place))
 
 
 def _in_words(types: str) -> str:
@@ -162,3 +165,35 @@ def _in_words(types: str) -> str:
 
 def _plain(name: str) -> str:
     return name.lower().replace("-", "_")
+
+
+def _line_of(text: str, where: Path) -> int:
+    """The line of a key, or of the innermost table around it; 0 where the file has neither.
+
+    The parser of the standard library does not report lines.
+    """
+    lines = dict[Path, int]()
+    for path, number in _key_lines(text):
+        for length in range(1, len(path) + 1):
+            lines.setdefault(path[:length], number)
+    return next((lines[where[:length]] for length in range(len(where), 0, -1) if where[:length] in lines), 0)
+
+
+def _key_lines(text: str) -> Iterator[tuple[Path, int]]:
+    table: Path = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _HEADER.match(line):
+            table = _key_path(found[1])
+            yield table, number
+        elif found := _ENTRY.match(line):
+            yield (*table, *_key_path(found[1])), number
+
+
+def _key_path(keys: str) -> Path:
+    """`a."b.c"` is ("a", "b.c"); the TOML parser reads quotes and escapes."""
+    value: Any = tomllib.loads(f"{keys} = 0")
+    path: list[str] = []
+    while isinstance(value, dict):
+        ((key, value),) = value.items()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - TOML
+        path.append(str(key))  # pyright: ignore[reportUnknownArgumentType] - TOML
+    return tuple(path)

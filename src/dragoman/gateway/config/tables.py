@@ -1,4 +1,4 @@
-"""What may stand in `dragoman.toml`: one class for each table, one field for each key."""
+"""The schema of `dragoman.toml`: one class for each table, one field for each key."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TimeoutsTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """A key that is left out is as it is for the known provider of that name."""
+    """A key that is left out has the value of the known provider of that name."""
 
     protocol: str | None = None
     base_url: str | None = None

@@ -1,4 +1,4 @@
-"""The store of kept conversations: SQLite by default, PostgreSQL where several gateways share it."""
+"""The store of conversations: SQLite by default, PostgreSQL where several gateways share it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The URL of a store: which database it names, and how it is shown without its password."""
+"""The URL of a store: its database, and the URL without its password."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ def read_address(url: str) -> StoreAddress:
         case "memory" if colon and not rest:
             return StoreAddress(url, ":memory:")
         case "sqlite" if rest.startswith("///") and len(rest) > 3:
-            return StoreAddress(
-                url, rest[3:]
-            )  # three slashes: relative to the working directory; four: from the root
+            return StoreAddress(url, rest[3:])  # three slashes: a relative path; four: an absolute one
         case "postgresql" | "postgres" if rest.startswith("//"):
             return StoreAddress(url)
         case _:
@@ -35,23 +33,23 @@ def read_address(url: str) -> StoreAddress:
 
 
 def without_password(text: str, url: str) -> str:
-    """`text` with the password of `url` blotted out."""
+    """`text` with the password of `url` replaced by ***."""
     for password in passwords(url):
         text = text.replace(password, "***")
     return text
 
 
 def passwords(url: str) -> list[str]:
-    """As they are written in `url`, and as they are meant."""
+    """As written in `url`, and percent-decoded."""
     try:
         parts = urlsplit(url)
         found = parts.password or ""
     except ValueError:
         return []
-    asked = [word.partition("=")[2] for word in parts.query.split("&") if word.startswith("password=")]
-    return [each for secret in (found, *asked) for each in {secret, unquote(secret)} if each]
+    in_query = [word.partition("=")[2] for word in parts.query.split("&") if word.startswith("password=")]
+    return [each for secret in (found, *in_query) for each in {secret, unquote(secret)} if each]
 
 
 def _shown(url: str) -> str:
-    """A wrong URL may still hold a password somewhere: only what stands before it is shown."""
+    """A malformed URL may hold a password anywhere, so only its beginning is shown."""
     return f"got {url.partition(':')[0]!r} before the colon" if ":" in url else "it has no colon"

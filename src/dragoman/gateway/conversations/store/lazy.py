@@ -1,4 +1,4 @@
-"""A store that is opened when the first thing is stored or asked for, and swept now and then."""
+"""A store that is opened on first use and swept from time to time."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from dragoman.core.errors import ConfigError
 from dragoman.gateway.conversations.store.addresses import DEFAULT, StoreAddress, read_address
 from dragoman.gateway.conversations.store.values import Backend, Retention, StoredTurn, StoreError
 
-_EVERY = 3600.0  # seconds from sweep to sweep
-_ID = re.compile(r"[!-~]{1,256}")  # anything else was never stored, and no database need be asked for it
+_EVERY = 3600.0  # seconds between sweeps, on average
+_ID = re.compile(r"[!-~]{1,256}")  # other ids were never stored
 
 
 class LazyStore:
-    """Makes no file and no connection before its first use."""
+    """Creates no file and no connection before its first use. `on_error` is called when a sweep fails."""
 
     def __init__(self, address: StoreAddress, retention: Retention, every: float = _EVERY) -> None:
         self._address, self._retention, self._every = address, retention, every
         self._opening = asyncio.Lock()
-        self._open: Backend | None = None
+        self._backend: Backend | None = None
         self._sweeping: asyncio.Task[None] | None = None
-        self.told: Callable[[StoreError], object] = lambda error: None  # who hears of a failed sweep
+        self.on_error: Callable[[StoreError], object] = lambda error: None
 
     async def put(self, turn: StoredTurn) -> None:
         await (await self._opened()).put(turn)
@@ -50,21 +50,21 @@ class LazyStore:
     async def close(self) -> None:
         if self._sweeping:
             self._sweeping.cancel()
-        if self._open:
-            await self._open.close()
-        self._open = self._sweeping = None
+        if self._backend:
+            await self._backend.close()
+        self._backend = self._sweeping = None
 
     async def _opened(self) -> Backend:
-        if self._open:
-            return self._open
-        async with self._opening:  # whoever comes meanwhile waits for the same one
-            if not self._open:
-                self._open = await _backend(self._address)
-                self._sweeping = asyncio.create_task(self._sweep(self._open))
-            return self._open
+        if self._backend:
+            return self._backend
+        async with self._opening:  # concurrent callers wait for the same one
+            if not self._backend:
+                self._backend = await _backend(self._address)
+                self._sweeping = asyncio.create_task(self._sweep(self._backend))
+            return self._backend
 
     async def _sweep(self, store: Backend) -> None:
-        """Soon after the first use, then sparsely, and at random: others were started with this one."""
+        """Soon after the first use, then at random intervals, since gateways may start together."""
         wait = self._every * random.uniform(0.01, 0.02)
         while True:
             await asyncio.sleep(wait)
@@ -72,7 +72,7 @@ class LazyStore:
             try:
                 await store.sweep(self._retention)
             except StoreError as error:
-                self.told(error)
+                self.on_error(error)
 
 
 def open_store(url: str = "", retention: Retention | None = None) -> LazyStore:

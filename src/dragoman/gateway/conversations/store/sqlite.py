@@ -16,154 +16,151 @@ from collections.abc import Callable, Iterable
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
-from dragoman.gateway.conversations.store import schema
-from dragoman.gateway.conversations.store import statements as say
+from dragoman.gateway.conversations.store import sql
 from dragoman.gateway.conversations.store.values import Retention, StoredTurn, StoreError
 
 T = TypeVar("T")
-_PATIENCE = 10.0  # seconds, for another process that writes
-_TOGETHER = 256  # at most, in one transaction
+_BUSY_TIMEOUT = 10.0  # seconds to wait for another process that writes
+_BATCH = 256  # operations in one transaction
 _PARAMETER = re.compile(r"\$(\d)")
 
 
 class SqliteStore:
     def __init__(self, path: str) -> None:
-        """`path` may be `:memory:`. Fails where it cannot be opened or is of a newer version."""
+        """`path` may be `:memory:`. Raises StoreError where it cannot be opened or is of a newer version."""
         self._path = path
-        self._waiting: queue.SimpleQueue[_Work[Any] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Operation[Any] | None] = queue.SimpleQueue()
         self._thread = Thread(target=self._run, name="store", daemon=True)
         self._connection = _opened(path)
         self._thread.start()
 
     async def put(self, turn: StoredTurn) -> None:
         def write(file: sqlite3.Connection) -> None:
-            found = _rows(file, say.ROOT, turn.owner, turn.previous) if turn.previous else []
-            for statement, values in say.writes(turn, found[0][0] if found else turn.id):
+            found = _rows(file, sql.ROOT, turn.owner, turn.previous) if turn.previous else []
+            for statement, values in sql.writes(turn, found[0][0] if found else turn.id):
                 _rows(file, statement, *values)
 
         await self._do(write)
 
     async def get(self, owner: str, id: str) -> StoredTurn | None:
-        return _first(await self._turns(say.GET, owner, id))
+        return _first(await self._turns(sql.GET, owner, id))
 
     async def chain(self, owner: str, id: str) -> list[StoredTurn]:
-        return say.unbroken(await self._turns(say.CHAIN, owner, id))
+        return sql.unbroken(await self._turns(sql.CHAIN, owner, id))
 
     async def find(self, owner: str, name: str) -> StoredTurn | None:
-        return _first(await self._turns(say.FIND, owner, name))
+        return _first(await self._turns(sql.FIND, owner, name))
 
     async def _turns(self, statement: str, owner: str, id: str) -> list[StoredTurn]:
         """Reading is a use of the whole conversation."""
 
         def read(file: sqlite3.Connection) -> list[StoredTurn]:
-            turns = [say.read_turn(row) for row in _rows(file, statement, owner, id)]
+            turns = [sql.read_turn(row) for row in _rows(file, statement, owner, id)]
             if turns:
-                _rows(file, say.TOUCH, owner, turns[-1].id, time.time())
+                _rows(file, sql.TOUCH, owner, turns[-1].id, time.time())
             return turns
 
         return await self._do(read)
 
     async def delete(self, owner: str, id: str) -> bool:
         def remove(file: sqlite3.Connection) -> bool:
-            removed = _rows(file, say.DELETE, owner, id)
+            removed = _rows(file, sql.DELETE, owner, id)
             for root, size in removed:
-                _rows(file, say.SHRINK, owner, root, size)
-                _rows(file, say.FORGET, owner, root)
+                _rows(file, sql.SHRINK, owner, root, size)
+                _rows(file, sql.FORGET, owner, root)
             return bool(removed)
 
         return await self._do(remove)
 
     async def remember(self, owner: str, digest: str, handle: bytes) -> None:
-        await self._do(lambda file: _rows(file, say.REMEMBER, owner, digest, handle, time.time()))
+        await self._do(lambda file: _rows(file, sql.REMEMBER, owner, digest, handle, time.time()))
 
     async def recall(self, owner: str, digest: str) -> bytes | None:
-        found = await self._do(lambda file: _rows(file, say.RECALL, owner, digest, time.time()))
+        found = await self._do(lambda file: _rows(file, sql.RECALL, owner, digest, time.time()))
         return found[0][0] if found else None
 
     async def sweep(self, retention: Retention) -> None:
         def drop(file: sqlite3.Connection) -> None:
-            for statement, value in say.sweeps(retention):
+            for statement, value in sql.sweeps(retention):
                 _rows(file, statement, value)
             for _ in range(_rows(file, "pragma freelist_count")[0][0]):
-                _rows(file, "pragma incremental_vacuum")  # one page at a time, as Python asks for it
+                _rows(file, "pragma incremental_vacuum")  # one page a call: Python steps a statement once
 
         await self._do(drop)
 
     async def close(self) -> None:
-        """What was asked for before is still done."""
-        self._waiting.put(None)
+        """Operations that are queued are still done."""
+        self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
 
-    async def _do(self, act: Callable[[sqlite3.Connection], T]) -> T:
+    async def _do(self, run: Callable[[sqlite3.Connection], T]) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._waiting.put(_Work(act, future, loop))
+        self._queue.put(_Operation(run, future, loop))
         return await future
 
     def _run(self) -> None:
-        while (first := self._waiting.get()) is not None:
+        while (first := self._queue.get()) is not None:
             batch = [first]
             ending = False
-            while len(batch) < _TOGETHER and not ending and not self._waiting.empty():
-                work = self._waiting.get()
-                ending = work is None
-                batch += [work] if work else []
-            self._together(batch)
+            while len(batch) < _BATCH and not ending and not self._queue.empty():
+                operation = self._queue.get()
+                ending = operation is None
+                batch += [operation] if operation else []
+            self._run_batch(batch)
             if ending:
                 break
         self._connection.close()
 
-    def _together(self, batch: list[_Work[Any]]) -> None:
-        """Where something fails, each is tried alone, so that it fails only whom it concerns."""
+    def _run_batch(self, batch: list[_Operation[Any]]) -> None:
+        """Where one fails, each is run alone, so that only the failing one fails."""
         try:
-            results = _in_transaction(self._connection, [work.act for work in batch])
-        except Exception as error:  # whatever it is, nobody may wait for it for ever
+            results = _in_transaction(self._connection, [operation.run for operation in batch])
+        except Exception as error:  # of any kind, since callers wait for the result
             if len(batch) == 1 or _is_locked(error):
-                for work in batch:
-                    work.fail(_unusable(self._path, error))
+                for operation in batch:
+                    operation.fail(_unusable(self._path, error))
             else:
-                for work in batch:
-                    self._together([work])
+                for operation in batch:
+                    self._run_batch([operation])
             return
-        for work, result in zip(batch, results, strict=True):
-            work.end(result)
+        for operation, result in zip(batch, results, strict=True):
+            operation.end(result)
 
 
-class _Work(Generic[T]):
-    """What somebody on the event loop waits for."""
+class _Operation(Generic[T]):
+    """A function for the store's thread, and the future of its result on the event loop."""
 
-    __slots__ = ("_future", "_loop", "act")
+    __slots__ = ("_future", "_loop", "run")
 
     def __init__(
         self,
-        act: Callable[[sqlite3.Connection], T],
+        run: Callable[[sqlite3.Connection], T],
         future: asyncio.Future[T],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self.act, self._future, self._loop = act, future, loop
+        self.run, self._future, self._loop = run, future, loop
 
     def end(self, result: T) -> None:
-        self._tell(lambda: self._future.cancelled() or self._future.set_result(result))
+        self._call(lambda: self._future.cancelled() or self._future.set_result(result))
 
     def fail(self, error: StoreError) -> None:
-        self._tell(lambda: self._future.cancelled() or self._future.set_exception(error))
+        self._call(lambda: self._future.cancelled() or self._future.set_exception(error))
 
-    def _tell(self, tell: Callable[[], object]) -> None:
+    def _call(self, settle: Callable[[], object]) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(tell)
+            self._loop.call_soon_threadsafe(settle)
 
 
 def _opened(path: str) -> sqlite3.Connection:
     try:
         if path != ":memory:":
-            os.close(
-                os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-            )  # what people say is nobody else's business
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # conversations are private
         connection = sqlite3.connect(
-            path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, cached_statements=64
+            path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=64
         )
         connection.execute("pragma auto_vacuum = incremental")
-        _patiently(lambda: connection.execute("pragma journal_mode = wal"))
+        _retry_locked(lambda: connection.execute("pragma journal_mode = wal"))
         connection.execute("pragma synchronous = normal")
         connection.execute("pragma foreign_keys = on")
         _in_transaction(connection, [_migrate])
@@ -173,21 +170,21 @@ def _opened(path: str) -> sqlite3.Connection:
 
 
 def _migrate(file: sqlite3.Connection) -> None:
-    """In a transaction that others wait for, so that two who open at once do not both take a step."""
-    _rows(file, schema.VERSIONS.format(**schema.SQLITE))
-    ((version,),) = _rows(file, schema.VERSION)
-    for number, step in schema.due(version, schema.SQLITE):
-        for statement in step:
+    """In a transaction, so that two processes that open it at once do not both migrate it."""
+    _rows(file, sql.VERSIONS.format(**sql.SQLITE))
+    ((version,),) = _rows(file, sql.VERSION)
+    for number, migration in sql.migrations(version, sql.SQLITE):
+        for statement in migration:
             _rows(file, statement)
-        _rows(file, schema.TAKEN, number)
+        _rows(file, sql.TAKEN, number)
 
 
-def _patiently(act: Callable[[], object]) -> None:
-    """Entering WAL mode does not wait for others by itself."""
-    until = time.monotonic() + _PATIENCE
+def _retry_locked(run: Callable[[], object]) -> None:
+    """Switching to WAL mode ignores the busy timeout."""
+    until = time.monotonic() + _BUSY_TIMEOUT
     while True:
         try:
-            act()
+            run()
             return
         except sqlite3.OperationalError as error:
             if not _is_locked(error) or time.monotonic() > until:
@@ -195,13 +192,13 @@ def _patiently(act: Callable[[], object]) -> None:
             time.sleep(0.01)
 
 
-def _in_transaction(file: sqlite3.Connection, acts: Iterable[Callable[[sqlite3.Connection], T]]) -> list[T]:
+def _in_transaction(file: sqlite3.Connection, runs: Iterable[Callable[[sqlite3.Connection], T]]) -> list[T]:
     file.execute("begin immediate")
     try:
-        results = [act(file) for act in acts]
+        results = [run(file) for run in runs]
         file.execute("commit")
     except BaseException:
-        if file.in_transaction:  # a full disk may have ended it already
+        if file.in_transaction:  # a full disk rolls back by itself
             file.execute("rollback")
         raise
     return results

@@ -1,4 +1,4 @@
-"""What a store keeps, and what it can do."""
+"""What a store holds, and the interface of both databases."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dragoman.core.errors import DragomanError
 
 
 class StoreError(DragomanError):
-    """The store cannot be read or written now; the reason names no secret."""
+    """The store cannot be read or written now; the message holds no secret."""
 
 
 class StoredTurn(Struct, frozen=True):
     """One stored exchange of a conversation.
 
-    `items` is a JSON array: what the client newly said in this turn, in its protocol. `reply` is a JSON
-    object: the whole reply, as the client got it. `settings` is a JSON object: what later turns inherit.
-    `names` are the ids of single items in it, by which a later request may refer to them.
+    `items` is a JSON array: what was new in the request, in the client's protocol. `reply` is a JSON object:
+    the whole reply as the client got it. `settings` is a JSON object that later turns inherit. `names` are
+    the ids of its items, by which later requests may refer to them.
     """
 
     id: str
@@ -32,7 +32,7 @@ class StoredTurn(Struct, frozen=True):
 
 
 class Store(Protocol):
-    """`owner` is a hash of the client's key: nobody reads what another key stored."""
+    """`owner` is a hash of the client's key: a key reads only what it stored."""
 
     async def put(self, turn: StoredTurn) -> None:
         """Durable when it returns."""
@@ -41,7 +41,7 @@ class Store(Protocol):
     async def get(self, owner: str, id: str) -> StoredTurn | None: ...
 
     async def chain(self, owner: str, id: str) -> list[StoredTurn]:
-        """Oldest first, ending with `id`; empty where it is unknown, or something before it is gone."""
+        """Oldest first, ending with `id`; empty where it, or a turn before it, is not stored."""
         ...
 
     async def find(self, owner: str, name: str) -> StoredTurn | None:
@@ -51,7 +51,7 @@ class Store(Protocol):
     async def delete(self, owner: str, id: str) -> bool: ...
 
     async def remember(self, owner: str, digest: str, handle: bytes) -> None:
-        """A handle of a conversation that somebody else keeps, found again by a hash."""
+        """Store the handle of a conversation that an upstream keeps, under a hash."""
         ...
 
     async def recall(self, owner: str, digest: str) -> bytes | None: ...
@@ -60,15 +60,15 @@ class Store(Protocol):
 
 
 class Retention(Struct, frozen=True):
-    """What is not used for `seconds` goes; then what was used least recently, until `bytes` are left."""
+    """Conversations unused for `seconds` are deleted, then the least recently used ones down to `bytes`."""
 
     seconds: float = 30 * 24 * 3600.0
     bytes: int = 1024 * 1024 * 1024
 
 
 class Backend(Store, Protocol):
-    """A store that is open: what a database must do beside keeping."""
+    """An open store."""
 
     async def sweep(self, retention: Retention) -> None:
-        """Drop what is kept no longer."""
+        """Delete what `retention` does not keep."""
         ...

@@ -1,4 +1,4 @@
-"""The gate, the bucket and the counts of keys, under any sequence of events."""
+"""The semaphore, the bucket and the counts of keys, under any sequence of events."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.gateway.admission.callers import Caller, Callers
-from dragoman.gateway.admission.counters import ProcessCounters
-from dragoman.gateway.admission.rate_limit import MINUTE, take
+from dragoman.gateway.admission.authentication import Caller, Callers
+from dragoman.gateway.admission.counters import MINUTE, ProcessCounters, take
 from dragoman.gateway.admission.semaphore import Permit, QueuedSemaphore, acquired
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.keys import Allowance
@@ -30,35 +29,35 @@ steps = st.lists(
 def test_never_more_than_allowed_and_nobody_waits_beside_a_free_place(
     capacity: int, queue: int, steps: list[tuple[str, int | str]]
 ):
-    gate = QueuedSemaphore(capacity, queue)
-    tickets: list[Permit] = []
+    semaphore = QueuedSemaphore(capacity, queue)
+    permits: list[Permit] = []
     for step, value in steps:
         if step == "come":
-            free = gate.inside < capacity or gate.waiting < queue
-            ticket = gate.ask(str(value))
-            assert ticket or not free  # turned away only where everything is taken
-            tickets += [ticket] if ticket else []
-        elif tickets:
-            tickets[int(value) % len(tickets)].leave()
-        states = [ticket.state for ticket in tickets]
-        assert states.count("inside") == gate.inside <= capacity
-        assert states.count("waiting") == gate.waiting <= queue
-        assert not gate.waiting or gate.inside == capacity
-    for ticket in tickets:
-        ticket.leave()
-    assert (gate.inside, gate.waiting, gate._lines) == (0, 0, {})
+            free = semaphore.held < capacity or semaphore.waiting < queue
+            permit = semaphore.request(str(value))
+            assert permit or not free  # turned away only where everything is taken
+            permits += [permit] if permit else []
+        elif permits:
+            permits[int(value) % len(permits)].leave()
+        states = [permit.state for permit in permits]
+        assert states.count("held") == semaphore.held <= capacity
+        assert states.count("waiting") == semaphore.waiting <= queue
+        assert not semaphore.waiting or semaphore.held == capacity
+    for permit in permits:
+        permit.leave()
+    assert (semaphore.held, semaphore.waiting, semaphore._queues) == (0, 0, {})
 
 
 @given(st.lists(st.sampled_from(WHO), min_size=1, max_size=40))
 def test_every_caller_gets_its_turn(line: list[str]):
     """Between two turns of one caller, everybody else who waits has one."""
-    gate = QueuedSemaphore(1, len(line))
-    inside = gate.ask("first")
-    waiting = {ticket: who for who in line if (ticket := gate.ask(who))}
+    semaphore = QueuedSemaphore(1, len(line))
+    inside = semaphore.request("first")
+    waiting = {permit: who for who in line if (permit := semaphore.request(who))}
     served: list[str] = []
     while inside:
         inside.leave()
-        inside = next((ticket for ticket in waiting if ticket.state == "inside"), None)
+        inside = next((permit for permit in waiting if permit.state == "held"), None)
         served += [waiting.pop(inside)] if inside else []
     assert sorted(served) == sorted(line)
     for place, who in enumerate(served):
@@ -68,31 +67,31 @@ def test_every_caller_gets_its_turn(line: list[str]):
 
 
 def test_a_full_line_makes_room_for_who_has_less_in_it():
-    gate = QueuedSemaphore(1, 3)
-    gate.ask("greedy")
-    greedy = [gate.ask("greedy") for _ in range(3)]
+    semaphore = QueuedSemaphore(1, 3)
+    semaphore.request("greedy")
+    greedy = [semaphore.request("greedy") for _ in range(3)]
     woken: list[str] = []
     assert greedy[2]
     greedy[2].wake = lambda: woken.append("greedy")
-    modest = gate.ask("modest")
+    modest = semaphore.request("modest")
     assert modest
-    assert [ticket.state for ticket in greedy if ticket] == ["waiting", "waiting", "out"]
+    assert [permit.state for permit in greedy if permit] == ["waiting", "waiting", "released"]
     assert woken == ["greedy"]
-    assert gate.ask("greedy") is None
-    assert gate.ask("modest") is None  # one against two: it would only change places
+    assert semaphore.request("greedy") is None
+    assert semaphore.request("modest") is None  # one against two: it would only change places
 
 
 def test_waiting_ends_with_a_place_with_time_or_with_cancellation():
     async def scene() -> None:
-        gate = QueuedSemaphore(1, 9)
-        first, second, third, fourth = (gate.ask("x") for _ in range(4))
+        semaphore = QueuedSemaphore(1, 9)
+        first, second, third, fourth = (semaphore.request("x") for _ in range(4))
         assert first
         assert second
         assert third
         assert fourth
         assert await acquired(first, 0)
         assert not await acquired(third, 0.001)
-        assert (gate.inside, gate.waiting) == (1, 2)
+        assert (semaphore.held, semaphore.waiting) == (1, 2)
         waits = asyncio.ensure_future(acquired(second, 60))
         leaves = asyncio.ensure_future(acquired(fourth, 60))
         await asyncio.sleep(0)
@@ -101,25 +100,25 @@ def test_waiting_ends_with_a_place_with_time_or_with_cancellation():
         assert await waits
         with pytest.raises(asyncio.CancelledError):
             await leaves
-        assert (gate.inside, gate.waiting) == (1, 0)
+        assert (semaphore.held, semaphore.waiting) == (1, 0)
 
     asyncio.run(scene())
 
 
 def test_whoever_is_cancelled_in_the_moment_of_being_let_in_gives_the_place_back():
     async def scene() -> None:
-        gate = QueuedSemaphore(1, 9)
-        first, second = gate.ask("x"), gate.ask("x")
+        semaphore = QueuedSemaphore(1, 9)
+        first, second = semaphore.request("x"), semaphore.request("x")
         assert first
         assert second
         waits = asyncio.ensure_future(acquired(second, 60))
         await asyncio.sleep(0)
         first.leave()
-        assert second.state == "inside"
+        assert second.state == "held"
         waits.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waits
-        assert gate.inside == 0
+        assert semaphore.held == 0
 
     asyncio.run(scene())
 

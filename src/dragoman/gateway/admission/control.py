@@ -1,0 +1,153 @@
+"""Decides which requests the gateway accepts: by key, by provider, and altogether.
+
+    arrive   before the body is read: 503 where the gateway and its queue are full
+    count    before the body is read: 429 where the key is over its limits
+    turn     after the body is read and before it is parsed: waits in the queue, 503 after `queue_seconds`
+    leave    whatever happened: gives everything back
+
+A request waits after its body was read, because only then can a disconnect of the client be noticed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from dragoman.core.server import ProtocolServer
+from dragoman.gateway.admission.authentication import Caller, Callers
+from dragoman.gateway.admission.counters import Counters, ProcessCounters
+from dragoman.gateway.admission.host_counters import HostCounters
+from dragoman.gateway.admission.load_shedding import gateway_busy, over_limit, provider_busy, quota_headers
+from dragoman.gateway.admission.semaphore import Permit, QueuedSemaphore, acquired
+from dragoman.gateway.config import Config
+from dragoman.gateway.conversations.store.addresses import read_address
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
+from dragoman.http.server import ResponseWriter
+from dragoman.profiles import Provider
+
+
+class AdmissionControl:
+    """`arrived` counts the requests that have not left: running, queued, or still sending their body."""
+
+    def __init__(self, config: Config, report: Callable[[str], object] = bool) -> None:
+        limits = config.limits
+        self.callers = Callers(config)
+        self.counters = _counters(config, report)
+        self.slots = ProviderConcurrency(config.workers)
+        self.semaphore = QueuedSemaphore(limits.in_flight or sys.maxsize, limits.queue)
+        self.queue_seconds = limits.queue_seconds
+        self.arrived, self._most = 0, self.semaphore.capacity + self.semaphore.queue
+
+    def arrive(self, caller: Caller, record: ExchangeRecord) -> Admission:
+        """Raises LoadShed where the gateway is full and no other caller has a longer queue."""
+        if self.arrived >= self._most and not self.semaphore.displace(caller.name):
+            record.shed = "gateway"
+            raise gateway_busy(self.semaphore)
+        self.arrived += 1
+        return Admission(self, caller, record)
+
+    async def close(self) -> None:
+        await self.counters.close()
+
+    @property
+    def full(self) -> bool:
+        """Whether the next request is refused."""
+        return self.arrived >= self._most
+
+    @property
+    def waiting(self) -> int:
+        return self.semaphore.waiting + self.slots.waiting
+
+
+class Admission(Struct, eq=False):
+    """One request between its arrival and its end; `leave` may be called more than once."""
+
+    _control: AdmissionControl
+    _caller: Caller
+    _record: ExchangeRecord
+    _permit: Permit | None = None
+    _counted: bool = False
+    _left: bool = False
+
+    async def count(self, server: ProtocolServer, response: ResponseWriter) -> None:
+        """Raises LoadShed where the key is over its limits. Token counting is not rate limited."""
+        caller, record = self._caller, self._record
+        decision = await self._control.counters.enter(caller, record.id, record.action == "generate")
+        self._counted = not decision.refused
+        response.headers += quota_headers(caller, decision, server)
+        if decision.refused:
+            record.shed = decision.refused
+            raise over_limit(caller, decision)
+
+    async def turn(self) -> None:
+        """Wait for a permit. Raises LoadShed after `queue_seconds`, or when displaced from the queue."""
+        semaphore = self._control.semaphore
+        self._permit = permit = semaphore.request(self._caller.name)
+        if permit and permit.state == "held":
+            return
+        began = time.perf_counter()
+        if permit is None or not await acquired(permit, self._control.queue_seconds):
+            self._record.shed = "gateway"
+            raise gateway_busy(semaphore)
+        self._record.waited = time.perf_counter() - began
+
+    def leave(self) -> None:
+        if self._left:
+            return
+        self._left = True
+        self._control.arrived -= 1
+        if self._permit:
+            self._permit.leave()
+        if self._counted:
+            self._control.counters.leave(self._caller, self._record.id)
+
+
+class ProviderConcurrency:
+    """A semaphore for each provider that has `max_concurrency`, of which each worker has its share."""
+
+    def __init__(self, workers: int = 1) -> None:
+        self._workers = workers
+        self._semaphores: dict[str, QueuedSemaphore] = {}
+
+    def full(self, provider: Provider) -> bool:
+        return bool(provider.max_concurrency) and self._semaphore(provider).full
+
+    async def enter(self, provider: Provider, record: ExchangeRecord) -> Permit | None:
+        """None for a provider without a limit. Raises LoadShed after the provider's `queue_seconds`."""
+        record.shed = ""  # of the provider before
+        if not provider.max_concurrency:
+            return None
+        semaphore, began = self._semaphore(provider), time.perf_counter()
+        permit = semaphore.request(record.caller)
+        if permit is None or not await acquired(permit, provider.queue_seconds):
+            record.shed = "provider"
+            raise provider_busy(provider.name, semaphore)
+        record.waited += time.perf_counter() - began
+        return permit
+
+    @property
+    def waiting(self) -> int:
+        return sum(semaphore.waiting for semaphore in self._semaphores.values())
+
+    @property
+    def held(self) -> int:
+        return sum(semaphore.held for semaphore in self._semaphores.values())
+
+    def _semaphore(self, provider: Provider) -> QueuedSemaphore:
+        semaphore = self._semaphores.get(provider.name)
+        if semaphore is None:
+            share = max(provider.max_concurrency // self._workers, 1)
+            semaphore = self._semaphores[provider.name] = QueuedSemaphore(share, provider.queue)
+        return semaphore
+
+
+def _counters(config: Config, report: Callable[[str], object]) -> Counters:
+    """Gateways on one database share the limits of keys; else the workers of one gateway do."""
+    if config.store_url and not read_address(config.store_url).path:
+        from dragoman.gateway.admission.postgres_counters import PostgresCounters
+
+        return PostgresCounters(config.store_url, report)
+    return HostCounters(config.counting_file, config.workers) if config.counting_file else ProcessCounters()
