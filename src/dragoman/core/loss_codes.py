@@ -81,8 +81,10 @@ CODES: dict[str, LossCode] = {
     "result.text.invented": LossCode("minor", "A text for a result that has none, as the target demands."),
     "result.place.dropped": LossCode("material", "A tool result at a place where the target takes none."),
     "call.name.dropped": LossCode("material", "A call without a name; it cannot run."),
+    "call.arguments.dropped": LossCode("material", "Arguments in a form that the call's kind cannot hold."),
     "call.parallel.dropped": LossCode("material", "Further calls, for a client that takes one at a time."),
     "result.error.changed": LossCode("cosmetic", "The failure of a tool, said in the text of its result."),
+    "result.media.dropped": LossCode("material", "Media of a result that may hold text only."),
     # Tools
     "tool.choice.dropped": LossCode("material", "A tool choice that the target cannot express."),
     "tool.choice.changed": LossCode("material", "A tool choice that the target can only approximate."),
@@ -103,6 +105,11 @@ CODES: dict[str, LossCode] = {
     ),
     # Replies
     "response.logprobs.dropped": LossCode("minor", "Log probabilities of tokens."),
+    "stream.mismatch.changed": LossCode("minor", "The end of a stream contradicts what was streamed before."),
+    # Conversations that a server stores
+    "store.dropped": LossCode(
+        "material", "Earlier turns that only another server stores.", "Send the whole conversation."
+    ),
 }
 _HOSTED = (
     *("web_search", "web_fetch", "code_execution", "file_search", "image_generation", "computer", "mcp"),

@@ -3,15 +3,13 @@
 from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
-from dragoman.protocols.openai_responses.decoder import StreamDecoder
-from dragoman.protocols.openai_responses.encoder import StreamEncoder
-from dragoman.protocols.openai_responses.frames import continued
 from dragoman.protocols.openai_responses.grammar import Grammar
 from dragoman.protocols.openai_responses.hosted import ENCODED
-from dragoman.protocols.openai_responses.http import HTTP, decode_error, encode_error
 from dragoman.protocols.openai_responses.request import decode_request, encode_request
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
-from dragoman.protocols.openai_responses.server import SERVER
+from dragoman.protocols.openai_responses.server import HTTP, SERVER, decode_error, encode_error
+from dragoman.protocols.openai_responses.stream_decoder import StreamDecoder
+from dragoman.protocols.openai_responses.stream_encoder import StreamEncoder, continued
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 from dragoman.schemas.openai import OPENAI
 

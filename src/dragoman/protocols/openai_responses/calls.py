@@ -1,7 +1,7 @@
 """Call items and their outputs <-> tool calls and tool results.
 
-Calls come in three forms (function, custom, local shell), each answered by an output item of its
-own kind; what pairs them is `call_id`, while `id` only names the item.
+Calls come in three forms (function, custom, local shell), each answered by an output item of its own kind.
+`call_id` pairs a call with its output; `id` only names the item.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import CallKind, Foreign, Media, Text, ToolCall, ToolResult, Wire
+from dragoman.protocols.openai_responses.hosted import encode_found, encode_search
 from dragoman.protocols.openai_responses.parts import decode_content, encode_content
-from dragoman.protocols.openai_responses.search import encode_found, encode_search
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, native, printed
 
 CALLS: dict[str, CallKind] = {
@@ -31,7 +31,7 @@ _ITEM_OF_RESULT = {kind: item for item, kind in OUTPUTS.items()}
 
 
 def decode_call(fields: Fields, kind: CallKind, losses: Losses) -> ToolCall:
-    """A status of incomplete moves into `complete`, which decides what goes back."""
+    """`status: incomplete` becomes `complete=False`, from which the status is written again."""
     id = fields.need("call_id", str)
     name = "local_shell" if kind == "local_shell" else fields.need("name", str)
     arguments = _decode_arguments(fields, kind)
@@ -64,7 +64,7 @@ def encode_call(call: ToolCall, losses: Losses) -> Wire:
             wire |= {"name": call.name, **_encode_arguments(call)}
     if call.namespace:
         wire["namespace"] = call.namespace
-    if rest and rest.get("type", wire["type"]) != wire["type"]:  # a call that became another kind on the way
+    if rest and rest.get("type", wire["type"]) != wire["type"]:  # a transform changed the kind of the call
         rest = {}
     if not call.complete and ("status" in rest or not rest):
         return {**wire, **rest, "status": "incomplete"}
@@ -72,15 +72,16 @@ def encode_call(call: ToolCall, losses: Losses) -> Wire:
 
 
 def _encode_arguments(call: ToolCall) -> Wire:
-    """Clients and servers parse what they get, and an empty or blank string is no JSON."""
+    """Peers parse the string, and an empty or blank one is no JSON (G64)."""
     if native(call):
         return {"arguments": call.arguments} if call.arguments else {}
-    said = call.arguments.strip()
-    return {"arguments": call.arguments if said else "{}" if call.complete else ""}
+    if call.arguments.strip():
+        return {"arguments": call.arguments}
+    return {"arguments": "{}" if call.complete else ""}
 
 
 def _decode_arguments(fields: Fields, kind: CallKind) -> str:
-    """Arguments are a string; a server that sends an object gets it back as an object."""
+    """Arguments are a string; a server that sends an object (G65) gets it back from the extras."""
     match kind:
         case "custom":
             return fields.need("input", str)
@@ -101,7 +102,9 @@ def _encode_action(call: ToolCall, losses: Losses) -> Wire:
     arguments = jsontext.decode_object(call.arguments) if call.arguments else {}
     if arguments is None:
         losses.dropped(
-            f"{call.where or call.name}.arguments", "a local shell takes an object: its command is lost"
+            f"{call.where or call.name}.arguments",
+            "a local shell takes an object: its command is lost",
+            "call.arguments",
         )
         arguments = {}
     return {"type": "exec", "command": [], "env": {}, **arguments}
@@ -137,7 +140,7 @@ def encode_result(result: ToolResult, losses: Losses) -> Wire:
 
 
 def _call_id(fields: Fields, kind: CallKind) -> str:
-    """An output of a local shell names its call by `id`; results of async tools may name none."""
+    """The output of a local shell names its call by `id`; results of async tools may name none."""
     if kind == "local_shell" and "call_id" not in fields.rest:
         return fields.need("id", str)
     return fields.text("call_id")
@@ -160,18 +163,20 @@ def _encode_output(result: ToolResult, losses: Losses) -> str | list[Wire]:
     content = _marked(result, losses) if result.failed else result.content
     if result.kind == "local_shell":
         if not all(isinstance(part, Text) for part in content):
-            losses.dropped(result.where, "the output of a local shell is text")
+            losses.dropped(result.where, "the output of a local shell is text", "result.media")
         return "\n".join(part.text for part in content if isinstance(part, Text))
     return encode_content(content, "input_text", losses) or ""
 
 
 def _marked(result: ToolResult, losses: Losses) -> tuple[Text | Media | Foreign, ...]:
-    """Outputs have no flag for failure, so their text says it."""
+    """Outputs have no flag for failure, so the text begins with `Error`."""
     first = result.content[0] if result.content else None
     if isinstance(first, Text) and first.text.lstrip(' {"').lower().startswith("error"):
         return result.content
     losses.changed(
-        result.where, f"{PROTOCOL_NAME} has no flag for failed results: the text begins with Error"
+        result.where,
+        f"{PROTOCOL_NAME} has no flag for failed results: the text begins with Error",
+        "result.error",
     )
     if isinstance(first, Text):
         return (replace(first, text=f"Error: {first.text}"), *result.content[1:])

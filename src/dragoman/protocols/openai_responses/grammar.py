@@ -1,4 +1,4 @@
-"""Checks a Responses stream frame by frame: what the SDK and the agents demand of its order."""
+"""Checks a Responses stream frame by frame: the order that the SDK and the agents depend on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ _OUTER = frozenset({"response.content_part", "response.reasoning_summary_part"})
 
 
 class Grammar:
-    """created in_progress? (output_item.added … output_item.done)* completed | incomplete | failed."""
+    """start --response.created--> items --completed, incomplete, failed or error--> end
+
+    In `items`, each output_item.added opens an item and output_item.done closes it; inside an item the inner
+    part (content_part, reasoning_summary_part) is added before it is filled.
+    """
 
     def __init__(self) -> None:
         self._sequence = -1
@@ -30,7 +34,7 @@ class Grammar:
         self._state = "start"
         self._items: dict[Any, Wire] = {}  # output_index -> the item that is open there
         self._inner: set[tuple[Any, ...]] = set()
-        self._told: dict[Any, Wire] = {}  # output_index -> the item as it was done
+        self._done: dict[Any, Wire] = {}  # output_index -> the finished item
 
     def feed(self, frame: Frame, /) -> Iterable[Frame]:
         if frame.data == b"[DONE]":
@@ -60,7 +64,7 @@ class Grammar:
             self._check_response(kind, body)
         elif kind == "response.output_item.added":
             index = body.get("output_index")
-            _expect(index not in self._items and index not in self._told, f"item {index} is announced twice")
+            _expect(index not in self._items and index not in self._done, f"item {index} is announced twice")
             self._items[index] = body["item"]
         elif "output_index" in body:
             self._check_item(kind, body)
@@ -84,13 +88,13 @@ class Grammar:
         _expect(isinstance(response.get("usage"), dict), f"{kind} without usage")
         _expect(
             not (self._items and kind == "response.completed"),
-            f"{kind} while item {_first(self._items)} is open",
+            f"{kind} while item {next(iter(self._items), None)} is open",
         )
         output: list[Wire] = response.get("output") or []
         final = {f"{item.get('type')} {item.get('id')}" for item in output}
-        for item in [*self._told.values(), *self._items.values()]:
-            told = f"{item.get('type')} {item.get('id')}"
-            _expect(told in final, f"the output of {kind} lacks {told}")
+        for item in [*self._done.values(), *self._items.values()]:
+            name = f"{item.get('type')} {item.get('id')}"
+            _expect(name in final, f"the output of {kind} lacks {name}")
 
     def _check_item(self, kind: str, body: Wire) -> None:
         index = body["output_index"]
@@ -105,7 +109,7 @@ class Grammar:
                 not any(inner[1] == index for inner in self._inner),
                 f"item {index} is done while a part of it is open",
             )
-            self._told[index] = done
+            self._done[index] = done
             return
         id = self._items[index].get("id")
         _expect(
@@ -131,10 +135,6 @@ class Grammar:
         elif number:
             part = (outer, body["output_index"], body.get(number))
             _expect(part in self._inner, f"{kind} for part {part[2]} of item {part[1]}, which is not open")
-
-
-def _first(items: dict[Any, Wire]) -> Any:
-    return next(iter(items), None)
 
 
 def _expect(holds: bool, problem: str) -> None:

@@ -1,16 +1,38 @@
-"""Hosted tools <-> neutral ones.
+"""Hosted tools: declarations, their items in the conversation, and the client's own tool search.
 
-The declaration stays whole in the extras; the settings say it in neutral words.
+A declaration stays whole in the extras, with its settings in neutral words. Items of hosted tools are kept
+whole too: in a history they are also told in words, which another model can read; in a reply they are
+metadata beside the text that the model made of them.
+
+A tool search with `execution: client` is run by the client (Codex defers most tools until the model has
+searched for them, G92: litellm 8307e3ee). Towards other protocols it is a function named tool_search, and the
+tools that it finds are declared with the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
 from dragoman.core.fields import Fields, own
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedKind, HostedTool, Wire
-from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
+from dragoman.core.model import (
+    AnyPart,
+    Foreign,
+    HostedKind,
+    HostedTool,
+    Request,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Wire,
+)
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, native, printed
 
 _KINDS: dict[str, HostedKind] = {
     "web_search": "web_search",
@@ -37,7 +59,7 @@ def decode_hosted(fields: Fields, wire: str) -> HostedTool:
     kind = _KINDS.get(wire, "other")
     match kind:
         case "web_search":
-            settings = _decode_search(fields.rest)
+            settings = _decode_web_search(fields.rest)
         case "mcp":
             settings = _decode_mcp(fields.rest)
         case _:
@@ -51,7 +73,7 @@ def encode_hosted(tool: HostedTool, losses: Losses) -> Wire | None:
         return ours
     match tool.kind:
         case "web_search":
-            return _encode_search(tool, losses)
+            return _encode_web_search(tool, losses)
         case "mcp" if tool.settings.get("url"):
             return _encode_mcp(tool)
         case "code_execution":
@@ -59,15 +81,19 @@ def encode_hosted(tool: HostedTool, losses: Losses) -> Wire | None:
         case kind if kind in _PLAIN:
             if kind == "computer":
                 losses.changed(
-                    tool.where, f"calls of a computer have a form that only {PROTOCOL_NAME} understands"
+                    tool.where,
+                    f"calls of a computer have a form that only {PROTOCOL_NAME} understands",
+                    "hosted.computer",
                 )
             return {"type": kind}
         case kind:
-            losses.dropped(tool.where, f"{PROTOCOL_NAME} has no hosted {tool.name or kind} tool")
+            losses.dropped(
+                tool.where, f"{PROTOCOL_NAME} has no hosted {tool.name or kind} tool", f"hosted.{kind}"
+            )
             return None
 
 
-def _decode_search(rest: Wire) -> dict[str, Any]:
+def _decode_web_search(rest: Wire) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     filters, location = rest.get("filters"), rest.get("user_location")
     for key in ("allowed_domains", "blocked_domains"):
@@ -81,7 +107,7 @@ def _decode_search(rest: Wire) -> dict[str, Any]:
     return settings
 
 
-def _encode_search(tool: HostedTool, losses: Losses) -> Wire:
+def _encode_web_search(tool: HostedTool, losses: Losses) -> Wire:
     wire: Wire = {"type": "web_search"}
     for key, value in tool.settings.items():
         match key:
@@ -93,7 +119,9 @@ def _encode_search(tool: HostedTool, losses: Losses) -> Wire:
                 wire["search_context_size"] = value
             case _ if value:
                 losses.dropped(
-                    f"{tool.where}.{key}", f"the web search of {PROTOCOL_NAME} has no such setting"
+                    f"{tool.where}.{key}",
+                    f"the web search of {PROTOCOL_NAME} has no such setting",
+                    "hosted.setting",
                 )
             case _:
                 pass
@@ -114,3 +142,158 @@ def _encode_mcp(tool: HostedTool) -> Wire:
     if settings.get("allowed"):
         wire["allowed_tools"] = settings["allowed"]
     return {**wire, "require_approval": "never"}
+
+
+HOISTED = frozenset({"additional_tools", "tool_search_output"})  # their tools are declared with the others
+_WHY = {
+    "item_reference": "it names an item that only the server holds, which is not in this request",
+    "compaction": "it stands for earlier turns, which only their server can read",
+}
+
+
+def decode_foreign(item: Wire, kind: str, where: str, losses: Losses, history: bool) -> Foreign:
+    """An item that no other protocol has, kept whole. `history`: it is part of a request."""
+    words = _in_words(kind, item, where) if history else ""
+    if words:
+        losses.changed(
+            where,
+            f"an item of type {kind} is only understood by {PROTOCOL_NAME}: it is told in words",
+            "part.unknown",
+        )
+    elif kind not in HOISTED:
+        why = _WHY.get(kind, f"an item of type {kind} is only understood by {PROTOCOL_NAME}")
+        losses.dropped(where, why, "store" if kind in _WHY else "part.unknown")
+    return Foreign(PROTOCOL_NAME, item, words, where=where)
+
+
+def _in_words(kind: str, item: Wire, where: str) -> str:
+    """The meaning of `item` as text; empty where no other model could use it."""
+    match kind:
+        case "web_search_call":
+            action = _object(item, "action")
+            query = {key: action[key] for key in ("query", "queries", "url") if action.get(key)}
+            return f"[web_search: {printed(query, where)}]" if query else ""
+        case "file_search_call":
+            found = [_text(result, "text") for result in _objects(item.get("results"))]
+            return "\n".join([f"[file_search: {printed(item.get('queries'), where)}]", *filter(None, found)])
+        case "code_interpreter_call":
+            logs = [_text(output, "logs") for output in _objects(item.get("outputs"))]
+            return _ran(_text(item, "code"), [log for log in logs if log])
+        case "mcp_call":
+            failed = f"failed: {printed(item['error'], where)}" if item.get("error") else ""
+            return f"[{_text(item, 'name')}: {_text(item, 'arguments')}]\n{_text(item, 'output') or failed}"
+        case "shell_call":
+            return f"[shell: {printed(_object(item, 'action').get('commands'), where)}]"
+        case "shell_call_output":
+            outputs = _objects(item.get("output"))
+            return f"[shell result: {''.join(_text(o, 'stdout') + _text(o, 'stderr') for o in outputs)}]"
+        case "apply_patch_call":
+            return f"[apply_patch: {printed(item.get('operation'), where)}]"
+        case "apply_patch_call_output":
+            return f"[apply_patch result: {_text(item, 'status')} {_text(item, 'output')}]"
+        case _:
+            return ""
+
+
+def _ran(code: str, logs: list[str]) -> str:
+    output = "Output:\n```\n" + "\n".join(logs) + "\n```" if logs else ""
+    return f"```\n{code}\n```\n{output}".strip() if code else output
+
+
+def _object(item: Wire, key: str) -> Wire:
+    value = item.get(key)
+    return value if is_object(value) else {}
+
+
+def _objects(value: Any) -> list[Wire]:
+    return [item for item in value if is_object(item)] if is_array(value) else []
+
+
+def _text(item: Wire, key: str) -> str:
+    value = item.get(key)
+    return value if isinstance(value, str) else ""
+
+
+TOOL_SEARCH = "tool_search"
+_QUIET_SEARCH = QUIET_ITEM | {"execution", "arguments", "tools"}
+
+
+def is_clients_search(item: Wire) -> bool:
+    return item.get("execution") == "client" and isinstance(item.get("call_id"), str)
+
+
+def decode_search_tool(fields: Fields, losses: Losses) -> Tool:
+    quiet = frozenset({"type", "execution", "description", "parameters"})
+    description, parameters = fields.nonempty("description"), fields.object("parameters")
+    return Tool(
+        TOOL_SEARCH, description, parameters, where=fields.where, extras=fields.extras(losses, quiet=quiet)
+    )
+
+
+def encode_search_tool(tool: Tool) -> Wire:
+    wire = own(tool.extras, PROTOCOL_NAME).copy()
+    if tool.description:
+        wire["description"] = tool.description
+    if tool.parameters is not None:
+        wire["parameters"] = tool.parameters
+    return wire
+
+
+def decode_search(fields: Fields, losses: Losses) -> ToolCall:
+    """Here the arguments are an object, which also stays in the extras."""
+    id, arguments = fields.need("call_id", str), fields.rest.get("arguments")
+    text = (
+        arguments
+        if isinstance(arguments, str)
+        else ""
+        if arguments is None
+        else printed(arguments, fields.path("arguments"))
+    )
+    return ToolCall(
+        id, TOOL_SEARCH, text, where=fields.where, extras=fields.extras(losses, quiet=_QUIET_SEARCH)
+    )
+
+
+def encode_search(call: ToolCall) -> Wire:
+    arguments = jsontext.decode_object(call.arguments) if call.arguments else {}
+    value = call.arguments if arguments is None else arguments
+    return {"arguments": value, **own(call.extras, PROTOCOL_NAME), "call_id": call.id}
+
+
+def decode_found(fields: Fields, losses: Losses) -> ToolResult:
+    """The tools stay in the extras; other protocols get their names."""
+    id, names = fields.need("call_id", str), _found_names(fields.rest.get("tools"))
+    text = f"Tools now available: {', '.join(names)}" if names else "No tools were found."
+    extras = fields.extras(losses, quiet=_QUIET_SEARCH)
+    return ToolResult(id, TOOL_SEARCH, (Text(text, where=fields.where),), where=fields.where, extras=extras)
+
+
+def encode_found(result: ToolResult) -> Wire:
+    return {**own(result.extras, PROTOCOL_NAME), "call_id": result.call_id}
+
+
+def declares_search(tools: Iterable[Tool | HostedTool]) -> bool:
+    return any(
+        own(tool.extras, PROTOCOL_NAME).get("type") == TOOL_SEARCH for tool in tools if isinstance(tool, Tool)
+    )
+
+
+def claimed(part: AnyPart, request: Request | None, id: str) -> AnyPart:
+    """A call of tool_search as a `tool_search_call` item, for a client that declared its own search."""
+    if not isinstance(part, ToolCall) or part.name != TOOL_SEARCH or native(part):
+        return part
+    if request is None or not declares_search(request.tools):
+        return part
+    item: Wire = {"type": "tool_search_call", "id": id, "execution": "client", "status": "completed"}
+    return replace(part, extras={PROTOCOL_NAME: item})
+
+
+def _found_names(tools: Any) -> list[str]:
+    names: list[str] = []
+    for tool in tools if is_array(tools) else []:
+        if is_object(tool) and tool.get("type") == "namespace":
+            names += [f"{tool.get('name')}__{name}" for name in _found_names(tool.get("tools"))]
+        elif is_object(tool):
+            name = tool.get("name") or tool.get("server_label") or tool.get("type")
+            names += [name] if isinstance(name, str) else []
+    return names

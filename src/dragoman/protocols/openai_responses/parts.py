@@ -1,12 +1,11 @@
-"""Content parts <-> parts: what messages and tool outputs hold.
+"""Content parts, citations and reasoning <-> neutral parts.
 
-A text that came as a plain string has no extras of ours and goes back as a string; one that came
-as a part keeps the rest of it, its `type` included, so the same text may be input or output.
+A text that came as a plain string has no extras and goes back as a string; one that came as a part keeps the
+rest of it, `type` included, so the same text may be input or output.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -15,19 +14,22 @@ from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
-    Base64,
     Citation,
-    FileId,
     Foreign,
     Media,
-    Plain,
+    Reasoning,
     Refusal,
     Text,
-    Url,
     Wire,
-    media_kind,
 )
-from dragoman.protocols.openai_responses.wire import IMAGE_TYPES, PROTOCOL_NAME, QUIET_PART, native
+from dragoman.core.seal import unseal_state
+from dragoman.protocols.openai_responses.media import decode_audio, decode_file, decode_image, encode_media
+from dragoman.protocols.openai_responses.wire import (
+    PROTOCOL_NAME,
+    QUIET_ITEM,
+    QUIET_PART,
+    native,
+)
 
 ContentPart = Text | Refusal | Media | Foreign
 TextType = Literal["input_text", "output_text"]
@@ -61,20 +63,22 @@ def decode_part(part: Any, where: str, losses: Losses) -> ContentPart:
                 fields.nonempty("refusal"), where=where, extras=fields.extras(losses, quiet=QUIET_PART)
             )
         case "input_image":
-            return _decode_image(fields, losses)
+            return decode_image(fields, losses)
         case "input_file":
-            return _decode_file(fields, losses)
+            return decode_file(fields, losses)
         case "input_audio":
-            return _decode_audio(fields, losses)
+            return decode_audio(fields, losses)
         case str():
-            losses.dropped(where, f"a part of type {kind} is only understood by {PROTOCOL_NAME}")
+            losses.dropped(
+                where, f"a part of type {kind} is only understood by {PROTOCOL_NAME}", "part.unknown"
+            )
             return Foreign(PROTOCOL_NAME, part, where=where)
         case _:
             raise fields.wrong("type", "str", kind)
 
 
 def encode_part(part: AnyPart, text_type: TextType, losses: Losses) -> tuple[Wire, ...]:
-    """The content parts that say `part`: one, or none where a message cannot say it."""
+    """The content parts for `part`: one, or none where a message cannot hold it."""
     rest = own(part.extras, PROTOCOL_NAME)
     match part:
         case Text():
@@ -84,23 +88,33 @@ def encode_part(part: AnyPart, text_type: TextType, losses: Losses) -> tuple[Wir
                 return ({"type": text_type, "text": part.text},)
             return ({"type": "refusal", "refusal": part.text, **rest},)
         case Media():
-            return _encode_media(part, text_type, rest, losses)
+            wire = encode_media(part, rest)
+            if wire is not None and (text_type == "input_text" or wire["type"] == "input_audio"):
+                return (wire,)
+            kind = part.media_type or "unknown type"
+            losses.dropped(
+                part.where,
+                f"{PROTOCOL_NAME} takes no {part.kind} of this form ({kind}) here",
+                f"media.{part.kind}",
+            )
+            notice = Text(f"[{part.kind} of type {part.media_type or 'unknown'} left out]")
+            return _encode_text(notice, text_type, {})
         case Foreign():
             return (part.body,) if part.origin == PROTOCOL_NAME else ()
         case _:
-            losses.dropped(part.where, f"a message of {PROTOCOL_NAME} cannot hold it")
+            losses.dropped(part.where, f"a message of {PROTOCOL_NAME} cannot hold it", "part.place")
             return ()
 
 
 def _decode_text(fields: Fields, losses: Losses) -> Text:
     text = fields.need("text", str)
     if fields.rest.get("logprobs"):
-        losses.dropped(fields.path("logprobs"), f"only {PROTOCOL_NAME} understands it")
+        losses.dropped(fields.path("logprobs"), f"only {PROTOCOL_NAME} understands it", "response.logprobs")
     notes, citations = fields.list("annotations"), tuple[Citation, ...]()
     if notes is not None:
         where = fields.path("annotations")
         citations = tuple([decode_citation(note, f"{where}[{i}]", losses) for i, note in enumerate(notes)])
-        fields.rest["annotations"] = []  # it has some, or none, but it says so
+        fields.rest["annotations"] = []  # the field was there, so it goes back
     return Text(text, citations, where=fields.where, extras=fields.extras(losses, quiet=QUIET_PART))
 
 
@@ -116,11 +130,11 @@ def _encode_text(text: Text, text_type: TextType, rest: Wire) -> tuple[Wire, ...
 
 
 def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
-    """Web pages become neutral; what points into files keeps its form in the extras."""
+    """Decode `url_citation`; citations of files are kept whole in the extras."""
     fields = Fields(annotation, where, PROTOCOL_NAME)
     whole = {PROTOCOL_NAME: fields.rest.copy()}
     if fields.rest.get("type") != "url_citation":
-        losses.dropped(where, f"only {PROTOCOL_NAME} understands it")
+        losses.dropped(where, f"only {PROTOCOL_NAME} understands it", "citation")
         return Citation("", where=where, extras=whole)
     start, end = fields.integer("start_index"), fields.integer("end_index")
     return Citation(
@@ -142,7 +156,7 @@ def encode_citations(text: Text) -> list[Wire]:
 
 
 def encode_citation(citation: Citation, length: int) -> Wire:
-    """A citation that names no place in the text stands for the whole of it."""
+    """A citation without a range covers the whole text."""
     placed = citation.start >= 0 and citation.end >= 0
     return own(citation.extras, PROTOCOL_NAME) or {
         "type": "url_citation",
@@ -153,119 +167,41 @@ def encode_citation(citation: Citation, length: int) -> Wire:
     }
 
 
-def _decode_image(fields: Fields, losses: Losses) -> Media:
-    detail = fields.nonempty("detail")
-    if url := fields.nonempty("image_url"):
-        media_type, source = decode_url(url, fields.rest, "image_url")
-    elif file_id := fields.nonempty("file_id"):
-        media_type, source = "", FileId(file_id, PROTOCOL_NAME)
-    else:
-        raise WireError(PROTOCOL_NAME, fields.where, "expected image_url or file_id, got neither")
-    extras = fields.extras(losses, quiet=QUIET_PART)
-    return Media("image", media_type, source, detail=detail, where=fields.where, extras=extras)
-
-
-def _decode_file(fields: Fields, losses: Losses) -> Media:
-    name = fields.nonempty("filename")
-    if data := fields.nonempty("file_data"):
-        media_type, source = decode_url(data, fields.rest, "file_data")
-        if not data.startswith("data:"):  # bare base64, as some clients send it
-            media_type, source, fields.rest["file_data"] = _type_by_name(name), Base64(data), data
-    elif url := fields.nonempty("file_url"):
-        media_type, source = "", Url(url)
-    elif file_id := fields.nonempty("file_id"):
-        media_type, source = "", FileId(file_id, PROTOCOL_NAME)
-    else:
-        raise WireError(PROTOCOL_NAME, fields.where, "expected file_data, file_url or file_id, got none")
-    extras = fields.extras(losses, quiet=QUIET_PART)
-    return Media(media_kind(media_type), media_type, source, name, where=fields.where, extras=extras)
-
-
-def _decode_audio(fields: Fields, losses: Losses) -> Media:
-    audio = fields.rest.get("input_audio")
-    match audio:
-        case {"data": str(data), "format": str(format)}:
-            extras = fields.extras(losses, quiet=QUIET_PART | {"input_audio"})
-            return Media("audio", f"audio/{format}", Base64(data), where=fields.where, extras=extras)
-        case _:
-            raise fields.wrong("input_audio", "an object with data and format", audio)
-
-
-def _encode_media(media: Media, text_type: TextType, rest: Wire, losses: Losses) -> tuple[Wire, ...]:
-    if rest.get("type") == "input_audio":
-        return (rest,)
-    if rest.get("type") == "input_file" or media.kind == "document":
-        wire = _encode_file(media, rest)
-    elif media.kind == "image":
-        wire = _encode_image(media, rest)
-    else:
-        wire = None
-    if wire is not None and text_type == "input_text":
-        return (wire,)
-    losses.dropped(
-        media.where,
-        f"{PROTOCOL_NAME} takes no {media.kind} of this form ({media.media_type or 'unknown type'}) here",
+def decode_reasoning(fields: Fields, losses: Losses) -> Reasoning:
+    """A summary of one plain text is taken; any other also stays in the extras, to go back as it came."""
+    text = "\n\n".join([*_texts(fields, "summary"), *_texts(fields, "content")])
+    if text and "content" not in fields.rest and fields.rest.get("summary") == encode_summary(text):
+        del fields.rest["summary"]
+    id = fields.rest.get("id")
+    encrypted = fields.nonempty("encrypted_content")
+    state = unseal_state(encrypted, PROTOCOL_NAME, id if isinstance(id, str) else "") if encrypted else None
+    return Reasoning(
+        text,
+        hidden=state is not None and not text,
+        state=state,
+        where=fields.where,
+        extras=fields.extras(losses, quiet=QUIET_ITEM),
     )
-    notice = Text(f"[{media.kind} of type {media.media_type or 'unknown'} left out]")
-    return _encode_text(notice, text_type, {})
 
 
-def _encode_image(media: Media, rest: Wire) -> Wire | None:
-    detail = {"detail": media.detail or "auto"} if media.detail or not rest else {}
-    match media.source:
-        case Base64(data) if rest or media.media_type in IMAGE_TYPES:
-            wire = {"image_url": f"data:{media.media_type};base64,{data}"}
-        case Url(url):
-            wire = {"image_url": url}
-        case FileId(id, origin) if origin == PROTOCOL_NAME:
-            wire = {"file_id": id}
-        case _:
-            return None
-    return {"type": "input_image", **wire, **detail, **rest}
+def encode_reasoning(part: Reasoning, id: str, encrypted: str) -> Wire:
+    rest = own(part.extras, PROTOCOL_NAME)
+    wire: Wire = {"type": "reasoning", "id": id} if id else {"type": "reasoning"}
+    if not rest or (part.text and "content" not in rest):
+        wire["summary"] = encode_summary(part.text)
+    if encrypted:
+        wire["encrypted_content"] = encrypted
+    return {**wire, **rest}
 
 
-def _encode_file(media: Media, rest: Wire) -> Wire | None:
-    name = {"filename": media.name} if media.name else {}
-    match media.source:
-        case Base64(data):
-            wire = {"file_data": f"data:{media.media_type};base64,{data}"}
-        case Plain(text):
-            data = base64.b64encode(text.encode("utf-8", "replace")).decode()
-            wire = {"file_data": f"data:text/plain;base64,{data}"}
-        case Url(url):
-            return {"type": "input_file", "file_url": url, **name, **rest}
-        case FileId(id, origin) if origin == PROTOCOL_NAME:
-            return {"type": "input_file", "file_id": id, **name, **rest}
-        case _:
-            return None
-    if not rest and not name:  # a file without a name is refused
-        name = {"filename": f"document{_SUFFIX.get(media.media_type, '.txt')}"}
-    return {"type": "input_file", **wire, **name, **rest}
+def encode_summary(text: str) -> list[Wire]:
+    return [{"type": "summary_text", "text": text}] if text else []
 
 
-def decode_url(url: str, rest: Wire, key: str) -> tuple[str, Base64 | Url]:
-    """Data URLs hold base64; one that is spelled in another way is also kept in `rest` as it was."""
-    if not url.startswith("data:"):
-        return "", Url(url)
-    header, comma, data = url.partition(",")
-    media_type, *parameters = header[5:].split(";")
-    if not comma or parameters[-1:] != ["base64"]:
-        return "", Url(url)
-    if len(parameters) > 1:
-        rest[key] = url
-    return media_type, Base64(data)
-
-
-_SUFFIX = {
-    "application/pdf": ".pdf",
-    "text/plain": ".txt",
-    "text/markdown": ".md",
-    "text/csv": ".csv",
-    "text/html": ".html",
-    "application/json": ".json",
-}
-_TYPES = {suffix: media_type for media_type, suffix in _SUFFIX.items()}
-
-
-def _type_by_name(name: str) -> str:
-    return next((kind for suffix, kind in _TYPES.items() if name.lower().endswith(suffix)), "")
+def _texts(fields: Fields, key: str) -> list[str]:
+    """The texts of an array, which is read and also stays in the extras."""
+    entries: list[Any] = fields.rest.get(key) or []
+    if type(entries) is not list:
+        raise fields.wrong(key, "list", entries)
+    inner = [Fields(entry, f"{fields.path(key)}[{i}]", PROTOCOL_NAME) for i, entry in enumerate(entries)]
+    return [text for text in (entry.text("text") for entry in inner) if text]

@@ -1,7 +1,7 @@
 """Requests <-> neutral requests.
 
-`instructions` stand beside the conversation, further system text inside it; settings are read and
-also kept as they stand, so that they go back unchanged.
+`instructions` stand beside the conversation, further system text inside it. Settings are read and also kept
+in the extras, so that they go back unchanged.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Foreign, Message, Request, Settings, Text, Wire
-from dragoman.protocols.openai_responses.input import decode_input, encode_input
-from dragoman.protocols.openai_responses.search import declares_search
+from dragoman.protocols.openai_responses.hosted import declares_search
+from dragoman.protocols.openai_responses.messages import decode_input, encode_input
 from dragoman.protocols.openai_responses.settings import decode_settings, encode_settings
 from dragoman.protocols.openai_responses.tools import (
     decode_choice,
@@ -26,7 +26,7 @@ from dragoman.protocols.openai_responses.tools import (
 )
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_REQUEST, native
 
-_USUAL = {"truncation": "disabled", "background": False}  # what a server does anyway
+_DEFAULTS = {"truncation": "disabled", "background": False}
 _EARLIER = "the earlier turns it stands for are not in this request"
 
 
@@ -67,14 +67,16 @@ def encode_request(request: Request, losses: Losses) -> Wire:
         body["stream"] = True
     if ours:
         kept = own(request.extras, PROTOCOL_NAME)
-        if request.parallel is None and kept.get("parallel_tool_calls") is not None:  # a dialect says it
+        if (
+            request.parallel is None and kept.get("parallel_tool_calls") is not None
+        ):  # a dialect removed the tools
             kept = {key: value for key, value in kept.items() if key != "parallel_tool_calls"}
         return kept | body
     return body | encode_settings(request, bool(tools), losses)
 
 
 def _parted(request: Request) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
-    """Chat opens its conversation with the system text; here that is `instructions`."""
+    """(`instructions`, messages). Chat begins its conversation with the system text."""
     match request.messages:
         case (Message("system", (Text() as text,)), *rest) if not request.system:
             return (text,), tuple(rest)
@@ -83,7 +85,7 @@ def _parted(request: Request) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
 
 
 def _without_loaded(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Where a dialect has told of all tools in words, none are loaded on the way either."""
+    """Without `additional_tools` items: a dialect has described all tools in the prompt."""
     kept = [(message, tuple(part for part in message.parts if not _loads(part))) for message in messages]
     return tuple(
         message if parts == message.parts else replace(message, parts=parts)
@@ -101,7 +103,7 @@ def _loads(part: AnyPart) -> bool:
 
 
 def _input(fields: Fields) -> str | list[Any]:
-    """An absent or empty input is left where it is, so that it goes back as it came."""
+    """An absent or empty input stays in the extras, so that it goes back as it came."""
     items = fields.rest.get("input")
     if not items and (items is None or type(items) is list):
         return []
@@ -114,7 +116,7 @@ def _settings(fields: Fields, losses: Losses) -> Settings:
     settings = decode_settings(fields, losses)
     for key in ("previous_response_id", "conversation"):
         if fields.any(key) is not None:
-            losses.dropped(key, _EARLIER)
-    usual = {key for key, value in _USUAL.items() if fields.rest.get(key) == value}
-    fields.extras(losses, quiet=QUIET_REQUEST | usual)
+            losses.dropped(key, _EARLIER, "store")
+    defaults = {key for key, value in _DEFAULTS.items() if fields.rest.get(key) == value}
+    fields.extras(losses, quiet=QUIET_REQUEST | defaults)
     return settings

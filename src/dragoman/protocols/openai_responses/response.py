@@ -1,27 +1,56 @@
-"""Whole responses <-> neutral ones, and the usage that streams share.
+"""Whole responses <-> neutral ones, `output` <-> parts, and the usage that streams share.
 
-A response repeats the settings of its request; towards a client they are filled in from what the
-client asked, because SDKs and agents read them there.
+A response repeats the settings of its request: towards a client they are filled in from the client's request,
+because SDKs and agents read them. Every item needs an id with the prefix of its type (G49); ids are made from
+that of the response and the position of the item, so the same response gives the same ids.
 """
 
 from __future__ import annotations
 
-from typing import TypeGuard
+import hashlib
+import re
+from typing import Any, TypeGuard
 
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolCall, Usage, Wire
+from dragoman.core.model import (
+    AnyPart,
+    Base64,
+    Foreign,
+    Media,
+    Reasoning,
+    Refusal,
+    Request,
+    Response,
+    Stop,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+    Wire,
+)
 from dragoman.core.repeated import private
-from dragoman.protocols.openai_responses.output import decode_output, encode_output
+from dragoman.core.seal import seal_state
+from dragoman.protocols.openai_responses.calls import encode_call, encode_result
+from dragoman.protocols.openai_responses.hosted import TOOL_SEARCH, claimed
+from dragoman.protocols.openai_responses.messages import decode_item, encode_reply, together
+from dragoman.protocols.openai_responses.parts import encode_part, encode_reasoning
 from dragoman.protocols.openai_responses.tools import encode_tools
-from dragoman.protocols.openai_responses.wire import INCOMPLETE, PROTOCOL_NAME, QUIET_RESPONSE, native
+from dragoman.protocols.openai_responses.wire import (
+    IMAGE_TYPES,
+    INCOMPLETE,
+    ITEM,
+    PROTOCOL_NAME,
+    QUIET_RESPONSE,
+    native,
+)
 
 
 def decode_response(body: Wire, losses: Losses) -> Response:
-    """Status, usage and the repeated settings are read, and also kept as they stand."""
+    """Status, usage and the repeated settings are read, and also kept in the extras."""
     fields = Fields(body, "", PROTOCOL_NAME)
     id, model, created = fields.nonempty("id"), fields.nonempty("model"), decode_created(fields)
     items = [] if fields.rest.get("output") == [] else fields.list("output") or []
@@ -57,9 +86,9 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
 
 
 def frame_response(id: str, model: str, created: int, request: Request | None) -> Wire:
-    """A response object in which only its output, status and usage are still missing."""
+    """A response object without its output, final status and usage."""
     asked = own(request.extras, PROTOCOL_NAME) if request else {}
-    echoed = _ECHOED | {key: said for key, said in asked.items() if said is not None and key in _ECHOED}
+    echoed = _ECHOED | {key: value for key, value in asked.items() if value is not None and key in _ECHOED}
     instructions = "\n\n".join(part.text for part in request.system) if request else ""
     choice = (
         own(request.tool_choice.extras, PROTOCOL_NAME).get("tool_choice")
@@ -108,7 +137,7 @@ _ECHOED: Wire = {
 
 
 def decode_created(fields: Fields) -> int:
-    """Read, and left where it is."""
+    """Read, and also kept in the extras."""
     return (
         Fields({"created_at": fields.rest.get("created_at")}, fields.where, PROTOCOL_NAME).integer(
             "created_at"
@@ -117,8 +146,116 @@ def decode_created(fields: Fields) -> int:
     )
 
 
+_PREFIX = {"function": "fc_", "custom": "ctc_", "local_shell": "lsh_"}
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def decode_output(items: list[Any], losses: Losses) -> tuple[AnyPart, ...]:
+    return tuple(
+        [part for i, item in enumerate(items) for part in decode_item(item, f"output[{i}]", i, losses)]
+    )
+
+
+def encode_output(
+    parts: tuple[AnyPart, ...], response: str, losses: Losses, request: Request | None = None
+) -> list[Wire]:
+    items: list[Wire] = []
+    for group in together(parts):
+        id = item_id(group[0], response, len(items))
+        if ITEM in (group[0].extras or ()):
+            items.append(encode_reply(group, losses))
+        elif item := encode_item(claimed(group[0], request, id), id, losses):
+            items.append(item)
+    return items
+
+
+def item_id(part: AnyPart, response: str, place: int) -> str:
+    """The item's own id where it came from this protocol; otherwise a new one of at most 64 characters."""
+    match part:
+        case ToolCall():
+            prefix = "tsc_" if part.name == TOOL_SEARCH else _PREFIX[part.kind]
+        case Reasoning():
+            prefix = "rs_"
+        case Media() if _is_picture(part):
+            prefix = "ig_"
+        case _:
+            prefix = "msg_"
+    known = own(part.extras, PROTOCOL_NAME).get("id") or (
+        part.state.id if _own_state(part) and part.state else ""
+    )
+    if isinstance(known, str) and known:
+        return known
+    stem = _ILLEGAL.sub("_", response.removeprefix("resp_")) or "dragoman"
+    if len(stem) > 52:
+        stem = hashlib.sha256(stem.encode("utf-8", "surrogatepass")).hexdigest()[:48]
+    return f"{prefix}{stem}_{place}"
+
+
+def encode_item(part: AnyPart, id: str, losses: Losses) -> Wire | None:
+    """The finished item of `part`; None for an empty one."""
+    match part:
+        case Text() | Refusal():
+            return encode_message([part], id, losses) if part.text else None
+        case ToolCall():
+            item = encode_call(part, losses)
+            return item if native(part) else {"id": id, "status": "completed", **item}
+        case Reasoning():
+            encrypted = seal_state(part.state, PROTOCOL_NAME) if part.state else ""
+            return (
+                encode_reasoning(part, "" if native(part) else id, encrypted)
+                if part.text or encrypted or native(part)
+                else None
+            )
+        case Media():
+            return _encode_media(part, id, losses)
+        case ToolResult():
+            return encode_result(part, losses)
+        case Foreign():
+            return part.body if part.origin == PROTOCOL_NAME else None
+
+
+def opened_item(part: AnyPart, id: str, losses: Losses) -> Wire:
+    """The item as `output_item.added` announces it, still empty."""
+    match part:
+        case ToolCall():
+            text = "input" if part.kind == "custom" else "arguments"
+            return {"id": id, **encode_call(part, losses), "status": "in_progress", text: ""}
+        case Reasoning():
+            return {"id": id, "type": "reasoning", "summary": []}
+        case _:
+            return {**encode_message([], id, losses), "status": "in_progress", **_phase(part)}
+
+
+def encode_message(parts: list[AnyPart], id: str, losses: Losses) -> Wire:
+    content = [wire for part in parts for wire in encode_part(part, "output_text", losses)]
+    wire: Wire = {"id": id, "type": "message", "status": "completed", "role": "assistant", "content": content}
+    return {**wire, **_phase(parts[0])} if parts else wire
+
+
+def _phase(part: AnyPart) -> Wire:
+    """`phase` tells commentary from the final answer, where the model sent it."""
+    phase = own(part.extras, ITEM).get("message", {}).get("phase")
+    return {"phase": phase} if phase else {}
+
+
+def _encode_media(media: Media, id: str, losses: Losses) -> Wire:
+    """An image is sent as the result of an image generation; other media as a notice in a message."""
+    if not _is_picture(media) or not isinstance(media.source, Base64):
+        return encode_message([media], id, losses)
+    made: Wire = {"id": id, "type": "image_generation_call", "status": "completed"}
+    return {**made, "output_format": media.media_type.removeprefix("image/"), "result": media.source.data}
+
+
+def _is_picture(media: Media) -> bool:
+    return isinstance(media.source, Base64) and media.media_type in IMAGE_TYPES
+
+
+def _own_state(part: AnyPart) -> bool:
+    return part.state is not None and part.state.origin == PROTOCOL_NAME
+
+
 def decode_stop(fields: Fields, called: bool) -> Stop:
-    """No reason is given for calls: whether the model `called` is seen in the output."""
+    """The API has no stop reason for calls: `called` tells whether the output has any (G26)."""
     status = fields.rest.get("status")
     match status, fields.rest.get("incomplete_details"):
         case "incomplete", {"reason": str(reason)}:
@@ -137,14 +274,14 @@ def encode_stop(stop: Stop, refused: bool = False) -> Wire:
 
 
 def settle(parts: tuple[AnyPart, ...], stop: Stop) -> tuple[AnyPart, ...]:
-    """A reply that was cut may end inside a call, whether or not the call says so."""
+    """Mark calls as incomplete where the reply was cut inside them (G28)."""
     if stop.reason in _WHOLE:
         return parts
     return tuple([replace(part, complete=False) if is_cut(part, stop) else part for part in parts])
 
 
 def is_cut(part: AnyPart | None, stop: Stop) -> TypeGuard[ToolCall]:
-    """Whether `part` is a call that lacks its end, in a reply that ended so."""
+    """Whether `part` is a call without its end, in a reply with this stop reason."""
     if stop.reason in _WHOLE or not isinstance(part, ToolCall) or part.kind != "function":
         return False
     return not jsontext.is_complete(part.arguments)
@@ -172,7 +309,7 @@ def decode_usage(fields: Fields) -> Usage | None:
 
 
 def encode_usage(usage: Usage) -> Wire:
-    """Codex and OpenCode need every one of these numbers."""
+    """Codex and OpenCode fail without any one of these numbers (G32: cc-switch#3514)."""
     return {
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write},

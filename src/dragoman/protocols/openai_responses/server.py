@@ -1,18 +1,99 @@
-"""The paths of the Responses API and what accounting reads. Its model list is Chat's."""
+"""A Responses server as its clients see it: paths, authentication, errors, accounting, stored responses.
+
+Only items are inherited from a stored response: instructions, tools and settings are sent anew in every
+request. The model list is the same as Chat's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
-from dragoman.core.fields import Fields
-from dragoman.core.jsontext import Glance
-from dragoman.core.model import Wire
+from dragoman.core import jsontext
+from dragoman.core.codec import Frame, Http
+from dragoman.core.errors import WireError
+from dragoman.core.failures import kind_of, says_context_too_long, status_of
+from dragoman.core.fields import Fields, describe
+from dragoman.core.jsontext import Glance, is_array, is_object
+from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.server import Accounting, ProtocolServer, RateLimitStatus, RouteMatch, count, listed, rows
-from dragoman.protocols.openai_responses.kept import KEPT
+from dragoman.core.stored_turns import PastTurn, StorageRequest, TurnCodec
 from dragoman.protocols.openai_responses.response import decode_usage
-from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
+from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME, TYPES
+
+HTTP = Http(path=lambda model, stream: "/responses", auth=lambda key: {"authorization": f"Bearer {key}"})
+# Kinds whose code clients of this API expect in an error body; other kinds have only a type
+_CODED = frozenset(
+    {"context_too_long", "unauthenticated", "billing", "not_found", "rate_limit", "overloaded"}
+)
+# Codes of requests for something that is not stored -> the request field at fault
+_STORE_CODES = {
+    "previous_response_not_found": "previous_response_id",
+    "conversation_not_found": "conversation",
+    "background_not_supported": "background",
+    "not_kept": "id",
+}
+
+
+def decode_error(body: Wire, status: int) -> Failure | None:
+    """An error body, a response that failed, or an `error` event in either of its two shapes."""
+    error = body.get("error")
+    if is_object(error):
+        return _failure(error, status)
+    if error and type(error) is str:
+        return _failure({"message": error}, status)
+    if body.get("type") == "error" or body.get("object") == "error":
+        return _failure(body, status)
+    if body.get("status") == "failed":
+        return _failure({"message": "the response failed without saying why"}, status)
+    if status >= 400:
+        return _failure({"message": body.get("message") or body.get("detail")}, status)
+    return None
+
+
+def encode_error(failure: Failure) -> tuple[int, Wire]:
+    kind = failure.kind
+    code = CODES.encode(kind) if kind in _CODED else None
+    param = _STORE_CODES.get(failure.code)
+    error = {
+        "message": failure.message,
+        "type": TYPES.encode(kind),
+        "param": param,
+        "code": failure.code if param else code,
+    }
+    return status_of(kind), {"error": error}
+
+
+def encode_failure(failure: Failure) -> Wire:
+    """The `error` of a failed response."""
+    return {"code": CODES.encode(failure.kind) or "server_error", "message": failure.message}
+
+
+def truncated(missing: str) -> Failure:
+    return Failure("truncated", f"the upstream's stream ended without {missing}", 502)
+
+
+def _failure(error: Any, status: int) -> Failure:
+    code, message = error.get("code"), error.get("message")
+    if type(code) is int and 400 <= code < 600:  # some servers repeat the status there
+        status = status or code
+    code = code if isinstance(code, str) else ""
+    type_ = error.get("type") if isinstance(error.get("type"), str) else ""
+    message = message if isinstance(message, str) and message else "the upstream failed without saying why"
+    kind = _failure_kind(code, type_, status)
+    if kind == "bad_request" and says_context_too_long(message):
+        kind = "context_too_long"
+    return Failure(kind, message, status or status_of(kind), code or type_)
+
+
+def _failure_kind(code: str, type: str, status: int) -> FailureKind:
+    """The code is most precise, then the status; several kinds share a type."""
+    known = CODES.decode(code) or ("billing" if type == "insufficient_quota" else "")
+    if known:
+        return known
+    return kind_of(status) if status >= 400 else TYPES.decode(type) or "server"
+
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
@@ -45,7 +126,7 @@ def encode_model(name: str) -> Wire:
     return {"id": name, "object": "model", "created": 0, "owned_by": "dragoman"}
 
 
-def _quota(quota: RateLimitStatus) -> dict[str, str]:
+def _rate_limit_headers(quota: RateLimitStatus) -> dict[str, str]:
     return {
         "x-ratelimit-limit-requests": str(quota.limit),
         "x-ratelimit-remaining-requests": str(quota.remaining),
@@ -66,7 +147,172 @@ class _Reply(TypedDict, total=False):
     usage: Any
 
 
-TALLY = Accounting(  # a request is read in full: unless it says otherwise, it is to be kept
+_ENDS = frozenset({"response.completed", "response.incomplete"})
+_HOLD_RESPONSE = (
+    "created",
+    "queued",
+    "in_progress",
+    "completed",
+    "incomplete",
+    "failed",
+)  # events that hold the response
+_SECRETS = ("authorization", "headers")  # of a remote MCP server
+_DEFAULT_PAGE, _LARGEST_PAGE = 20, 100  # items on a page
+_ID_PREFIXES = {"message": "msg", "function_call_output": "fco", "custom_tool_call_output": "ctco"}
+
+
+def wish(request: Wire) -> StorageRequest:
+    """A response is stored unless the request says `store: false`."""
+    previous, store = request.get("previous_response_id"), request.get("store")
+    if previous is not None and type(previous) is not str:
+        raise WireError(PROTOCOL_NAME, "previous_response_id", f"expected a string, got {describe(previous)}")
+    refers = tuple(str(item.get("id")) for item in rows(request.get("input")) if _is_reference(item))
+    return StorageRequest(previous or "", refers, store is not False, store is True)
+
+
+def items(request: Wire) -> list[Any]:
+    input = request.get("input")
+    if isinstance(input, str):
+        return [{"type": "message", "role": "user", "content": input}]
+    return input if is_array(input) else []
+
+
+def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -> Wire:
+    """The request with everything that it refers to. Without references it is the same object."""
+    if not (before or found or "previous_response_id" in request or request.get("store")):
+        return request
+    joined = {key: value for key, value in request.items() if key != "previous_response_id"}
+    if joined.get("store"):
+        del joined["store"]  # our store does it
+    if before or found:
+        earlier = [item for past in before for item in (*past.items, *rows(past.reply.get("output")))]
+        joined["input"] = earlier + [_resolved(item, found) for item in items(request)]
+    return joined
+
+
+def _resolved(item: Any, found: Mapping[str, Wire]) -> Any:
+    return found[str(item["id"])] if is_object(item) and _is_reference(item) else item
+
+
+def _is_reference(item: Wire) -> bool:
+    kind = item.get("type")
+    return kind == "item_reference" or (kind is None and "role" not in item and "id" in item)
+
+
+def named(items: Sequence[Any], reply: Wire) -> dict[str, Wire]:
+    listed = [*rows(list(items)), *rows(reply.get("output"))]
+    return {
+        item["id"]: item for item in listed if isinstance(item.get("id"), str) and not _is_reference(item)
+    }
+
+
+def told(reply: Wire, id: str, previous: str, stored: bool) -> Wire:
+    stored = stored and reply.get("status") != "failed"
+    return {**reply, "id": id, "previous_response_id": previous or None, "store": stored}
+
+
+def safe(value: Wire) -> Wire:
+    """A response or item without the secrets of the MCP servers that its `tools` declare."""
+    tools = rows(value.get("tools"))
+    if not any(tool.get("type") == "mcp" for tool in tools):
+        return value
+    return {**value, "tools": [{key: tool[key] for key in tool if key not in _SECRETS} for tool in tools]}
+
+
+def whole(frames: Sequence[Frame]) -> Wire | None:
+    """The response inside the last event, which repeats all items."""
+    for frame in reversed(frames):
+        event = jsontext.decode_object(frame.data.decode("utf-8", "replace"))
+        if event and event.get("type", frame.event) in _ENDS:
+            return event["response"] if is_object(event.get("response")) else None
+    return None
+
+
+def page(turns: Sequence[PastTurn], query: Mapping[str, str]) -> Wire:
+    """All input of the last of `turns`: earlier turns with their replies, then its own input."""
+    *earlier, last = turns
+    listed = [
+        item for past in earlier for item in (*_listed(past), *rows(past.reply.get("output")))
+    ] + _listed(last)
+    if _choice(query, "order", ("desc", "asc")) == "desc":
+        listed.reverse()
+    after, limit = query.get("after"), _limit(query)
+    ids = [item.get("id") for item in listed]
+    if after and after not in ids:
+        raise WireError(PROTOCOL_NAME, "after", f"no item {after!r} is in this list")
+    start = ids.index(after) + 1 if after else 0
+    shown = listed[start : start + limit]
+    ends = {"first_id": shown[0].get("id"), "last_id": shown[-1].get("id")} if shown else {}
+    return {
+        "object": "list",
+        "data": shown,
+        **(ends or {"first_id": None, "last_id": None}),
+        "has_more": start + limit < len(listed),
+    }
+
+
+def _listed(past: PastTurn) -> list[Wire]:
+    """Input items, each with an id, and messages in their long form."""
+    name = past.id.removeprefix("resp_")
+    return [_spelled_out(item, f"{name}_{number}") for number, item in enumerate(rows(past.items))]
+
+
+def _spelled_out(item: Wire, name: str) -> Wire:
+    kind = item.get("type") or "message"
+    out = {"id": f"{_ID_PREFIXES.get(kind, 'item')}_{name}", **item, "type": kind}
+    if kind == "message":
+        content = item.get("content")
+        if isinstance(content, str):
+            out["content"] = [_message_part(content, item.get("role") == "assistant")]
+        out.setdefault("status", "completed")
+    return out
+
+
+def _message_part(text: str, by_assistant: bool) -> Wire:
+    if by_assistant:
+        return {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "input_text", "text": text}
+
+
+def _limit(query: Mapping[str, str]) -> int:
+    limit = query.get("limit", str(_DEFAULT_PAGE))
+    if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:9]) <= _LARGEST_PAGE:
+        raise WireError(
+            PROTOCOL_NAME, "limit", f"expected a whole number from 1 to {_LARGEST_PAGE}, got {limit!r}"
+        )
+    return int(limit)
+
+
+def _choice(query: Mapping[str, str], key: str, allowed: tuple[str, ...]) -> str:
+    """The first of `allowed` is the default."""
+    value = query.get(key, allowed[0])
+    if value not in allowed:
+        raise WireError(PROTOCOL_NAME, key, f"expected {' or '.join(allowed)}, got {value!r}")
+    return value
+
+
+KEPT = TurnCodec(
+    wish=wish,
+    items=items,
+    settings=lambda request: {},
+    join=join,
+    named=named,
+    told=told,
+    safe=safe,
+    whole=whole,
+    unknown=lambda id: Failure(
+        "bad_request", f"Previous response with id '{id}' not found.", 400, "previous_response_not_found"
+    ),
+    absent=lambda id: Failure("not_found", f"Nothing with id '{id}' is kept here.", 404, "not_kept"),
+    prefix="resp_",
+    field="response",
+    marks=tuple(f"response.{step}".encode() for step in _HOLD_RESPONSE),
+    ends=_ENDS,
+    deleted=lambda id: {"id": id, "object": "response", "deleted": True},
+    page=page,
+    path=lambda id, items: f"/responses/{quote(id, safe='')}" + ("/input_items" if items else ""),
+)
+TALLY = Accounting(  # a request is read in full, because it is stored by default
     reply=Glance(_Reply),
     tools=lambda body: count(body.get("tools")),
     calls=lambda body: sum(item.get("type") in _CALLS for item in rows(body.get("output"))),
@@ -84,7 +330,7 @@ SERVER = ProtocolServer(
     encode_model=encode_model,
     encode_count=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
     tally=TALLY,
-    encode_quota=_quota,
+    encode_quota=_rate_limit_headers,
     count_path=lambda model: "/responses/input_tokens",
     forwards=("openai-beta",),
     kept=KEPT,

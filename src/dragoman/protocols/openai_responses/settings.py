@@ -1,6 +1,6 @@
 """Settings of a request <-> neutral ones.
 
-There is no stop, seed, penalty, top_k or n here; sampling settings are refused by models that reason.
+The API has no stop, seed, penalty, top_k or n, and models that reason refuse sampling settings.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _TIERS = {"auto": "auto", "standard": "default", "standard_only": "default"} | {
     tier: tier for tier in ("default", "flex", "scale", "priority", "fast", "ultrafast")
 }
 _ENCRYPTED, _LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
-_UNSAID = GivenSettings("top_k", "frequency_penalty", "presence_penalty", "seed", "stop")
+_ABSENT = GivenSettings("top_k", "frequency_penalty", "presence_penalty", "seed", "stop")
 _LONGEST_USER = 64
 
 
 def decode_settings(fields: Fields, losses: Losses) -> Settings:
     effort, shown = _decode_reasoning(fields, losses)
     output, verbosity = _decode_text(fields, losses)
-    said = fields.read(_READ)
+    values = fields.read(_READ)
     if user := fields.take("safety_identifier", str):
-        said["user"] = user
+        values["user"] = user
     return Settings(
         output=output,
         effort=effort,
         show_reasoning=shown,
         verbosity=verbosity,
         logprobs=_decode_include(fields, losses),
-        **said,
+        **values,
     )
 
 
@@ -77,12 +77,12 @@ def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
         wire["prompt_cache_key"] = settings.cache_key
     if tools and request.parallel is not None:
         wire["parallel_tool_calls"] = request.parallel
-    wire["store"] = settings.store or False  # the default is true, and nobody asked for that
+    wire["store"] = settings.store or False  # the API's default is true (G113: bifrost#2270)
     wire |= _encode_include(request)
-    for name, _ in _UNSAID(settings):
-        losses.dropped(name, f"{PROTOCOL_NAME} has no such setting")
+    for name, _ in _ABSENT(settings):
+        losses.dropped(name, f"{PROTOCOL_NAME} has no such setting", f"setting.{name}")
     if (settings.n or 1) > 1:
-        losses.dropped("n", f"{PROTOCOL_NAME} gives one answer")
+        losses.dropped("n", f"{PROTOCOL_NAME} gives one answer", "setting.n")
     return wire
 
 
@@ -93,7 +93,7 @@ def _decode_reasoning(fields: Fields, losses: Losses) -> tuple[Effort | None, bo
     effort = reasoning.take("effort", str)
     shown = reasoning.take("summary", str) or reasoning.take("generate_summary", str)
     if effort is not None and effort not in _EFFORTS:
-        losses.dropped(f"reasoning.effort {effort}", f"only {PROTOCOL_NAME} understands it")
+        losses.dropped(f"reasoning.effort {effort}", f"only {PROTOCOL_NAME} understands it", "setting.effort")
         effort = None
     reasoning.extras(losses)
     return effort, True if shown else None  # pyright: ignore[reportReturnType] - checked above
@@ -104,17 +104,23 @@ def _encode_reasoning(request: Request, losses: Losses) -> Wire:
     effort = settings.effort
     if effort is None and settings.budget is not None and settings.budget >= 0:
         effort = effort_for(settings.budget)
-        losses.changed("budget", f"{PROTOCOL_NAME} counts no thinking tokens: said as effort {effort}")
+        losses.changed(
+            "budget",
+            f"{PROTOCOL_NAME} counts no thinking tokens: said as effort {effort}",
+            "setting.budget",
+        )
     wire: Wire = {}
     if effort is not None:
         wire["effort"] = models.nearest_effort(request.model, effort)
         if wire["effort"] != effort:
-            losses.changed("effort", f"the model knows no {effort}: said as {wire['effort']}")
+            losses.changed(
+                "effort", f"the model knows no {effort}: said as {wire['effort']}", "setting.effort"
+            )
     if settings.show_reasoning and effort != "none":
         wire["summary"] = "auto"
     if wire and models.reasons(request.model) is False:
         if effort not in (None, "none"):
-            losses.dropped("effort", "the model does not reason")
+            losses.dropped("effort", "the model does not reason", "setting.effort")
         return {}
     return wire
 
@@ -124,7 +130,7 @@ def _encode_sampling(request: Request, effort: Effort | None, losses: Losses) ->
     wire: Wire = {}
     for name, value in _SAMPLING(request.settings):
         if refused:
-            losses.dropped(name, "a model that reasons takes no sampling settings")
+            losses.dropped(name, "a model that reasons takes no sampling settings", f"setting.{name}")
         else:
             wire[name] = value
     return wire
@@ -157,7 +163,7 @@ def _decode_output(format: Fields, losses: Losses) -> OutputFormat | None:
         case "text":
             output = OutputFormat("text")
         case _:
-            losses.dropped(f"text.format {kind}", f"only {PROTOCOL_NAME} understands it")
+            losses.dropped(f"text.format {kind}", f"only {PROTOCOL_NAME} understands it", "setting.output")
             return None
     format.extras(losses)
     return output
@@ -180,29 +186,29 @@ def _encode_output(output: OutputFormat | None) -> Wire:
 def _encode_user(user: str, losses: Losses) -> str:
     if len(user) <= _LONGEST_USER:
         return user
-    losses.changed("user", f"longer than {_LONGEST_USER} characters: sent as its hash")
+    losses.changed("user", f"longer than {_LONGEST_USER} characters: sent as its hash", "setting.user")
     return hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _encode_metadata(metadata: dict[str, Any], losses: Losses) -> dict[str, str]:
     if not all(isinstance(value, str) for value in metadata.values()):
-        losses.changed("metadata", f"{PROTOCOL_NAME} takes texts only")
+        losses.changed("metadata", f"{PROTOCOL_NAME} takes texts only", "setting.metadata")
     return {key: value if isinstance(value, str) else str(value) for key, value in metadata.items()}
 
 
 def _encode_tier(tier: str, losses: Losses) -> Wire:
     if tier.lower() in _TIERS:
         return {"service_tier": _TIERS[tier.lower()]}
-    losses.dropped("service_tier", f"{PROTOCOL_NAME} has no tier {tier!r}")
+    losses.dropped("service_tier", f"{PROTOCOL_NAME} has no tier {tier!r}", "setting.service_tier")
     return {}
 
 
 def _decode_include(fields: Fields, losses: Losses) -> bool | None:
-    """Encrypted reasoning is carried always; logprobs are a setting; the rest only this protocol has."""
+    """Encrypted reasoning is always carried; logprobs are a setting; other entries only this protocol has."""
     include = fields.list("include") or []
     for item in include:
         if item not in (_ENCRYPTED, _LOGPROBS):
-            losses.dropped(f"include {item}", f"only {PROTOCOL_NAME} understands it")
+            losses.dropped(f"include {item}", f"only {PROTOCOL_NAME} understands it", "setting.include")
     return True if _LOGPROBS in include else None
 
 

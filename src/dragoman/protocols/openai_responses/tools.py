@@ -1,7 +1,7 @@
 """Tool declarations and tool choice <-> neutral ones.
 
-A namespace declares several tools at once; each becomes a tool that names it, and a note under ITEM
-remembers the declaration. Tools may also arrive inside the conversation: they are declared with the
+A namespace declares several tools at once (G91: codex#33263); each becomes a tool that names it, and a note
+under ITEM holds the declaration. Tools may also arrive inside the conversation: they are declared with the
 others, and marked so that they are not written twice.
 """
 
@@ -17,14 +17,18 @@ from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
 from dragoman.core.repeated import remembered
-from dragoman.protocols.openai_responses.foreign import HOISTED
-from dragoman.protocols.openai_responses.hosted import decode_hosted, encode_hosted
-from dragoman.protocols.openai_responses.items import item_type
-from dragoman.protocols.openai_responses.search import decode_search_tool, encode_search_tool
+from dragoman.protocols.openai_responses.hosted import (
+    HOISTED,
+    decode_hosted,
+    decode_search_tool,
+    encode_hosted,
+    encode_search_tool,
+)
+from dragoman.protocols.openai_responses.messages import item_type
 from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, native
 
 _QUIET = frozenset({"type", "defer_loading", "format", "description", "strict", "parameters"})
-_QUIET_NAMESPACE = frozenset({"type"})  # others know no namespaces, so its description is lost with it
+_QUIET_NAMESPACE = frozenset({"type"})  # no other protocol has namespaces: the description is lost
 
 
 @remembered
@@ -44,7 +48,9 @@ def encode_tools(tools: tuple[AnyTool, ...], losses: Losses) -> list[Wire]:
         if note.get("hoisted"):
             continue
         if not searchable and isinstance(tool, Tool) and tool.deferred and not native(tool):
-            losses.changed(tool.where, f"{tool.name} is deferred: it is sent once it has been loaded")
+            losses.changed(
+                tool.where, f"{tool.name} is deferred: it is sent once it has been loaded", "tool.deferred"
+            )
             continue
         wire = encode_hosted(tool, losses) if isinstance(tool, HostedTool) else _encode_tool(tool)
         key = (tool.namespace, note.get("at")) if isinstance(tool, Tool) and tool.namespace else None
@@ -104,7 +110,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> list[AnyTool]:
 
 
 def _encode_tool(tool: Tool) -> Wire:
-    """`strict` is always said: servers differ in what they take its absence for."""
+    """`strict` is always written: OpenAI's default is true, that of other servers false."""
     ours = native(tool)
     if ours and own(tool.extras, PROTOCOL_NAME).get("type") == "tool_search":
         return encode_search_tool(tool)
@@ -186,7 +192,11 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
         case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list()}:
             return ToolChoice(mode, _names(choice["tools"], losses), extras=whole)
         case {"type": str(kind)} if kind not in ("function", "custom", "allowed_tools"):
-            losses.changed("tool_choice", f"only {PROTOCOL_NAME} can force its {kind}: some tool is required")
+            losses.changed(
+                "tool_choice",
+                f"only {PROTOCOL_NAME} can force its {kind}: some tool is required",
+                "tool.choice",
+            )
             return ToolChoice("required", extras=whole)
         case _:
             problem = f"expected auto, none, required or an object that names tools, got {describe(choice)}"
@@ -200,7 +210,9 @@ def _names(tools: list[Any], losses: Losses) -> tuple[str, ...]:
             case {"type": "function" | "custom", "name": str(name)}:
                 names.append(name)
             case _:
-                losses.dropped(f"tool_choice.tools[{i}]", f"only {PROTOCOL_NAME} can allow it by its type")
+                losses.dropped(
+                    f"tool_choice.tools[{i}]", f"only {PROTOCOL_NAME} can allow it by its type", "tool.choice"
+                )
     return tuple(names)
 
 
@@ -212,7 +224,7 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
         return ours
     if not tools:
         if choice.mode == "required":
-            losses.dropped("tool_choice", "there are no tools to choose from")
+            losses.dropped("tool_choice", "there are no tools to choose from", "tool.choice")
         return {}
     named = [{"type": _kind(request.tools, name), "name": name} for name in choice.names]
     if not named:

@@ -1,17 +1,20 @@
-"""OpenAI Responses: its name, its words beside ours, and the fields that mean nothing elsewhere."""
+"""OpenAI Responses: the wire as typed documentation, its words beside ours, fields without meaning elsewhere.
+
+The TypedDicts describe what we read and write. Wire objects stay plain dicts, so that unknown fields survive.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.model import FailureKind, StopReason, Value
+from dragoman.core.model import FailureKind, StopReason, Value, Wire
 from dragoman.core.table import Table
 
 PROTOCOL_NAME: Final = "openai-responses"
 
-# Our own notes on a value, beside its wire fields: to which item or namespace it belongs. Never written.
+# Key of our own notes in the extras of a value: the item or namespace that it belongs to. Never written.
 ITEM: Final = "openai-responses item"
 
 # incomplete_details.reason; everything else is a completed response
@@ -24,7 +27,7 @@ INCOMPLETE: Table[StopReason] = Table(
     other=("", "other"),
 )
 
-# error.code beside kinds; Codex retries, compacts or gives up by these words
+# error.code beside kinds; Codex retries, compacts or gives up by these codes (G36)
 CODES: Table[FailureKind | Literal[""]] = Table(
     ("context_length_exceeded", "context_too_long"),
     ("invalid_api_key", "unauthenticated"),
@@ -44,7 +47,7 @@ CODES: Table[FailureKind | Literal[""]] = Table(
     other=("", ""),
 )
 
-# error.type beside kinds, where the code says nothing
+# error.type beside kinds, where there is no code
 TYPES: Table[FailureKind | Literal[""]] = Table(
     ("invalid_request_error", "bad_request"),
     ("invalid_request_error", "context_too_long"),
@@ -66,6 +69,79 @@ TYPES: Table[FailureKind | Literal[""]] = Table(
     other=("server_error", ""),
 )
 
+
+class ItemWire(TypedDict, total=False):
+    """An entry of `input` or `output`. Each type has its own fields; these are the ones we read and write."""
+
+    type: str  # message, reasoning, function_call, custom_tool_call, local_shell_call, their *_output, …
+    id: str  # names the item: msg_, rs_, fc_, ctc_, …
+    status: Literal["in_progress", "completed", "incomplete"]
+    role: Literal["user", "assistant", "system", "developer"]  # message
+    content: str | list[Wire]  # message: input_text, output_text, refusal, input_image, input_file
+    phase: str  # message of an assistant: commentary or final_answer
+    summary: list[Wire]  # reasoning: {"type": "summary_text", "text": …}
+    encrypted_content: str  # reasoning: state, to be echoed
+    call_id: str  # pairs a call with its output
+    name: str
+    namespace: str
+    arguments: str  # function_call: JSON text
+    input: str  # custom_tool_call: freeform text
+    action: Wire  # local_shell_call
+    output: str | list[Wire]  # *_output: text or content parts
+
+
+class RequestWire(TypedDict):
+    model: str
+    input: str | list[ItemWire]
+    instructions: NotRequired[str]
+    tools: NotRequired[list[Wire]]  # function, custom, namespace, web_search, mcp, tool_search, …
+    tool_choice: NotRequired[Literal["none", "auto", "required"] | Wire]
+    parallel_tool_calls: NotRequired[bool]
+    previous_response_id: NotRequired[str]
+    store: NotRequired[bool]  # true unless set
+    include: NotRequired[list[str]]
+    reasoning: NotRequired[Wire]  # {"effort", "summary"}
+    text: NotRequired[Wire]  # {"format", "verbosity"}
+    max_output_tokens: NotRequired[int]
+    stream: NotRequired[bool]
+
+
+class UsageWire(TypedDict):
+    input_tokens: int  # includes cached tokens
+    input_tokens_details: Wire  # {"cached_tokens": …}
+    output_tokens: int  # includes reasoning tokens
+    output_tokens_details: Wire  # {"reasoning_tokens": …}
+    total_tokens: int
+
+
+class ResponseWire(TypedDict):
+    """Beside these fields a response repeats the settings of its request."""
+
+    id: str  # resp_…
+    object: Literal["response"]
+    created_at: int
+    status: Literal["completed", "incomplete", "failed", "in_progress", "queued", "cancelled"]
+    error: Wire | None  # {"code", "message"} of a failed response
+    incomplete_details: Wire | None  # {"reason"}
+    model: str
+    output: list[ItemWire]
+    usage: UsageWire | None
+
+
+class EventWire(TypedDict):
+    """An event of a stream; the SSE event has the same name as `type`."""
+
+    type: str
+    sequence_number: int
+    response: NotRequired[ResponseWire]  # response.created, .in_progress, .completed, .incomplete, .failed
+    output_index: NotRequired[int]  # of events about an item
+    item: NotRequired[ItemWire]  # response.output_item.added, .done
+    item_id: NotRequired[str]
+    content_index: NotRequired[int]  # of events about a part of a message
+    summary_index: NotRequired[int]  # of events about a part of a reasoning summary
+    delta: NotRequired[str]
+
+
 QUIET_ITEM = frozenset(
     {"type", "id", "status", "role", "caller", "name", "phase", "summary", "content", "action"}
 )
@@ -73,7 +149,7 @@ QUIET_PART = frozenset({"type", "annotations", "logprobs", "image_url", "file_da
 QUIET_REQUEST = frozenset(
     {"stream_options", "client_metadata", "stream", "input", "instructions", "model", "tools"}
 )
-# What a response says about itself, or repeats of the request
+# Metadata of a response, and settings that it repeats from the request
 QUIET_RESPONSE = frozenset(
     {
         "access_programs",
@@ -125,7 +201,7 @@ IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 
 def printed(value: Any, where: str) -> str:
-    """JSON text; a caller's dict may hold what JSON cannot say."""
+    """JSON text; a dict that a caller built may hold values that JSON cannot."""
     try:
         return jsontext.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,7 +1,12 @@
 """Stream events -> neutral events.
 
-Items are told apart by `output_index`, because some proxies change ids on the way; the encrypted
-content of a reasoning counts only when its item is done.
+    waiting --first event--> open       emits ResponseStart, whatever the event is; a failure ends at once
+    open    --response.completed, response.incomplete--> ended    emits what was not streamed, ResponseEnd
+    open    --response.failed, error--> ended                     emits ResponseFailed
+    open    --end of stream--> ended                              emits ResponseFailed: it was cut (G14)
+
+Items are identified by `output_index`, because some proxies change ids on the way; the states of an item are
+in stream_calls.py. The encrypted content of reasoning counts only when its item is done.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+from dragoman.core import jsontext
 from dragoman.core.codec import Frame
 from dragoman.core.errors import WireError
 from dragoman.core.events import (
@@ -22,27 +28,53 @@ from dragoman.core.events import (
     emptied,
 )
 from dragoman.core.fields import Fields, describe
+from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
-from dragoman.protocols.openai_responses.frames import ALIVE, PROGRESS, TOLD_AGAIN, number_of, parse, text_of
-from dragoman.protocols.openai_responses.growing import GrowingItem, GrowingPart, Growth, begun, blank
-from dragoman.protocols.openai_responses.http import decode_error, truncated
-from dragoman.protocols.openai_responses.items import decode_item, item_type
+from dragoman.protocols.openai_responses.messages import decode_item, item_type
 from dragoman.protocols.openai_responses.parts import decode_citation, decode_part
 from dragoman.protocols.openai_responses.response import decode_stop, decode_usage
+from dragoman.protocols.openai_responses.server import decode_error, truncated
+from dragoman.protocols.openai_responses.stream_calls import (
+    ItemAssembly,
+    StreamedItem,
+    StreamedPart,
+    begun,
+    blank,
+)
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_RESPONSE
 
+ALIVE = frozenset({"response.queued", "response.in_progress", "keepalive", "ping"})
+REPEATED_LATER = frozenset(
+    {
+        "response.created",
+        "response.reasoning_summary_part.added",
+        "response.reasoning_summary_part.done",
+        "response.reasoning_summary_text.done",
+        "response.reasoning_text.done",
+    }
+)
+PROGRESS = (
+    "response.web_search_call",
+    "response.file_search_call",
+    "response.code_interpreter_call",
+    "response.image_generation_call",
+    "response.mcp_",
+    "response.shell_call",
+    "response.apply_patch_call",
+    "response.compaction",
+)
 Handler = Callable[[Wire], Iterable[Event]]
 
 
 class StreamDecoder:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
-        self._growth = Growth(losses)
-        self._items: dict[int, GrowingItem] = {}  # by output_index
-        self._all: list[GrowingItem] = []
-        self._places: dict[str, int] = {}  # item id -> output_index, for servers that leave the index out
-        self._texts: dict[tuple[Any, Any], GrowingPart] = {}
+        self._assembly = ItemAssembly(losses)
+        self._items: dict[int, StreamedItem] = {}  # by output_index
+        self._all: list[StreamedItem] = []
+        self._places: dict[str, int] = {}  # item id -> output_index, for servers that omit the index
+        self._texts: dict[tuple[Any, Any], StreamedPart] = {}
         self._started = self._ended = False
         self._handlers: dict[str, Handler] = {
             "response.output_text.delta": self._text,
@@ -84,7 +116,7 @@ class StreamDecoder:
     # The response
 
     def _first(self, kind: str, body: Wire) -> Iterable[Event]:
-        """The response starts with whatever comes first, unless that is its failure."""
+        """The response starts with the first event, whatever it is, unless that is a failure."""
         if kind in ("error", "response.failed") or (not kind and body.get("error")):
             return self._fail(body)
         self._started = True
@@ -95,21 +127,21 @@ class StreamDecoder:
         return (ResponseStart(id, model, created=created or 0), *rest)
 
     def _other(self, kind: str, body: Wire) -> Iterable[Event]:
-        """Progress that is told again when it is done shows at least that somebody is there."""
-        if kind in TOLD_AGAIN:
+        """Progress of hosted tools becomes a keep-alive; their items are read when they are done."""
+        if kind in REPEATED_LATER:
             return ()
         if kind in ALIVE or kind.startswith(PROGRESS):
             return (KeepAlive(),)
         if not kind and body.get("error"):
             return self._fail(body)
-        self._losses.dropped(f"event {kind}", f"only {PROTOCOL_NAME} understands it")
+        self._losses.dropped(f"event {kind}", f"only {PROTOCOL_NAME} understands it", "event.unknown")
         return ()
 
     def _fail(self, body: Wire) -> Iterable[Event]:
-        """The event tells it, or the response inside; some servers do not say what failed."""
+        """The error is in the event or in its response; some servers do not say what failed."""
         self._ended = True
-        told = body.get("response")
-        failure = decode_error(told, 0) if isinstance(told, dict) else decode_error(body, 0)  # pyright: ignore[reportUnknownArgumentType] - JSON
+        response = body.get("response")
+        failure = decode_error(response if is_object(response) else body, 0)
         failure = failure or decode_error({"status": "failed"}, 0)
         return (ResponseFailed(failure),) if failure else ()
 
@@ -121,21 +153,21 @@ class StreamDecoder:
         items = [] if fields.rest.get("output") == [] else fields.list("output") or []
         events = list(self._missing(items))
         stop = decode_stop(fields, called=False)
-        events += self._growth.settle(stop)
+        events += self._assembly.settle(stop)
         for growing in chain.from_iterable(item.parts.values() for item in self._all):
-            events += self._growth.abandon(growing, stop)
-        stop, usage = decode_stop(fields, self._growth.called), decode_usage(fields)
+            events += self._assembly.abandon(growing, stop)
+        stop, usage = decode_stop(fields, self._assembly.called), decode_usage(fields)
         return (*events, ResponseEnd(stop, usage, fields.extras(self._losses, quiet=QUIET_RESPONSE)))
 
     def _missing(self, output: list[Any]) -> Iterator[Event]:
-        """What the final response has and the stream did not tell."""
-        waiting: dict[str, list[GrowingItem]] = {}
+        """Items of the final response that were not streamed."""
+        waiting: dict[str, list[StreamedItem]] = {}
         for item in reversed(self._all):
             waiting.setdefault(item.kind, []).append(item)
         for at, wire in enumerate(output):
             kind, item = item_type(wire, f"output[{at}]"), self._items.get(at)
             if item is None or item.kind != kind or item.matched:
-                item = _next(waiting.get(kind, [])) or GrowingItem(kind, at, wire)
+                item = _next(waiting.get(kind, [])) or StreamedItem(kind, at, wire)
             item.matched = True
             if not item.done:
                 yield from self._finish(item, wire)
@@ -144,7 +176,7 @@ class StreamDecoder:
 
     def _added(self, body: Wire) -> Iterable[Event]:
         wire, at = body.get("item"), self._place(body)
-        if wire is None:  # some servers announce nothing
+        if wire is None:  # some servers announce no item
             return ()
         kind, old = item_type(wire, f"output[{at}]"), self._items.get(at)
         if old and not old.done and old.kind == kind and old.wire.get("call_id") == wire.get("call_id"):
@@ -152,11 +184,11 @@ class StreamDecoder:
         item = self._begin(kind, at, wire)
         if kind not in ("function_call", "custom_tool_call"):
             return ()
-        growing = item.parts[0] = GrowingPart(None)
+        growing = item.parts[0] = StreamedPart(None)
         if not wire.get("name") or not wire.get("call_id"):
             return ()
         (call,) = decode_item(begun(wire), f"output[{at}]", at, Losses())
-        return self._growth.start(growing, emptied(call))
+        return self._assembly.start(growing, emptied(call))
 
     def _done(self, body: Wire) -> Iterable[Event]:
         wire, at = body.get("item"), self._place(body)
@@ -165,32 +197,32 @@ class StreamDecoder:
             item = self._begin(kind, at, wire)  # pyright: ignore[reportArgumentType] - an object, as item_type checked
         return self._finish(item, wire)  # pyright: ignore[reportArgumentType] - an object, as item_type checked
 
-    def _begin(self, kind: str, at: int, wire: Wire) -> GrowingItem:
+    def _begin(self, kind: str, at: int, wire: Wire) -> StreamedItem:
         old = self._items.get(at)
         for place in old.parts if old else ():
             self._texts.pop((at, place), None)
-        item = self._items[at] = GrowingItem(kind, at, wire)
+        item = self._items[at] = StreamedItem(kind, at, wire)
         self._all.append(item)
         if type(id := wire.get("id")) is str:
             self._places[id] = at
         return item
 
-    def _finish(self, item: GrowingItem, wire: Wire) -> list[Event]:
+    def _finish(self, item: StreamedItem, wire: Wire) -> list[Event]:
         item.done = True
         parts = decode_item(wire, f"output[{item.at}]", item.at, self._losses)
         if item.kind == "message" and wire.get("content") == []:
             parts = ()
         events: list[Event] = []
         for place, part in enumerate(parts):
-            growing = item.parts.setdefault(place, GrowingPart(emptied(part)))
-            events += self._growth.finish(growing, part)
+            growing = item.parts.setdefault(place, StreamedPart(emptied(part)))
+            events += self._assembly.finish(growing, part)
         for growing in item.parts.values():
             if growing.part is not None:
-                events += self._growth.finish(growing, growing.part)
+                events += self._assembly.finish(growing, growing.part)
         return events
 
-    def _item(self, body: Wire, kind: str) -> GrowingItem:
-        """The item of this kind that an event speaks of; one that was never announced begins here."""
+    def _item(self, body: Wire, kind: str) -> StreamedItem:
+        """The item of this kind that the event belongs to; one that was never announced begins here."""
         at = self._place(body)
         item = self._items.get(at)
         return item if item and item.kind == kind else self._begin(kind, at, {"type": kind})
@@ -214,27 +246,27 @@ class StreamDecoder:
             raise WireError(PROTOCOL_NAME, "delta", f"expected a string, got {describe(delta)}")
         try:
             growing = self._texts.get((body.get("output_index"), body.get("content_index")))
-        except TypeError:  # an index that is no number; told below
+        except TypeError:  # an index that is no number; `_content` raises
             growing = None
         if growing is None or growing.index < 0 or growing.closed or not delta:
-            return self._growth.say(self._content(body, "output_text"), delta)
+            return self._assembly.say(self._content(body, "output_text"), delta)
         growing.pieces.append(delta)
         return (PartDelta(growing.index, delta),)
 
     def _text_done(self, body: Wire) -> Iterable[Event]:
-        return self._growth.catch_up(self._content(body, "output_text"), text_of(body, "text"))
+        return self._assembly.catch_up(self._content(body, "output_text"), text_of(body, "text"))
 
     def _refusal(self, body: Wire) -> Iterable[Event]:
-        return self._growth.say(self._content(body, "refusal"), text_of(body, "delta"))
+        return self._assembly.say(self._content(body, "refusal"), text_of(body, "delta"))
 
     def _refusal_done(self, body: Wire) -> Iterable[Event]:
-        return self._growth.catch_up(self._content(body, "refusal"), text_of(body, "refusal"))
+        return self._assembly.catch_up(self._content(body, "refusal"), text_of(body, "refusal"))
 
     def _annotation(self, body: Wire) -> Iterable[Event]:
         growing = self._content(body, "output_text")
         where = f"{growing.part.where if growing.part else ''}.annotations[{growing.cited}]"
         citation = decode_citation(body.get("annotation"), where, self._losses)
-        return self._growth.cite(growing, citation)
+        return self._assembly.cite(growing, citation)
 
     def _part_added(self, body: Wire) -> Iterable[Event]:
         match body.get("part"):
@@ -249,58 +281,85 @@ class StreamDecoder:
             case {"type": "output_text" | "refusal" as kind} as part:
                 growing = self._content(body, kind, part)  # pyright: ignore[reportUnknownArgumentType] - JSON
                 where = growing.part.where if growing.part else ""
-                return self._growth.finish(growing, decode_part(part, where, self._losses))
+                return self._assembly.finish(growing, decode_part(part, where, self._losses))
             case _:
                 return ()
 
-    def _content(self, body: Wire, kind: str, wire: Wire | None = None) -> GrowingPart:
+    def _content(self, body: Wire, kind: str, wire: Wire | None = None) -> StreamedPart:
         item, place = self._item(body, "message"), number_of(body, "content_index")
         growing = item.parts.get(place)
         if growing is None:
-            growing = item.parts[place] = GrowingPart(blank(kind, wire or {}, item, place))
+            growing = item.parts[place] = StreamedPart(blank(kind, wire or {}, item, place))
             self._texts[item.at, place] = growing
         return growing
 
     # Reasoning and calls
 
     def _thought(self, body: Wire) -> Iterable[Event]:
-        """Sections of a summary are told apart by a blank line, as in the whole."""
+        """Sections of a summary are separated by a blank line, as in a whole response."""
         item, delta = self._item(body, "reasoning"), text_of(body, "delta")
         growing = item.parts.get(0)
         if growing is None:
             known = {key: value for key, value in item.wire.items() if key not in _FILLED}
             (part,) = decode_item(begun(known), f"output[{item.at}]", item.at, Losses())
-            growing = item.parts[0] = GrowingPart(part)
+            growing = item.parts[0] = StreamedPart(part)
         section = (body.get("summary_index"), body.get("content_index"))
         if section != item.section and growing.pieces and delta:
             delta = f"\n\n{delta}"
         item.section = section
-        return self._growth.say(growing, delta)
+        return self._assembly.say(growing, delta)
 
     def _argument(self, body: Wire) -> Iterable[Event]:
-        return self._growth.say(self._call(body), text_of(body, "delta"))
+        return self._assembly.say(self._call(body), text_of(body, "delta"))
 
     def _arguments_done(self, body: Wire) -> Iterable[Event]:
         growing, text = self._call(body), text_of(body, "input" if "input" in body else "arguments")
         if growing.part is None:
             growing.pieces = [text]
             return ()
-        return self._growth.catch_up(growing, text)
+        return self._assembly.catch_up(growing, text)
 
-    def _call(self, body: Wire) -> GrowingPart:
+    def _call(self, body: Wire) -> StreamedPart:
         at = self._place(body)
         item = self._items.get(at)
         if item is None or item.kind not in ("function_call", "custom_tool_call"):
             item = self._begin("function_call", at, {})
-        return item.parts.get(0) or item.parts.setdefault(0, GrowingPart(None))
+        return item.parts.get(0) or item.parts.setdefault(0, StreamedPart(None))
 
 
-_FILLED = frozenset({"summary", "content", "encrypted_content"})
+_FILLED = frozenset({"summary", "content", "encrypted_content"})  # fields that deltas fill
 
 
-def _next(waiting: list[GrowingItem]) -> GrowingItem | None:
+def _next(waiting: list[StreamedItem]) -> StreamedItem | None:
     while waiting:
         item = waiting.pop()
         if not item.matched:
             return item
     return None
+
+
+def parse(frame: Frame) -> Wire:
+    try:
+        body = jsontext.decode(frame.data)
+    except ValueError as error:
+        raise WireError(PROTOCOL_NAME, f"event {frame.event or '(unnamed)'}", str(error)) from None
+    if type(body) is not dict:
+        raise WireError(PROTOCOL_NAME, f"event {frame.event or '(unnamed)'}", "expected an object")
+    return body  # pyright: ignore[reportUnknownVariableType] - JSON
+
+
+def text_of(body: Wire, key: str) -> str:
+    value = body.get(key)
+    if type(value) is not str:
+        raise WireError(PROTOCOL_NAME, key, f"expected a string, got {describe(value)}")
+    return value
+
+
+def number_of(body: Wire, key: str) -> int:
+    """A whole number, 0 where there is none."""
+    value = body.get(key)
+    if value is None:
+        return 0
+    if type(value) is not int:
+        raise WireError(PROTOCOL_NAME, key, f"expected a whole number, got {describe(value)}")
+    return value

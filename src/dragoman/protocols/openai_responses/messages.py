@@ -1,17 +1,20 @@
-"""`input` <-> messages.
+"""`input` <-> messages, and items <-> parts, which `output` shares.
 
-The wire is flat: a turn of the assistant is a row of items (reasoning, messages, calls), and the
-results are another row. Here each row is one message.
+The wire is flat: a turn of the assistant is a row of items (reasoning, messages, calls), and its results are
+another row. Here each row is one message. A message item may hold several parts; a note under ITEM in their
+extras says which parts were one item, so that they go back as one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, own
+from dragoman.core.fields import Fields, describe, own
+from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -25,22 +28,34 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
-from dragoman.protocols.openai_responses.calls import encode_call, encode_result
-from dragoman.protocols.openai_responses.items import (
-    decode_item,
-    encode_reasoning,
-    encode_reply,
-    item_type,
-    together,
+from dragoman.protocols.openai_responses.calls import (
+    CALLS,
+    OUTPUTS,
+    decode_call,
+    decode_result,
+    encode_call,
+    encode_result,
 )
-from dragoman.protocols.openai_responses.parts import decode_content, encode_content, encode_part
+from dragoman.protocols.openai_responses.hosted import (
+    decode_foreign,
+    decode_found,
+    decode_search,
+    is_clients_search,
+)
+from dragoman.protocols.openai_responses.parts import (
+    decode_content,
+    decode_reasoning,
+    encode_content,
+    encode_part,
+    encode_reasoning,
+)
 from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, QUIET_ITEM, native
 
 _ROLES = frozenset({"user", "assistant", "system", "developer"})
 
 
 def decode_input(items: str | list[Any], losses: Losses, searches: bool = False) -> tuple[Message, ...]:
-    """`searches`: the client declared that it searches for tools itself."""
+    """`searches`: the client declared a tool search that it runs itself."""
     if isinstance(items, str):
         return (
             Message("user", (Text(items, where="input"),), where="input", extras={ITEM: {"string": True}}),
@@ -81,7 +96,7 @@ def _close(row: list[AnyPart], messages: list[Message]) -> None:
 
 
 def _side(parts: tuple[AnyPart, ...], kind: str, role: Role | None) -> Role:
-    """Whose row an item stands in; what nobody else understands breaks no row."""
+    """Whose row an item belongs to; an item that only this protocol has does not end a row."""
     match parts:
         case (ToolResult(),):
             return "user"
@@ -92,7 +107,7 @@ def _side(parts: tuple[AnyPart, ...], kind: str, role: Role | None) -> Role:
 
 
 def _noted(part: AnyPart) -> AnyPart:
-    """Reasoning that came with its state must not go back without it."""
+    """Mark reasoning that came with state: it must not go back without it."""
     if isinstance(part, Reasoning) and part.state:
         return replace(part, extras={**(part.extras or {}), ITEM: {"state": True}})
     return part
@@ -116,17 +131,17 @@ def _encode_items(message: Message, losses: Losses) -> list[Wire]:
 
 
 def _encode_turn(message: Message, losses: Losses) -> list[Wire]:
-    """A turn of the assistant, as history.
+    """A turn of the assistant in the history.
 
-    Servers check by their ids that items stand beside their reasoning: where that is left out, what
-    follows it goes without an id.
+    OpenAI checks by id that an item follows the reasoning that it came with; where that reasoning is left
+    out, the items after it are sent without an id.
     """
     items: list[Wire] = []
     orphaned = False
     for group in together(message.parts):
         match part := group[0]:
             case Reasoning():
-                item = _encode_reasoning(part, losses)
+                item = _encode_past_reasoning(part, losses)
                 orphaned |= item is None
                 items += [item] if item else []
             case ToolCall():
@@ -139,40 +154,44 @@ def _encode_turn(message: Message, losses: Losses) -> list[Wire]:
             case _ if ITEM in (part.extras or ()) and not orphaned:
                 items.append(encode_reply(group, losses))
             case _:
-                items += [item for part in group for item in _encode_said(part, losses)]
+                items += [item for part in group for item in _encode_short(part, losses)]
     if items and items[-1].get("type") == "reasoning" and not any(native(part) for part in message.parts):
-        losses.dropped(message.where, "reasoning that nothing follows is refused")
+        losses.dropped(message.where, "reasoning that nothing follows is refused", "reasoning.history")
         items.pop()
     return items
 
 
-def _encode_reasoning(part: Reasoning, losses: Losses) -> Wire | None:
-    """Only reasoning that its server can open, or that was never sealed, goes back."""
+def _encode_past_reasoning(part: Reasoning, losses: Losses) -> Wire | None:
+    """Only reasoning that this server encrypted, or that was never encrypted, goes back."""
     if part.state and part.state.origin == PROTOCOL_NAME:
         return encode_reasoning(part, part.state.id, part.state.data)
     if native(part) and part.state is None and ITEM not in (part.extras or ()):
         return encode_reasoning(part, "", "")
-    losses.dropped(part.where or "reasoning", f"{PROTOCOL_NAME} takes back only reasoning that it encrypted")
+    losses.dropped(
+        part.where or "reasoning",
+        f"{PROTOCOL_NAME} takes back only reasoning that it encrypted",
+        "reasoning.history",
+    )
     return None
 
 
-def _encode_said(part: AnyPart, losses: Losses) -> list[Wire]:
-    """What the assistant said, in the short form that needs no id."""
+def _encode_short(part: AnyPart, losses: Losses) -> list[Wire]:
+    """Text of the assistant in the short form, which needs no id."""
     if isinstance(part, Text | Refusal):
         text = part.text
     else:
         text = "".join(wire.get("text", "") for wire in encode_part(part, "output_text", losses))
     if isinstance(part, Refusal):
-        losses.changed(part.where, "a refusal goes back as its text")
+        losses.changed(part.where, "a refusal goes back as its text", "message.refusal")
     phase = own(part.extras, ITEM).get("message", {}).get("phase")
     more = {"phase": phase} if phase else {}
     return [{"type": "message", "role": "assistant", "content": text, **more}] if text else []
 
 
 def _encode_rows(message: Message, losses: Losses) -> list[Wire]:
-    """Results and items of ours, each on its own; what the user or the system said is one message."""
+    """Results and items of this protocol, each on its own; all other parts are one message."""
     items: list[Wire] = []
-    spoken: list[AnyPart] = []
+    content_parts: list[AnyPart] = []
     for part in message.parts:
         match part:
             case ToolResult():
@@ -180,6 +199,76 @@ def _encode_rows(message: Message, losses: Losses) -> list[Wire]:
             case Foreign():
                 items += [part.body] if part.origin == PROTOCOL_NAME else []
             case _:
-                spoken.append(part)
-    content = encode_content(spoken, "input_text", losses) if spoken else ""
+                content_parts.append(part)
+    content = encode_content(content_parts, "input_text", losses) if content_parts else ""
     return [*items, {"type": "message", "role": message.role, "content": content}] if content else items
+
+
+def item_type(item: Any, where: str) -> str:
+    """Messages and references may leave their type out."""
+    if not is_object(item):
+        raise WireError(PROTOCOL_NAME, where, f"expected an object, got {describe(item)}")
+    if type(kind := item.get("type")) is str:
+        return kind
+    if type(item.get("role")) is str:
+        return "message"
+    if type(item.get("id")) is str:
+        return "item_reference"
+    raise WireError(PROTOCOL_NAME, where, "expected an item with a type or a role")
+
+
+def decode_item(
+    item: Any, where: str, at: int, losses: Losses, history: bool = False, searches: bool = False
+) -> tuple[AnyPart, ...]:
+    """The parts of an item that is not a user's message. `at` is its position among the items.
+
+    `history`: it is part of a request. `searches`: the client declared a tool search that it runs itself.
+    """
+    kind = item_type(item, where)
+    fields = Fields(item, where, PROTOCOL_NAME)
+    match kind:
+        case "message":
+            return _decode_reply(fields, at, losses)
+        case "reasoning":
+            return (decode_reasoning(fields, losses),)
+        case _ if kind in CALLS:
+            return (decode_call(fields, CALLS[kind], losses),)
+        case _ if kind in OUTPUTS:
+            return (decode_result(fields, OUTPUTS[kind], losses),)
+        case "tool_search_call" if searches and is_clients_search(item):
+            return (decode_search(fields, losses),)
+        case "tool_search_output" if searches and is_clients_search(item):
+            return (decode_found(fields, losses),)
+        case _:
+            return (decode_foreign(item, kind, where, losses, history),)
+
+
+def together(parts: Iterable[AnyPart]) -> list[list[AnyPart]]:
+    """`parts` in groups that were one item; a part of another protocol is a group of its own."""
+    groups: list[list[AnyPart]] = []
+    last: Any = None
+    for part in parts:
+        at = own(part.extras, ITEM).get("at")
+        if at is not None and at == last:
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+        last = at
+    return groups
+
+
+def _decode_reply(fields: Fields, at: int, losses: Losses) -> tuple[AnyPart, ...]:
+    """A message of the assistant. One without content means nothing elsewhere and is kept whole."""
+    content = fields.any("content")
+    if content == []:
+        return (Foreign(PROTOCOL_NAME, {**fields.rest, "content": []}, where=fields.where),)
+    note = {"at": at, "message": fields.rest}
+    fields.extras(losses, quiet=QUIET_ITEM)
+    parts = decode_content(content, f"{fields.where}.content", losses)
+    return tuple([replace(part, extras={**(part.extras or {}), ITEM: note}) for part in parts])
+
+
+def encode_reply(parts: list[AnyPart], losses: Losses) -> Wire:
+    """The one item that `parts` came from."""
+    envelope: Wire = own(parts[0].extras, ITEM)["message"]
+    return {**envelope, "content": encode_content(parts, "output_text", losses)}

@@ -1,11 +1,19 @@
 """Neutral events -> stream events.
 
-Each part is an item of its own: announced, filled by deltas, and told once more when it is done; the
-final response repeats them all. Every event has the next `sequence_number`.
+    ResponseStart          response.created, response.in_progress
+    PartStart, PartDelta   output_item.added (a call at once, other parts with their first text), inner part
+                           .added, then deltas; some items are only sent whole, when they end
+    PartEnd                .done of the text and of the inner part, output_item.done; a call that was cut gets
+                           no .done, because agents run a call when its item is done, whatever its status
+    ResponseEnd            response.completed or response.incomplete, which repeats all items
+    ResponseFailed         response.failed, the only error event that Codex reads (G16: codex-proxy-rs#90)
+
+Each part is an item of its own, and every event has the next `sequence_number` (G18).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,23 +46,30 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.repeated import printed
-from dragoman.protocols.openai_responses.http import encode_failure
-from dragoman.protocols.openai_responses.output import encode_item, item_id, opened_item
+from dragoman.protocols.openai_responses.hosted import claimed
 from dragoman.protocols.openai_responses.parts import encode_citations
-from dragoman.protocols.openai_responses.response import encode_id, encode_stop, encode_usage, frame_response
-from dragoman.protocols.openai_responses.search import claimed
+from dragoman.protocols.openai_responses.response import (
+    encode_id,
+    encode_item,
+    encode_stop,
+    encode_usage,
+    frame_response,
+    item_id,
+    opened_item,
+)
+from dragoman.protocols.openai_responses.server import encode_failure
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 
-class _Form(Struct, frozen=True):
-    """The events that fill an item: `said` is the field that holds the text in `done` and in `inner`.
+class _ItemForm(Struct, frozen=True):
+    """The events that fill an item: `field` holds the text in `done` and in `inner`.
 
     An `inner` part is announced by `outer`.added, numbered by `number` and ended by `outer`.done.
     """
 
     delta: str
     done: str
-    said: str
+    field: str
     outer: str = ""
     number: str = ""
     inner: Wire = {}
@@ -66,10 +81,10 @@ _INPUT = "response.custom_tool_call_input"
 _TEXT = "response.output_text"
 _REFUSAL = "response.refusal"
 _SUMMARY = "response.reasoning_summary_text"
-_FORMS: dict[Any, _Form] = {  # by the kind of a call, or the type of a part
-    "function": _Form(f"{_ARGUMENTS}.delta", f"{_ARGUMENTS}.done", "arguments"),
-    "custom": _Form(f"{_INPUT}.delta", f"{_INPUT}.done", "input"),
-    Text: _Form(
+_FORMS: dict[Any, _ItemForm] = {  # by the kind of a call, or the type of a part
+    "function": _ItemForm(f"{_ARGUMENTS}.delta", f"{_ARGUMENTS}.done", "arguments"),
+    "custom": _ItemForm(f"{_INPUT}.delta", f"{_INPUT}.done", "input"),
+    Text: _ItemForm(
         f"{_TEXT}.delta",
         f"{_TEXT}.done",
         "text",
@@ -78,7 +93,7 @@ _FORMS: dict[Any, _Form] = {  # by the kind of a call, or the type of a part
         {"type": "output_text", "text": "", "annotations": [], "logprobs": []},
         {"logprobs": []},
     ),
-    Refusal: _Form(
+    Refusal: _ItemForm(
         f"{_REFUSAL}.delta",
         f"{_REFUSAL}.done",
         "refusal",
@@ -86,7 +101,7 @@ _FORMS: dict[Any, _Form] = {  # by the kind of a call, or the type of a part
         "content_index",
         {"type": "refusal", "refusal": ""},
     ),
-    Reasoning: _Form(
+    Reasoning: _ItemForm(
         f"{_SUMMARY}.delta",
         f"{_SUMMARY}.done",
         "text",
@@ -97,7 +112,7 @@ _FORMS: dict[Any, _Form] = {  # by the kind of a call, or the type of a part
 }
 
 
-def _form(part: AnyPart) -> _Form | None:
+def _form(part: AnyPart) -> _ItemForm | None:
     """How the item of `part` is filled; None for one that comes whole."""
     if own(part.extras, PROTOCOL_NAME).get("type") == "tool_search_call":
         return None
@@ -113,7 +128,7 @@ class StreamEncoder:
         self._output: list[Wire] = []
         self._refused = False
         self._part: AnyPart | None = None
-        self._form: _Form | None = None  # set while the item of the part is open
+        self._form: _ItemForm | None = None  # set while the item of the part is open
         self._place: Wire = {}
         self._template: Wire = {}
         self._texts: list[str] = []
@@ -134,7 +149,7 @@ class StreamEncoder:
                 return self._end(event)
             case ResponseFailed():
                 return self._fail(event)
-            case KeepAlive():  # a comment would do, but is no frame; an unknown event would break clients
+            case KeepAlive():  # an SSE comment is no frame, and an unknown event breaks clients
                 return ()
 
     def close(self) -> Iterable[Frame]:
@@ -151,17 +166,17 @@ class StreamEncoder:
 
     def _end(self, event: ResponseEnd) -> Iterable[Frame]:
         ended = encode_stop(event.stop, self._refused)
-        told = {"output": self._output, "usage": encode_usage(event.usage or self._usage)}
+        filled = {"output": self._output, "usage": encode_usage(event.usage or self._usage)}
         return (
-            self._frame(f"response.{ended['status']}", {"response": {**self._response, **ended, **told}}),
+            self._frame(f"response.{ended['status']}", {"response": {**self._response, **ended, **filled}}),
         )
 
     def _fail(self, event: ResponseFailed) -> Iterable[Frame]:
-        """Codex takes errors in this form only; the SDK hands it on, while it raises at an `error` event."""
+        """`response.failed`: the SDK passes it on, while it raises an exception at an `error` event."""
         model = self._request.model if self._request else ""
         begun = () if self._response else self._start(ResponseStart("", model))
-        told = {"status": "failed", "error": encode_failure(event.failure), "output": self._output}
-        return (*begun, self._frame("response.failed", {"response": {**self._response, **told}}))
+        failed = {"status": "failed", "error": encode_failure(event.failure), "output": self._output}
+        return (*begun, self._frame("response.failed", {"response": {**self._response, **failed}}))
 
     # Parts
 
@@ -192,7 +207,7 @@ class StreamEncoder:
         return (*opened, *self._fill(PartDelta(delta.index, text)))
 
     def _open(self, part: AnyPart) -> tuple[Frame, ...]:
-        """Announce the item, and the inner part that deltas will fill; some items only come whole."""
+        """Announce the item and the inner part that deltas fill; an item without a form is sent whole."""
         form = self._form = _form(part)
         if form is None:
             return ()
@@ -217,7 +232,7 @@ class StreamEncoder:
         )
         cut = isinstance(part, ToolCall) and not complete
         if cut and not form:
-            self._losses.dropped(part.where or "tool call", "the reply was cut inside it")
+            self._losses.dropped(part.where or "tool call", "the reply was cut inside it", "call.incomplete")
             return ()
         item = encode_item(part, id, self._losses)
         if item is None:
@@ -226,27 +241,28 @@ class StreamEncoder:
         self._refused |= isinstance(part, Refusal)
         if cut:  # agents run a call when its item is done, whatever its status says
             return ()
-        return self._told(form, part, item) if form else self._told_whole(item)
+        return (
+            self._finish(form, part, item)
+            if form
+            else (self._item_frame("added", item), self._item_frame("done", item))
+        )
 
-    def _told(self, form: _Form, part: AnyPart, item: Wire) -> Iterable[Frame]:
-        text = item.get(form.said, "") if isinstance(part, ToolCall) else "".join(self._texts)
-        inner = {**form.inner, form.said: text}
+    def _finish(self, form: _ItemForm, part: AnyPart, item: Wire) -> Iterable[Frame]:
+        text = item.get(form.field, "") if isinstance(part, ToolCall) else "".join(self._texts)
+        inner = {**form.inner, form.field: text}
         frames: list[Frame] = []
-        if not self._texts and text:  # a call without arguments says so
+        if not self._texts and text:  # `{}` of a call without arguments
             frames.append(self._frame(form.delta, {**self._template, "delta": text}))
         if isinstance(part, Text) and part.citations:
             inner["annotations"] = encode_citations(part)
             for i, annotation in enumerate(inner["annotations"]):
-                told = {"annotation_index": i, "annotation": annotation}
-                frames.append(self._placed(f"{_TEXT}.annotation.added", told))
-        frames.append(self._placed(form.done, {form.said: text, **form.more}))
+                added = {"annotation_index": i, "annotation": annotation}
+                frames.append(self._placed(f"{_TEXT}.annotation.added", added))
+        frames.append(self._placed(form.done, {form.field: text, **form.more}))
         if form.outer:
             frames.append(self._placed(f"{form.outer}.done", {"part": inner}))
         frames.append(self._item_frame("done", item))
         return frames
-
-    def _told_whole(self, item: Wire) -> Iterable[Frame]:
-        return (self._item_frame("added", item), self._item_frame("done", item))
 
     def _filled(self, complete: bool) -> AnyPart | None:
         text = "".join(self._texts)
@@ -275,3 +291,18 @@ class StreamEncoder:
         return self._frame(
             f"response.output_item.{what}", {"output_index": len(self._output) - 1, "item": item}
         )
+
+
+_NUMBER = re.compile(rb'"sequence_number":\s*(\d{1,18})\b')  # more digits would not be a count
+_NAMED = re.compile(rb'"response":\s*{\s*"id":\s*"([^"]+)"')
+
+
+def continued(frame: Frame, first: bytes, last: bytes) -> Frame:
+    """Fit a frame of ours to the end of an upstream's stream: its next number, and the same response id."""
+    numbers, named = _NUMBER.findall(last), _NAMED.search(first)
+    data = dict(frame.data)
+    if numbers:
+        data["sequence_number"] = int(numbers[-1]) + 1
+    if named:
+        data["response"] = {**data["response"], "id": named[1].decode("utf-8", "replace")}
+    return Frame(frame.event, data)

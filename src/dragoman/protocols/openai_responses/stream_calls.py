@@ -1,7 +1,15 @@
-"""Items of a streamed response while they come in.
+"""Items of a streamed response, calls above all, while they arrive.
 
-The same text is told in deltas, in a `.done`, in the finished item and in the final response; servers
-leave some of them out. Whatever a later telling has and the deltas had not is made up for here.
+The same text is sent in deltas, in a `.done` event, in the finished item and in the final response, and
+servers leave some of them out (G05: litellm#25321, vllm#44348). States of a part:
+
+    unnamed  --name, with the item--> pending     a call whose item was not announced; its pieces are stored
+    pending  --first text, or finish--> open      emits PartStart, then PartDelta for each piece
+    open     --.done or finished item--> closed   emits what the deltas left out, citations and state, PartEnd
+    open     --finished item with broken JSON--> doubtful
+    doubtful --end of the response--> closed      complete or cut, as the response was
+    open     --end of the response--> closed      nobody closed it: a call with whole JSON counts as complete
+    unnamed  --end of the response--> dropped     reported
 """
 
 from __future__ import annotations
@@ -17,8 +25,8 @@ from dragoman.protocols.openai_responses.response import is_cut
 from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME
 
 
-class GrowingPart:
-    """`index` is -1 until the part has something to say; `part` is None until its name is known."""
+class StreamedPart:
+    """`index` is -1 until the part is open; `part` is None until its name is known."""
 
     __slots__ = ("cited", "closed", "index", "part", "pieces")
 
@@ -29,34 +37,34 @@ class GrowingPart:
         self.closed = False
 
 
-class GrowingItem:
-    """`section` is the part of a reasoning's text that came last; `matched`: the final response has it."""
+class StreamedItem:
+    """`section`: the section of the reasoning text that came last; `matched`: found in the final response."""
 
     __slots__ = ("at", "done", "kind", "matched", "parts", "section", "wire")
 
     def __init__(self, kind: str, at: int, wire: Wire) -> None:
         self.kind, self.at, self.wire = kind, at, wire
-        self.parts: dict[int, GrowingPart] = {}
+        self.parts: dict[int, StreamedPart] = {}
         self.section: object = None
         self.done = self.matched = False
 
 
-class Growth:
-    """Gives parts their places in the row of neutral parts, and the events that fill them."""
+class ItemAssembly:
+    """Numbers the neutral parts and makes the events that start, fill and end them."""
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._count = 0
-        self._doubtful: list[GrowingPart] = []
+        self._doubtful: list[StreamedPart] = []
         self.called = False
 
-    def start(self, growing: GrowingPart, part: AnyPart) -> list[Event]:
+    def start(self, growing: StreamedPart, part: AnyPart) -> list[Event]:
         growing.part, growing.index = part, self._count
         self._count += 1
         return [PartStart(growing.index, part)]
 
-    def say(self, growing: GrowingPart, text: str) -> list[Event]:
-        """`text` follows; a part opens with its first text, a call that has no name yet waits."""
+    def say(self, growing: StreamedPart, text: str) -> list[Event]:
+        """Add `text`. A part opens with its first text; a call without a name only stores it."""
         if growing.closed:
             raise WireError(PROTOCOL_NAME, "delta", "for a part that is done")
         if not text:
@@ -67,29 +75,31 @@ class Growth:
         begun = [] if growing.index >= 0 else self.start(growing, growing.part)
         return [*begun, PartDelta(growing.index, text)]
 
-    def cite(self, growing: GrowingPart, citation: Citation) -> list[Event]:
+    def cite(self, growing: StreamedPart, citation: Citation) -> list[Event]:
         if growing.closed:
-            self._losses.dropped(citation.where, "it came after the end of its text")
+            self._losses.dropped(citation.where, "it came after the end of its text", "citation")
             return []
         begun = self.start(growing, growing.part) if growing.index < 0 and growing.part else []
         growing.cited += 1
         return [*begun, PartDelta(growing.index, citation=citation)]
 
-    def catch_up(self, growing: GrowingPart, text: str) -> list[Event]:
-        """`text` is the whole of the part: what the deltas left out of it follows."""
-        said = "".join(growing.pieces)
-        growing.pieces = [said]
-        if not text or said == text:
+    def catch_up(self, growing: StreamedPart, text: str) -> list[Event]:
+        """`text` is the whole text of the part: emit what the deltas left out of it."""
+        sent = "".join(growing.pieces)
+        growing.pieces = [sent]
+        if not text or sent == text:
             return []
-        if text.startswith(said):
-            return self.say(growing, text[len(said) :])
-        if not (isinstance(growing.part, ToolCall) and _same_json(said, text)):
+        if text.startswith(sent):
+            return self.say(growing, text[len(sent) :])
+        if not (isinstance(growing.part, ToolCall) and _same_json(sent, text)):
             where = growing.part.where if growing.part else "output"
-            self._losses.changed(where, "the finished item differs from what was streamed, which stands")
+            self._losses.changed(
+                where, "the finished item differs from what was streamed, which stands", "stream.mismatch"
+            )
         return []
 
-    def finish(self, growing: GrowingPart, part: AnyPart) -> list[Event]:
-        """`part` is the finished one: the rest of it, and its end."""
+    def finish(self, growing: StreamedPart, part: AnyPart) -> list[Event]:
+        """`part` is the finished one: emit the rest of it, and its end."""
         if growing.closed:
             return []
         events: list[Event] = []
@@ -98,7 +108,7 @@ class Growth:
             if growing.pieces:
                 part = _spelling(part, spelled(part) or "".join(growing.pieces))
                 growing.pieces = []
-        if growing.index < 0 and _speaks(part):
+        if growing.index < 0 and _has_content(part):
             events += self.start(growing, growing.part)
         events += self.catch_up(growing, spelled(part))
         citations = part.citations[growing.cited :] if isinstance(part, Text) else ()
@@ -107,8 +117,8 @@ class Growth:
             events.append(PartDelta(growing.index, state=part.state))
         return [*events, *self._end(growing, part)]
 
-    def _end(self, growing: GrowingPart, part: AnyPart) -> list[Event]:
-        """A call with broken arguments stays open: how the response ends will tell whether it was cut."""
+    def _end(self, growing: StreamedPart, part: AnyPart) -> list[Event]:
+        """A call with broken arguments stays open: the end of the response decides whether it was cut."""
         growing.closed = True
         if growing.index < 0:
             return []
@@ -121,11 +131,11 @@ class Growth:
         return [PartEnd(growing.index, part.complete)]
 
     def settle(self, stop: Stop) -> list[Event]:
-        """The response ended so: the calls that were in doubt end too."""
+        """End the doubtful calls: the stop reason of the response is known."""
         return [self._judge(growing, cut=is_cut(_filled(growing), stop)) for growing in self._doubtful]
 
-    def abandon(self, growing: GrowingPart, stop: Stop) -> list[Event]:
-        """The response ended, and nobody said that the part did."""
+    def abandon(self, growing: StreamedPart, stop: Stop) -> list[Event]:
+        """End a part that was never closed: the response has ended."""
         if growing.closed:
             return []
         growing.closed = True
@@ -133,18 +143,18 @@ class Growth:
             custom = (
                 isinstance(growing.part, ToolCall) and growing.part.kind == "custom" and stop.reason != "end"
             )
-            return [self._judge(growing, cut=custom or is_cut(_filled(growing), _UNSAID))]
+            return [self._judge(growing, cut=custom or is_cut(_filled(growing), _UNKNOWN_STOP))]
         if growing.part is None:
-            self._losses.dropped("tool call", "it never got a name")
+            self._losses.dropped("tool call", "it never got a name", "call.name")
         return []
 
-    def _judge(self, growing: GrowingPart, cut: bool) -> Event:
+    def _judge(self, growing: StreamedPart, cut: bool) -> Event:
         self.called |= isinstance(growing.part, ToolCall) and not cut
         return PartEnd(growing.index, complete=not cut)
 
 
 def begun(wire: Wire) -> Wire:
-    """An announced item as it will be when it is done, as far as that is known."""
+    """An announced item in the form that it will have when it is done, as far as known."""
     done = {key: value for key, value in wire.items() if key not in ("arguments", "input")}
     if wire.get("type") == "custom_tool_call":
         done["input"] = ""
@@ -153,11 +163,11 @@ def begun(wire: Wire) -> Wire:
     return done
 
 
-def blank(kind: str, wire: Wire, item: GrowingItem, place: int) -> Text | Refusal:
-    """A part of a message before its text: `wire` is how it was announced, as far as it was."""
-    usual: Wire = {"annotations": [], "logprobs": []} if kind == "output_text" else {}
-    told = {"type": kind, **usual, **wire}
-    rest = {key: value for key, value in told.items() if key not in ("text", "refusal")}
+def blank(kind: str, wire: Wire, item: StreamedItem, place: int) -> Text | Refusal:
+    """A part of a message before its text; `wire`: how it was announced, if it was."""
+    defaults: Wire = {"annotations": [], "logprobs": []} if kind == "output_text" else {}
+    announced = {"type": kind, **defaults, **wire}
+    rest = {key: value for key, value in announced.items() if key not in ("text", "refusal")}
     if "annotations" in rest:
         rest["annotations"] = []
     envelope = {key: value for key, value in begun(item.wire).items() if key != "content"}
@@ -168,16 +178,16 @@ def blank(kind: str, wire: Wire, item: GrowingItem, place: int) -> Text | Refusa
     )
 
 
-_UNSAID = Stop("other")
+_UNKNOWN_STOP = Stop("other")
 
 
-def _filled(growing: GrowingPart) -> AnyPart | None:
+def _filled(growing: StreamedPart) -> AnyPart | None:
     text = "".join(growing.pieces)
     return replace(growing.part, arguments=text) if isinstance(growing.part, ToolCall) else growing.part
 
 
-def _speaks(part: AnyPart) -> bool:
-    """Empty texts and reasoning are not told of."""
+def _has_content(part: AnyPart) -> bool:
+    """Empty texts and empty reasoning get no events."""
     if isinstance(part, Text | Refusal):
         return bool(part.text)
     return not isinstance(part, Reasoning) or bool(part.text or part.state)
