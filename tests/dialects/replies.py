@@ -17,7 +17,7 @@ from dragoman.core.events import (
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import AnyPart, Reasoning, Stop, Text, Tool, ToolCall
 from dragoman.core.stage import Stage
-from dragoman.dialects.engine.base import Dialect
+from dragoman.dialects.engine.dialect import Dialect
 
 
 def tool(name: str, required: Iterable[str] = (), description: str = "", **properties: Any) -> Tool:

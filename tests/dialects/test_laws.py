@@ -13,7 +13,7 @@ from dragoman.core.events import PartDelta, PartEnd, PartStart
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, Reasoning, Request, Stop, Text, Tool, ToolCall
 from dragoman.dialects import dialect, names
-from dragoman.dialects.engine.base import Dialect
+from dragoman.dialects.engine.dialect import Dialect
 
 READ = tool("read", ["path"], path="string", content="string", count="integer")
 TOOLS = (READ, tool("f", x="number"), tool("now"))

@@ -30,7 +30,7 @@ from dragoman.core.model import (
     ToolResult,
 )
 from dragoman.dialects import dialect, names
-from dragoman.dialects.engine.base import Dialect
+from dragoman.dialects.engine.dialect import Dialect
 
 WEATHER = tool("get_weather", ["city"], "Weather of a city", city="string", days="integer")
 TIME = tool("get_time", ["tz"], tz="string")

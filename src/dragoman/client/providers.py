@@ -13,7 +13,7 @@ from dragoman.client.pools import pool
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError
 from dragoman.dialects import dialect as find_dialect
-from dragoman.dialects.engine.base import Dialect
+from dragoman.dialects.engine.dialect import Dialect
 from dragoman.http.client import Timeouts, Transport
 from dragoman.protocols import codec as find_codec
 

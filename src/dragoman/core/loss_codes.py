@@ -40,6 +40,18 @@ CODES: dict[str, LossCode] = {
         "Strict mode was left off: it cannot express all that the schema allows.",
         "Close the schema (additionalProperties: false, a type for every value) to get strict mode back.",
     ),
+    # Text dialects
+    "dialect.call.changed": LossCode(
+        "minor",
+        "A call in the text of a reply was broken or repaired, or a past call does not parse back the same.",
+    ),
+    "dialect.call.dropped": LossCode(
+        "material",
+        "The dialect allows one call in a reply; further ones were left out.",
+        "The agent sees only the first call; the model makes the others in its next reply.",
+    ),
+    "call.recovered.changed": LossCode("minor", "A call that the model wrote as text became a call."),
+    "call.recovered.dropped": LossCode("cosmetic", "A call was written as text and made natively as well."),
     # What a request carries beside the neutral model
     "field.unknown.dropped": LossCode("minor", "A field that only the client's own protocol defines."),
     # Content

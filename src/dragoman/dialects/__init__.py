@@ -10,9 +10,9 @@ from dragoman.core.errors import ConfigError
 from dragoman.core.events import EventStage
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool
-from dragoman.dialects.engine.base import Dialect
-from dragoman.dialects.engine.declared import declare
-from dragoman.dialects.engine.recovery import Recovery
+from dragoman.dialects.engine.dialect import Dialect
+from dragoman.dialects.engine.parser import Recovery
+from dragoman.dialects.engine.values import declare
 
 _FILES = {
     "roo-xml": "roo_xml",

@@ -16,14 +16,11 @@ import re
 from functools import partial
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar, Opening, Sink
-from dragoman.dialects.engine.invokes import STRICTNESSES, Invokes, write_invoke
-from dragoman.dialects.engine.rendering import declaration
+from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.grammar import CallGrammar, Opening, Sink
 from dragoman.dialects.engine.source import Broken, Reader, Source
-from dragoman.dialects.engine.tags import Strictness
-from dragoman.dialects.engine.values import spaced
+from dragoman.dialects.engine.tags import TAG_RULES, Invokes, TagRules, write_invoke
+from dragoman.dialects.engine.values import DeclaredTools, spaced
 
 _DECLARED = """\
 You may use the tools below to answer. To call tools, write a block of this form:
@@ -49,14 +46,14 @@ _WORD = re.compile(r"[\w:]*")
 class AnthropicXml(Dialect, frozen=True, kw_only=True):
     marks_failures: bool = True
 
-    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
-        return tuple(Grammar(_OPENING, partial(_read, strictness)) for strictness in STRICTNESSES)
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
+        return tuple(CallGrammar(_OPENING, partial(_read, rules)) for rules in TAG_RULES)
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         functions = (f"<function>{spaced(declaration(tool)['function'])}</function>" for tool in tools)
         return _DECLARED.format(tools="\n".join(functions))
 
-    def write_calls(self, calls: tuple[Made, ...]) -> str:
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         invokes = "\n".join(write_invoke(call) for call in calls)
         return f"<function_calls>\n{invokes}\n</function_calls>"
 
@@ -69,17 +66,17 @@ def _result(result: RenderedResult) -> str:
     return f"<result>\n<tool_name>{result.call.name}</tool_name>\n<{kind}>{result.text}</{kind}>\n</result>"
 
 
-def _read(strictness: Strictness, source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read(rules: TagRules, source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.expect("<")
     found = _HEAD.fullmatch((yield from source.run(_WORD)))
     if not found:
         raise Broken("no block of calls")
     form = Invokes(f"</{found[1]}function_calls>", found[1], older=True)
     if found[2] == "invoke":
-        yield from form.read_invoke(source, declared, sink, strictness)
+        yield from form.read_invoke(source, declared, sink, rules)
     else:
         yield from source.expect(">")
-        yield from form.read_block(source, declared, sink, strictness)
+        yield from form.read_block(source, declared, sink, rules)
 
 
 DIALECT = AnthropicXml(name="anthropic-xml")

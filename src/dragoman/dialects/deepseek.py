@@ -15,15 +15,12 @@ from functools import partial
 from typing import Literal
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar, Sink, literal
-from dragoman.dialects.engine.invokes import STRICTNESSES, Invokes
+from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
-from dragoman.dialects.engine.rendering import declaration
 from dragoman.dialects.engine.source import Broken, Reader, Source
-from dragoman.dialects.engine.tags import Strictness
-from dragoman.dialects.engine.values import spaced
+from dragoman.dialects.engine.tags import TAG_RULES, Invokes, TagRules
+from dragoman.dialects.engine.values import DeclaredTools, spaced
 
 _BLOCK, _BLOCK_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
 _CALL, _SEPARATOR, _CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
@@ -45,11 +42,9 @@ class Deepseek(Dialect, frozen=True, kw_only=True):
     gap: str = ""
     version: Literal["v3", "v3.1", "v3.2"] = "v3.1"
 
-    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
-        blocks = (
-            Grammar(literal(*_BLOCKS), partial(_read_invokes, strictness)) for strictness in STRICTNESSES
-        )
-        return (Grammar(literal(_BLOCK, _CALL), _read), *blocks)
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
+        blocks = (CallGrammar(opens_with(*_BLOCKS), partial(_read_invokes, rules)) for rules in TAG_RULES)
+        return (CallGrammar(opens_with(_BLOCK, _CALL), _read), *blocks)
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         sections = "\n\n".join(_section(tool) for tool in tools)
@@ -58,7 +53,7 @@ class Deepseek(Dialect, frozen=True, kw_only=True):
             f"## Tools\nYou have access to the following tools:\n\n{sections}\n\n{how}\n{_HOW[self.version]}"
         )
 
-    def write_calls(self, calls: tuple[Made, ...]) -> str:
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         match self.version:
             case "v3":
                 return _block(
@@ -90,11 +85,11 @@ def _marked(head: str, payload: str) -> str:
     return f"{_CALL}{head}{_SEPARATOR}{payload}{_CALL_END}"
 
 
-def _fenced(call: Made) -> str:
+def _fenced(call: PastCall) -> str:
     return f"```json\n{spaced(call.arguments)}\n```"
 
 
-def _invoke(call: Made) -> str:
+def _invoke(call: PastCall) -> str:
     lines = [_parameter(key, value) for key, value in call.arguments.items()]
     return "\n".join([f'<{_DSML}invoke name="{call.name}">', *lines, f"</{_DSML}invoke>"])
 
@@ -109,7 +104,7 @@ def _is_json(head: str) -> bool | None:
     return False if 'string="true"' in head else True if 'string="false"' in head else None
 
 
-def _read(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.skip(_BLOCK)
     yield from source.space()
     called = False
@@ -141,10 +136,10 @@ def _read_call(source: Source, sink: Sink) -> Reader[None]:
     sink.call(name, arguments)
 
 
-def _read_invokes(strictness: Strictness, source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read_invokes(rules: TagRules, source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     opened = yield from source.expect(*_BLOCKS)
     form = Invokes(f"</{opened[1:]}", _DSML, _is_json)
-    yield from form.read_block(source, declared, sink, strictness)
+    yield from form.read_block(source, declared, sink, rules)
 
 
 DIALECT = Deepseek(name="deepseek")

@@ -13,13 +13,11 @@ from __future__ import annotations
 import re
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar, Sink, literal
-from dragoman.dialects.engine.rendering import declaration
+from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.source import Broken, Reader, Source
-from dragoman.dialects.engine.tags import Form, read_parameters
-from dragoman.dialects.engine.values import spaced
+from dragoman.dialects.engine.tags import ParameterForm, read_parameters
+from dragoman.dialects.engine.values import DeclaredTools, spaced
 
 _DECLARED = """\
 # Tools
@@ -45,20 +43,20 @@ _GAP = re.compile(r"[\s\\n]*")  # some servers print the newlines between tags a
 class Glm(Dialect, frozen=True, kw_only=True):
     gap: str = "\n"
 
-    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
-        return (Grammar(literal("<tool_call>"), _read),)
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
+        return (CallGrammar(opens_with("<tool_call>"), _read),)
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         return _DECLARED.format(tools="\n".join(spaced(declaration(tool)) for tool in tools))
 
-    def write_calls(self, calls: tuple[Made, ...]) -> str:
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         return "\n".join(_call(call) for call in calls)
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
 
 
-def _call(call: Made) -> str:
+def _call(call: PastCall) -> str:
     pairs = (f"<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>" for key, value in call.texts.items())
     return "\n".join([f"<tool_call>{call.name}", *pairs, "</tool_call>"])
 
@@ -70,10 +68,10 @@ def _key(source: Source) -> Reader[tuple[str, str]]:
     return f"{key}</arg_key>{gap}<arg_value>", key.strip()
 
 
-_FORM = Form("<arg_key>", _key, "</arg_value>", ("</tool_call>",), framed=False, gap=_GAP)
+_FORM = ParameterForm("<arg_key>", _key, "</arg_value>", ("</tool_call>",), framed=False, gap=_GAP)
 
 
-def _read(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.expect("<tool_call>")
     yield from source.space()
     name = yield from source.run(_NAME)

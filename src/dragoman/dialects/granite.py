@@ -9,12 +9,10 @@ Granite 4 speaks hermes.
 from __future__ import annotations
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar
+from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.grammar import CallGrammar
 from dragoman.dialects.engine.payloads import tagged
-from dragoman.dialects.engine.rendering import declaration
-from dragoman.dialects.engine.values import spaced
+from dragoman.dialects.engine.values import DeclaredTools, spaced
 
 _DECLARED = """\
 You are a helpful assistant with access to the following tools. When a tool is required to answer, respond \
@@ -29,7 +27,7 @@ Available tools:
 class Granite(Dialect, frozen=True, kw_only=True):
     gap: str = "\n"
 
-    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         return (
             tagged("<|tool_call|>", "<|end_of_text|>"),
             tagged("<tool_call>", "</tool_call>"),
@@ -39,7 +37,7 @@ class Granite(Dialect, frozen=True, kw_only=True):
     def declare(self, tools: tuple[Tool, ...]) -> str:
         return _DECLARED.format(tools=spaced([declaration(tool)["function"] for tool in tools]))
 
-    def write_calls(self, calls: tuple[Made, ...]) -> str:
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         return "<|tool_call|>" + spaced([{"name": call.name, "arguments": call.arguments} for call in calls])
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:

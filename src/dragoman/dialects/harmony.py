@@ -10,17 +10,20 @@ channel are text, and so is text without a channel.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
-from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar, Sink, Think, literal
+from dragoman.core import jsontext
+from dragoman.core.model import Tool, Wire
+from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, Think, opens_with
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
 from dragoman.dialects.engine.source import Broken, Reader, Source, any_of, overlap
-from dragoman.dialects.engine.typescript import declare_function
-from dragoman.dialects.engine.values import spaced
+from dragoman.dialects.engine.values import DeclaredTools, Schema, kinds_of, spaced
+from dragoman.schemas.walk import resolved
 
+_KINDS = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
+_DEEPEST = 8
 _START, _CHANNEL, _MESSAGE, _CONSTRAIN = "<|start|>", "<|channel|>", "<|message|>", "<|constrain|>"
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
 _STOPS = (*_ENDS, _START, _CHANNEL)
@@ -46,14 +49,14 @@ class Harmony(Dialect, frozen=True, kw_only=True):
     think: Think | None = None
     gap: str = ""
 
-    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
-        opening = literal(_START, _CHANNEL)
-        return (Grammar(opening, _read_call), Grammar(opening, _read_message, leaks=False))
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
+        opening = opens_with(_START, _CHANNEL)
+        return (CallGrammar(opening, _read_call), CallGrammar(opening, _read_message, leaks=False))
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         return _DECLARED.format(tools="\n\n".join(declare_function(tool) for tool in tools))
 
-    def write_calls(self, calls: tuple[Made, ...]) -> str:
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         return f"{_START}assistant".join(_call(call) for call in calls)
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
@@ -63,7 +66,7 @@ class Harmony(Dialect, frozen=True, kw_only=True):
         return f"{_CHANNEL}analysis{_MESSAGE}{text}<|end|>"
 
 
-def _call(call: Made) -> str:
+def _call(call: PastCall) -> str:
     head = f"{_CHANNEL}commentary to=functions.{call.name} {_CONSTRAIN}json"
     return f"{head}{_MESSAGE}{spaced(call.arguments)}<|call|>"
 
@@ -73,7 +76,7 @@ def _result(result: RenderedResult) -> str:
     return f"{head}{_MESSAGE}{result.text}<|end|>"
 
 
-def _read_call(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read_call(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     head = yield from _head(source)
     to = _TO.search(head)
     if not to:
@@ -89,11 +92,11 @@ def _read_call(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
         source.reset()
 
 
-def _read_message(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read_message(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     head = yield from _head(source)
     if _TO.search(head):
         raise Broken("a call")
-    yield from _body(source, sink.thought if head.split()[:1] == ["analysis"] else sink.said)
+    yield from _body(source, sink.reasoning if head.split()[:1] == ["analysis"] else sink.text)
 
 
 def _head(source: Source) -> Reader[str]:
@@ -124,6 +127,52 @@ def _body(source: Source, say: Callable[[str], None]) -> Reader[None]:
                 rest, source.at = source.window[source.at :], len(source.window)
                 say(rest)
             return
+
+
+# Functions and JSON Schemas as TypeScript, the way gpt-oss is shown its tools
+
+
+def declare_function(tool: Tool) -> str:
+    root = tool.parameters or {}
+    comment = "".join(f"// {line}\n" for line in tool.description.splitlines())
+    taken = f"_: {_object(root, root, 0)}" if root.get("properties") else ""
+    return f"{comment}type {tool.name} = ({taken}) => any;"
+
+
+def _type(schema: Schema, root: Wire, depth: int) -> str:
+    found = resolved(schema, root)
+    if depth > _DEEPEST:
+        return "any"
+    if values := found.get("enum") or ([found["const"]] if "const" in found else None):
+        return " | ".join(jsontext.dumps(value) for value in cast(list[Any], values))
+    if options := found.get("anyOf") or found.get("oneOf"):
+        return " | ".join(
+            dict.fromkeys(_type(option, root, depth + 1) for option in cast(list[Any], options))
+        )
+    kinds = [_kind(kind, found, root, depth) for kind in kinds_of(found)]
+    return " | ".join(dict.fromkeys(kinds)) or "any"
+
+
+def _kind(kind: str, schema: Wire, root: Wire, depth: int) -> str:
+    if kind == "array":
+        inner = _type(schema.get("items"), root, depth + 1)
+        return f"({inner})[]" if " | " in inner else f"{inner}[]"
+    if kind == "object":
+        return _object(schema, root, depth) if schema.get("properties") else "object"
+    return _KINDS.get(kind, "any")
+
+
+def _object(schema: Wire, root: Wire, depth: int) -> str:
+    return "{\n" + "".join(_fields(schema, root, depth)) + "}"
+
+
+def _fields(schema: Wire, root: Wire, depth: int) -> Iterator[str]:
+    required = cast(list[str], schema.get("required") or [])
+    for name, inner in cast(Wire, schema.get("properties") or {}).items():
+        found = resolved(inner, root)
+        yield from (f"// {line}\n" for line in str(found.get("description") or "").splitlines())
+        default = f" // default: {jsontext.dumps(found['default'])}" if "default" in found else ""
+        yield f"{name}{'' if name in required else '?'}: {_type(inner, root, depth + 1)},{default}\n"
 
 
 DIALECT = Harmony(name="harmony")

@@ -8,12 +8,10 @@
 from __future__ import annotations
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar
+from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.grammar import CallGrammar
 from dragoman.dialects.engine.payloads import tagged
-from dragoman.dialects.engine.rendering import declaration
-from dragoman.dialects.engine.values import spaced
+from dragoman.dialects.engine.values import DeclaredTools, spaced
 
 _DECLARED = """\
 # Tools
@@ -35,13 +33,13 @@ For each function call, return a JSON object with the function's name and argume
 class Hermes(Dialect, frozen=True, kw_only=True):
     gap: str = "\n"
 
-    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         return (tagged("<tool_call>", "</tool_call>"),)
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         return _DECLARED.format(tools="\n".join(spaced(declaration(tool)) for tool in tools))
 
-    def write_calls(self, calls: tuple[Made, ...]) -> str:
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         written = (spaced({"name": call.name, "arguments": call.arguments}) for call in calls)
         return "\n".join(f"<tool_call>\n{text}\n</tool_call>" for text in written)
 

@@ -13,13 +13,11 @@ import re
 
 from dragoman.core import jsontext
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar, Sink, literal
+from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
-from dragoman.dialects.engine.rendering import declaration
 from dragoman.dialects.engine.source import Broken, Reader, Source
-from dragoman.dialects.engine.values import spaced
+from dragoman.dialects.engine.values import DeclaredTools, spaced
 
 _SECTION, _SECTION_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
 _CALL, _ARGUMENTS, _CALL_END = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
@@ -40,13 +38,13 @@ conversation from 0, and its arguments as a JSON object:
 class KimiK2(Dialect, frozen=True, kw_only=True):
     gap: str = ""
 
-    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
-        return (Grammar(literal(_SECTION, _CALL), _read),)
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
+        return (CallGrammar(opens_with(_SECTION, _CALL), _read),)
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         return _DECLARED.format(tools=spaced([declaration(tool) for tool in tools]))
 
-    def write_calls(self, calls: tuple[Made, ...]) -> str:
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         written = (f"{_CALL}{_id(call)}{_ARGUMENTS}{spaced(call.arguments)}{_CALL_END}" for call in calls)
         return f"{_SECTION}{''.join(written)}{_SECTION_END}"
 
@@ -54,12 +52,12 @@ class KimiK2(Dialect, frozen=True, kw_only=True):
         return "\n\n".join(f"## Return of {_id(result.call)}\n{result.text}" for result in results)
 
 
-def _id(call: Made) -> str:
+def _id(call: PastCall) -> str:
     """Its own id where it is one of Kimi's; a foreign one would confuse the model."""
     return call.id if _OWN.fullmatch(call.id) else f"functions.{call.name}:{call.number}"
 
 
-def _read(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.skip(_SECTION)
     yield from source.space()
     called = False
@@ -73,7 +71,7 @@ def _read(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
         source.reset()
 
 
-def _read_call(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read_call(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     found = _ID.fullmatch((yield from source.run(_HEAD)))
     if not found:
         raise Broken("a call without a name")
@@ -87,7 +85,7 @@ def _read_call(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
     sink.call(name, arguments, id)
 
 
-def _tool_with(arguments: str, declared: Declared) -> str:
+def _tool_with(arguments: str, declared: DeclaredTools) -> str:
     given = {*jsontext.decode(arguments)}
     names = [name for name in declared.names() if given <= {*declared.parameters(name)}]
     if len(names) != 1:

@@ -11,14 +11,19 @@ without `;`. Built-in tools are called as `<|python_tag|>brave_search.call(query
 from __future__ import annotations
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
-from dragoman.dialects.engine.callables import read_callable
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar, Sink, literal
-from dragoman.dialects.engine.payloads import PYTHON, Named, bracketed, decoded, named_calls, put
-from dragoman.dialects.engine.rendering import declaration
+from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
+from dragoman.dialects.engine.payloads import (
+    PYTHON,
+    NamedCall,
+    bracketed,
+    decoded,
+    named_calls,
+    put,
+    read_callable,
+)
 from dragoman.dialects.engine.source import Broken, Reader, Source
-from dragoman.dialects.engine.values import spaced
+from dragoman.dialects.engine.values import DeclaredTools, spaced
 
 _TAG = "<|python_tag|>"
 _DECLARED = """\
@@ -37,18 +42,18 @@ _KEYS = tuple(f"{quote}{word}{quote}" for word in _WORDS for quote in "\"'")
 class Llama3Json(Dialect, frozen=True, kw_only=True):
     marks_failures: bool = True
 
-    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         return (
-            Grammar(literal(_TAG), _read_tagged),
-            Grammar(literal("{", "["), _read_any, "start", leaks=False),
-            Grammar(literal("{", "["), _read_declared, "line"),
-            Grammar(literal(*_FENCES), _read_fenced, "start"),
+            CallGrammar(opens_with(_TAG), _read_tagged),
+            CallGrammar(opens_with("{", "["), _read_any, "start", leaks=False),
+            CallGrammar(opens_with("{", "["), _read_declared, "line"),
+            CallGrammar(opens_with(*_FENCES), _read_fenced, "start"),
         )
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         return _DECLARED.format(tools="\n\n".join(spaced(declaration(tool)) for tool in tools))
 
-    def write_calls(self, calls: tuple[Made, ...]) -> str:
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         return "; ".join(spaced({"name": call.name, "parameters": call.arguments}) for call in calls)
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
@@ -59,7 +64,7 @@ def _result(result: RenderedResult) -> str:
     return spaced({"name": result.call.name, "error" if result.failed else "output": result.text})
 
 
-def _read_tagged(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read_tagged(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.expect(_TAG)
     yield from source.space()
     if (yield from source.next("{", "[")):
@@ -69,12 +74,12 @@ def _read_tagged(source: Source, declared: Declared, sink: Sink) -> Reader[None]
     sink.call(name.removesuffix(".call"), arguments)
 
 
-def _read_any(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read_any(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     put((yield from _read_calls(source)), sink)
     yield from _read_more(source, sink)
 
 
-def _read_declared(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read_declared(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     put(_known((yield from _read_calls(source)), declared), sink)
     yield from _read_more(source, sink)
 
@@ -91,7 +96,7 @@ def _read_more(source: Source, sink: Sink) -> Reader[None]:
         put((yield from _read_calls(source)), sink)
 
 
-def _read_fenced(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read_fenced(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.expect(*_FENCES)
     yield from source.space()
     calls = _known((yield from _read_calls(source)), declared)
@@ -103,7 +108,7 @@ def _read_fenced(source: Source, declared: Declared, sink: Sink) -> Reader[None]
     put(calls, sink)
 
 
-def _read_calls(source: Source) -> Reader[list[Named]]:
+def _read_calls(source: Source) -> Reader[list[NamedCall]]:
     """An object that begins like a call, or an array of such."""
     begun = yield from source.expect("{", "[")
     begun += yield from source.space()
@@ -117,7 +122,7 @@ def _read_calls(source: Source) -> Reader[list[Named]]:
     return named_calls(value, bare=True)
 
 
-def _known(calls: list[Named], declared: Declared) -> list[Named]:
+def _known(calls: list[NamedCall], declared: DeclaredTools) -> list[NamedCall]:
     if any(name not in declared for name, _, _ in calls):
         raise Broken("no call of a declared tool")
     return calls

@@ -14,14 +14,11 @@ from __future__ import annotations
 from functools import partial
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar, Sink, literal
-from dragoman.dialects.engine.invokes import STRICTNESSES, Invokes, write_invoke
-from dragoman.dialects.engine.rendering import declaration
+from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.source import Reader, Source
-from dragoman.dialects.engine.tags import Strictness
-from dragoman.dialects.engine.values import spaced
+from dragoman.dialects.engine.tags import TAG_RULES, Invokes, TagRules, write_invoke
+from dragoman.dialects.engine.values import DeclaredTools, spaced
 
 _OPENS, _CLOSES = "<minimax:tool_call>", "</minimax:tool_call>"
 _INVOKES = Invokes(_CLOSES)
@@ -46,23 +43,23 @@ To call tools, use this XML format with as many <invoke> as there are calls:
 class MinimaxM2(Dialect, frozen=True, kw_only=True):
     gap: str = "\n"
 
-    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
-        return tuple(Grammar(literal(_OPENS), partial(_read, strictness)) for strictness in STRICTNESSES)
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
+        return tuple(CallGrammar(opens_with(_OPENS), partial(_read, rules)) for rules in TAG_RULES)
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         shown = (f"<tool>{spaced(declaration(tool)['function'])}</tool>" for tool in tools)
         return _DECLARED.format(tools="\n".join(shown))
 
-    def write_calls(self, calls: tuple[Made, ...]) -> str:
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         return "\n".join([_OPENS, *(write_invoke(call) for call in calls), _CLOSES])
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "\n".join(f"<response>{result.text}</response>" for result in results)
 
 
-def _read(strictness: Strictness, source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read(rules: TagRules, source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.expect(_OPENS)
-    yield from _INVOKES.read_block(source, declared, sink, strictness)
+    yield from _INVOKES.read_block(source, declared, sink, rules)
 
 
 DIALECT = MinimaxM2(name="minimax-m2")

@@ -15,13 +15,11 @@ import re
 from typing import Literal
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar, Sink, Think, literal
+from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, Think, opens_with
 from dragoman.dialects.engine.payloads import bracketed, decoded, named_calls, object_text, put
-from dragoman.dialects.engine.rendering import declaration
 from dragoman.dialects.engine.source import Broken, Reader, Source
-from dragoman.dialects.engine.values import spaced
+from dragoman.dialects.engine.values import DeclaredTools, spaced
 
 _CALLS, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 _NAME = re.compile(r"[^\s\[\]{}\"<>]*")
@@ -38,15 +36,15 @@ class Mistral(Dialect, frozen=True, kw_only=True):
     gap: str = ""
     form: Literal["args", "call_id", "array"] = "args"
 
-    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
-        return (Grammar(literal(_CALLS), _read),)
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
+        return (CallGrammar(opens_with(_CALLS), _read),)
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         shown = spaced([declaration(tool) for tool in tools])
         how = f"To call tools, write {_HOW[self.form]} and end your reply."
         return f"[AVAILABLE_TOOLS]{shown}[/AVAILABLE_TOOLS]\n\n{how}"
 
-    def write_calls(self, calls: tuple[Made, ...]) -> str:
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         if self.form == "array":
             listed = [{"name": call.name, "arguments": call.arguments, "id": _id(call)} for call in calls]
             return f"{_CALLS} {spaced(listed)}"
@@ -54,7 +52,7 @@ class Mistral(Dialect, frozen=True, kw_only=True):
             f"{_CALLS}{call.name}{self._call_id(call)}{_ARGUMENTS}{spaced(call.arguments)}" for call in calls
         )
 
-    def _call_id(self, call: Made) -> str:
+    def _call_id(self, call: PastCall) -> str:
         return f"{_ID}{_id(call)}" if self.form == "call_id" else ""
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
@@ -73,11 +71,11 @@ class Mistral(Dialect, frozen=True, kw_only=True):
         return f"[THINK]{text}[/THINK]"
 
 
-def _id(call: Made) -> str:
+def _id(call: PastCall) -> str:
     return call.id if _OWN_ID.fullmatch(call.id) else hashlib.sha256(call.id.encode()).hexdigest()[:9]
 
 
-def _read(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.expect(_CALLS)
     yield from source.space()
     if (yield from source.next("[{", "{")):

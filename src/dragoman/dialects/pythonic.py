@@ -13,14 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dragoman.core.model import Tool
-from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
-from dragoman.dialects.engine.callables import Written, read_callable, write_callable
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar, Opening, Sink, literal
-from dragoman.dialects.engine.payloads import bracketed, decoded, named_calls, put
-from dragoman.dialects.engine.rendering import declaration
+from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.grammar import CallGrammar, Opening, Sink, opens_with
+from dragoman.dialects.engine.payloads import (
+    WrittenCall,
+    bracketed,
+    decoded,
+    named_calls,
+    put,
+    read_callable,
+    write_callable,
+)
 from dragoman.dialects.engine.source import Broken, Reader, Source
-from dragoman.dialects.engine.values import spaced
+from dragoman.dialects.engine.values import DeclaredTools, spaced
 
 _DECLARED = """\
 You have access to functions. To call them, reply ONLY with a list of calls of this form and no other text:
@@ -40,18 +45,18 @@ _LIST = Opening(r"\[\s{0,8}[^\W\d][\w.\-]{0,127}\(", r"\[\s{0,8}(?:[^\W\d][\w.\-
 class Pythonic(Dialect, frozen=True, kw_only=True):
     marks_failures: bool = True
 
-    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         return (
-            Grammar(literal(*_WRAPPERS), _read_wrapped),
-            Grammar(_LIST, _read_first, "start", leaks=False),
-            Grammar(_LIST, _read_declared),
-            Grammar(literal(*_FENCES), _read_fenced, "start"),
+            CallGrammar(opens_with(*_WRAPPERS), _read_wrapped),
+            CallGrammar(_LIST, _read_first, "start", leaks=False),
+            CallGrammar(_LIST, _read_declared),
+            CallGrammar(opens_with(*_FENCES), _read_fenced, "start"),
         )
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         return _DECLARED.format(tools=spaced([declaration(tool)["function"] for tool in tools]))
 
-    def write_calls(self, calls: tuple[Made, ...]) -> str:
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         return f"[{', '.join(write_callable(call.name, call.arguments) for call in calls)}]"
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
@@ -64,7 +69,7 @@ def _results(results: tuple[RenderedResult, ...]) -> Iterator[str]:
         yield spaced({"name": result.call.name, kind: result.text})
 
 
-def _read_wrapped(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read_wrapped(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     closes = _WRAPPERS[(yield from source.expect(*_WRAPPERS))]
     yield from source.space()
     match (yield from source.next("[{", "{", "[")):
@@ -78,15 +83,15 @@ def _read_wrapped(source: Source, declared: Declared, sink: Sink) -> Reader[None
         source.reset()
 
 
-def _read_first(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read_first(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     _put((yield from _read_list(source)), sink)
 
 
-def _read_declared(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read_declared(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     _put((yield from _read_list(source, declared)), sink)
 
 
-def _read_fenced(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read_fenced(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.expect(*_FENCES)
     yield from source.space()
     listed = yield from source.next("[")
@@ -99,10 +104,10 @@ def _read_fenced(source: Source, declared: Declared, sink: Sink) -> Reader[None]
     _put(calls, sink)
 
 
-def _read_list(source: Source, known: Declared | None = None) -> Reader[list[Written]]:
+def _read_list(source: Source, known: DeclaredTools | None = None) -> Reader[list[WrittenCall]]:
     """`[call, call]`; the closing bracket may be missing at the end of the text."""
     yield from source.expect("[")
-    calls: list[Written] = []
+    calls: list[WrittenCall] = []
     while True:
         yield from source.space()
         calls.append((yield from read_callable(source, known)))
@@ -117,9 +122,9 @@ def _read_list(source: Source, known: Declared | None = None) -> Reader[list[Wri
     return calls
 
 
-def _read_lines(source: Source, closes: str, known: Declared | None = None) -> Reader[list[Written]]:
+def _read_lines(source: Source, closes: str, known: DeclaredTools | None = None) -> Reader[list[WrittenCall]]:
     """Calls one after another, up to what closes them."""
-    calls: list[Written] = []
+    calls: list[WrittenCall] = []
     while not (yield from source.next(closes)) and not (yield from source.exhausted()):
         calls.append((yield from read_callable(source, known)))
         yield from source.space()
@@ -128,7 +133,7 @@ def _read_lines(source: Source, closes: str, known: Declared | None = None) -> R
     return calls
 
 
-def _put(calls: list[Written], sink: Sink) -> None:
+def _put(calls: list[WrittenCall], sink: Sink) -> None:
     for name, arguments in calls:
         sink.call(name, arguments)
 

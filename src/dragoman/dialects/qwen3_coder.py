@@ -18,12 +18,11 @@ from functools import partial
 from typing import Any, cast
 
 from dragoman.core.model import Tool, Wire
-from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar, Sink, literal
+from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.source import Broken, Reader, Source
-from dragoman.dialects.engine.tags import EQUALS, Form, Strictness, head, read_parameters
-from dragoman.dialects.engine.values import spaced
+from dragoman.dialects.engine.tags import EQUALS, TAG_RULES, ParameterForm, TagRules, head, read_parameters
+from dragoman.dialects.engine.values import DeclaredTools, spaced
 
 _DECLARED = """\
 # Tools
@@ -56,7 +55,7 @@ Reminder:
 - You may explain a call in natural language BEFORE it, but NOT after it
 - If no function is of use, answer as usual and do not mention function calls
 </IMPORTANT>"""
-_FORM = Form(
+_FORM = ParameterForm(
     "<parameter",
     head(EQUALS),
     "</parameter>",
@@ -66,14 +65,14 @@ _FORM = Form(
 
 
 class Qwen3Coder(Dialect, frozen=True, kw_only=True):
-    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
-        opening = literal("<tool_call>", "<function=")
-        return tuple(Grammar(opening, partial(_read, s)) for s in (Strictness(), Strictness(loose=True)))
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
+        opening = opens_with("<tool_call>", "<function=")
+        return tuple(CallGrammar(opening, partial(_read, rules)) for rules in TAG_RULES)
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         return _DECLARED.format(tools="\n".join(_function(tool) for tool in tools))
 
-    def write_calls(self, calls: tuple[Made, ...]) -> str:
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         return "\n".join(_call(call) for call in calls)
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
@@ -86,30 +85,30 @@ def _function(tool: Tool) -> str:
     lines.append("<parameters>")
     parameters: Wire = schema.get("properties") or {}
     for name, about in parameters.items():
-        lines += ["<parameter>", f"<name>{name}</name>", *_told(about), "</parameter>"]
-    lines += _told({key: value for key, value in schema.items() if key not in ("type", "properties")})
+        lines += ["<parameter>", f"<name>{name}</name>", *_tags(about), "</parameter>"]
+    lines += _tags({key: value for key, value in schema.items() if key not in ("type", "properties")})
     return "\n".join([*lines, "</parameters>", "</function>"])
 
 
-def _told(about: Any) -> list[str]:
-    """Whatever a schema says, each in a tag of its own."""
-    said = cast(Wire, about) if isinstance(about, dict) else {}
-    return [f"<{key}>{it if isinstance(it, str) else spaced(it)}</{key}>" for key, it in said.items()]
+def _tags(about: Any) -> list[str]:
+    """Each keyword of a schema in a tag of its own."""
+    keywords = cast(Wire, about) if isinstance(about, dict) else {}
+    return [f"<{key}>{it if isinstance(it, str) else spaced(it)}</{key}>" for key, it in keywords.items()]
 
 
-def _call(call: Made) -> str:
+def _call(call: PastCall) -> str:
     values = "".join(f"<parameter={key}>\n{text}\n</parameter>\n" for key, text in call.texts.items())
     return f"<tool_call>\n<function={call.name}>\n{values}</function>\n</tool_call>"
 
 
-def _read(strictness: Strictness, source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read(rules: TagRules, source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     if (yield from source.skip("<tool_call>")):
         yield from source.space()
     yield from source.expect("<function")
     _, name = yield from head(EQUALS)(source)
     if not name:
         raise Broken("a function without a name")
-    sink.call(name, (yield from read_parameters(source, name, _FORM, declared, sink, strictness)))
+    sink.call(name, (yield from read_parameters(source, name, _FORM, declared, sink, rules)))
     if not (yield from source.close("</tool_call>")):
         source.reset()
 

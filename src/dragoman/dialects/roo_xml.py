@@ -1,4 +1,4 @@
-"""roo-xml: the tool's name is the tag, and so is each parameter's (Roo Code, Cline).
+"""roo-xml: the tool's name is the tag, and so is each parameter's (Roo MarkdownCode, Cline).
 
     <read>
     <filePath>/src/app.js</filePath>
@@ -16,12 +16,12 @@ from functools import partial
 from typing import Literal
 
 from dragoman.core.model import Tool
-from dragoman.dialects import roo_words
-from dragoman.dialects.engine.base import Dialect, Made, RenderedResult
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar, Sink, literal, tag
+from dragoman.dialects import roo_prompt
+from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with, tag
 from dragoman.dialects.engine.source import Broken, Reader, Source
-from dragoman.dialects.engine.tags import PLAIN, Form, Strictness, head, read_parameters
+from dragoman.dialects.engine.tags import PLAIN, ParameterForm, TagRules, head, read_parameters
+from dragoman.dialects.engine.values import DeclaredTools
 
 _HTML = """
 a abbr address article aside audio b blockquote body br button canvas caption center circle cite code col
@@ -44,54 +44,55 @@ class RooXml(Dialect, frozen=True, kw_only=True):
     form: Literal["plain", "cline"] = "plain"
     wrapped: bool = False
 
-    def grammars(self, declared: Declared) -> tuple[Grammar, ...]:
-        undeclared = Grammar(tag(), _read_undeclared, "line", leaks=False)
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
+        undeclared = CallGrammar(tag(), _read_undeclared, "line", leaks=False)
         if not declared.tools:
             return (undeclared,)
-        opening = literal(*(f"<{name}>" for name in declared.names()))
-        strictnesses = (Strictness(), Strictness(known=True))
-        return (*(Grammar(opening, partial(_read, strictness)) for strictness in strictnesses), undeclared)
+        opening = opens_with(*(f"<{name}>" for name in declared.names()))
+        attempts = (TagRules(), TagRules(known=True))
+        return (
+            *(CallGrammar(opening, partial(_read, rules)) for rules in attempts),
+            undeclared,
+        )
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
-        words = roo_words.CLINE if self.form == "cline" else roo_words.PLAIN
-        sections = "\n\n".join(words.section(tool) for tool in tools)
+        style = roo_prompt.CLINE if self.form == "cline" else roo_prompt.PLAIN
+        sections = "\n\n".join(style.section(tool) for tool in tools)
         if self.wrapped:
             sections = f"<tools>\n{sections}\n</tools>"
-        return f"{words.header(several=not self.only_first)}\n\n{sections}"
+        return f"{style.header(several=not self.only_first)}\n\n{sections}"
 
-    def write_calls(self, calls: tuple[Made, ...]) -> str:
-        return "\n\n".join(roo_words.call(call.name, call.texts) for call in calls)
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+        return "\n\n".join(roo_prompt.call(call.name, call.texts) for call in calls)
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
-        words = roo_words.CLINE if self.form == "cline" else roo_words.PLAIN
-        return "\n\n".join(words.result(result) for result in results)
+        style = roo_prompt.CLINE if self.form == "cline" else roo_prompt.PLAIN
+        return "\n\n".join(style.result(result) for result in results)
 
 
-def _form(name: str) -> Form:
+def _form(name: str) -> ParameterForm:
     end = f"</{name}>"
-    return Form("<", head(PLAIN), "</{}>", (end,), lost=re.compile(rf"\n\s*{re.escape(end)}"))
+    return ParameterForm("<", head(PLAIN), "</{}>", (end,), lost=re.compile(rf"\n\s*{re.escape(end)}"))
 
 
-def _read(strictness: Strictness, source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read(rules: TagRules, source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     opened = yield from source.expect(*(f"<{name}>" for name in declared.names()))
     name = opened[1:-1]
     gap = yield from source.space()
-    arguments = yield from read_parameters(source, name, _form(name), declared, sink, strictness)
+    arguments = yield from read_parameters(source, name, _form(name), declared, sink, rules)
     if arguments == "{}" and declared.required(name) and "\n" not in gap:
         source.named = ""
         raise Broken("a tag in prose")
     sink.call(name, arguments)
 
 
-def _read_undeclared(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+def _read_undeclared(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.expect("<")
     _, name = yield from head(PLAIN)(source)
     gap = yield from source.space()
     if not name or name in declared or name.lower() in _ELEMENTS or "\n" not in gap:
         raise Broken("not a tool")
-    arguments = yield from read_parameters(
-        source, name, _form(name), declared, sink, Strictness(distinct=True)
-    )
+    arguments = yield from read_parameters(source, name, _form(name), declared, sink, TagRules(distinct=True))
     yield from source.space()
     if arguments == "{}" or not ((yield from source.exhausted()) or (yield from source.next("<"))):
         raise Broken("not a tool")

@@ -1,7 +1,7 @@
 """Several schemas made one: what all of them say (`intersect`) and what any of them allows (`unite`).
 
-Where two cannot hold at once the wider reading stays: a model that is told too little still calls the tool,
-one that is told the impossible does not.
+Where two cannot hold at once the wider reading stays: a model with too few constraints still calls the tool,
+one that gets impossible constraints does not.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _common_values(one: list[Any], two: list[Any]) -> list[Any]:
 
 
 def _common_types(one: list[str], two: list[str]) -> str | list[str]:
-    """Types that both allow; an integer is a number. Nothing in common: nothing is said."""
+    """Types that both allow; an integer is a number. With nothing in common no type is named."""
     common = [name for name in one if name in two]
     common += ["integer"] if "integer" not in common and {"integer", "number"} <= {*one, *two} else []
     return common[0] if len(common) == 1 else common

@@ -25,6 +25,7 @@ NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "d
 BRANCHES = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentSchemas"})
 LONGEST_NOTE = 2000
 MOST_EXPANSIONS = 500
+_MOST_STEPS = 16  # references that lead to references
 
 Finding = tuple[LossKind, str, str, str]  # kind, path inside the schema, reason, topic of the loss
 Visit = Callable[[Any, str, str], Any]  # (subschema, its path, the keyword it stands under) -> subschema
@@ -110,6 +111,20 @@ def resolve(root: Wire, ref: str) -> Any:
         else:
             return None
     return value
+
+
+def resolved(schema: Any, root: Wire) -> Wire:
+    """`schema` with its own `$ref` followed inside `root`; keywords beside a reference override it."""
+    beside: Wire = {}
+    for _ in range(_MOST_STEPS):
+        if not is_object(schema):
+            return beside
+        ref = schema.get("$ref")
+        if not isinstance(ref, str) or not ref.startswith("#"):
+            return {**schema, **beside} if beside else schema
+        beside = {**{key: value for key, value in schema.items() if key != "$ref"}, **beside}
+        schema = resolve(root, ref)
+    return beside
 
 
 # Notes: what a target cannot say as a keyword goes into the description.

@@ -9,11 +9,11 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.source import LONGEST_NAME, Reader, Source
+from dragoman.dialects.engine.values import DeclaredTools
 
 
-class Call(Struct, frozen=True):
+class CallToken(Struct, frozen=True):
     """A call that is certain. `id` is empty where the text has none; `raw` is how it was written."""
 
     name: str
@@ -22,27 +22,27 @@ class Call(Struct, frozen=True):
     raw: str = ""
 
 
-class Said(Struct, frozen=True):
+class TextToken(Struct, frozen=True):
     text: str
 
 
-class Thought(Struct, frozen=True):
+class ReasoningToken(Struct, frozen=True):
     text: str
 
 
-class Framing(Struct, frozen=True):
+class EndToken(Struct, frozen=True):
     """What closed the calls before it, as it was written."""
 
     raw: str
 
 
-class Problem(Struct, frozen=True):
+class ProblemToken(Struct, frozen=True):
     """What was not as it should be."""
 
     why: str
 
 
-Token = Call | Said | Thought | Framing | Problem
+Token = CallToken | TextToken | ReasoningToken | EndToken | ProblemToken
 
 
 class Opening(Struct, frozen=True):
@@ -58,7 +58,7 @@ class Opening(Struct, frozen=True):
 
 
 @lru_cache(maxsize=256)
-def literal(*texts: str) -> Opening:
+def opens_with(*texts: str) -> Opening:
     """A call begins with one of these texts."""
     return Opening(
         "|".join(re.escape(text) for text in texts),
@@ -87,9 +87,9 @@ class Sink(Protocol):
 
     def call(self, name: str, arguments: str, id: str = "") -> None: ...
 
-    def said(self, text: str) -> None: ...
+    def text(self, text: str) -> None: ...
 
-    def thought(self, text: str) -> None: ...
+    def reasoning(self, text: str) -> None: ...
 
     def changed(self, why: str) -> None: ...
 
@@ -97,7 +97,7 @@ class Sink(Protocol):
 Where = Literal["anywhere", "line", "start"]
 
 
-class Grammar(Struct, frozen=True):
+class CallGrammar(Struct, frozen=True):
     """`read` starts at the opening. `where`: anywhere, at the start of a line, or of the reply.
 
     A reader raises Broken where no call of its kind stands; from the last thing that it put into the
@@ -105,7 +105,7 @@ class Grammar(Struct, frozen=True):
     """
 
     opening: Opening
-    read: Callable[[Source, Declared, Sink], Reader[None]]
+    read: Callable[[Source, DeclaredTools, Sink], Reader[None]]
     where: Where = "anywhere"
     leaks: bool = True  # whether a native upstream's text is searched for it
 
@@ -120,3 +120,36 @@ class Think(Struct, frozen=True):
     closes: str = "</think>"
     label: str = ""
     anywhere: bool = False
+
+
+class OpeningSearch:
+    """Openings as two searches: for whole ones, and for the beginning of one at the end of a text."""
+
+    def __init__(self, *openings: Opening) -> None:
+        self.full = re.compile("|".join(opening.full for opening in openings) or "(?!)")
+        self.partial = re.compile(f"(?:{'|'.join(o.partial for o in openings) or '(?!)'})\\Z")
+        self._longest = max((opening.longest for opening in openings), default=0)
+
+    def held(self, source: Source) -> int:
+        """Where the beginning of an opening starts at the end of the window."""
+        end = len(source.window)
+        found = self.partial.search(source.window, max(source.at, end - self._longest))
+        return found.start() if found else end
+
+
+class DialectSearch:
+    """All that is searched for in a text with these openings, and reasoning that is written so."""
+
+    def __init__(self, openings: tuple[Opening, ...], think: Think | None) -> None:
+        closings = [opens_with(think.closes)] if think else []
+        if think and think.anywhere:
+            openings = (*openings, opens_with(think.opens))
+        self.openings, self.endings = OpeningSearch(*openings), OpeningSearch(*closings)
+        self.closings = OpeningSearch(*openings, *closings)
+        self.special = re.compile(f"[\n`~{''.join(re.escape(opening.first) for opening in openings)}]")
+
+
+@lru_cache(maxsize=256)
+def searches(openings: tuple[Opening, ...], think: Think | None) -> DialectSearch:
+    """A dialect's are the same in every reply, but where they name the tools."""
+    return DialectSearch(openings, think)

@@ -1,7 +1,15 @@
-"""The stage from a model's text to its calls.
+"""The stage from the text of a reply to its calls.
 
-It sees the text parts of a reply and nothing else of the conversation, so what a user or a tool
-wrote is never read as a call. Every other part passes; indices are counted anew.
+For each text part of the upstream, while it is open:
+
+    NOTHING    no part of ours is open    -> TEXT, REASONING  a token of that kind: a part starts
+    TEXT       a text part is open        -> REASONING        the text part ends, a reasoning part starts
+    REASONING  a reasoning part is open   -> TEXT             the other way round
+    any                                   -> NOTHING          a call: the open part ends, the call is one of
+                                                              its own; or the upstream's part ends
+
+It sees the text of a reply and nothing else of the conversation, so what a user or a tool wrote is never
+parsed as a call. Every other part passes; indices are counted anew.
 """
 
 from __future__ import annotations
@@ -10,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
+from dragoman.core import jsontext
 from dragoman.core.events import (
     Event,
     EventStage,
@@ -20,15 +29,24 @@ from dragoman.core.events import (
     ResponseFailed,
 )
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Reasoning, Stop, Text, ToolCall
-from dragoman.dialects.engine.grammar import Call, Framing, Problem, Said, Thought, Token
+from dragoman.core.model import AnyPart, AnyTool, Reasoning, Stop, Text, ToolCall
+from dragoman.dialects.engine.grammar import (
+    CallGrammar,
+    CallToken,
+    EndToken,
+    ProblemToken,
+    ReasoningToken,
+    TextToken,
+    Token,
+)
 from dragoman.dialects.engine.scanner import Scanner
+from dragoman.dialects.engine.values import declare
 
 
-class Parser(EventStage):
+class DialectParser(EventStage):
     """`scanner` makes a new one for each text part; `only_first`: further calls are dropped.
 
-    Without a `dialect` to name, broken calls are not reported: nobody was asked to write any.
+    Without a `dialect`, broken calls are not reported: the model was not told to write any.
     """
 
     def __init__(
@@ -36,7 +54,7 @@ class Parser(EventStage):
     ) -> None:
         self._scanner, self._losses, self._dialect = scanner, losses, dialect
         self._only_first = only_first
-        self._texts: dict[int, TextPart] = {}
+        self._texts: dict[int, OpenText] = {}
         self._others: dict[int, int] = {}
         self._count = 0
         self._called = self._reasoned = False
@@ -59,7 +77,7 @@ class Parser(EventStage):
 
     def _start(self, index: int, part: AnyPart) -> Iterable[Event]:
         if type(part) is Text:
-            self._texts[index] = TextPart(part, self._scanner(not self._reasoned))
+            self._texts[index] = OpenText(part, self._scanner(not self._reasoned))
             return ()
         self._reasoned |= type(part) is Reasoning
         self._others[index] = place = self._next()
@@ -69,9 +87,9 @@ class Parser(EventStage):
         text = self._texts.get(delta.index)
         if text is None:
             return (replace(delta, index=self._others[delta.index]),)
-        events = self._spoken(text, text.scanner.feed(delta.text)) if delta.text else []
+        events = self._events(text, text.scanner.feed(delta.text)) if delta.text else []
         if delta.state or delta.citation:
-            events += self._say(text, "") if text.open is None else ()
+            events += self._text(text, "") if text.open is None else ()
             events.append(PartDelta(text.open or 0, "", delta.state, delta.citation))
         return events
 
@@ -86,41 +104,42 @@ class Parser(EventStage):
         texts, self._texts = self._texts, {}
         return [event for text in texts.values() for event in self._ended(text, complete=False)]
 
-    def _ended(self, text: TextPart, *, complete: bool) -> list[Event]:
-        events = self._spoken(text, text.scanner.close())
+    def _ended(self, text: OpenText, *, complete: bool) -> list[Event]:
+        events = self._events(text, text.scanner.close())
         if text.untouched:  # an empty text is one all the same
-            events += self._say(text, "")
+            events += self._text(text, "")
         return [*events, *self._close(text, complete=complete)]
 
-    def _spoken(self, text: TextPart, tokens: list[Token]) -> list[Event]:
+    def _events(self, text: OpenText, tokens: list[Token]) -> list[Event]:
         events: list[Event] = []
         for token in _joined(tokens) if len(tokens) > 1 else tokens:
             match token:
-                case Said():
-                    events += self._say(text, token.text)
-                case Thought():
+                case TextToken():
+                    events += self._text(text, token.text)
+                case ReasoningToken():
                     events += self._open(text, Reasoning()) if not isinstance(text.kind, Reasoning) else ()
                     events.append(PartDelta(text.open or 0, token.text))
-                case Call():
+                case CallToken():
                     events += self._call(text, token)
-                case Framing():
+                case EndToken():
                     self._framed(token.raw)
-                case Problem():
+                case ProblemToken():
                     if self._dialect:
-                        self._losses.changed(text.part.where or "text", f"{self._dialect}: {token.why}")
+                        why = f"{self._dialect}: {token.why}"
+                        self._losses.changed(text.part.where or "text", why, "dialect.call")
         return events
 
-    def _say(self, text: TextPart, said: str) -> list[Event]:
+    def _text(self, text: OpenText, written: str) -> list[Event]:
         events = list(self._open(text, text.part)) if not isinstance(text.kind, Text) else []
-        if said:
-            events.append(PartDelta(text.open or 0, said))
+        if written:
+            events.append(PartDelta(text.open or 0, written))
         return events
 
-    def _call(self, text: TextPart, call: Call) -> Iterator[Event]:
+    def _call(self, text: OpenText, call: CallToken) -> Iterator[Event]:
         text.untouched = False
         if self._only_first and self._called:
             why = f"{self._dialect} allows one call in a reply; a further call of {call.name} is left out"
-            self._losses.dropped(text.part.where or "text", why)
+            self._losses.dropped(text.part.where or "text", why, "dialect.call")
             return
         self._called = True
         yield from self._close(text)
@@ -130,20 +149,20 @@ class Parser(EventStage):
         yield PartDelta(index, call.arguments)
         yield PartEnd(index)
 
-    def _found(self, index: int, call: Call) -> None:
+    def _found(self, index: int, call: CallToken) -> None:
         """A call is about to go out as the part with this index."""
 
     def _framed(self, raw: str) -> None:
         """What closed the last call, as it was written."""
 
-    def _open(self, text: TextPart, part: Text | Reasoning) -> Iterator[Event]:
+    def _open(self, text: OpenText, part: Text | Reasoning) -> Iterator[Event]:
         yield from self._close(text)
         text.kind, text.open, text.untouched = part, self._next(), False
         yield PartStart(text.open, part)
-        if part is text.part:  # what else the upstream said about its text goes with the first piece of it
+        if part is text.part:  # its state, citations and extras go with the first piece of it
             text.part = Text(where=text.part.where)
 
-    def _close(self, text: TextPart, *, complete: bool = True) -> Iterator[Event]:
+    def _close(self, text: OpenText, *, complete: bool = True) -> Iterator[Event]:
         if text.open is not None:
             yield PartEnd(text.open, complete)
         text.kind, text.open = None, None
@@ -153,7 +172,7 @@ class Parser(EventStage):
         return self._count - 1
 
 
-class TextPart:
+class OpenText:
     """A text of the upstream while it is read: `open` is the index of the part that it has open now."""
 
     __slots__ = ("kind", "open", "part", "scanner", "untouched")
@@ -168,15 +187,102 @@ class TextPart:
 def _joined(tokens: list[Token]) -> Iterator[Token]:
     """Neighbours of one kind as one."""
     run: list[str] = []
-    kind: type[Said] | type[Thought] = Said
+    kind: type[TextToken] | type[ReasoningToken] = TextToken
     for token in tokens:
         if run and type(token) is not kind:
             yield kind("".join(run))
             run = []
-        if isinstance(token, Said | Thought):
+        if isinstance(token, TextToken | ReasoningToken):
             kind = type(token)
             run.append(token.text)
         else:
             yield token
     if run:
         yield kind("".join(run))
+
+
+class Recovery(DialectParser):
+    """Calls that a native upstream's model wrote as text, in whatever dialect, become calls.
+
+    Only calls of declared tools count, and only in a reply without a native call. Whether one comes is
+    known at the end, so from the first call in the text on, everything waits for the end of the reply.
+    """
+
+    def __init__(self, grammars: tuple[CallGrammar, ...], tools: Iterable[AnyTool], losses: Losses) -> None:
+        declared = declare(tools, losses)
+        self._leaks: dict[int, CallToken] = {}
+        self._waiting: list[Event] = []
+        self._native: dict[int, NativeCall] = {}
+
+        def scanner(first: bool) -> Scanner:
+            return Scanner(grammars, declared, admits=declared.__contains__)
+
+        super().__init__(scanner, losses, "")
+
+    def feed(self, event: Event, /) -> Iterable[Event]:
+        self._watch(event)
+        events = super().feed(event)
+        if not self._leaks:
+            return events
+        self._waiting += events
+        return self._release(event) if isinstance(event, ResponseEnd | ResponseFailed) else ()
+
+    def close(self) -> Iterable[Event]:
+        waiting, self._waiting = self._waiting, []
+        return (*waiting, *super().close())
+
+    def _watch(self, event: Event) -> None:
+        match event:
+            case PartStart(index, ToolCall() as call):
+                self._native[index] = NativeCall(call.name)
+            case PartDelta(index, text) if index in self._native:
+                self._native[index].arguments.append(text)
+            case _:
+                pass
+
+    def _found(self, index: int, call: CallToken) -> None:
+        self._leaks[index] = call
+
+    def _framed(self, raw: str) -> None:
+        if self._leaks:
+            index, leak = self._leaks.popitem()
+            self._leaks[index] = replace(leak, raw=leak.raw + raw)
+
+    def _release(self, last: ResponseEnd | ResponseFailed) -> Iterator[Event]:
+        waiting, self._waiting = self._waiting, []
+        for event in waiting:
+            match event:
+                case PartStart(index) | PartDelta(index) | PartEnd(index) if index in self._leaks:
+                    yield from self._judged(event, self._leaks[index])
+                case ResponseEnd():
+                    yield last if self._native else event
+                case _:
+                    yield event
+
+    def _judged(self, event: PartStart | PartDelta | PartEnd, leak: CallToken) -> Iterator[Event]:
+        """At the end of the reply: a leaked call is a call, a copy of a native one, or text after all."""
+        if not self._native:
+            yield event
+            why = f"a call of {leak.name} was written as text; it became a call"
+            self._losses.changed("text", why, "call.recovered")
+        elif any(native.equals(leak) for native in self._native.values()):
+            why = f"a call of {leak.name} was written as text and made natively too"
+            self._losses.dropped("text", why, "call.recovered")
+        elif isinstance(event, PartStart):
+            yield PartStart(event.index, Text())
+            yield PartDelta(event.index, leak.raw)
+        elif isinstance(event, PartEnd):
+            yield event
+
+
+class NativeCall:
+    """A call while it arrives."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.arguments: list[str] = []
+
+    def equals(self, leak: CallToken) -> bool:
+        """Whether `leak` is the same call."""
+        mine = jsontext.decode_object("".join(self.arguments))
+        return self.name == leak.name and (mine or {}) == jsontext.decode_object(leak.arguments)

@@ -1,4 +1,7 @@
-"""Calls as JSON: an object or an array of them between markers, read while it arrives."""
+"""Calls as JSON, `{"name": …, "arguments": {…}}`, and as Python writes them, `get_weather(city="Paris")`.
+
+A payload is read while it arrives; it is parsed when it is whole. Nothing is ever evaluated.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,15 @@ from typing import Any, cast
 
 from dragoman.core import jsontext
 from dragoman.core.model import Wire
-from dragoman.dialects.engine.declared import Declared
-from dragoman.dialects.engine.grammar import Grammar, Sink, literal
-from dragoman.dialects.engine.literals import read_literal
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
+from dragoman.dialects.engine.literals import Cursor, read_literal
 from dragoman.dialects.engine.source import Broken, Reader, Source
+from dragoman.dialects.engine.values import DeclaredTools
 
-Named = tuple[str, str, str]  # name, arguments, id
+NamedCall = tuple[str, str, str]  # name, arguments, id
+_NAME = re.compile(r"[\w.\-]*")
+_KEY = re.compile(r"[^\W\d][\w.\-]*")
+WrittenCall = tuple[str, str]  # name, arguments
 
 
 class Notation:
@@ -98,7 +104,7 @@ def _escaped(found: re.Match[str]) -> str:
     return _CONTROL.sub(lambda control: f"\\u{ord(control[0]):04x}", found[0])
 
 
-def named_calls(value: Any, *, bare: bool = False) -> list[Named]:
+def named_calls(value: Any, *, bare: bool = False) -> list[NamedCall]:
     """The object or each object in the array. `bare`: no marker says that it is a call, so it must."""
     values = cast(list[Any], value) if isinstance(value, list) else [value]
     if not values:
@@ -106,7 +112,7 @@ def named_calls(value: Any, *, bare: bool = False) -> list[Named]:
     return [_named_call(each, bare) for each in values]
 
 
-def _named_call(value: Any, bare: bool) -> Named:
+def _named_call(value: Any, bare: bool) -> NamedCall:
     call = cast(Wire, value) if isinstance(value, dict) else {}
     if isinstance(inner := call.get("function"), dict):
         call = {**call, **cast(Wire, inner)}
@@ -132,10 +138,10 @@ def object_text(value: Any) -> str:
     return jsontext.dumps(value)
 
 
-def tagged(opens: str, closes: str, notation: Notation = JSON) -> Grammar:
+def tagged(opens: str, closes: str, notation: Notation = JSON) -> CallGrammar:
     """`<tool_call> {"name": …, "arguments": {…}} </tool_call>`: the end marker may be missing."""
 
-    def read(source: Source, declared: Declared, sink: Sink) -> Reader[None]:
+    def read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
         yield from source.expect(opens)
         yield from source.space()
         text = yield from bracketed(source, notation)
@@ -143,9 +149,68 @@ def tagged(opens: str, closes: str, notation: Notation = JSON) -> Grammar:
         if not (yield from source.close(closes)):
             source.reset()
 
-    return Grammar(literal(opens), read)
+    return CallGrammar(opens_with(opens), read)
 
 
-def put(calls: list[Named], sink: Sink) -> None:
+def put(calls: list[NamedCall], sink: Sink) -> None:
     for name, arguments, id in calls:
         sink.call(name, arguments, id)
+
+
+def read_callable(source: Source, known: DeclaredTools | None = None) -> Reader[WrittenCall]:
+    """One call, consumed. Only keyword arguments have names, so only they count. `known`: of these tools."""
+    name = yield from source.run(_NAME)
+    if not name or (known is not None and name not in known):
+        raise Broken("no call of a tool")
+    yield from source.expect("(")
+    text = yield from bracketed(source, PYTHON, begun="(")
+    return name, jsontext.dumps(_arguments(Cursor(text)))
+
+
+def _arguments(cursor: Cursor) -> Wire:
+    arguments: Wire = {}
+    cursor.expect("(")
+    while not cursor.skip(")"):
+        if cursor.skip("**"):
+            more = cursor.value()
+            if not isinstance(more, dict):
+                raise Broken("** before something else than a dict")
+            arguments.update(cast(Wire, more))
+        else:
+            key = cursor.word()
+            cursor.expect("=")
+            arguments[key] = cursor.value()
+        if not cursor.skip(","):
+            cursor.expect(")")
+            break
+    cursor.finish()
+    return arguments
+
+
+def write_callable(name: str, arguments: Wire) -> str:
+    """A key that Python would not take as a keyword goes into `**{…}`."""
+    given = [
+        f"{key}={python_literal(value)}" if _KEY.fullmatch(key) else f"**{python_literal({key: value})}"
+        for key, value in arguments.items()
+    ]
+    return f"{name}({', '.join(given)})"
+
+
+def python_literal(value: Any) -> str:
+    """A value as Python writes it; strings as JSON does, which Python reads too."""
+    match value:
+        case True:
+            return "True"
+        case False:
+            return "False"
+        case None:
+            return "None"
+        case list():
+            return f"[{', '.join(python_literal(item) for item in cast(list[Any], value))}]"
+        case dict():
+            pairs = cast(Wire, value).items()
+            return (
+                "{" + ", ".join(f"{jsontext.dumps(key)}: {python_literal(item)}" for key, item in pairs) + "}"
+            )
+        case _:
+            return jsontext.dumps(value)

@@ -1,45 +1,57 @@
 """Finds calls in a model's text while it streams.
 
-Text goes out as soon as it cannot be the beginning of a call; held back is only what may become an
-opening, and white space from a newline on, which belongs to a call that follows. A call goes out
-when it is whole, because one that proves broken must become text again, exactly as it was written;
-the search then goes on right behind the opening that misled it.
+    START      white space                     -> REASONING  the text begins with the marker of reasoning, or
+                                                             the chat template has opened it
+                                               -> TEXT       anything else
+    TEXT       text goes out                   -> CALL       an opening that does not stand in Markdown code
+                                               -> REASONING  its marker, where that is a token of its own
+                                               -> END        the text ends
+    CALL       nothing goes out until it is    -> TEXT       whole: the call goes out
+               whole                           -> TEXT       broken: it is text again, as it was written; the
+                                                             search goes on right behind its opening
+    REASONING  reasoning goes out              -> TEXT       the closing marker, or a call after which no
+                                                             closing marker comes
+                                               -> END        the text ends
+
+Held back is only what may become an opening, and white space from a newline on: it belongs to a call that
+may follow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from dragoman.dialects.engine.code import Code
-from dragoman.dialects.engine.declared import Declared
 from dragoman.dialects.engine.grammar import (
-    Call,
-    Framing,
-    Grammar,
-    Problem,
-    Said,
+    CallGrammar,
+    CallToken,
+    EndToken,
+    OpeningSearch,
+    ProblemToken,
+    ReasoningToken,
     Sink,
+    TextToken,
     Think,
-    Thought,
     Token,
+    searches,
 )
-from dragoman.dialects.engine.search import Probe, Search, searches
+from dragoman.dialects.engine.markdown import MarkdownCode
 from dragoman.dialects.engine.source import Broken, Reader, Source
+from dragoman.dialects.engine.values import DeclaredTools
 
 # How many openings inside one broken call are tried in their turn; this bounds the work per character
 RETRIES = 4
 
 
 class Scanner:
-    """One run of text. `opened`: the template has opened the reasoning, so the text starts inside it.
+    """One run of text. `opened`: the chat template has opened the reasoning, so the text starts inside it.
 
-    `admits` says of which tools calls count; all of them where it is not given.
+    `admits` tells of which tools calls count; of all where it is not given.
     """
 
     def __init__(
         self,
-        grammars: tuple[Grammar, ...],
-        declared: Declared,
+        grammars: tuple[CallGrammar, ...],
+        declared: DeclaredTools,
         think: Think | None = None,
         *,
         opened: bool = False,
@@ -49,12 +61,12 @@ class Scanner:
         self._think, self._opened = think, opened
         self._search = searches(tuple([grammar.opening for grammar in grammars]), think)
         self._source = Source()
-        self._code = Code()
-        self._kind: type[Said] | type[Thought] = Said
+        self._code = MarkdownCode()
+        self._kind: type[TextToken] | type[ReasoningToken] = TextToken
         self._out: list[Token] = []
         self._space: list[str] = []  # white space that waits for what follows it
-        self._fresh = True  # nothing was said or called yet
-        self._quiet = True  # nothing was said since the start or the last call: all white space waits
+        self._fresh = True  # neither text nor a call went out yet
+        self._quiet = True  # no text since the start or the last call: all white space waits
         self._framed = False  # a call or reasoning came: white space beside it means nothing
         self._idle = False  # in text, with nothing held back: what holds no special character is text
         self._commits = 0
@@ -67,7 +79,7 @@ class Scanner:
             return []
         if self._idle and not self._search.special.search(text):
             self._code.words(text)
-            return [Said(text)]
+            return [TextToken(text)]
         self._source.push(text)
         next(self._reading)
         out, self._out = self._out, []
@@ -78,36 +90,36 @@ class Scanner:
         next(self._reading, None)
         return self._out
 
-    # what readers say
+    # Sink: what the readers of grammars report
 
     def call(self, name: str, arguments: str, id: str = "") -> None:
         if self._admits and not self._admits(name):
             raise Broken(f"{name} is not declared")
-        self._out.append(Call(name, arguments, id, "".join([*self._space, self._source.raw()])))
+        self._out.append(CallToken(name, arguments, id, "".join([*self._space, self._source.raw()])))
         self._space, self._quiet, self._framed = [], True, True
         self._commit()
 
-    def said(self, text: str) -> None:
+    def text(self, text: str) -> None:
         self._flush()
-        self._out.append(Said(text))
+        self._out.append(TextToken(text))
         self._commit()
 
-    def thought(self, text: str) -> None:
+    def reasoning(self, text: str) -> None:
         self._flush()
-        self._out.append(Thought(text))
+        self._out.append(ReasoningToken(text))
         self._commit()
 
     def changed(self, why: str) -> None:
-        self._out.append(Problem(why))
+        self._out.append(ProblemToken(why))
 
     def _commit(self) -> None:
         self._source.mark()
         self._source.named = ""
-        self._code = Code()
+        self._code = MarkdownCode()
         self._commits += 1
         self._fresh = False
 
-    # reading
+    # States
 
     def _read(self) -> Reader[None]:
         source, think = self._source, self._think
@@ -148,7 +160,7 @@ class Scanner:
     def _reason(self, think: Think) -> Reader[None]:
         """Reasoning up to its end; a call ends it too, unless the block is closed after the call."""
         source, search, fresh = self._source, self._search.closings, self._fresh
-        self._kind, self._code, self._space, self._quiet = Thought, Code(), [], False
+        self._kind, self._code, self._space, self._quiet = ReasoningToken, MarkdownCode(), [], False
         yield from source.skip(f"{think.label}\n", "\n")
         while True:
             found = search.full.search(source.window, source.at)
@@ -172,7 +184,13 @@ class Scanner:
                 search = self._search.endings  # what stands before the end was only a draft
                 continue
             self._advance(source.at + 1)
-        self._kind, self._code, self._fresh, self._quiet, self._framed = Said, Code(), fresh, True, True
+        self._kind, self._code, self._fresh, self._quiet, self._framed = (
+            TextToken,
+            MarkdownCode(),
+            fresh,
+            True,
+            True,
+        )
         source.mark()
 
     def _attempt(self, sink: Sink) -> Reader[bool]:
@@ -187,7 +205,7 @@ class Scanner:
                 yield from grammar.read(source, self._declared, sink)
                 if source.offset > start:
                     if raw := source.raw():
-                        self._out.append(Framing(raw))
+                        self._out.append(EndToken(raw))
                     return True
             except Probe.Certain:
                 return True
@@ -199,10 +217,10 @@ class Scanner:
             if self._commits > commits:
                 break
         if problem and not isinstance(sink, Probe):
-            self._out.append(Problem(f"{problem}; it stays text"))
+            self._out.append(ProblemToken(f"{problem}; it stays text"))
         return self._commits > commits
 
-    def _eligible(self) -> list[Grammar]:
+    def _eligible(self) -> list[CallGrammar]:
         """The grammars whose calls may begin here."""
         first = self._source.window[self._source.at]
         line_start = self._code.line_start
@@ -223,15 +241,17 @@ class Scanner:
         self._source.reset()
         return closes
 
-    # text on its way out
+    # Text on its way out
 
-    def _advance_safely(self, search: Search) -> None:
+    def _advance_safely(self, search: OpeningSearch) -> None:
         """What cannot be the beginning of an opening is text; in code only the end of reasoning counts."""
         start = search.held(self._source)
         self._advance(start)
         if start < len(self._source.window) and self._quoted():
             self._advance(
-                self._search.endings.held(self._source) if self._kind is Thought else len(self._source.window)
+                self._search.endings.held(self._source)
+                if self._kind is ReasoningToken
+                else len(self._source.window)
             )
 
     def _quoted(self) -> bool:
@@ -255,10 +275,10 @@ class Scanner:
             self._space.append(text)
             return
         cut = text.find("\n", body)
-        said, waits = (text, "") if cut < 0 else (text[:cut], text[cut:])
+        ready, waits = (text, "") if cut < 0 else (text[:cut], text[cut:])
         if body:
             self._quiet = self._fresh = False
-        self._flush(said)
+        self._flush(ready)
         if waits:
             self._space.append(waits)
 
@@ -267,3 +287,22 @@ class Scanner:
             text, self._space = "".join([*self._space, text]), []
         if text:
             self._out.append(self._kind(text))
+
+
+class Probe:
+    """A sink that only finds out whether a call stands here: it stops the reader at the first."""
+
+    class Certain(Exception):
+        pass
+
+    def call(self, name: str, arguments: str, id: str = "") -> None:
+        raise Probe.Certain
+
+    def text(self, text: str) -> None:
+        raise Broken("no call")
+
+    def reasoning(self, text: str) -> None:
+        raise Broken("no call")
+
+    def changed(self, why: str) -> None:
+        pass

@@ -2,8 +2,8 @@
 
 A reader is a generator that yields where it needs more text, so a grammar reads top-down like
 blocking code, and where the text was cut cannot matter. What a reader consumed since the mark is
-kept, so that a call that proves broken becomes text again. Every character is looked at once: no
-reader keeps text in the window that it has already judged.
+stored, so that a call that proves broken becomes text again. Every character is examined once: no
+reader leaves text in the window that it has already examined.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ class Broken(Exception):
 class Source:
     """`window[at:]` is what has arrived and is not read yet.
 
-    A reader says in `named` what it takes the text for, as soon as it can be nothing else.
+    A reader sets `named` to what it takes the text for, as soon as it can be nothing else.
     """
 
-    __slots__ = ("_base", "_kept", "_mark", "at", "ended", "named", "window")
+    __slots__ = ("_base", "_consumed", "_mark", "at", "ended", "named", "window")
 
     def __init__(self) -> None:
         self.window, self.at, self.ended = "", 0, False
         self.named = ""
         self._base, self._mark = 0, 0
-        self._kept: list[str] = []
+        self._consumed: list[str] = []
 
-    # for whoever feeds it
+    # For the scanner, which feeds it
 
     def push(self, text: str) -> None:
         if self.at:
             if self.at > self._mark:
-                self._kept.append(self.window[self._mark : self.at])
+                self._consumed.append(self.window[self._mark : self.at])
             self._base += self.at
             self._mark = 0
             self.window, self.at = self.window[self.at :] + text, 0
@@ -57,23 +57,23 @@ class Source:
 
     def mark(self) -> None:
         """What is read from here on can be taken back."""
-        self._kept, self._mark = [], self.at
+        self._consumed, self._mark = [], self.at
 
     def raw(self) -> str:
         """Everything since the mark, as it was written."""
-        return "".join([*self._kept, self.window[self._mark : self.at]])
+        return "".join([*self._consumed, self.window[self._mark : self.at]])
 
     def reset(self) -> None:
         """Back to the mark."""
-        if self._kept:
+        if self._consumed:
             raw = self.raw()
             self._base = self.offset - len(raw)
             self.window, self.at = raw + self.window[self.at :], 0
-            self._kept, self._mark = [], 0
+            self._consumed, self._mark = [], 0
         else:
             self.at = self._mark
 
-    # for grammars
+    # For grammars
 
     def more(self) -> Reader[bool]:
         """Wait for text; false where none will come."""

@@ -1,4 +1,5 @@
-"""Calls as tags with parameters in tags: `<function=NAME> <parameter=KEY>value</parameter> </function>`.
+"""Calls as tags with parameters in tags: `<function=NAME> <parameter=KEY>value</parameter> </function>`,
+and blocks of invocations: `<invoke name="NAME"> <parameter name="KEY">value</parameter> </invoke>`.
 
 No such dialect escapes anything, so a value may hold the very tag that ends it. The end is the first
 closing tag after which the call goes on as it should: another parameter, or the end of the call.
@@ -14,15 +15,17 @@ from msgspec import Struct
 
 from dragoman.core import jsontext
 from dragoman.core.model import Wire
-from dragoman.dialects.engine.declared import Declared
+from dragoman.dialects.engine.dialect import PastCall
 from dragoman.dialects.engine.grammar import Sink
+from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
 from dragoman.dialects.engine.source import LONGEST_NAME, Broken, Reader, Source
+from dragoman.dialects.engine.values import DeclaredTools
 
 _HEAD = re.compile(r"[^<>\n]*")
 Head = Callable[[Source], Reader[tuple[str, str]]]
 
 
-class Form(Struct, frozen=True):
+class ParameterForm(Struct, frozen=True):
     """How the parameters of a call are written, and what ends the call.
 
     `head` reads what follows `opens` up to the value: (what it read, the name or nothing). In `closes`
@@ -41,7 +44,7 @@ class Form(Struct, frozen=True):
     typed: Callable[[str], bool | None] | None = None
 
 
-class Strictness(Struct, frozen=True):
+class TagRules(Struct, frozen=True):
     """`known`: only declared parameters begin with a tag, any other tag is part of a value.
 
     `loose`: a value without its closing tag ends where the next parameter or the end of the call stands.
@@ -53,7 +56,7 @@ class Strictness(Struct, frozen=True):
     distinct: bool = False
 
 
-LENIENT = Strictness()
+LENIENT = TagRules()
 PLAIN = re.compile(r"([^\s/=\"'](?:[^=\"']*[^\s/=\"'])?)")
 EQUALS = re.compile(r"\s*=\s*[\"']?(.+?)[\"']?\s*")
 ATTRIBUTE = re.compile(r"""\s+name\s*=\s*(?:"([^"]+)"|'([^']+)'|([^\s"'=/]+))(?:\s[^<>]*)?/?""")
@@ -72,11 +75,16 @@ def head(pattern: re.Pattern[str]) -> Head:
 
 
 def read_parameters(
-    source: Source, tool: str, form: Form, declared: Declared, sink: Sink, strictness: Strictness = LENIENT
+    source: Source,
+    tool: str,
+    form: ParameterForm,
+    declared: DeclaredTools,
+    sink: Sink,
+    rules: TagRules = LENIENT,
 ) -> Reader[str]:
     """The parameters and the end of the call, consumed: its arguments as JSON text."""
     values: dict[str, Any] = {}
-    known = declared.parameters(tool) if strictness.known else None
+    known = declared.parameters(tool) if rules.known else None
     yield from source.run(form.gap, 0)
     ended, read, name = yield from _following(source, form, known)
     if not ended and not name:
@@ -84,11 +92,11 @@ def read_parameters(
     source.named = f"a call of {tool}"
     while name:
         if name in values:
-            if strictness.distinct:
+            if rules.distinct:
                 raise Broken(f"{name} is given twice")
             sink.changed(f"a call of {tool} gives {name} twice; the last counts")
-        text, after, following = yield from _value(source, name, form, known, strictness)
-        if form.lost and not strictness.loose and _lost(text, form.lost, {*values, name}, declared, tool):
+        text, after, following = yield from _value(source, name, form, known, rules)
+        if form.lost and not rules.loose and _lost(text, form.lost, {*values, name}, declared, tool):
             raise Broken(f"{form.closes.replace('{}', name)} is missing")
         json = form.typed(read) if form.typed else None
         values[name] = declared.read(tool, name, text, framed=form.framed, json=json)
@@ -97,11 +105,11 @@ def read_parameters(
 
 
 def _value(
-    source: Source, name: str, form: Form, known: Wire | None, strictness: Strictness
+    source: Source, name: str, form: ParameterForm, known: Wire | None, rules: TagRules
 ) -> Reader[tuple[str, str, str]]:
     """The text of a value; the head and the name of the parameter that follows it."""
     closes = form.closes.replace("{}", name)
-    stops = (closes, form.opens, *form.ends) if strictness.loose else (closes,)
+    stops = (closes, form.opens, *form.ends) if rules.loose else (closes,)
     parts: list[str] = []
     while True:
         text, stop = yield from source.until_any(*stops)
@@ -117,7 +125,7 @@ def _value(
         parts += (closes, gap, read) if stop == closes else (read,)
 
 
-def _following(source: Source, form: Form, known: Wire | None) -> Reader[tuple[bool, str, str]]:
+def _following(source: Source, form: ParameterForm, known: Wire | None) -> Reader[tuple[bool, str, str]]:
     """Whether the call ends here; else what was read, and the name of a parameter where it was one."""
     if (yield from source.skip(*form.ends)):
         return True, "", ""
@@ -129,9 +137,96 @@ def _following(source: Source, form: Form, known: Wire | None) -> Reader[tuple[b
     return False, form.opens + text, name
 
 
-def _lost(text: str, pattern: re.Pattern[str], given: set[str], declared: Declared, tool: str) -> bool:
+def _lost(text: str, pattern: re.Pattern[str], given: set[str], declared: DeclaredTools, tool: str) -> bool:
     known = declared.parameters(tool)
     return any(
         found.lastindex is None or (found[found.lastindex] in known and found[found.lastindex] not in given)
         for found in pattern.finditer(text)
     )
+
+
+TAG_RULES = (TagRules(), TagRules(loose=True))
+
+
+class Invokes(Struct, frozen=True):
+    """A block of invocations. Values stand inline and to the byte; quotes around a name may be missing.
+
+    `prefix` stands before `invoke` and `parameter`; `closes` ends the block.
+
+    `typed`: whether a parameter's head says that its value is JSON. `older`: names and parameters may
+    be tags: `<tool_name>NAME</tool_name> <parameters> <KEY>value</KEY> </parameters>`.
+    """
+
+    closes: str
+    prefix: str = ""
+    typed: Callable[[str], bool | None] | None = None
+    older: bool = False
+
+    def read_block(
+        self, source: Source, declared: DeclaredTools, sink: Sink, rules: TagRules
+    ) -> Reader[None]:
+        """What follows the opening of the block."""
+        called = False
+        yield from source.space()
+        while (yield from source.skip(f"<{self.prefix}invoke")):
+            yield from self.read_invoke(source, declared, sink, rules)
+            called = True
+            yield from source.space()
+        if not called:
+            raise Broken("a block without calls")
+        if not (yield from source.close(self.closes)):
+            source.reset()
+
+    def read_invoke(
+        self, source: Source, declared: DeclaredTools, sink: Sink, rules: TagRules
+    ) -> Reader[None]:
+        """What follows `<invoke`. Without parameters it may close at once; they may also come as JSON."""
+        text, name = yield from head(ATTRIBUTE)(source)
+        end = f"</{self.prefix}invoke>"
+        if not name:
+            yield from self._read_older(source, declared, sink, end)
+            return
+        if text.endswith("/>"):
+            sink.call(name, "{}")
+            return
+        yield from source.space()
+        if (yield from source.next("{")):
+            arguments = object_text(decoded((yield from bracketed(source))))
+            yield from source.space()
+            yield from source.expect(end)
+            sink.call(name, arguments)
+            return
+        form = ParameterForm(
+            f"<{self.prefix}parameter",
+            head(ATTRIBUTE),
+            f"</{self.prefix}parameter>",
+            (end,),
+            framed=False,
+            lost=_lost_tags(self.prefix, self.closes),
+            typed=self.typed,
+        )
+        sink.call(name, (yield from read_parameters(source, name, form, declared, sink, rules)))
+
+    def _read_older(self, source: Source, declared: DeclaredTools, sink: Sink, end: str) -> Reader[None]:
+        if not self.older:
+            raise Broken("an invocation without a name")
+        yield from source.space()
+        yield from source.expect("<tool_name>")
+        name = (yield from source.until("</tool_name>")).strip()
+        yield from source.space()
+        yield from source.expect("<parameters>")
+        form = ParameterForm("<", head(PLAIN), "</{}>", ("</parameters>",), framed=False)
+        arguments = yield from read_parameters(source, name, form, declared, sink)
+        yield from source.space()
+        yield from source.expect(end)
+        sink.call(name, arguments)
+
+
+def _lost_tags(prefix: str, closes: str) -> re.Pattern[str]:
+    parameter = rf"<{prefix}parameter\s+name\s*=\s*[\"']?([^<>\n]+?)[\"']?(?:\s[^<>\n]*)?>"
+    return re.compile(rf"{parameter}|</{prefix}invoke>\s*{re.escape(closes)}")
+
+
+def write_invoke(call: PastCall) -> str:
+    lines = [f'<parameter name="{key}">{text}</parameter>' for key, text in call.texts.items()]
+    return "\n".join([f'<invoke name="{call.name}">', *lines, "</invoke>"])

@@ -1,4 +1,4 @@
-"""What a parameter's text means, by the declared JSON Schema.
+"""The declared tools, and what the text of a parameter means by their JSON Schemas.
 
 Text dialects carry strings; the schema says what each was meant to be. A conversion happens only
 where it is lossless: what does not read as the declared type stays the string that it is, a string
@@ -10,16 +10,82 @@ Entities such as `&lt;` are never decoded: no dialect escapes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.losses import Losses
 from dragoman.core.memory import of_short_texts
-from dragoman.core.model import Wire
+from dragoman.core.model import AnyTool, Tool, ToolCall, Wire
+from dragoman.core.repeated import remembered
 from dragoman.dialects.engine.literals import read_literal
 from dragoman.dialects.engine.source import Broken
+from dragoman.schemas.walk import resolved
+
+_INPUT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+
+
+class DeclaredTools:
+    """Functions by name. A freeform tool is a function with one string, `input`."""
+
+    def __init__(self, tools: Iterable[AnyTool]) -> None:
+        self.tools = tuple(as_function(tool) for tool in tools if isinstance(tool, Tool))
+        self._schemas: dict[str, Wire] = {tool.name: tool.parameters or {} for tool in self.tools}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._schemas
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._schemas)
+
+    def parameters(self, tool: str) -> Wire:
+        """The declared parameters by name, each with its schema."""
+        properties = self._schemas.get(tool, {}).get("properties")
+        return cast(Wire, properties) if isinstance(properties, dict) else {}
+
+    def required(self, tool: str) -> list[str]:
+        required = self._schemas.get(tool, {}).get("required")
+        return cast(list[str], required) if isinstance(required, list) else []
+
+    def read(
+        self, tool: str, parameter: str, text: str, *, framed: bool = True, json: bool | None = None
+    ) -> Any:
+        """The value that `text` spells for this parameter. `json`: whether it is JSON, if the text says."""
+        if json is not None:
+            return (jsontext.decode(text) if jsontext.is_complete(text) else text) if json else text
+        return read_value(text, self.schema(tool, parameter), self._schemas.get(tool, {}), framed=framed)
+
+    def write(self, tool: str, arguments: Wire) -> dict[str, str]:
+        """The arguments as text, each so that `read` reads it."""
+        root = self._schemas.get(tool, {})
+        return {name: write_value(it, self.schema(tool, name), root) for name, it in arguments.items()}
+
+    def schema(self, tool: str, parameter: str) -> Schema:
+        root = self._schemas.get(tool, {})
+        return property_of(root, parameter, root)
+
+
+@remembered
+def declare(tools: Iterable[AnyTool], losses: Losses) -> DeclaredTools:
+    return DeclaredTools(tools)
+
+
+def as_function(tool: Tool) -> Tool:
+    return tool if tool.kind == "function" else replace(tool, kind="function", parameters=_INPUT)
+
+
+def arguments_of(call: ToolCall) -> Wire:
+    """The arguments as an object. What is none travels inside one, so that nothing is lost."""
+    if call.kind == "custom":
+        return {"input": call.arguments}
+    if not call.arguments.strip():
+        return {}
+    found = jsontext.decode_object(call.arguments)
+    return {"_raw_arguments": call.arguments} if found is None else found
+
 
 Schema = Any  # a JSON Schema: an object, true or false
 _NOT_THIS = object()
@@ -131,19 +197,6 @@ def property_of(schema: Schema, name: str, root: Wire) -> Schema:
     return None
 
 
-def resolved(schema: Schema, root: Wire) -> Wire:
-    """The schema with its own `$ref` followed, inside `root`."""
-    for _ in range(_DEEPEST):
-        if not isinstance(schema, dict):
-            return {}
-        found = cast(Wire, schema)
-        reference = found.get("$ref")
-        if not isinstance(reference, str) or not reference.startswith("#"):
-            return found
-        schema = _pointed(root, reference)
-    return {}
-
-
 def _branches(schema: Schema, root: Wire, depth: int = 0) -> Iterator[Wire]:
     """Every alternative that a value of this schema may follow."""
     found = resolved(schema, root)
@@ -154,14 +207,6 @@ def _branches(schema: Schema, root: Wire, depth: int = 0) -> Iterator[Wire]:
         options = found.get(word)
         for option in cast(list[Any], options) if isinstance(options, list) else ():
             yield from _branches(option, root, depth + 1)
-
-
-def _pointed(root: Wire, reference: str) -> Any:
-    here: Any = root
-    for step in reference.lstrip("#").split("/")[1:]:
-        step = step.replace("~1", "/").replace("~0", "~")
-        here = cast(Wire, here).get(step) if isinstance(here, dict) else None
-    return here
 
 
 def _members(schema: Wire) -> list[Any]:

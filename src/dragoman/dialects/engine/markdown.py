@@ -13,7 +13,7 @@ _TOKENS = re.compile(r"\n|`+|~+|[^\n`~]+")
 _SPECIAL = re.compile(r"[\n`~]")
 
 
-class Code:
+class MarkdownCode:
     __slots__ = ("_blank", "_closing", "_fence", "_inline", "_run", "_run_blank", "_run_char")
 
     def __init__(self) -> None:

@@ -1,0 +1,307 @@
+"""A dialect: tool calls written as text. Two halves, neutral on both sides, so it works over any protocol.
+
+`Dialect.render` puts declarations, calls and results into the text of the prompt; `Dialect.parser` is a stage
+that finds the calls in the text of the reply. A dialect fills in the short methods of `Dialect`; the engine
+does the rest. What a dialect cannot write so that it would parse back the same is reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby, takewhile
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.core.events import EventStage
+from dragoman.core.losses import Losses
+from dragoman.core.model import (
+    AnyPart,
+    AnyTool,
+    HostedTool,
+    Media,
+    Message,
+    Reasoning,
+    Request,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Wire,
+)
+from dragoman.core.repeated import remembered
+from dragoman.dialects.engine.grammar import CallGrammar, CallToken, Think
+from dragoman.dialects.engine.parser import DialectParser
+from dragoman.dialects.engine.scanner import Scanner
+from dragoman.dialects.engine.values import DeclaredTools, arguments_of, declare
+
+
+class PastCall(Struct, frozen=True):
+    """A call of the history. `number` counts the calls of the conversation from 0.
+
+    `texts` are the arguments as dialects without quotes write them.
+    """
+
+    id: str
+    name: str
+    arguments: Wire
+    texts: dict[str, str]
+    number: int
+
+
+class RenderedResult(Struct, frozen=True):
+    """The result of a call as text."""
+
+    call: PastCall
+    text: str
+    failed: bool
+
+
+class Dialect(Struct, frozen=True, kw_only=True):
+    """`think`: how reasoning is written. `opened`: the chat template opens it, so a reply starts inside it.
+
+    `only_first`: further calls in one reply are dropped and reported. `gap` stands between a text and
+    the calls after it. `marks_failures`: it has a form of its own for a result that failed.
+    """
+
+    name: str
+    think: Think | None = Think()
+    opened: bool = False
+    only_first: bool = False
+    gap: str = "\n\n"
+    marks_failures: bool = False
+
+    def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
+        """How calls are written; of several that may begin alike the first that parses counts."""
+        raise NotImplementedError
+
+    def declare(self, tools: tuple[Tool, ...]) -> str:
+        """The system text that declares the tools and explains how to call them."""
+        raise NotImplementedError
+
+    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+        raise NotImplementedError
+
+    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
+        raise NotImplementedError
+
+    def write_reasoning(self, text: str) -> str:
+        """Past reasoning with the gap after it; empty where the history keeps none."""
+        if not self.think:
+            return ""
+        return f"{self.think.opens}{self.think.label}\n{text}\n{self.think.closes}\n\n"
+
+    def parser(self, tools: Iterable[AnyTool], losses: Losses) -> EventStage:
+        declared = declare(tools, losses)
+        grammars = self.grammars(declared)
+
+        def scanner(first: bool) -> Scanner:
+            return Scanner(grammars, declared, self.think, opened=self.opened and first)
+
+        return DialectParser(scanner, losses, self.name, only_first=self.only_first)
+
+    def render(self, request: Request, losses: Losses) -> Request:
+        """Tools into the system text, calls and results into the text of the history."""
+        declared = declare(request.tools, losses)
+        declaration = _declaration(request.tools, losses, self.declare, self.name)
+        instructions = [declaration, *_choice(request)] if declared.tools else []
+        if instructions and not request.system:
+            request = _with_system_of_messages(request)
+        history = History(self, declared, losses)
+        return replace(
+            request,
+            system=_added(request.system, "\n\n".join(instructions)),
+            messages=tuple(message for each in request.messages for message in history.message(each)),
+            tools=(),
+            tool_choice=None,
+            parallel=None,
+        )
+
+
+@remembered
+def _declaration(
+    tools: tuple[AnyTool, ...], losses: Losses, write: Callable[[tuple[Tool, ...]], str], dialect: str
+) -> str:
+    for tool in tools:
+        if isinstance(tool, HostedTool):
+            why = f"{dialect} cannot declare a hosted {tool.kind} tool"
+            losses.dropped(tool.where, why, f"hosted.{tool.kind}")
+    functions = declare(tools, losses).tools
+    return write(functions) if functions else ""
+
+
+def _choice(request: Request) -> Iterator[str]:
+    """`tool_choice` and `parallel` as instructions."""
+    choice = request.tool_choice
+    if choice:
+        names = ", ".join(choice.names)
+        match choice.mode:
+            case "none":
+                yield "Do not call any tool in this reply. Answer in plain text."
+            case "required" if len(choice.names) == 1:
+                yield f"You must call the tool {names} in this reply."
+            case "required":
+                yield "You must call a tool in this reply." + (f" Choose from: {names}." if names else "")
+            case "auto" if names:
+                yield f"Of the tools above call only: {names}."
+            case _:
+                pass
+    if request.parallel is False:
+        yield "Call at most one tool in a reply."
+
+
+def _with_system_of_messages(request: Request) -> Request:
+    """System messages at the front become the system text: strict chat templates take only one."""
+    front = tuple(takewhile(_is_system_text, request.messages))
+    texts = tuple(part for message in front for part in message.parts if isinstance(part, Text))
+    return replace(request, system=texts, messages=request.messages[len(front) :])
+
+
+def _is_system_text(message: Message) -> bool:
+    """Whether it holds nothing but text, and no extras of its protocol."""
+    extras = message.extras or {}
+    plain = all(isinstance(part, Text) for part in message.parts) and not any(extras.values())
+    return message.role in ("system", "developer") and plain
+
+
+def _added(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
+    """The system text with more at its end."""
+    if not text:
+        return system
+    if not system:
+        return (Text(text),)
+    *before, last = system
+    return (*before, replace(last, text=f"{last.text}\n\n{text}" if last.text else text))
+
+
+class History:
+    """Past messages in the dialect. It keeps the calls by id, because results name only their ids."""
+
+    def __init__(self, dialect: Dialect, declared: DeclaredTools, losses: Losses) -> None:
+        self._dialect, self._declared, self._losses = dialect, declared, losses
+        self._calls: dict[str, PastCall] = {}
+        self._count = 0
+
+    def message(self, message: Message) -> tuple[Message, ...]:
+        if all(type(part) not in _KIND for part in message.parts):
+            return (message,)
+        pieces = [piece for kind, group in _grouped(message.parts) for piece in self._pieces(kind, group)]
+        if message.role == "assistant":
+            pieces = _joined(pieces, self._dialect.gap)
+        parts = tuple(part for _, part in pieces)
+        return (replace(message, parts=parts),) if parts else ()
+
+    def _pieces(self, kind: Kind, group: list[AnyPart]) -> Iterator[Piece]:
+        match kind:
+            case "calls":
+                yield kind, self._write_calls([part for part in group if isinstance(part, ToolCall)])
+            case "results":
+                results = [part for part in group if isinstance(part, ToolResult)]
+                yield from ((kind, part) for part in self._write_results(results))
+            case "reasoning":
+                thoughts = [part for part in group if isinstance(part, Reasoning)]
+                yield from ((kind, part) for part in self._write_reasoning(thoughts))
+            case _:
+                yield from ((kind, part) for part in group)
+
+    def _write_calls(self, calls: list[ToolCall]) -> Text:
+        past = tuple(self._past_call(call) for call in calls)
+        text = self._dialect.write_calls(past)
+        for why in misread(self._dialect, past, self._declared, text):
+            self._losses.changed(
+                calls[0].where or "tool calls", f"{self._dialect.name}: {why}", "dialect.call"
+            )
+        for call in calls:
+            if call.state:
+                why = f"{self._dialect.name} has no opaque slot"
+                self._losses.dropped(f"{call.where}.state", why, "reasoning.signature")
+        return Text(text)
+
+    def _past_call(self, call: ToolCall) -> PastCall:
+        arguments = arguments_of(call)
+        texts = self._declared.write(call.name, arguments)
+        past = self._calls[call.id] = PastCall(call.id, call.name, arguments, texts, self._count)
+        self._count += 1
+        return past
+
+    def _write_results(self, results: list[ToolResult]) -> Iterator[AnyPart]:
+        yield Text(self._dialect.write_results(tuple(self._result(result) for result in results)))
+        for result in results:
+            yield from (part for part in result.content if isinstance(part, Media))
+
+    def _result(self, result: ToolResult) -> RenderedResult:
+        for part in result.content:
+            if not isinstance(part, Text | Media):
+                self._losses.dropped(part.where, f"only {part.origin} understands it", "message.part")
+        text = "\n".join(part.text for part in result.content if isinstance(part, Text))
+        if result.failed and not self._dialect.marks_failures:
+            text = _as_error(text)
+        call = self._calls.get(result.call_id)
+        if call is None:
+            call = PastCall(result.call_id, result.name or "tool", {}, {}, self._count)
+        return RenderedResult(call, text, result.failed)
+
+    def _write_reasoning(self, parts: list[Reasoning]) -> Iterator[Text]:
+        text = "\n".join(part.text for part in parts if part.text)
+        if written := self._dialect.write_reasoning(text) if text else "":
+            yield Text(written)
+        for part in parts:
+            if part.state:
+                why = f"{self._dialect.name} has no opaque slot"
+                self._losses.dropped(f"{part.where}.state", why, "reasoning.signature")
+            if part.text and not written:
+                why = f"{self._dialect.name} keeps no reasoning of past turns"
+                self._losses.dropped(part.where, why, "reasoning")
+
+
+def _as_error(text: str) -> str:
+    """A chat template that knows only results gets the failure in their text."""
+    return text if _SAYS_ERROR.match(text) else f"Error: {text.strip() or 'the tool call failed'}"
+
+
+_SAYS_ERROR = re.compile(r"""[\s\[{"'(]*error""", re.IGNORECASE)
+Kind = str  # calls, results, reasoning, or nothing for what stays as it is
+Piece = tuple[Kind, AnyPart]
+_KIND: dict[type, Kind] = {ToolCall: "calls", ToolResult: "results", Reasoning: "reasoning"}
+
+
+def _grouped(parts: tuple[AnyPart, ...]) -> Iterator[tuple[Kind, list[AnyPart]]]:
+    """Neighbours of one kind together."""
+    for kind, group in groupby(parts, lambda part: _KIND.get(type(part), "")):
+        yield kind, list(group)
+
+
+def _joined(pieces: list[Piece], gap: str) -> list[Piece]:
+    """Calls and reasoning are joined with the text beside them into one text, as a model would write it."""
+    joined: list[Piece] = []
+    for kind, part in pieces:
+        before, last = joined[-1] if joined else ("", None)
+        if isinstance(part, Text) and isinstance(last, Text) and (kind or before):
+            between = "" if before == "reasoning" or not last.text or not part.text else gap
+            part = replace(last, text=f"{last.text}{between}{part.text}", extras=part.extras or last.extras)
+            joined.pop()
+        joined.append((kind, part))
+    return joined
+
+
+def declaration(tool: Tool) -> Wire:
+    """A tool as most templates show it."""
+    function: Wire = {"name": tool.name, "description": tool.description}
+    if not tool.description:
+        del function["description"]
+    function["parameters"] = tool.parameters or {"type": "object", "properties": {}}
+    return {"type": "function", "function": function}
+
+
+def misread(
+    dialect: Dialect, calls: tuple[PastCall, ...], declared: DeclaredTools, text: str
+) -> Iterator[str]:
+    """Which of the calls the dialect would not parse back from `text` as they are."""
+    scanner = Scanner(dialect.grammars(declared), declared)
+    found = [token for token in [*scanner.feed(text), *scanner.close()] if isinstance(token, CallToken)]
+    for index, call in enumerate(calls):
+        read = found[index] if index < len(found) else None
+        if read is None or (read.name, read.arguments) != (call.name, jsontext.dumps(call.arguments)):
+            yield f"a call of {call.name} has values that its grammar cannot carry as they are"
