@@ -25,7 +25,7 @@ from dragoman.core.model import (
     ToolCall,
     ToolResult,
 )
-from dragoman.demo.answers import Answered, answer
+from dragoman.demo.answers import ScriptedAnswer, answer
 from dragoman.demo.faults import Memory
 from dragoman.exchange import Exchange
 from dragoman.framing import sse
@@ -66,7 +66,7 @@ def test_the_same_request_gets_the_same_answer(protocol: str) -> None:
     assert send(protocol, asking(BOTH, WEATHER)) == send(protocol, asking(BOTH, WEATHER))
 
 
-def decoded(speaker: Codec, answered: Answered) -> Response:
+def decoded(speaker: Codec, answered: ScriptedAnswer) -> Response:
     """A streamed answer, checked against the grammar of its protocol on the way."""
     framing, grammar, decoder = sse.Decoder(), speaker.grammar(), speaker.stream_decoder(Losses())
     frames = [frame for piece in answered.pieces for frame in framing.feed(piece)] + framing.close()
@@ -204,5 +204,5 @@ def test_a_rendered_prompt_is_answered_in_kind() -> None:
     assert second["content"] == "get_weather returned: rain\nget_weather returned: rain"
 
 
-def raw(path: str, body: object) -> Answered:
+def raw(path: str, body: object) -> ScriptedAnswer:
     return answer("POST", path, {}, {}, jsontext.encode(body), Memory())

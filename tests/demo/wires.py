@@ -18,7 +18,7 @@ from dragoman.core.model import (
     ToolCall,
     ToolResult,
 )
-from dragoman.demo.answers import Answered, answer
+from dragoman.demo.answers import ScriptedAnswer, answer
 from dragoman.demo.faults import Memory
 from dragoman.protocols import codec
 
@@ -52,7 +52,9 @@ def results(response: Response, *texts: str) -> list[AnyPart]:
     return [ToolResult(call.id, call.name, (Text(text),)) for call, text in zip(calls, texts, strict=True)]
 
 
-def send(protocol: str, request: Request, stream: bool = False, memory: Memory | None = None) -> Answered:
+def send(
+    protocol: str, request: Request, stream: bool = False, memory: Memory | None = None
+) -> ScriptedAnswer:
     """The request on the wire of `protocol`, and the answer on it."""
     speaker = codec(protocol)
     body = {**speaker.encode_request(request, Losses())}

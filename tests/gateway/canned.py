@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.demo.app import DemoApp
+from dragoman.demo import DemoApp
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 

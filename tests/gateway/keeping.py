@@ -11,8 +11,8 @@ from itertools import count
 from typing import Any
 
 from dragoman.core import jsontext
+from dragoman.demo import DemoApp
 from dragoman.demo.answers import answer
-from dragoman.demo.app import DemoApp
 from dragoman.demo.faults import Memory
 from gateway.canned import Answer, Send
 

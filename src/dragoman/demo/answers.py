@@ -1,6 +1,6 @@
 """A request on the wire of any protocol -> the scripted model's answer on the same wire.
 
-Nothing here touches a socket: `Answered` says what to send, and `Answered.fault` how to misbehave with it.
+Nothing here touches a socket: `ScriptedAnswer` is what to send, with the fault to commit on the way.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
 from dragoman.core.server import ProtocolServer, RouteMatch
+from dragoman.core.token_estimate import estimate_tokens
 from dragoman.demo import textual
 from dragoman.demo.faults import STATUS, Fault, Memory, fault_of
-from dragoman.demo.script import reply, size_of
+from dragoman.demo.script import reply
 from dragoman.framing import jsonarray, sse
-from dragoman.protocols import codec, names, server
+from dragoman.protocols import codec as codec_of
+from dragoman.protocols import names
+from dragoman.protocols import server as server_of
 
 MODEL = "demo"
 
 
-class Answered(Struct, frozen=True):
+class ScriptedAnswer(Struct, frozen=True):
     """`pieces` are sent one by one, so that a stream is a stream."""
 
     status: int
@@ -39,114 +42,121 @@ class Answered(Struct, frozen=True):
 
 def answer(
     method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes, memory: Memory
-) -> Answered:
-    """The path tells which protocol a request speaks."""
+) -> ScriptedAnswer:
+    """The path determines the protocol of a request."""
     for name in names() if method == "POST" else reversed(names()):
-        served = server(name).recognise(method, path, query, headers)
-        if served:
-            return _served(name, served, body, memory)
-    return Answered(404, "application/json", (b'{"error":{"message":"demo: no such path"}}',))
+        route = server_of(name).recognise(method, path, query, headers)
+        if route:
+            return _handle(name, route, body, memory)
+    return ScriptedAnswer(404, "application/json", (b'{"error":{"message":"demo: no such path"}}',))
 
 
-def unauthorised(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Answered:
+def unauthorised(
+    method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+) -> ScriptedAnswer:
     """The answer to a wrong key, in the protocol of the path."""
-    speaker = next(
-        (name for name in names() if server(name).recognise(method, path, query, headers)), names()[0]
+    codec = next(
+        (name for name in names() if server_of(name).recognise(method, path, query, headers)),
+        names()[0],
     )
-    return _failed(codec(speaker), STATUS["401"])
+    return _failed(codec_of(codec), STATUS["401"])
 
 
-def _served(name: str, served: RouteMatch, body: bytes, memory: Memory) -> Answered:
-    speaker, serves = codec(name), server(name)
-    match served.action:
+def _handle(name: str, route: RouteMatch, body: bytes, memory: Memory) -> ScriptedAnswer:
+    codec, protocol_server = codec_of(name), server_of(name)
+    match route.action:
         case "models":
-            return _json(serves.encode_models((MODEL,)))
+            return _json(protocol_server.encode_models((MODEL,)))
         case "model":
-            return _json(serves.encode_model(served.model))
-        case "retrieve" | "delete" | "items" if serves.kept:
-            return _failed(speaker, serves.kept.absent(served.id))
+            return _json(protocol_server.encode_model(route.model))
+        case "retrieve" | "delete" | "items" if protocol_server.kept:
+            return _failed(codec, protocol_server.kept.absent(route.id))
         case _:
             pass
     try:
         wire = read_body(body, name)
-        if refusal := _unkept(serves, served, wire):
-            return _failed(speaker, refusal)
-        if served.action == "count":
-            return _json(serves.encode_count(size_of(_request(speaker, wire))))
-        request = _request(speaker, wire)
-        request = replace(request, model=served.model) if served.model else request
-        return _generate(speaker, served, request, memory)
+        if refusal := _stored_elsewhere(protocol_server, route, wire):
+            return _failed(codec, refusal)
+        if route.action == "count":
+            return _json(protocol_server.encode_count(estimate_tokens(_request(codec, wire))))
+        request = _request(codec, wire)
+        request = replace(request, model=route.model) if route.model else request
+        return _generate(codec, route, request, memory)
     except WireError as error:
-        return _failed(speaker, Failure("bad_request", str(error), 400))
+        return _failed(codec, Failure("bad_request", str(error), 400))
 
 
-def _unkept(serves: ProtocolServer, served: RouteMatch, wire: Wire) -> Failure | None:
-    """The demo keeps no conversations."""
-    for field, code in serves.stateful.items():
+def _stored_elsewhere(protocol_server: ProtocolServer, route: RouteMatch, wire: Wire) -> Failure | None:
+    """The failure for a request that continues a stored conversation: the demo stores none."""
+    for field, code in protocol_server.stateful.items():
         if wire.get(field):
             return Failure("bad_request", f"demo: {field} is not supported", 400, code)
-    wish = serves.kept.wish(wire) if serves.kept else None
-    return serves.kept.unknown(wish.continues) if serves.kept and wish and wish.continues else None
+    wish = protocol_server.kept.wish(wire) if protocol_server.kept else None
+    return (
+        protocol_server.kept.unknown(wish.continues)
+        if protocol_server.kept and wish and wish.continues
+        else None
+    )
 
 
-def _request(speaker: Codec, wire: Wire) -> Request:
-    return speaker.decode_request(wire, Losses())
+def _request(codec: Codec, wire: Wire) -> Request:
+    return codec.decode_request(wire, Losses())
 
 
-def _generate(speaker: Codec, served: RouteMatch, request: Request, memory: Memory) -> Answered:
+def _generate(codec: Codec, route: RouteMatch, request: Request, memory: Memory) -> ScriptedAnswer:
     fault = fault_of(request)
     if fault and not memory.still_fails(fault):
         fault = None
     if fault and fault.name in STATUS:
-        return _failed(speaker, STATUS[fault.name])
+        return _failed(codec, STATUS[fault.name])
     rendered = textual.read(request)
-    response = reply(rendered or request, speaker.name)
+    response = reply(rendered or request, codec.name)
     if isinstance(response, Failure):
-        return _failed(speaker, response)
+        return _failed(codec, response)
     if rendered:
         response = textual.write(response)
     elif fault and fault.name == "leak":
         response = textual.leaked(response)
     if fault and fault.name == "garbage":
-        return Answered(200, "text/html", (b"<html><body>Welcome to nginx!</body></html>",))
-    if not (request.stream if served.stream is None else served.stream):
-        return _whole(speaker, request, response, fault)
-    return Answered(
-        200, "text/event-stream", tuple(_stream(speaker, served, request, response, fault)), fault
+        return ScriptedAnswer(200, "text/html", (b"<html><body>Welcome to nginx!</body></html>",))
+    if not (request.stream if route.stream is None else route.stream):
+        return _whole(codec, request, response, fault)
+    return ScriptedAnswer(
+        200, "text/event-stream", tuple(_stream(codec, route, request, response, fault)), fault
     )
 
 
-def _whole(speaker: Codec, request: Request, response: Response, fault: Fault | None) -> Answered:
+def _whole(codec: Codec, request: Request, response: Response, fault: Fault | None) -> ScriptedAnswer:
     if fault and fault.name == "fail":
-        return _failed(speaker, STATUS["529"])
-    printed = jsontext.encode(speaker.encode_response(response, Losses(), request))
-    middle = len(printed) // 2
-    return Answered(200, "application/json", (printed[:middle], printed[middle:]), fault)
+        return _failed(codec, STATUS["529"])
+    encoded = jsontext.encode(codec.encode_response(response, Losses(), request))
+    middle = len(encoded) // 2
+    return ScriptedAnswer(200, "application/json", (encoded[:middle], encoded[middle:]), fault)
 
 
-def _json(value: Wire) -> Answered:
-    return Answered(200, "application/json", (jsontext.encode(value),))
+def _json(value: Wire) -> ScriptedAnswer:
+    return ScriptedAnswer(200, "application/json", (jsontext.encode(value),))
 
 
-def _failed(speaker: Codec, failure: Failure) -> Answered:
-    _, body = speaker.encode_error(failure)
+def _failed(codec: Codec, failure: Failure) -> ScriptedAnswer:
+    _, body = codec.encode_error(failure)
     headers = {} if failure.retry_after is None else {"retry-after-ms": str(int(failure.retry_after * 1000))}
-    return Answered(failure.status, "application/json", (jsontext.encode(body),), headers=headers)
+    return ScriptedAnswer(failure.status, "application/json", (jsontext.encode(body),), headers=headers)
 
 
 def _stream(
-    speaker: Codec, served: RouteMatch, request: Request, response: Response, fault: Fault | None
+    codec: Codec, route: RouteMatch, request: Request, response: Response, fault: Fault | None
 ) -> Iterator[bytes]:
     """Word by word, as real ones stream."""
-    encoder = speaker.stream_encoder(Losses(), request)
-    printer = jsonarray.Encoder() if served.array else sse.Encoder()
+    encoder = codec.stream_encoder(Losses(), request)
+    framer = jsonarray.Encoder() if route.array else sse.Encoder()
     for event in _failing(unfold(response)) if fault and fault.name == "fail" else unfold(response):
         for small in _in_words(event):
             for frame in encoder.feed(small):
-                yield from printer.feed(frame)
+                yield from framer.feed(frame)
     for frame in encoder.close():
-        yield from printer.feed(frame)
-    yield from printer.close()
+        yield from framer.feed(frame)
+    yield from framer.close()
 
 
 def _failing(events: Iterable[Event]) -> Iterator[Event]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from math import ceil
 from typing import Any
 
 import jsonschema_rs
@@ -16,10 +17,11 @@ import jsonschema_rs
 from dragoman.core import jsontext
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Tool, Wire
-from dragoman.demo.leaves import command, numbers, texts
-from dragoman.demo.patterns import matching
-from dragoman.demo.ways import kinds_of, ways_through
+from dragoman.schemas.walk import resolved
 
+# What a prompt names: a file, a place
+PATH = re.compile(r"(?<![\w/.])(/[\w./-]*\w|[\w-]+(?:/[\w.-]*\w)+|[\w-]+\.[a-z]{1,5})\b")
+PLACE = re.compile(r"\b(?:in|for|of|at)\s+([A-Z]\w*(?:\s[A-Z]\w*)?)")
 _DEEPEST = 12
 _EFFORT = 300  # values in all: what a schema allows may take for ever to find
 _TRIED = 24  # candidates of one node
@@ -129,24 +131,7 @@ class Maker:
             yield head + _filled(tail, count - len(head), bool(schema.get("uniqueItems")))
 
     def _resolved(self, schema: Any) -> Wire:
-        """Local references, followed a few steps, with what stands beside them; {} where there is nothing."""
-        beside: Wire = {}
-        for _ in range(8):
-            if not is_object(schema):
-                return beside
-            reference = schema.get("$ref")
-            if not isinstance(reference, str) or not reference.startswith("#"):
-                return {**schema, **beside}
-            beside = {**{key: value for key, value in schema.items() if key != "$ref"}, **beside}
-            schema = self._found(reference.lstrip("#").strip("/"))
-        return beside
-
-    def _found(self, pointer: str) -> Any:
-        found: Any = self._root
-        for step in pointer.split("/") if pointer else ():
-            step = step.replace("~1", "/").replace("~0", "~")
-            found = found.get(step) if is_object(found) else None
-        return found
+        return resolved(schema, self._root)
 
 
 def _anything(value: Any) -> bool:
@@ -179,7 +164,7 @@ def _spare_names(schema: Wire) -> list[str]:
         patterns = [asked]
     if not patterns:
         return [f"more_{number}" for number in range(1, 5)]
-    return list(dict.fromkeys(text for length in range(1, 9) if (text := matching(patterns[0], length))))
+    return list(dict.fromkeys(islice(matching(patterns[0]), 8)))
 
 
 def _filled(found: list[Any], count: int, unique: bool) -> list[Any]:
@@ -188,3 +173,178 @@ def _filled(found: list[Any], count: int, unique: bool) -> list[Any]:
     if not unique:
         return [found[0]] * count
     return list({jsontext.dumps(value): value for value in found}.values())[:count]
+
+
+_FORKS = ("allOf", "anyOf", "oneOf", "if", "then", "else")
+_TELLING = {
+    "properties": "object",
+    "required": "object",
+    "minProperties": "object",
+    "items": "array",
+    "prefixItems": "array",
+    "minItems": "array",
+    "minimum": "number",
+    "multipleOf": "number",
+}
+_ANY = ["string", "integer", "object", "array", "boolean", "null"]
+
+
+def ways_through(schema: Wire, resolve: Callable[[Any], Wire], depth: int = 0) -> Iterator[Wire]:
+    """`resolve` follows references."""
+    if depth > 6 or not any(key in schema for key in _FORKS):
+        yield schema
+        return
+    base = {key: value for key, value in schema.items() if key not in _FORKS}
+    for part in schema.get("allOf") or ():
+        base = _merged(base, resolve(part))
+    ways = [base]
+    for key in ("anyOf", "oneOf"):
+        options = schema.get(key)
+        if is_array(options) and options:
+            ways = [_merged(way, resolve(option)) for way in ways for option in options]
+    if "if" in schema:
+        met, then, otherwise = (resolve(schema.get(key, {})) for key in ("if", "then", "else"))
+        ways = [
+            *(_merged(_merged(way, met), then) for way in ways),
+            *(_merged(way, otherwise) for way in ways),
+        ]
+    for way in ways:
+        yield from ways_through(way, resolve, depth + 1)
+
+
+def kinds_of(schema: Wire) -> list[str]:
+    """The types that a schema allows, null last."""
+    said = schema.get("type")
+    if is_array(said):
+        return sorted((str(kind).lower() for kind in said), key=lambda kind: kind == "null")
+    if said:
+        return [str(said).lower()]
+    told = [kind for key, kind in _TELLING.items() if key in schema]
+    return told[:1] or (_ANY if "not" in schema else ["string"])
+
+
+def _merged(base: Wire, more: Wire) -> Wire:
+    """Both at once: properties and requirements add up, of everything else the later one counts."""
+    merged = {**base, **more}
+    first, second = base.get("properties"), more.get("properties")
+    if is_object(first) and is_object(second):
+        both = {name: _merged(first[name], second[name]) for name in first if _both(first, second, name)}
+        merged["properties"] = {**first, **second, **both}
+    needed, also = base.get("required"), more.get("required")
+    if is_array(needed) and is_array(also):
+        merged["required"] = [*needed, *(name for name in also if name not in needed)]
+    return merged
+
+
+def _both(first: Wire, second: Wire, name: str) -> bool:
+    return is_object(first.get(name)) and is_object(second.get(name))
+
+
+_FORMATS = {
+    "date": "2026-11-15",
+    "date-time": "2026-11-15T12:00:00Z",
+    "time": "12:00:00Z",
+    "duration": "P1D",
+    "email": "demo@example.com",
+    "uri": "https://example.com/",
+    "url": "https://example.com/",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "ipv4": "127.0.0.1",
+    "ipv6": "::1",
+    "hostname": "example.com",
+    "byte": "ZGVtbw==",
+}
+
+
+def numbers(schema: Wire, whole: bool) -> Iterator[int | float]:
+    step = _number(schema.get("multipleOf")) or 1
+    lowest = _bound(schema, "minimum", "exclusiveMinimum", step)
+    highest = _bound(schema, "maximum", "exclusiveMaximum", -step)
+    wanted = [
+        _number(schema.get("default")),
+        1 if lowest is None or lowest <= 1 else lowest,
+        lowest,
+        highest,
+        0,
+        -1,
+    ]
+    for number in wanted:
+        if number is not None:
+            aligned = ceil(number / step) * step
+            yield int(aligned) if whole else aligned
+            yield number
+    if lowest is not None and highest is not None:
+        yield (lowest + highest) / 2
+
+
+def _bound(schema: Wire, plain: str, exclusive: str, step: int | float) -> int | float | None:
+    """The bound itself may be excluded, by a number of its own or (until draft 4) by a flag."""
+    value, limit = _number(schema.get(plain)), _number(schema.get(exclusive))
+    if limit is not None:
+        return limit + step
+    return value + step if value is not None and schema.get(exclusive) is True else value
+
+
+def _number(value: Any) -> int | float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def texts(name: str, schema: Wire, wish: str) -> Iterator[str]:
+    shortest, longest = int(schema.get("minLength") or 0), schema.get("maxLength")
+    said = _words_for(name, wish)
+    given = [*_array(schema.get("examples")), schema.get("default")]
+    if "pattern" in schema:  # what a schema offers itself is likeliest to match
+        yield from (text for text in given if isinstance(text, str))
+    for text in (_FORMATS.get(str(schema.get("format")), said), said):
+        yield text.ljust(shortest, "x")[:longest]
+    if isinstance(pattern := schema.get("pattern"), str):
+        yield from islice(matching(pattern, shortest), 2)
+    for number in range(2, 8):
+        yield f"{number} {said}".ljust(shortest, "x")[:longest]
+
+
+def _words_for(name: str, wish: str) -> str:
+    """The words of the wish that fit a property of this name."""
+    path, place = PATH.search(wish), PLACE.search(wish)
+    if any(word in name for word in ("command", "cmd", "script")):
+        return command(wish)
+    if any(word in name for word in ("path", "file", "dir")):
+        return path[1] if path else "README.md"
+    if any(word in name for word in ("city", "location", "place", "country", "tz", "zone")):
+        return place[1] if place else "Paris"
+    return wish.strip(" ?.!\n") or "demo"
+
+
+def command(wish: str) -> str:
+    """Harmless, and what was asked: a command in backticks or after a colon, else a listing."""
+    quoted = re.search(r"`([^`]+)`", wish) or re.search(
+        r"\b(?:run|execute)\b[^:]*:\s*(.+)", wish, re.IGNORECASE
+    )
+    return quoted[1].strip() if quoted else "ls"
+
+
+_SAMPLES = ("latest", "v1.0", "1.0.0", "demo-1", "demo@example.com", "https://example.com/", "#a0b1c2")
+_PREFIX = re.compile(r"\^?([\w/:@#-]*)")
+
+
+def matching(pattern: str, shortest: int = 0) -> Iterator[str]:
+    """Texts that match a pattern, as far as they are found by trying.
+
+    Tried are common identifiers, and runs of one character behind the literal beginning of the pattern.
+    There is no generator behind it: a pattern such as ^[A-Z]{3}-\\d{4}$ gets a text that does not match,
+    unless its schema has examples.
+    """
+    try:
+        matches = jsonschema_rs.validator_for({"type": "string", "pattern": pattern}).is_valid
+    except ValueError:
+        return
+    beginning = _PREFIX.match(pattern)
+    runs = (
+        begin + character * length
+        for begin in dict.fromkeys(["", beginning[1] if beginning else ""])
+        for character in "a0A -"
+        for length in range(shortest + 10)
+    )
+    yield from (
+        text for text in (*_SAMPLES, *_FORMATS.values(), *runs) if len(text) >= shortest and matches(text)
+    )

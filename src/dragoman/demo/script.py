@@ -6,6 +6,8 @@ The same request always gets the same answer.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from hashlib import blake2s
 
 from dragoman.core import jsontext
@@ -20,13 +22,14 @@ from dragoman.core.model import (
     Response,
     Stop,
     Text,
+    Tool,
     ToolCall,
     ToolResult,
     Usage,
 )
-from dragoman.demo.arguments import answer, arguments
+from dragoman.core.token_estimate import estimate_tokens
+from dragoman.demo.arguments import PATH, PLACE, answer, arguments
 from dragoman.demo.signatures import objection, sign
-from dragoman.demo.wishes import fitting, order_of
 
 
 def reply(request: Request, protocol: str) -> Response | Failure:
@@ -37,7 +40,7 @@ def reply(request: Request, protocol: str) -> Response | Failure:
     number = sum(isinstance(part, ToolCall) for message in request.messages for part in message.parts)
     parts = sign(_parts(request), protocol, number + 1)
     called = any(isinstance(part, ToolCall) for part in parts)
-    usage = Usage(size_of(request), sum(_length(part) for part in parts) // 4 + 1)
+    usage = Usage(estimate_tokens(request), sum(_length(part) for part in parts) // 4 + 1)
     stop = Stop("tool_calls" if called else "end")
     return Response(f"demo-{_digest(request)}", request.model, parts, stop, usage)
 
@@ -47,7 +50,7 @@ def _parts(request: Request) -> tuple[AnyPart, ...]:
     results = [part for message in tail for part in message.parts if isinstance(part, ToolResult)]
     if results:
         thought = _thought(request, f"{len(results)} result(s) to report.")
-        return (*thought, Text("\n".join([*_told(request, results), *_shown(tail)])))
+        return (*thought, Text("\n".join([*_results_in_words(request, results), *_media_in_words(tail)])))
     prompt = _prompt(request)
     order = order_of(prompt)
     calls = tuple(
@@ -70,14 +73,14 @@ def _answer(request: Request, order: str) -> str:
 
 
 def _since_reply(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """What came after the model last spoke; results may stand in several messages."""
+    """The messages after the last one of the model; results may stand in several of them."""
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].role == "assistant":
             return messages[index + 1 :]
     return messages
 
 
-def _told(request: Request, results: list[ToolResult]) -> list[str]:
+def _results_in_words(request: Request, results: list[ToolResult]) -> list[str]:
     names = {
         part.id: part.name
         for message in request.messages
@@ -86,17 +89,17 @@ def _told(request: Request, results: list[ToolResult]) -> list[str]:
     }
     return [
         f"{result.name or names.get(result.call_id) or 'The tool'} "
-        f"{'failed' if result.failed else 'returned'}: {_said(result)}"
+        f"{'failed' if result.failed else 'returned'}: {_text_of(result)}"
         for result in results
     ]
 
 
-def _said(result: ToolResult) -> str:
+def _text_of(result: ToolResult) -> str:
     said = [item.text if isinstance(item, Text) else _described(item) for item in result.content]
     return " ".join(piece for piece in said if piece.strip()) or "(nothing)"
 
 
-def _shown(messages: tuple[Message, ...]) -> list[str]:
+def _media_in_words(messages: tuple[Message, ...]) -> list[str]:
     """Media beside the results: where a protocol has no room for them inside."""
     return [_described(part) for message in messages for part in message.parts if isinstance(part, Media)]
 
@@ -113,13 +116,13 @@ def _described(part: AnyPart) -> str:
 
 
 def _thought(request: Request, text: str) -> tuple[Reasoning, ...]:
-    """It thinks aloud unless it is told not to think."""
+    """There is reasoning unless the request turns it off."""
     settings = request.settings
     return () if settings.effort in ("none", "minimal") or settings.budget == 0 else (Reasoning(text),)
 
 
 def _prompt(request: Request) -> str:
-    """The last thing the user said; agents put their context into earlier parts of the same message."""
+    """The last text of the user; agents put their context into earlier parts of the same message."""
     for message in reversed(request.messages):
         said = [part.text for part in message.parts if isinstance(part, Text) and order_of(part.text)]
         if message.role == "user" and said:
@@ -132,12 +135,6 @@ def _digest(request: Request) -> str:
     return blake2s("|".join(said).encode(), digest_size=6).hexdigest()
 
 
-def size_of(request: Request) -> int:
-    """Input tokens, as this model counts them."""
-    said = sum(_length(part) for message in request.messages for part in message.parts)
-    return (said + sum(len(part.text) for part in request.system) + 40 * len(request.tools)) // 4 + 1
-
-
 def _length(part: AnyPart) -> int:
     match part:
         case Text() | Reasoning():
@@ -148,3 +145,90 @@ def _length(part: AnyPart) -> int:
             return sum(len(item.text) for item in part.content if isinstance(item, Text))
         case _:
             return 1000
+
+
+# What a prompt says -> words in the name of a tool that does it, the best first
+_WISHES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        r"\b(list|show)\b.*\b(files?|director|folder)|\bls\b|\brun\b|\bexecute\b|\bcommand\b|\bshell\b",
+        ("shell", "bash", "exec", "command", "list", "ls", "glob"),
+    ),
+    (r"\b(read|open|what is in|what's in|show|cat)\b", ("read", "view", "open", "cat", "shell", "bash")),
+    (r"\b(write|create|save)\b", ("write", "create", "patch", "edit", "shell", "bash")),
+    (r"\b(replace|edit|change|fix)\b", ("replace", "edit", "patch", "write")),
+    (r"\b(search|find|grep|look for)\b", ("grep", "search", "find", "glob")),
+    (r"\bweather\b", ("weather",)),
+    (r"\btime\b", ("time",)),
+    (r"\b(picture|photo|image|screenshot|draw)\b", ("picture", "photo", "image", "screenshot", "draw")),
+    (r"\b(fetch|url)\b|https?://", ("fetch", "url", "web")),
+)
+_NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_SAY_NOTHING = frozenset({"get", "set", "do", "the", "tool", "tools", "mcp", "function", "use"})
+_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>|\[\[fault:[^\]]*\]\]", re.DOTALL)
+_LONGEST = 1000  # characters; of a longer prompt only the last paragraph is an order
+MOST = 4  # calls in one reply
+
+
+def order_of(prompt: str) -> str:
+    """The part of a prompt that is an order: agents wrap theirs in reminders and context."""
+    text = _REMINDER.sub("", prompt).strip()
+    return text if len(text) <= _LONGEST else text.rpartition("\n\n")[2][-_LONGEST:]
+
+
+def fitting(prompt: str, request: Request) -> tuple[tuple[Tool, str], ...]:
+    """The tool for each thing asked for, with the words that ask for it; none where nothing fits."""
+    choice = request.tool_choice
+    tools = [tool for tool in request.tools if isinstance(tool, Tool) and not tool.deferred]
+    if choice and choice.names:
+        tools = [tool for tool in tools if tool.name in choice.names]
+    if not tools or (choice and choice.mode == "none"):
+        return ()
+    wanted = [(tool, wish) for wish in _wishes(prompt) for tool in [_tool_for(wish, tools)] if tool]
+    if not wanted and choice and choice.mode == "required":
+        wanted = [(tools[0], prompt)]
+    return tuple(wanted[: 1 if request.parallel is False else MOST])
+
+
+def _wishes(prompt: str) -> Iterable[str]:
+    """The things asked for; a name after "and" repeats the wish before it: "weather in Oslo and Rome"."""
+    last = ""
+    for piece in re.split(r"\band\b|[;,\n]", prompt):
+        if any(re.search(pattern, piece, re.IGNORECASE) for pattern, _ in _WISHES):
+            last = piece
+            yield piece
+        elif last and (subject := piece.strip(" ?.!,")) and len(subject.split()) <= 3:
+            yield _about(last, subject)
+    if not last:
+        yield prompt
+
+
+def _about(wish: str, subject: str) -> str:
+    """The same wish about another subject."""
+    path = PATH.search(subject)
+    if path and PATH.search(wish):
+        return PATH.sub(path[1], wish)
+    return PLACE.sub(f"in {subject}", wish) if PLACE.search(wish) else f"{wish} {subject}"
+
+
+def _tool_for(wish: str, tools: Sequence[Tool]) -> Tool | None:
+    named = {tool.name: _words(tool.name) for tool in tools}
+    for pattern, words in _WISHES:
+        if not re.search(pattern, wish, re.IGNORECASE):
+            continue
+        for word in words:
+            able = [tool for tool in tools if word in named[tool.name]]
+            if able:
+                return min(able, key=lambda tool: len(named[tool.name]))  # Write rather than TodoWrite
+    said = set(_words(wish))
+    meant = [tool for tool in tools if tool.name in wish or _says(named[tool.name], said)]
+    return meant[0] if meant else None
+
+
+def _words(name: str) -> list[str]:
+    """`run_shell_command`, `TodoWrite` and `mcp__x__y` in lower-case words."""
+    return [word.lower() for word in _NAME_WORDS.findall(name)]
+
+
+def _says(words: list[str], said: set[str]) -> bool:
+    meaning = [word for word in words if word not in _SAY_NOTHING]
+    return bool(meaning) and said.issuperset(meaning)

@@ -1,5 +1,5 @@
-"""State as providers make it: the scripted model signs what it thought or called, and refuses a history in
-which a signature is missing, was changed, or belongs elsewhere."""
+"""State as providers make it: the scripted model signs its reasoning or its calls, and refuses a history in
+which a signature is missing, was changed, or was made by another provider."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.model import AnyPart, Message, Reasoning, Request, State, Text, ToolCall, ToolResult
 
-_THOUGHT = (
-    "_t"  # ends the id of a call that stands behind a thought; whose, the end of its protocol's name says
-)
+_THOUGHT = "_t"  # ends the id of a call that stands behind reasoning, with the last letter of its protocol
 _OTHER_ALPHABET = re.compile(r"[A-Za-z0-9_=-]+")
 _UNSIGNED = "skip_thought_signature_validator"  # what Gemini accepts for a call that it did not make
 
@@ -67,7 +65,7 @@ def sign(parts: tuple[AnyPart, ...], protocol: str, number: int) -> tuple[AnyPar
 
 
 def objection(request: Request, protocol: str) -> str:
-    """What a provider says to a history that lost or changed what it must get back; empty: all is well."""
+    """The error of a provider whose state is missing or changed in the history, or nothing."""
     for message in request.messages:
         for part in message.parts:
             if part.state and _plain(part.state.data) not in (_signature(part, protocol), _UNSIGNED):
@@ -84,7 +82,7 @@ def _plain(signature: str) -> str:
 
 
 def _current_turn(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """What was said since the user last said something: providers insist on their state only here."""
+    """The messages since the last text of the user: providers demand their state only here."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         spoken = any(isinstance(part, Text) for part in message.parts)

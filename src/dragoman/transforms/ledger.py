@@ -17,10 +17,8 @@ from dragoman.core.model import (
     HostedTool,
     Media,
     Message,
-    Reasoning,
     Request,
     Text,
-    Tool,
     ToolCall,
     ToolChoice,
     ToolResult,
@@ -28,6 +26,7 @@ from dragoman.core.model import (
 )
 from dragoman.core.repeated import remembered
 from dragoman.core.schema_rules import SchemaRules
+from dragoman.core.token_estimate import estimate_tokens
 from dragoman.schemas.downgrade import can_be_strict, fit
 from dragoman.transforms import arguments, call_ids
 from dragoman.transforms.content import joined, settle_part, without_summarised
@@ -80,7 +79,7 @@ class Ledger:
 
     def estimate(self) -> int:
         """Input tokens, roughly: clients show a meter before the upstream has counted."""
-        return _size(self.prepared) // 4 + 1 if self.prepared else 0
+        return estimate_tokens(self.prepared) if self.prepared else 0
 
     def demands_call(self) -> bool:
         """Whether the client insisted on a call."""
@@ -206,19 +205,3 @@ def _fitted(tool: AnyTool, name: str, field: str, rules: SchemaRules, losses: Lo
     if name == tool.name and parameters is tool.parameters:
         return tool
     return replace(tool, name=name, parameters=parameters)
-
-
-def _size(request: Request) -> int:
-    size = sum(len(part.text) for part in request.system)
-    for message in request.messages:
-        for part in message.parts:
-            match part:
-                case Text() | Reasoning():
-                    size += len(part.text)
-                case ToolCall():
-                    size += len(part.arguments)
-                case ToolResult():
-                    size += sum(len(item.text) for item in part.content if isinstance(item, Text))
-                case _:
-                    size += 4000
-    return size + sum(len(tool.description) + 300 for tool in request.tools if isinstance(tool, Tool))

@@ -5,8 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.codec import Codec
+from dragoman.core.losses import Losses
+from dragoman.core.model import Wire
+from dragoman.core.token_estimate import estimate_tokens
 from dragoman.gateway.handlers.relay import Asked
-from dragoman.gateway.handlers.token_estimate import estimate
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.gateway.upstreams.sending import headers_for
 from dragoman.http.client import Transport, TransportError
@@ -48,3 +51,10 @@ async def _counted(asked: Asked, target: Target, transport: Transport) -> bytes 
     except TransportError:
         return None
     return told if reply.status == 200 and jsontext.decode_object(told.decode("utf-8", "replace")) else None
+
+
+def estimate(codec: Codec, wire: Wire) -> int:
+    """The body of a count may lack the conversation; Gemini's holds the request inside a field of its own."""
+    nested = wire.get("generateContentRequest")
+    body = {**nested, **wire} if jsontext.is_object(nested) else wire
+    return estimate_tokens(codec.decode_request({codec.turns: [], **body}, Losses()))

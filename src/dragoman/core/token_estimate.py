@@ -1,10 +1,11 @@
-"""An estimate of input tokens: tools, results, reasoning and images counted, for any upstream."""
+"""An estimate of the input tokens of a request: tools, results, reasoning and images, for any upstream.
+
+Clients compact their history by this number, so it errs on the high side.
+"""
 
 from __future__ import annotations
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Codec
-from dragoman.core.losses import Losses
 from dragoman.core.model import (
     Base64,
     Foreign,
@@ -18,37 +19,29 @@ from dragoman.core.model import (
     Tool,
     ToolCall,
     ToolResult,
-    Wire,
 )
 
-_CHARACTERS = 3.6  # of a token: code and JSON run shorter than prose
-_IMAGE = 1600
+_CHARACTERS = 4  # in a token, the usual rule of thumb
+_IMAGE = 1600  # tokens
 _PAGE_BYTES = 50_000  # of a document in base64, about; providers count each page as text and as image
-_EACH = 4  # a message and a tool cost this much beside their text
-_HOSTED = 350  # what a provider's own tool adds to the prompt
+_SMALLEST_TOOL = 300  # characters: a declaration has some structure around its schema
+_HOSTED = 350  # tokens that a hosted tool adds to the prompt
 
 
-def estimate(speaker: Codec, wire: Wire) -> int:
-    """Clients compact by this number, so it errs on the high side."""
-    nested = wire.get("generateContentRequest")
-    body = {**nested, **wire} if jsontext.is_object(nested) else wire
-    request = speaker.decode_request({speaker.turns: [], **body}, Losses())
-    return count(request)
-
-
-def count(request: Request) -> int:
+def estimate_tokens(request: Request) -> int:
     characters = sum(len(part.text) for part in request.system)
-    tokens = 1 + _EACH * (len(request.messages) + len(request.tools))
+    tokens = 1
     for message in request.messages:
         for part in _flat(message):
             characters += _characters(part)
             tokens += _tokens(part)
     for tool in request.tools:
         if isinstance(tool, Tool):
-            characters += len(tool.name) + len(tool.description) + len(jsontext.encode(tool.parameters or {}))
+            schema = len(tool.name) + len(jsontext.encode(tool.parameters or {}))
+            characters += len(tool.description) + max(schema, _SMALLEST_TOOL)
         else:
             tokens += _HOSTED
-    return int(characters / _CHARACTERS) + tokens
+    return characters // _CHARACTERS + tokens
 
 
 def _flat(message: Message) -> list[object]:
