@@ -24,7 +24,7 @@ from dragoman.core.model import Failure, Request, Response, Wire
 from dragoman.core.protocol import Framing, Protocol
 from dragoman.core.stage import Pipe, Stage
 from dragoman.dialects import recovery
-from dragoman.dialects.engine.base import Dialect
+from dragoman.dialects.engine.dialect import Dialect
 from dragoman.framing import sse
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.protocols import protocol as find_protocol
