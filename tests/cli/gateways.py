@@ -19,15 +19,18 @@ PROGRAM = [sys.executable, "-m", "dragoman"]
 def surroundings(**said: str) -> dict[str, str]:
     """No key and no setting of the machine reaches the program under test."""
     kept = ("PATH", "PYTHONPATH", "HOME", "LANG", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
-    return {**{name: os.environ[name] for name in kept if name in os.environ}, **said}
+    own = {name: os.environ[name] for name in kept if name in os.environ}
+    return {**own, "XDG_CONFIG_HOME": "/nonexistent", **said}
 
 
 @contextmanager
 def serving(
     directory: Path, *arguments: str, **said: str
 ) -> Iterator[tuple[str, "subprocess.Popen[bytes]", Path]]:
-    """The address of `dragoman serve`, its process and what it prints."""
+    """The address of `dragoman serve`, its process and what it prints; a dragoman.toml there is used."""
     log = directory / "serve.log"
+    if (directory / "dragoman.toml").exists():
+        arguments = ("--config", "dragoman.toml", *arguments)
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*PROGRAM, "serve", "--port", "0", *arguments],

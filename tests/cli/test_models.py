@@ -30,6 +30,7 @@ small = "near:c"
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Runs a command in a directory and an environment where nothing is said."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for provider in known().values():
         for variable in (provider.key_env, *provider.other_key_envs):
             monkeypatch.delenv(variable, raising=False)
@@ -37,6 +38,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def invoke(*arguments: str, file: str = "", **said: str) -> Result:
         if file:
             Path("dragoman.toml").write_text(file)
+            monkeypatch.setenv("DRAGOMAN_CONFIG", "dragoman.toml")
         for name, value in said.items():
             monkeypatch.setenv(name, value)
         return CliRunner().invoke(main, list(arguments))
@@ -48,7 +50,7 @@ def test_check_without_anything(run: Any):
     result = run("check")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        "no dragoman.toml, the environment alone: no mistakes",
+        "no file, the environment alone: no mistakes",
         "would listen on 127.0.0.1:8787 (loopback only: no keys are set)",
         "no provider has a key: the demo model answers, a script that really calls tools",
     ]

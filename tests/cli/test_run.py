@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -81,6 +83,7 @@ class Place:
             (programs / agent.program).write_text(AGENT.format(python=sys.executable))
             (programs / agent.program).chmod(0o755)
         places = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(self.home), "TMPDIR": str(self.temporary)}
+        places["XDG_CONFIG_HOME"] = str(self.home / ".config")
         self.environment = surroundings(**places, RECORD=str(self.record))
 
     def start(self, *arguments: str, **said: str) -> "subprocess.Popen[str]":
@@ -124,7 +127,7 @@ def test_every_agent_reaches_its_own_gateway(place: Place, name: str):
 
 # name: (agent, in its environment or arguments)
 TOLD = {
-    "claude": {"ANTHROPIC_MODEL": "demo:m", "ANTHROPIC_DEFAULT_HAIKU_MODEL": "demo:m"},
+    "claude": {"ANTHROPIC_MODEL": "demo:m", "ANTHROPIC_CUSTOM_MODEL_OPTION": "demo:m"},
     "codex": 'model="demo:m"',
     "gemini": "demo:m",
     "opencode": {"OPENCODE_CONFIG_CONTENT": '"model":"dragoman/demo:m"'},
@@ -150,7 +153,8 @@ def test_without_a_model_the_agent_asks_as_it_likes(place: Place):
 
 
 def test_what_would_lead_it_elsewhere_is_taken_away(place: Place):
-    place.run("claude", ANTHROPIC_API_KEY="mine", CLAUDE_CODE_USE_BEDROCK="1", no_proxy="x", OTHER="stays")
+    keys = {"ANTHROPIC_API_KEY": "mine", "CLAUDE_CODE_USE_BEDROCK": "1"}
+    place.run("claude", "--no-check", no_proxy="x", OTHER="stays", **keys)
     env = place.recorded()["env"]
     assert not {"ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK"} & env.keys()
     assert (env["no_proxy"], env["OTHER"]) == ("x,127.0.0.1,localhost", "stays")
@@ -181,7 +185,7 @@ def test_all_models_of_the_agent_go_to_the_one_that_was_chosen(place: Place):
     (place.root / "dragoman.toml").write_text(
         '[models]\n"claude-*" = "demo:elsewhere"\nmine = ["demo:first", "demo:second"]\n'
     )
-    place.run("claude", "--model", "mine", "--log", "log.jsonl")
+    place.run("claude", "--model", "mine", "--log", "log.jsonl", "--config", "dragoman.toml")
     (line,) = [json.loads(line) for line in (place.root / "log.jsonl").read_text().splitlines()][:1]
     assert (line["model"], line["target"]) == ("claude-some-small-one", "first")
 
@@ -216,8 +220,8 @@ def test_an_agent_that_a_signal_ended(place: Place):
 def test_failures_are_told_when_the_terminal_is_free_again(place: Place):
     _, out, errors = place.run("claude", "--model", "demo:m")
     assert out == "the agent was here\n"
-    assert errors.startswith("dragoman: 1 of 2 exchanges failed, the last with 401 from dragoman: ")
-    assert errors.count("\n") == 1
+    _, summary = errors.splitlines()
+    assert summary.startswith("dragoman: 1 of 2 exchanges failed, the last with 401 from dragoman: ")
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -233,8 +237,23 @@ TWO = {"GROQ_API_KEY": "k", "XAI_API_KEY": "k"}
 WRONG: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
     "an unknown agent": (("cursor",), {}, "'cursor'"),
     "an unknown model": (("claude", "--model", "x"), TWO, "the model 'x'"),
-    "no model, several providers": (("claude",), TWO, "'claude-sonnet-4-5'"),
-    "no model, another vendor": (("claude",), {"GROQ_API_KEY": "k"}, "say which one: --model groq:…"),
+    "no model, several providers": (("claude",), TWO, "'claude-sonnet-5-5'"),
+    "no model, another vendor": (("claude",), {"GROQ_API_KEY": "k"}, "choose one: --model groq:…"),
+    "a provider without its key": (
+        ("claude", "--model", "groq:m"),
+        {},
+        "the provider groq of 'groq:m' needs a key: set GROQ_API_KEY",
+    ),
+    "a provider without its key beside another one": (
+        ("claude", "--model", "mistral:m"),
+        {"GROQ_API_KEY": "k"},
+        "set MISTRAL_API_KEY",
+    ),
+    "an unknown provider": (
+        ("claude", "--model", "grok:m"),
+        {"GROQ_API_KEY": "k"},
+        "unknown provider 'grok'",
+    ),
     "an option of the agent before --": (("claude", "--yolo"), {}, "--yolo"),
 }
 
@@ -246,3 +265,146 @@ def test_wrong_use_is_one_line(place: Place, arguments: tuple[str, ...], said: d
     assert message in errors
     assert errors.count("\n") == 1
     assert not place.record.exists()
+
+
+def test_it_names_model_provider_and_configuration(place: Place):
+    _, _, errors = place.run("claude", "--model", "demo:m")
+    assert errors.splitlines()[0] == (
+        "dragoman: Claude Code → demo:m; config: no file, the environment alone"
+    )
+    own = place.home / ".config" / "dragoman" / "dragoman.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(
+        '[models]\nmine = { to = ["demo:a", "demo:b"], context_window = 100_000, images = false }\n'
+    )
+    _, _, errors = place.run("claude", "--model", "mine")
+    assert errors.splitlines()[0] == (
+        f"dragoman: Claude Code → demo:a (100k window, no images), else demo:b; config: {own}"
+    )
+
+
+# agent: what it is told of a window of 100,000 tokens and replies of at most 8,000
+WINDOWS = {
+    "claude": {"CLAUDE_CODE_MAX_CONTEXT_TOKENS": "92000", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8000"},
+    "codex": "model_context_window=100000",
+    "opencode": {"OPENCODE_CONFIG_CONTENT": '"limit":{"context":100000,"output":8000}'},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name, expected", WINDOWS.items(), ids=WINDOWS)
+def test_agents_are_given_the_window_of_the_model(place: Place, name: str, expected: dict[str, str] | str):
+    (place.root / "dragoman.toml").write_text(
+        '[models]\nmine = { to = "demo:m", context_window = 100_000, max_output = 8000, images = false }\n'
+    )
+    place.run(name, "--model", "mine", "--config", "dragoman.toml")
+    record = place.recorded()
+    if isinstance(expected, str):
+        assert expected in record["arguments"]
+    else:
+        assert {key: value for key, value in expected.items() if value not in record["env"][key]} == {}
+
+
+def test_secrets_stay_with_the_gateway(place: Place):
+    (place.root / "dragoman.toml").write_text('[providers.mine]\nprotocol = "anthropic"\n'
+        'base_url = "http://127.0.0.1:9"\napi_key = "env:MINE"\n')  # fmt: skip
+    secrets = {"MINE": "k", "GROQ_API_KEY": "k", "OPENAI_API_KEY": "k", "PGPASSWORD": "k"}
+    more = {"DRAGOMAN_STORE__URL": "memory:", "GEMINI_API_KEY": "k", "GITHUB_TOKEN": "stays"}
+    place.run(
+        "claude",
+        "--model",
+        "demo:m",
+        "--config",
+        "dragoman.toml",
+        "--env",
+        "GEMINI_API_KEY",
+        **secrets,
+        **more,
+    )
+    env = place.recorded()["env"]
+    assert not {*secrets, "DRAGOMAN_STORE__URL"} & env.keys()
+    assert (env["GEMINI_API_KEY"], env["GITHUB_TOKEN"]) == ("k", "stays")
+
+
+def test_the_log_is_for_its_owner_only(place: Place):
+    place.run("claude", "--model", "demo:m", "--log", "log.jsonl")
+    assert (place.root / "log.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_settings_with_comments_are_read(place: Place):
+    own = place.home / ".gemini"
+    own.mkdir()
+    (own / "settings.json").write_text(
+        '{ // mine\n "mcpServers": {"a": {"url": "http://x, ]"}}, /* more */ "list": [1, 2, // and\n ],\n}'
+    )
+    place.run("gemini", "--model", "demo:m")
+    settings = json.loads(place.recorded()["home"]["settings.json"])
+    assert settings["mcpServers"] == {"a": {"url": "http://x, ]"}}
+    assert settings["list"] == [1, 2]
+
+
+class Upstream(BaseHTTPRequestHandler):
+    """Lists one model, takes one key, and has no model called `gone`."""
+
+    def do_GET(self) -> None:
+        self.reply(200, {"data": [{"id": "listed"}]}) if self.known() else self.refuse(401, "wrong key")
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if body["model"] == "gone":
+            self.refuse(404, "no such model")
+        else:
+            message = {"role": "assistant", "content": "Hi"}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            self.reply(200, {"id": "c", "model": body["model"], "choices": [choice]})
+
+    def known(self) -> bool:
+        return self.headers["authorization"] == "Bearer right"
+
+    def refuse(self, status: int, message: str) -> None:
+        self.reply(status, {"error": {"message": message, "type": "invalid_request_error"}})
+
+    def reply(self, status: int, value: Any) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+# name: (key, model, the one line that says what is wrong; empty: the agent runs)
+PREFLIGHT = {
+    "a model of the list": ("right", "listed", ""),
+    "a model that is not listed and works": ("right", "other", ""),
+    "a model that does not exist": ("right", "gone", "mine:gone: no such model"),
+    "a wrong key": ("wrong", "listed", "mine refuses the key: wrong key"),
+}
+
+
+@pytest.mark.parametrize("key, model, problem", PREFLIGHT.values(), ids=PREFLIGHT)
+def test_key_and_model_are_checked_before_the_agent_starts(place: Place, key: str, model: str, problem: str):
+    with ThreadingHTTPServer(("127.0.0.1", 0), Upstream) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        (place.root / "dragoman.toml").write_text(
+            f'[providers.mine]\nprotocol = "openai-chat"\napi_key = "{key}"\n'
+            f'base_url = "http://127.0.0.1:{server.server_port}/v1"\n'
+        )
+        code, _, errors = place.run("claude", "--model", f"mine:{model}", "--config", "dragoman.toml")
+        server.shutdown()
+    assert problem in errors.splitlines()[-1]
+    assert (code, place.record.exists()) == ((1, False) if problem else (0, True)), errors
+
+
+def test_a_provider_that_is_not_there_is_named_unless_nobody_checks(place: Place):
+    (place.root / "dragoman.toml").write_text(
+        '[providers.mine]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    )
+    arguments = ("claude", "--model", "mine:m", "--config", "dragoman.toml")
+    code, _, errors = place.run(*arguments)
+    assert (code, place.record.exists()) == (1, False)
+    assert "mine cannot be reached at http://127.0.0.1:9/v1" in errors
+    assert place.run(*arguments, "--no-check")[0] == 0
+    assert place.record.exists()

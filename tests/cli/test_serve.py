@@ -174,3 +174,17 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_the_printed_commands_leave_the_key_to_the_shell(tmp_path: Path):
+    (tmp_path / "dragoman.toml").write_text('[server]\nkeys = ["env:MINE"]\n')
+    with serving(tmp_path, MINE="also-hush") as (_, _, log):
+        lines = {agent.title: line for agent in AGENTS.values() for line in log.read_text().splitlines()
+                 if line.startswith(f"{agent.title} ")}  # fmt: skip
+    programs = {agent.title: agent.program for agent in AGENTS.values()}
+    for title, line in lines.items():
+        command = line.removeprefix(title).split("  #")[0].strip()
+        script = f"{programs[title]}() {{ env; }}; export DRAGOMAN_KEY=secret; {command}"
+        out = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+        assert "secret" in out.replace("DRAGOMAN_KEY=secret", ""), line
+        assert "$DRAGOMAN_KEY" not in out

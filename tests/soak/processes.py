@@ -68,7 +68,7 @@ def gateway(
     said = folder / "serve.log"
     with said.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "dragoman", "serve", "--port", "0"],
+            [sys.executable, "-m", "dragoman", "serve", "--port", "0", "--config", "dragoman.toml"],
             cwd=folder, env=surroundings(), stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
     try:

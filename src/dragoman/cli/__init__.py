@@ -19,6 +19,7 @@ COMMANDS = {
     "serve": "Serve every protocol on one port: the gateway.",
     "models": "List the models that clients may ask for.",
     "check": "Check the configuration and say what would be served.",
+    "trust": "Use the dragoman.toml of this folder.",
     "translate": "Translate a request, a response, a stream or tool declarations.",
     "ask": "Ask any model, which may use tools and MCP servers.",
     "mcp": "Offer the standard tools as an MCP server.",

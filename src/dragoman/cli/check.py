@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import click
 
-from dragoman.cli.settings import config_option, settings_of
+from dragoman.cli.settings import config_option, file_in_force, settings_of
 from dragoman.cli.welcome import answers, listens, unanswered
-from dragoman.gateway.config import DEFAULT_FILE
 
 
 @click.command()
@@ -21,7 +17,7 @@ def command(config: str | None) -> int:
     Exit code 1: a mistake, named with its file, line and key, or a model that nobody can answer for.
     """
     settings = settings_of(config)
-    click.echo(f"{_source(config)}: no mistakes")
+    click.echo(f"{file_in_force(settings)}: no mistakes")
     click.echo(f"would listen on {settings.host}:{settings.port} ({listens(settings)})")
     for line in answers(settings):
         click.echo(line)
@@ -29,8 +25,3 @@ def command(config: str | None) -> int:
     for problem in problems:
         click.echo(click.style(problem, fg="red"), err=True)
     return 1 if problems else 0
-
-
-def _source(config: str | None) -> str:
-    file = config or os.environ.get("DRAGOMAN_CONFIG") or DEFAULT_FILE
-    return file if Path(file).exists() else f"no {file}, the environment alone"

@@ -10,13 +10,14 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from dragoman.cli.agents import AGENTS, Agent, pointed
-from dragoman.cli.agents.child import attend, surroundings
-from dragoman.cli.agents.homes import lent
-from dragoman.cli.agents.notes import Notes
-from dragoman.cli.settings import config_option, need_gateway, settings_of
+from dragoman.cli.agents import AGENTS, Agent, settings_for
+from dragoman.cli.agents.homes import temporary_home
+from dragoman.cli.agents.launch import RunLog, environment_of, run_agent
+from dragoman.cli.models import summary
+from dragoman.cli.settings import config_option, file_in_force, need_gateway, settings_of
 from dragoman.gateway.config import Config
-from dragoman.gateway.upstreams.routing import Target, UnknownModel, route
+from dragoman.gateway.upstreams.routing import Target, UnknownModel, matching_row, provider_named, route
+from dragoman.profiles import known
 
 EXAMPLES = """\b
 Examples:
@@ -27,7 +28,7 @@ Examples:
 
 
 class Missing(click.ClickException):
-    exit_code = 127  # as a shell says it
+    exit_code = 127  # as shells do
 
 
 @click.command(epilog=EXAMPLES)
@@ -35,31 +36,53 @@ class Missing(click.ClickException):
 @click.option("--model", metavar="M", help="provider:model, or a name from the configuration.")
 @config_option
 @click.option("--log", metavar="FILE", help="Append a line for each exchange to FILE.")
+@click.option("--no-check", is_flag=True, help="Start the agent without checking key and model.")
+@click.option("--env", "passed", multiple=True, metavar="NAME", help="A secret that the agent may see.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
-    agent: str, model: str | None, config: str | None, log: str | None, arguments: tuple[str, ...]
+    agent: str,
+    model: str | None,
+    config: str | None,
+    log: str | None,
+    no_check: bool,
+    passed: tuple[str, ...],
+    arguments: tuple[str, ...],
 ) -> int:
     """Run AGENT on any model.
 
     A gateway is started for it on a free port, and ends with it. ARGUMENTS after -- are the agent's own;
-    its exit code is ours.
+    its exit code is ours. The agent does not see DRAGOMAN_* and the providers' keys, except those that --env
+    names.
     """
     need_gateway()
+    from dragoman.cli.agents.preflight import preflight
     from dragoman.gateway.observability.access_log import AccessLog
     from dragoman.gateway.process.private import private_gateway
 
     chosen = AGENTS[agent]
     program = find(chosen)
-    settings = everything_to(model, chosen, settings_of(config, log__file=log))
-    with ExitStack() as open_until_the_end:
-        notes = open_until_the_end.enter_context(Notes(settings.log_file))
-        door = open_until_the_end.enter_context(private_gateway(settings, AccessLog(notes.write)))
-        told = pointed(chosen, door.url, door.key, model)
-        home = open_until_the_end.enter_context(lent(chosen.home, Path.home()))
-        environment = surroundings(os.environ, chosen.unset, {**told.environment, **home})
-        code = attend([program, *told.arguments, *arguments], environment)
-    if notes.failed:
-        click.echo(notes.summary(), err=True)
+    settings = settings_of(config, log__file=log)
+    targets = targets_for(model, chosen, settings)
+    target = targets[0]
+    profile = target.provider.profile(target.model)
+    used = f"{chosen.title} → {_described(targets)}; config: {file_in_force(settings)}"
+    click.echo(f"dragoman: {used}", err=True)
+    with ExitStack() as stack:
+        run_log = stack.enter_context(RunLog(settings.log_file))
+        routed = everything_to(targets, settings) if model else settings
+        gateway = stack.enter_context(private_gateway(routed, AccessLog(run_log.write)))
+        if not no_check and (problem := preflight(target, gateway, model or target.model)):
+            raise click.ClickException(f"{problem} (--no-check starts the agent all the same)")
+        run_log.exchanges = run_log.failed = 0
+        own = settings_for(chosen, gateway.url, gateway.key, model, profile)
+        home = stack.enter_context(temporary_home(chosen.home, Path.home()))
+        added = {name: os.environ[name] for name in passed if name in os.environ}
+        environment = environment_of(
+            os.environ, chosen.unset, {**added, **own.environment, **home}, settings.secret_variables
+        )
+        code = run_agent([program, *own.arguments, *arguments], environment)
+    if run_log.failed:
+        click.echo(run_log.summary(), err=True)
     return code
 
 
@@ -70,26 +93,46 @@ def find(agent: Agent) -> str:
     return program
 
 
-def everything_to(model: str | None, agent: Agent, config: Config) -> Config:
-    """Agents ask for several models, a small one for titles for instance: all of that goes to `model`.
-
-    Names that the configuration spells out stay, so that the agent can be switched to one of them.
-    """
+def targets_for(model: str | None, agent: Agent, config: Config) -> tuple[Target, ...]:
+    """Where `model` goes; a provider that is unknown or lacks its key is an error, never replaced."""
+    if model:
+        _refuse_unknown_provider(model, config)
     try:
         targets = route(config, model or agent.usual_model)
     except UnknownModel as error:
         raise click.UsageError(str(error)) from None
     if model is None:
-        _refuse_stranger(agent, targets[0])
-        return config
+        _refuse_other_vendor(agent, targets[0])
+    return targets
+
+
+def everything_to(targets: tuple[Target, ...], config: Config) -> Config:
+    """Agents request several models, a small one for titles for instance: all of that goes to `targets`.
+
+    Names that the configuration spells out stay, so that the agent can be switched to one of them.
+    """
     named = tuple(row for row in config.models if "*" not in row[0])
     listed = tuple(f"{target.provider.name}:{target.model}" for target in targets)
     return replace(config, models=(*named, ("*", listed)))
 
 
-def _refuse_stranger(agent: Agent, target: Target) -> None:
-    """Without a model an agent asks for those of its own vendor; another vendor has none of that name."""
+def _described(targets: tuple[Target, ...]) -> str:
+    first, *others = (f"{target.provider.name}:{target.model}" for target in targets)
+    facts = summary(targets[0].provider.profile(targets[0].model))
+    return first + (f" ({facts})" if facts else "") + (f", else {', '.join(others)}" if others else "")
+
+
+def _refuse_unknown_provider(model: str, config: Config) -> None:
+    """`route` takes a name with an unknown prefix for a model with a colon in it, as Ollama has them."""
+    name, colon, _ = model.partition(":")
+    if colon and not provider_named(config, name) and name not in known() and not matching_row(config, model):
+        listed = ", ".join(sorted({*config.providers, *known()}))
+        raise click.UsageError(f"unknown provider {name!r}; known: {listed}")
+
+
+def _refuse_other_vendor(agent: Agent, target: Target) -> None:
+    """Without a choice an agent requests models of its own vendor; another vendor has none of that name."""
     provider = target.provider.name
     if target.model == agent.usual_model and provider not in (agent.vendor, "demo"):
         example = f"--model {provider}:…"
-        raise click.UsageError(f"{agent.title} has no model at {provider}; say which one: {example}")
+        raise click.UsageError(f"{agent.title} has no model at {provider}; choose one: {example}")

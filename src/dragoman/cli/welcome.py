@@ -8,6 +8,7 @@ import click
 
 from dragoman import __version__
 from dragoman.cli.agents import AGENTS, command_line
+from dragoman.cli.settings import file_in_force
 from dragoman.gateway.config import Config
 from dragoman.gateway.upstreams.routing import provider_named
 from dragoman.profiles import Provider
@@ -18,7 +19,8 @@ _WIDTH = 12
 def welcome(config: Config, url: str, workers: int) -> str:
     many = f", {workers} workers" if workers > 1 else ""
     where = f"dragoman {__version__} listens on {click.style(url, bold=True)} ({listens(config)}{many})"
-    return "\n".join([where, *answers(config), *unanswered(config), "", *_agents(config, url), ""])
+    file = _row("config", file_in_force(config))
+    return "\n".join([where, file, *answers(config), *unanswered(config), "", *_agents(config, url), ""])
 
 
 def listens(config: Config) -> str:

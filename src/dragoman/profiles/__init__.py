@@ -19,7 +19,8 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     `key_env` is the variable that usually holds the key, `other_key_envs` are alternatives; a provider
     without one needs no key. `passthrough`: the client's own key is forwarded. `keeps`: it stores
-    conversations itself for clients of its own protocol. At most `max_concurrency` exchanges run there at
+    conversations itself for clients of its own protocol. `default_model`: what agents of its vendor request
+    where nobody chose one. At most `max_concurrency` exchanges run there at
     once (0: no limit), `queue` more wait for up to `queue_seconds`. `models` are listed to clients;
     `profiles` are the user's own facts.
     """
@@ -34,6 +35,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     recover: bool = False
     passthrough: bool = False
     keeps: bool = False
+    default_model: str = ""
     headers: dict[str, str] = {}
     timeouts: Timeouts = Timeouts()
     max_concurrency: int = 0
@@ -45,11 +47,14 @@ class Provider(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:  # no secrets
         return f"Provider({self.name}, {self.protocol}, {self.base_url})"
 
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The environment variables that may hold its key."""
+        return (self.key_env, *self.other_key_envs) if self.key_env else ()
+
     def key_from(self, environ: Mapping[str, str]) -> str:
         """The key in the usual variables, or an empty string."""
-        return next(
-            (environ[name] for name in (self.key_env, *self.other_key_envs) if name and environ.get(name)), ""
-        )
+        return next((environ[name] for name in self.key_variables if environ.get(name)), "")
 
     @property
     def needs_key(self) -> bool:
@@ -75,6 +80,7 @@ def known() -> dict[str, Provider]:
             key_env=next(iter(row.get("keys", ())), ""),
             other_key_envs=tuple(row.get("keys", ())[1:]),
             keeps=row.get("keeps", False),
+            default_model=row.get("default_model", ""),
         )
         for name, row in server_tables().items()
     }

@@ -289,6 +289,46 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
         {},
         'dragoman.toml:2: models.x: expected "provider:model", an array of them or { to = … }',
     ),
+    "a key with a line break": (
+        LOCAL + 'api_key = "sk\\n"\n',
+        {},
+        "providers.local.api_key: a key is made of visible ASCII",
+    ),
+    "a client's key with a space": (
+        '[server]\nkeys = ["a b"]\n',
+        {},
+        "dragoman.toml:2: server.keys: a key is made of visible ASCII",
+    ),
+    "a named key that is not ASCII": (
+        '[keys.a]\nkey = "schlüssel"\n',
+        {},
+        "dragoman.toml:2: keys.a.key: a key is made of visible ASCII",
+    ),
+    "a usual variable with a line break inside": (
+        "",
+        {"GROQ_API_KEY": "a\nb"},
+        "GROQ_API_KEY: a key is made of visible ASCII characters",
+    ),
+    "a header with a line break": (
+        LOCAL + 'headers = { "x-a" = "1\\r\\nx-b: 2" }\n',
+        {},
+        "providers.local.headers.x-a: not a header",
+    ),
+    "a header name with a space": (
+        LOCAL + 'headers = { "x a" = "1" }\n',
+        {},
+        "providers.local.headers.x a: not a header",
+    ),
+    "a query in the address": (
+        '[providers.x]\nprotocol = "anthropic"\nbase_url = "http://h/?key=sk-1"\n',
+        {},
+        "dragoman.toml:3: providers.x.base_url: paths are appended to it, so it has no query",
+    ),
+    "a port that is none": (
+        '[providers.x]\nprotocol = "anthropic"\nbase_url = "http://h:99999"\n',
+        {},
+        "dragoman.toml:3: providers.x.base_url: the port is not a number up to 65535",
+    ),
     "no targets": ("[models]\nx = []\n", {}, "dragoman.toml:2: models.x: expected at least one target"),
     "targets of another kind": (
         "[models]\nx = [1]\n",
@@ -432,7 +472,6 @@ def test_the_default_file_may_be_missing_another_may_not(tmp_path: Path, monkeyp
             load_file(path, environ)
     (tmp_path / "dragoman.toml").write_text("[server]\nport = 5\n")
     (tmp_path / "x.toml").write_text("[server]\nport = 6\n")
-    assert load_file(None, {}).port == 5
     assert load_file(None, {"DRAGOMAN_CONFIG": "x.toml"}).port == 6
     assert load_file("dragoman.toml", {"DRAGOMAN_CONFIG": "x.toml"}).port == 5
 

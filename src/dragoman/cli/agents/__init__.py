@@ -1,19 +1,26 @@
 """The agents that dragoman can start or point at itself: facts about each, as data.
 
-`$url`, `$key` and `$model` stand for the gateway's address, the key it wants and the model to ask for.
+In the texts `$url` and `$key` stand for the gateway's address and key, `$model` for the model to request, and
+`$window`, `$input`, `$output` for its sizes in tokens: all of it, what is left for input, the longest reply.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from string import Template
 from typing import Any
 
 from msgspec import Struct
 
+from dragoman.core.model_profile import UNKNOWN, ModelProfile
+from dragoman.profiles import known
+
+_MOST_OUTPUT = 32_000  # what agents request of a model that could write more
+
 
 class Home(Struct, frozen=True, kw_only=True):
-    """A folder of the user's home where `file` must say more: `variable` leads the agent to another home."""
+    """A folder of the user's home where `file` needs other `settings`; `variable` names another home."""
 
     variable: str
     folder: str
@@ -22,23 +29,24 @@ class Home(Struct, frozen=True, kw_only=True):
 
 
 class Agent(Struct, frozen=True, kw_only=True):
-    """What one agent must be told to talk to a gateway.
+    """How one agent is pointed at a gateway.
 
-    `environment` is set and `arguments` are put before the user's own; `model_*` only where a model was
-    chosen. `unset`: variables that would lead the agent elsewhere. `home`: settings that it takes from a file
-    only. If nobody says a model, the agent asks for `usual_model`, which the known provider `vendor` has.
-    `note`: what it must be told by hand, where it is not started by us.
+    `environment` is set and `arguments` come before the user's own; `model_*` only where a model was chosen,
+    `limit_*` only where the size of that model is known. `unset`: variables that would lead the agent to
+    another server. `home`: settings that it takes from a file only. Without a choice the agent requests
+    models of the known provider `vendor`. `note`: what a user must do who starts it by hand.
     """
 
     title: str
     program: str
     package: str  # on npm
-    usual_model: str
     vendor: str = ""
     environment: dict[str, str] = {}
     model_environment: dict[str, str] = {}
+    limit_environment: dict[str, str] = {}
     arguments: tuple[str, ...] = ()
     model_arguments: tuple[str, ...] = ()
+    limit_arguments: tuple[str, ...] = ()
     unset: tuple[str, ...] = ()
     home: Home | None = None
     note: str = ""
@@ -47,8 +55,13 @@ class Agent(Struct, frozen=True, kw_only=True):
     def install(self) -> str:
         return f"npm install -g {self.package}"
 
+    @property
+    def usual_model(self) -> str:
+        """What it requests where nobody chose a model."""
+        return known()[self.vendor].default_model if self.vendor else "dragoman"
 
-class Pointed(Struct, frozen=True):
+
+class AgentSettings(Struct, frozen=True):
     """An agent's settings with everything filled in."""
 
     environment: dict[str, str]
@@ -61,15 +74,20 @@ AGENTS = {
         program="claude",
         package="@anthropic-ai/claude-code",
         vendor="anthropic",
-        usual_model="claude-sonnet-4-5",
-        # the token rather than ANTHROPIC_API_KEY: about a key, Claude Code asks whether it may be used
+        # the token instead of ANTHROPIC_API_KEY: Claude Code asks the user whether it may use a key
         environment={"ANTHROPIC_BASE_URL": "$url", "ANTHROPIC_AUTH_TOKEN": "$key"},
+        # One entry in /model. ANTHROPIC_DEFAULT_{OPUS,SONNET,HAIKU}_MODEL would list it three times; the
+        # names that Claude Code uses for them reach the chosen model through the gateway
         model_environment={
             "ANTHROPIC_MODEL": "$model",
-            "ANTHROPIC_DEFAULT_OPUS_MODEL": "$model",
-            "ANTHROPIC_DEFAULT_SONNET_MODEL": "$model",
-            "ANTHROPIC_DEFAULT_HAIKU_MODEL": "$model",
+            "ANTHROPIC_CUSTOM_MODEL_OPTION": "$model",
             "CLAUDE_CODE_SUBAGENT_MODEL": "$model",
+        },
+        # It assumes 1M tokens for names it does not know, and does not subtract the reply from the window
+        # (anthropics/claude-code#68522, #91689)
+        limit_environment={
+            "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "$input",
+            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "$output",
         },
         unset=(
             "ANTHROPIC_API_KEY",
@@ -83,8 +101,9 @@ AGENTS = {
         program="codex",
         package="@openai/codex",
         vendor="openai",
-        usual_model="gpt-5",
         environment={"DRAGOMAN_AGENT_KEY": "$key"},
+        # a provider with env_key is not asked for a catalogue, so the window must be given
+        limit_arguments=("-c", "model_context_window=$window"),
         arguments=(
             *("-c", "model_provider=dragoman"),
             *("-c", "model_providers.dragoman.name=dragoman"),
@@ -99,10 +118,9 @@ AGENTS = {
         program="gemini",
         package="@google/gemini-cli",
         vendor="google-ai-studio",
-        usual_model="gemini-3-pro-preview",
         environment={"GOOGLE_GEMINI_BASE_URL": "$url", "GEMINI_API_KEY": "$key"},
         model_arguments=("-m", "$model"),
-        # a login with Google ignores the address, and no variable says which way to log in
+        # a login with Google ignores the address, and no variable selects the kind of login
         home=Home(
             variable="GEMINI_CLI_HOME",
             folder=".gemini",
@@ -116,12 +134,11 @@ AGENTS = {
         title="OpenCode",
         program="opencode",
         package="opencode-ai",
-        usual_model="dragoman",
         environment={
             "OPENCODE_CONFIG_CONTENT": '{"model":"dragoman/$model","small_model":"dragoman/$model",'
             '"provider":{"dragoman":{"npm":"@ai-sdk/openai-compatible","name":"dragoman",'
             '"options":{"baseURL":"$url/v1","apiKey":"$key"},'
-            '"models":{"$model":{"name":"$model","tool_call":true,"attachment":true,"reasoning":true}}}}}'
+            '"models":{"$model":{"name":"$model","tool_call":true,"attachment":$images,"reasoning":true$limit}}}}}'
         },
     ),
     "qwen": Agent(
@@ -129,7 +146,6 @@ AGENTS = {
         program="qwen",
         package="@qwen-code/qwen-code",
         vendor="dashscope",
-        usual_model="qwen3-coder-plus",
         environment={"OPENAI_BASE_URL": "$url/v1", "OPENAI_API_KEY": "$key"},
         model_environment={"OPENAI_MODEL": "$model"},
         arguments=("--auth-type", "openai"),
@@ -138,20 +154,42 @@ AGENTS = {
 }
 
 
-def pointed(agent: Agent, url: str, key: str, model: str | None) -> Pointed:
-    """`agent`, told to ask the gateway at `url` for `model`, or for whatever it likes."""
-    words = {"url": url, "key": key, "model": model or agent.usual_model}
+def settings_for(
+    agent: Agent, url: str, key: str, model: str | None, profile: ModelProfile = UNKNOWN
+) -> AgentSettings:
+    """`agent` pointed at the gateway at `url`, for `model`; without one it requests what it likes."""
+    window = profile.context_window if model else None
+    output = min(profile.max_output or _MOST_OUTPUT, _MOST_OUTPUT, (window or _MOST_OUTPUT * 4) // 4)
+    words = {"url": url, "key": key, "model": model or agent.usual_model, "output": output}
+    words |= {"window": window, "input": window - output} if window else {}
+    words["images"] = "false" if profile.images is False else "true"
+    words["limit"] = f',"limit":{{"context":{window},"output":{output}}}' if window else ""
 
     def fill(text: str) -> str:
         return Template(text).substitute(words)
 
-    environment = {**agent.environment, **(agent.model_environment if model else {})}
-    arguments = (*agent.arguments, *(agent.model_arguments if model else ()))
-    return Pointed({name: fill(value) for name, value in environment.items()}, tuple(map(fill, arguments)))
+    environment, arguments = {**agent.environment}, [*agent.arguments]
+    if model:
+        environment |= agent.model_environment
+        arguments += agent.model_arguments
+    if window:
+        environment |= agent.limit_environment
+        arguments += agent.limit_arguments
+    return AgentSettings(
+        {name: fill(value) for name, value in environment.items()}, tuple(map(fill, arguments))
+    )
 
 
 def command_line(agent: Agent, url: str, key: str) -> str:
-    """How to start the agent by hand, as one would type it."""
-    told = pointed(agent, url, key, None)
-    settings = [f"{name}={shlex.quote(value)}" for name, value in told.environment.items()]
-    return " ".join([*settings, agent.program, *map(shlex.quote, told.arguments)])
+    """How to start the agent by hand, as one would type it; a `$NAME` as the key is left to the shell."""
+    settings = settings_for(agent, url, key, None)
+    variables = [f"{name}={_quoted(value, key)}" for name, value in settings.environment.items()]
+    return " ".join([*variables, agent.program, *(_quoted(value, key) for value in settings.arguments)])
+
+
+def _quoted(value: str, key: str) -> str:
+    """In double quotes where the shell must fill in the key, which it does not in single ones."""
+    if not key.startswith("$") or key not in value:
+        return shlex.quote(value)
+    escaped = re.sub(r'[\\"`]', r"\\\g<0>", value)
+    return f'"{escaped}"'

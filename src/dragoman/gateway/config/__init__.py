@@ -6,11 +6,12 @@ Errors name the file, the line and the expected value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core.errors import ConfigError
+from dragoman.gateway.config.files import DEFAULT_FILE, find_config
 from dragoman.gateway.config.keys import NamedKey, read_keys, read_named_keys
 from dragoman.gateway.config.models import Models, read_models
 from dragoman.gateway.config.providers import read_providers
@@ -20,7 +21,6 @@ from dragoman.gateway.conversations.store import Retention, open_store
 from dragoman.gateway.process.descriptors import SharedDescriptor
 from dragoman.profiles import Provider
 
-DEFAULT_FILE = "dragoman.toml"
 _MB = 1024 * 1024
 _DAY = 24 * 3600.0
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -49,6 +49,9 @@ class Config(Struct, frozen=True, kw_only=True):
     retention: Retention = Retention()
     verbose: bool = False
     log_file: str = ""
+    file: str = ""  # what it was read from; empty: the environment alone
+    ignored_file: str = ""  # why the local file was not read
+    secret_variables: tuple[str, ...] = ()  # environment variables that hold secrets of this configuration
 
     def __repr__(self) -> str:  # no secrets
         return f"Config({self.host}:{self.port}, {list(self.providers)}, {len(self.models)} models)"
@@ -59,17 +62,10 @@ class Config(Struct, frozen=True, kw_only=True):
 
 
 def load_file(path: str | None, environ: Mapping[str, str]) -> Config:
-    """The settings of `path`, or of the default file where it exists, overridden by the environment."""
-    chosen = path or environ.get("DRAGOMAN_CONFIG")
-    try:
-        text = Path(chosen or DEFAULT_FILE).read_text("utf-8")
-    except FileNotFoundError:
-        if chosen:
-            raise ConfigError(f"{chosen}: no such file") from None
-        text = ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{chosen or DEFAULT_FILE}: {error}") from None
-    return load(text, environ, chosen or DEFAULT_FILE)
+    """The file in force (see files.py), and above it the environment."""
+    found = find_config(path, environ)
+    config = load(found.text, environ, found.path or DEFAULT_FILE)
+    return replace(config, file=found.path, ignored_file=found.ignored)
 
 
 def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Config:
@@ -94,6 +90,7 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
         retention=Retention(store.keep_days * _DAY, store.max_mb * _MB),
         verbose=log.verbose,
         log_file=log.file,
+        secret_variables=tuple(source.secret_variables),
     )
     if not config.loopback and not config.keys:
         raise source.wrong(("server", "host"), f"without keys only loopback is served, not {config.host}")

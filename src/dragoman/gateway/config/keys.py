@@ -29,7 +29,7 @@ def read_keys(source: ConfigSource, server: ServerTable) -> tuple[str, ...]:
     listed = (server.keys,) if isinstance(server.keys, str) else server.keys
     if not all(listed):
         raise source.wrong(where, "an empty key would let everyone in")
-    return tuple(source.secret(where, key) for key in listed)
+    return tuple(source.key(where, key) for key in listed)
 
 
 def read_named_keys(
@@ -42,7 +42,7 @@ def read_named_keys(
         table = source.convert(where, row, KeyTable)
         if not table.key:
             raise source.wrong((*where, "key"), "missing" if table.key is None else "an empty key")
-        key = source.secret((*where, "key"), table.key)
+        key = source.key((*where, "key"), table.key)
         if key in named or key in others:
             other = f"keys.{named[key].name}" if key in named else "server.keys"
             raise source.wrong((*where, "key"), f"the same key as in {other}")

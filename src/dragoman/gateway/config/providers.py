@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
 
+from dragoman.core.errors import ConfigError
 from dragoman.core.jsontext import is_object
 from dragoman.dialects import names as dialect_names
 from dragoman.gateway.config.models import read_profile
@@ -17,13 +19,15 @@ from dragoman.http.client import Timeouts
 from dragoman.profiles import ProfileRow, Provider, known
 from dragoman.protocols import upstream, upstream_names
 
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, token
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _URL = re.compile(r"https?://[^\s/]+\S*|demo:")
 
 
 def read_providers(source: ConfigSource) -> dict[str, Provider]:
     providers = {name: _provider(source, name, row) for name, row in source.table("providers").items()}
     for name, provider in known().items():
-        if name not in providers and (key := provider.key_from(source.environ)):
+        if name not in providers and (key := _usual_key(source, provider)):
             providers[name] = replace(provider, api_key=key)
     return providers
 
@@ -36,7 +40,7 @@ def _provider(source: ConfigSource, name: str, row: Any) -> Provider:
     base = known().get(name) or Provider(name=name, protocol="", base_url="")
     given: dict[str, Any] = {
         **msgspec.structs.asdict(table),
-        "api_key": source.secret((*where, "api_key"), table.api_key) if table.api_key else None,
+        "api_key": source.key((*where, "api_key"), table.api_key) if table.api_key else None,
         "headers": _headers(source, where, table.headers) if table.headers else None,
         "timeouts": _timeouts(source, where, table.timeouts) if table.timeouts else None,
         "profiles": _profiles(source, where, table.profiles) if table.profiles else None,
@@ -46,7 +50,16 @@ def _provider(source: ConfigSource, name: str, row: Any) -> Provider:
     provider = replace(base, **_given_only(given))
     _check_names(source, where, provider)
     _check_url(source, where, provider)
-    return provider if provider.api_key else replace(provider, api_key=base.key_from(source.environ))
+    return provider if provider.api_key else replace(provider, api_key=_usual_key(source, base))
+
+
+def _usual_key(source: ConfigSource, provider: Provider) -> str:
+    """The key in the provider's usual variables; a line break at its end is a slip of `export`."""
+    name = next((name for name in provider.key_variables if source.environ.get(name)), "")
+    key = source.environ[name].strip() if name else ""
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(f"{name}: a key is made of visible ASCII characters; this one has others")
+    return key
 
 
 def _check_names(source: ConfigSource, where: Path, provider: Provider) -> None:
@@ -66,7 +79,10 @@ def _check_url(source: ConfigSource, where: Path, provider: Provider) -> None:
     if not url:
         raise source.wrong(place, "missing")
     if not _URL.fullmatch(url):
-        raise source.wrong(place, f"expected an http or https URL, got {url!r}")
+        raise source.wrong(place, f"expected an http or https URL, got {re.sub('//[^/]*@', '//', url)!r}")
+    if "?" in url or "#" in url:
+        raise source.wrong(place, "paths are appended to it, so it has no query and no fragment")
+    _check_port(source, place, url)
     path = upstream(provider.protocol).http.path("MODEL", False)
     version = path.split("/")[1]
     for doubled in (path, f"/{version}"):
@@ -74,8 +90,22 @@ def _check_url(source: ConfigSource, where: Path, provider: Provider) -> None:
             raise source.wrong(place, f"leave out {doubled} at the end: {path} is added to it")
 
 
+def _check_port(source: ConfigSource, place: Path, url: str) -> None:
+    try:
+        urlsplit(url).port  # noqa: B018 - which raises where it is not a number of 16 bits
+    except ValueError:
+        raise source.wrong(place, "the port is not a number up to 65535") from None
+
+
 def _headers(source: ConfigSource, where: Path, headers: dict[str, str]) -> dict[str, str]:
-    return {name.lower(): source.secret((*where, "headers", name), value) for name, value in headers.items()}
+    values: dict[str, str] = {}
+    for name, given in headers.items():
+        place = (*where, "headers", name)
+        value = source.secret(place, given)
+        if not _HEADER_NAME.fullmatch(name) or _CONTROL.search(value):
+            raise source.wrong(place, "not a header: a name of letters, digits and dashes, one line of text")
+        values[name.lower()] = value
+    return values
 
 
 def _timeouts(source: ConfigSource, where: Path, given: dict[str, Any]) -> Timeouts:

@@ -23,6 +23,7 @@ T = TypeVar("T")
 Path = tuple[str, ...]
 
 _PREFIX = "DRAGOMAN_"
+_VISIBLE = re.compile(r"[\x21-\x7e]*")
 _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", re.DOTALL)
 _UNREADABLE = (ValueError, RecursionError)  # tomllib also raises these: 5000 digits, deep brackets
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
@@ -38,6 +39,7 @@ class ConfigSource:
         self.environ = environ
         self._text, self._file = text, path
         self._variables: dict[Path, str] = {}
+        self.secret_variables: list[str] = []  # those that `env:NAME` names
         self._table = _parse(text, path)
         _known_keys(self, (), self._table, SECTIONS)
         for name in sorted(environ):
@@ -70,7 +72,15 @@ class ConfigSource:
         name = value.removeprefix("env:")
         if not self.environ.get(name):
             raise self.wrong(where, f"the variable {name} is not set")
+        self.secret_variables.append(name)
         return self.environ[name]
+
+    def key(self, where: Path, value: str) -> str:
+        """A secret that travels in a header, which takes visible ASCII only."""
+        key = self.secret(where, value)
+        if not _VISIBLE.fullmatch(key):
+            raise self.wrong(where, "a key is made of visible ASCII characters; this one has others")
+        return key
 
     def wrong(self, where: Path, problem: str) -> ConfigError:
         """An error that names the variable, or the file, the line and the key."""

@@ -34,15 +34,21 @@ def route(config: Config, asked: str) -> tuple[Target, ...]:
     name, colon, model = asked.partition(":")
     if colon and model and (provider := provider_named(config, name)):
         return (Target(provider, model),)
-    for pattern, targets in _ordered(config.models):
-        if pattern.fullmatch(asked):
-            return _targets(config, asked, targets)
+    if targets := matching_row(config, asked):
+        return _targets(config, asked, targets)
+    if colon and model and name in known():  # never answered by another one
+        raise UnknownModel(f"the provider {name} of {asked!r} needs a key: set {known()[name].key_env}")
     if provider := only_provider(config):
         return (Target(provider, asked or DEMO),)
     listed = ", ".join(names(config)) or ", ".join(f"{name}:…" for name in config.providers)
     raise UnknownModel(
         f"no provider answers for the model {asked!r}; there are: {listed}; any provider's as provider:model"
     )
+
+
+def matching_row(config: Config, asked: str) -> tuple[str, ...]:
+    """The targets of the row of `[models]` that fits best; empty where none does."""
+    return next((targets for pattern, targets in _ordered(config.models) if pattern.fullmatch(asked)), ())
 
 
 def names(config: Config) -> tuple[str, ...]:
