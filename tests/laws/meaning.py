@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.model import Media, Reasoning, Refusal, Request, Response, Text, ToolCall, ToolResult
+from dragoman.core.model import (
+    Base64,
+    Media,
+    Reasoning,
+    Refusal,
+    Request,
+    Response,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+
+# Chat takes no image in a tool result; it follows in a user message under this label, which is reported
+_LABEL = re.compile(r"From the result of .*? \(call [^)]*\):")
 
 
 def of_request(request: Request) -> dict[str, Any]:
@@ -13,6 +27,7 @@ def of_request(request: Request) -> dict[str, Any]:
     said: dict[str, str] = {}
     calls: list[Any] = []
     results: list[Any] = []
+    media: list[Any] = []
     order: dict[str, int] = {}
     for part in request.system:
         said["system"] = said.get("system", "") + part.text
@@ -21,18 +36,22 @@ def of_request(request: Request) -> dict[str, Any]:
             match part:
                 case Text():
                     role = "system" if message.role == "developer" else message.role
-                    said[role] = said.get(role, "") + part.text
+                    said[role] = said.get(role, "") + _LABEL.sub("", part.text)
                 case ToolCall():
                     order[part.id] = len(calls)
                     calls.append((part.name, jsontext.decode(part.arguments or "{}")))
                 case ToolResult():
                     results.append((order.get(part.call_id), "".join(_text(item) for item in part.content)))
+                    media += [_source(item) for item in part.content if isinstance(item, Media)]
+                case Media():
+                    media.append(_source(part))
                 case _:
                     pass
     return {
         "said": said,
         "calls": calls,
         "results": results,
+        "media": sorted(media),
         "tools": [_tool(tool) for tool in request.tools],
     }
 
@@ -40,6 +59,9 @@ def of_request(request: Request) -> dict[str, Any]:
 def of_response(response: Response) -> dict[str, Any]:
     return {
         "text": "".join(part.text for part in response.parts if isinstance(part, Text | Refusal)),
+        "citations": [
+            citation.url for part in response.parts if isinstance(part, Text) for citation in part.citations
+        ],
         "reasoning": "".join(part.text for part in response.parts if isinstance(part, Reasoning)),
         "calls": [
             (part.name, jsontext.decode(part.arguments or "{}"))
@@ -52,7 +74,12 @@ def of_response(response: Response) -> dict[str, Any]:
 
 
 def _text(item: Any) -> str:
-    return item.text if isinstance(item, Text) else item.kind if isinstance(item, Media) else ""
+    return item.text if isinstance(item, Text) else ""
+
+
+def _source(media: Media) -> str:
+    source = media.source
+    return source.data if isinstance(source, Base64) else getattr(source, "url", "")
 
 
 def _tool(tool: Any) -> Any:

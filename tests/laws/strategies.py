@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.core.model import (
     Base64,
+    Citation,
     Media,
     Message,
     Reasoning,
@@ -79,10 +80,12 @@ def conversations(draw: st.DrawFn) -> tuple[Message, ...]:
             continue
         messages.append(Message("assistant", (*said, *made)))
         results = [
-            ToolResult(call.id, call.name, tuple(draw(st.lists(texts, min_size=1, max_size=1))))
+            ToolResult(call.id, call.name, (draw(texts), *draw(st.lists(images, max_size=1))))
             for call in made
         ]
-        asked = [draw(texts)] if draw(st.booleans()) or not results else []
+        asked = (
+            [draw(texts), *draw(st.lists(images, max_size=1))] if draw(st.booleans()) or not results else []
+        )
         messages.append(Message("user", (*results, *asked)))
     return tuple(messages)
 
@@ -119,11 +122,20 @@ def states(origin: str) -> st.SearchStrategy[State]:
 
 
 @st.composite
+def cited_texts(draw: st.DrawFn) -> Text:
+    text = draw(words)
+    sources = draw(
+        st.lists(st.sampled_from(["https://a.test/1", "https://b.test/2"]), max_size=2, unique=True)
+    )
+    return Text(text, tuple([Citation(url, "Title", "", 0, len(text)) for url in sources]))
+
+
+@st.composite
 def responses(draw: st.DrawFn) -> Response:
     parts: list[Any] = []
     if draw(st.booleans()):
         parts.append(Reasoning(draw(words)))
-    parts += draw(st.lists(texts, max_size=1))
+    parts += draw(st.lists(cited_texts(), max_size=1))
     parts += draw(st.lists(calls, max_size=3, unique_by=lambda call: call.id))
     called = any(isinstance(part, ToolCall) for part in parts)
     reason: StopReason = "tool_calls" if called else draw(st.sampled_from(("end", "length")))

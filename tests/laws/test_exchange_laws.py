@@ -85,6 +85,22 @@ def test_a_response_means_the_same(client: str, upstream: str, response: Respons
 
 @every_pair
 @few
+@given(response=responses())
+def test_a_streamed_response_means_the_same(client: str, upstream: str, response: Response) -> None:
+    """A source that comes after the end of its text is reported, by the exchange or the client's decoder."""
+    wire, losses = response_wire(upstream, response), Losses()
+    exchange = dragoman.Exchange(client, upstream)
+    stream = exchange.stream()
+    out = b"".join(map(stream.feed, stream_wire(upstream, response))) + stream.close()
+    seen = meaning.of_response(codec(client).decode_response(plain(folded(client, out, losses)), losses))
+    expected = meaning.of_response(codec(upstream).decode_response(wire, Losses()))
+    if [*exchange.losses, *losses]:
+        del seen["citations"], expected["citations"]
+    assert seen == expected
+
+
+@every_pair
+@few
 @given(response=responses(), data=st.data())
 def test_where_bytes_are_cut_does_not_matter(
     client: str, upstream: str, response: Response, data: st.DataObject
@@ -189,9 +205,9 @@ def round_trip(client: str, upstream: str, next_upstream: str, streamed: bool) -
     return codec(next_upstream).decode_request(plain(following), Losses())
 
 
-def folded(client: str, out: bytes) -> Wire:
+def folded(client: str, out: bytes, losses: Losses | None = None) -> Wire:
     """The whole reply that a streaming client of this protocol puts together."""
-    frames, decoder = sse.Decoder(), codec(client).stream_decoder(Losses())
+    frames, decoder = sse.Decoder(), codec(client).stream_decoder(Losses() if losses is None else losses)
     events = [event for frame in [*frames.feed(out), *frames.close()] for event in decoder.feed(frame)]
     return codec(client).encode_response(fold([*events, *decoder.close()]), Losses())
 

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 import dragoman
-from dragoman.framing import sse
+from dragoman.core import jsontext
+from dragoman.core.model import Wire
+from dragoman.framing import jsonarray, sse
 from dragoman.protocols import codec
 from sdks.readers import read
 from seeds.wires import PROTOCOLS, rows
@@ -104,6 +106,96 @@ def test_within_its_protocol_a_stream_without_numbers_gets_them(name: str, size:
     assert read(protocol, out, streamed=True) == (text, thoughts, calls, CALLED[protocol])
     grammar = codec(protocol).grammar()
     assert [passed for frame in sse.Decoder().feed(out) for passed in grammar.feed(frame)]
+
+
+# The whole reply that a recorded stream stands for, put together without our codecs
+
+
+def whole_of(name: str) -> Wire:
+    data, protocol = (HERE / name).read_bytes(), name.split(".")[0]
+    decoder = jsonarray.Decoder() if name.endswith(".json") else sse.Decoder()
+    frames = [frame.data for frame in [*decoder.feed(data), *decoder.close()]]
+    events = [jsontext.decode(frame) for frame in frames if frame != b"[DONE]"]
+    return {
+        "openai-chat": whole_chat,
+        "openai-responses": lambda events: events[-1]["response"],
+        "anthropic": whole_anthropic,
+        "gemini": whole_gemini,
+    }[protocol](events)
+
+
+def whole_chat(events: list[Wire]) -> Wire:
+    message: Wire = {"role": "assistant", "content": None}
+    calls: dict[Any, Wire] = {}
+    choice: Wire = {"index": 0, "message": message, "finish_reason": None}
+    body: Wire = {"choices": [choice]}
+    for event in events:
+        body |= {key: value for key, value in event.items() if key not in ("choices", "object") and value}
+        for said in event.get("choices") or ():
+            choice["finish_reason"] = said.get("finish_reason") or choice["finish_reason"]
+            for key, value in (said.get("delta") or {}).items():
+                if key == "tool_calls":
+                    for piece in value:
+                        merge_call(calls, piece)
+                elif key == "reasoning_details":
+                    message.setdefault(key, []).extend(value)
+                elif isinstance(value, str) and key != "role":
+                    message[key] = (message.get(key) or "") + value
+    return {**body, "object": "chat.completion"} | (
+        {"choices": [{**choice, "message": {**message, "tool_calls": [*calls.values()]}}]} if calls else {}
+    )
+
+
+def merge_call(calls: dict[Any, Wire], piece: Wire) -> None:
+    """Calls that share an index are told apart by their ids."""
+    key = (piece.get("index"), piece["id"]) if piece.get("id") else [*calls][-1]
+    call = calls.setdefault(
+        key, {"id": key[1], "type": "function", "function": {"name": "", "arguments": ""}}
+    )
+    function = piece.get("function") or {}
+    call["function"]["name"] = function.get("name") or call["function"]["name"]
+    call["function"]["arguments"] += function.get("arguments") or ""
+
+
+def whole_anthropic(events: list[Wire]) -> Wire:
+    body: Wire = {}
+    for event in events:
+        match event["type"]:
+            case "message_start":
+                body = event["message"]
+            case "content_block_start":
+                body["content"].append(event["content_block"])
+            case "content_block_delta":
+                block, delta = body["content"][event["index"]], event["delta"]
+                field = {"input_json_delta": "json"}.get(delta["type"], delta["type"].removesuffix("_delta"))
+                block[field] = block.get(field, "") + delta[field if field != "json" else "partial_json"]
+            case "content_block_stop":
+                block = body["content"][event["index"]]
+                if "json" in block:
+                    block["input"] = jsontext.decode(block.pop("json") or "{}")
+            case "message_delta":
+                body |= event["delta"]
+                body["usage"] |= event["usage"]
+            case _:
+                pass
+    return body
+
+
+def whole_gemini(events: list[Wire]) -> Wire:
+    parts: list[Wire] = []
+    for event in events:
+        for candidate in event.get("candidates") or ():
+            parts += (candidate.get("content") or {}).get("parts") or ()
+    *_, last = events
+    candidate = {**last["candidates"][0], "content": {"role": "model", "parts": parts}}
+    return {**last, "candidates": [candidate]}
+
+
+@rows("client, name", CASES)
+def test_whole_equals_streamed(client: str, name: str) -> None:
+    exchange = dragoman.Exchange(client, name.split(".")[0])
+    whole = read(client, jsontext.encode(exchange.response(whole_of(name))), streamed=False)
+    assert whole == read(client, translated(client, name, 1 << 20), streamed=True)
 
 
 def test_every_recording_is_listed() -> None:
