@@ -24,7 +24,7 @@ def parse_tool_calls(response: Wire | bytes | str, protocol: str) -> list[ToolCa
     """
     codec = find_codec(protocol)
     wire = read_body(response, protocol)
-    failure = codec.decode_error(wire, 0)
+    failure = codec.decode_error(wire, 200)
     if failure:
         raise UpstreamError(failure)
     parts = codec.decode_response(wire, Losses()).parts

@@ -181,7 +181,7 @@ class Exchange:
             raise _too_deep(self.upstream) from None
 
     def _forward_reply(self, wire: Wire) -> Wire:
-        failure = self.upstream.decode_error(wire, 0)
+        failure = self.upstream.decode_error(wire, 200)
         if failure:
             raise UpstreamError(failure)
         self._forwarded_reply = wire
@@ -201,7 +201,7 @@ class Exchange:
     def response_bytes(self, body: bytes) -> bytes:
         """Like `response`, as bytes; between equal protocols they pass unchanged."""
         seen = server(self.upstream.name).tally.reply.read(body) if self._same else None
-        if seen is None or self.upstream.decode_error(seen, 0):
+        if seen is None or self.upstream.decode_error(seen, 200):
             out = self.response(body)
             return body if out is self._forwarded_reply else jsontext.encode(out)
         self._forwarded_reply = seen

@@ -88,7 +88,7 @@ class Pipeline:
 
         Raises UpstreamError where the reply is an error, or stands for one.
         """
-        failure = self._codec.decode_error(wire, 0)
+        failure = self._codec.decode_error(wire, 200)
         if failure:
             raise UpstreamError(failure)
         response = self._codec.decode_response(wire, losses)
@@ -195,10 +195,13 @@ class EventReader:
     def _decode_whole(self, frame: Frame) -> Iterable[Event]:
         self._decoder.close()
         codec = self._upstream.codec
-        failure = codec.decode_error(frame.data, 0)
+        failure = codec.decode_error(frame.data, 200)
         if failure:
             return (ResponseFailed(failure),)
-        return unfold(codec.decode_response(frame.data, self._losses))
+        try:
+            return unfold(codec.decode_response(frame.data, self._losses))
+        except UpstreamError as error:
+            return (ResponseFailed(error.failure),)
 
     def _pass(self, events: Iterable[Event], out: list[Event]) -> None:
         through = self._stages.feed

@@ -82,7 +82,9 @@ class Codec(Struct, frozen=True, kw_only=True):
     """Decode is wire → neutral, encode is neutral → wire.
 
     `encode_response` and `stream_encoder` may look at the client's request, where the reply must echo it;
-    `decode_error` gives None for a body that is not an error; `grammar` checks a stream frame by frame.
+    `decode_error` (body, status) gives None for a body that is not an error. Status 0: the body is an event
+    of a stream; else it is a whole body, and one with status 200 that is no reply is an error too.
+    `grammar` checks a stream frame by frame.
     `continued` fits a frame to a stream of others that it ends: the first and the last of them tell how.
     """
 

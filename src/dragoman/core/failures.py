@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dragoman.core.model import FailureKind
+from dragoman.core import jsontext
+from dragoman.core.model import Failure, FailureKind, Wire
 
 _STATUS: dict[FailureKind, int] = {
     "bad_request": 400,
@@ -55,6 +56,13 @@ def kind_of(status: int) -> FailureKind:
 def says_context_too_long(message: str) -> bool:
     """Providers say it in words; agents compact only when they recognise it."""
     return _TOO_LONG.search(message) is not None
+
+
+def not_a_reply(body: Wire, missing: str) -> Failure:
+    """A body with status 200 that is no reply, such as `{"detail": …}`, `{"errors": […]}` or `{}`."""
+    found = next((body[key] for key in ("message", "detail", "errors") if body.get(key)), None)
+    message = found if found is None or isinstance(found, str) else jsontext.dumps(found)
+    return Failure("server", message or f"the upstream's reply has no {missing}", 502)
 
 
 def words(value: Any) -> str:

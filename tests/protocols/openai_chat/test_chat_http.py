@@ -87,7 +87,11 @@ ERRORS: dict[str, tuple[Wire, int, Failure | None]] = {
     "an object as message": ({"error": {"message": {"a": 1}}}, 500, Failure("server", '{"a":1}', 500)),
     "nothing said": ({}, 500, Failure("server", "{}", 500)),
     "no error": ({"choices": [{"index": 0}]}, 0, None),
-    "no error, null": ({"choices": [], "error": None}, 200, None),
+    "no error, null": ({"choices": [{"index": 0}], "error": None}, 200, None),
+    "no choices": ({"choices": []}, 200, Failure("server", "the upstream's reply has no choices", 502)),
+    "detail with status 200": ({"detail": "why"}, 200, Failure("server", "why", 502)),
+    "errors with status 200": ({"errors": [{"a": 1}]}, 200, Failure("server", '[{"a":1}]', 502)),
+    "the last chunk of a stream": ({"choices": [], "error": None}, 0, None),
     "anything": ({"method": "POST"}, 0, None),
 }
 

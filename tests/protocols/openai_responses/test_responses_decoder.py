@@ -477,6 +477,17 @@ STREAMS: dict[str, tuple[list[Wire | bytes], list[AnyPart]]] = {
         ],
         [ToolCall("call_0", "f", '{"a', complete=False)],
     ),
+    "content_index counts on from the reasoning before the message": (
+        [
+            CREATED,
+            added({**HELLO, "content": []}),
+            event("content_part.added", output_index=0, content_index=1, part=HELLO["content"][0]),
+            delta("output_text", "hel", content_index=1),
+            done(HELLO),
+            ended(HELLO),
+        ],
+        [Text("hello")],
+    ),
     "G28 a call that was cut and never done": (
         [CREATED, added(call("{}")), argument('{"a'), ended(**LENGTH)],
         [ToolCall("call_0", "f", '{"a', complete=False)],
@@ -628,6 +639,16 @@ FAILURES: dict[str, tuple[list[Wire | bytes], str, str]] = {
         "the upstream's stream ended without response.completed",
     ),
     "G14 nothing came": ([], "truncated", "the upstream's stream ended without response.completed"),
+    "cancelled": (
+        [CREATED, event("cancelled", response=made(status="cancelled"))],
+        "server",
+        "the response failed without saying why",
+    ),
+    "G14 [DONE] alone": (
+        [b"[DONE]"],
+        "truncated",
+        "the upstream's stream ended without response.completed",
+    ),
     "G14 only [DONE]": (
         [CREATED, b"[DONE]"],
         "truncated",

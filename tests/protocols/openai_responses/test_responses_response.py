@@ -7,6 +7,9 @@ import pytest
 from msgspec.structs import replace
 from openai.types.responses import Response as SdkResponse
 
+import dragoman
+from dragoman.core import jsontext
+from dragoman.core.errors import UpstreamError
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -82,7 +85,7 @@ def encode(
 SAME: dict[str, Wire] = {
     "text": body(MESSAGE),
     "nothing": body(),
-    "no output at all": {"id": "resp_1", "status": "queued"},
+    "no output at all": {"id": "resp_1", "status": "completed"},
     "several parts and kinds": body(
         {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAA"},
         {
@@ -227,9 +230,7 @@ STOPS: dict[str, tuple[Wire, Stop]] = {
         body(status="incomplete", incomplete_details={"reason": "steered"}),
         Stop("other", "steered"),
     ),
-    "incomplete, nobody says why": (body(status="incomplete"), Stop("other", "incomplete")),
-    "cancelled": (body(status="cancelled"), Stop("other", "cancelled")),
-    "queued": (body(status="queued"), Stop("other", "queued")),
+    "incomplete, without details": (body(status="incomplete"), Stop("length", "incomplete")),
     "no status": ({"output": [MESSAGE]}, Stop("end", "")),
     "only a call that was cut": (body({**CALL, "status": "incomplete"}), Stop("end", "completed")),
 }
@@ -505,7 +506,44 @@ def test_ids_of_items_are_legal_and_short():
     assert all(id.startswith("msg_") and id.isascii() and len(id) <= 64 for id in ids)
 
 
+@pytest.mark.parametrize("status", ["queued", "in_progress", "cancelled"])
+def test_an_unfinished_response_is_a_failure(status: str):
+    with pytest.raises(UpstreamError, match=status):
+        decode(body(MESSAGE, status=status, background=True))
+    exchange = dragoman.Exchange("openai-chat", "openai-responses")
+    assert "error" in exchange.response(body(status=status))
+    stream = dragoman.Exchange("openai-chat", "openai-responses").stream()
+    assert b'"error"' in stream.feed(jsontext.encode(body(status=status))) + stream.close()
+
+
+def test_a_response_in_the_background_is_forwarded():
+    queued = body(status="queued", background=True)
+    assert dragoman.Exchange("openai-responses", "openai-responses").response(queued) == queued
+
+
 # Errors
+
+NO_REPLIES: list[Wire] = [
+    {},
+    {"detail": "why"},
+    {"errors": [{"message": "why"}]},
+    {"error": "why"},
+    {"error": None, "message": "why"},
+]
+
+
+@pytest.mark.parametrize("client", ["openai-chat", "openai-responses", "anthropic", "gemini"])
+@pytest.mark.parametrize("upstream", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize("wire", NO_REPLIES)
+def test_a_body_that_is_no_reply_is_a_failure(client: str, upstream: str, wire: Wire):
+    exchange = dragoman.Exchange(client, upstream)
+    assert b'"error"' in exchange.response_bytes(jsontext.encode(wire))
+    assert exchange.failure
+    assert "why" in exchange.failure.message or not wire
+    stream = dragoman.Exchange(client, upstream).stream()
+    assert b'"error"' in stream.feed(jsontext.encode(wire)) + stream.close()
+    assert stream.failure
+
 
 ERRORS: dict[str, tuple[Wire, int, tuple[str, int, str] | None]] = {
     "no error": (body(MESSAGE), 0, None),
@@ -582,6 +620,9 @@ ERRORS: dict[str, tuple[Wire, int, tuple[str, int, str] | None]] = {
         ("bad_request", 400, "x"),
     ),
     "FastAPI": ({"detail": "Not Found"}, 404, ("not_found", 404, "Not Found")),
+    "detail with status 200": ({"detail": "Not Found"}, 200, ("server", 502, "Not Found")),
+    "nothing with status 200": ({}, 200, ("server", 502, "the upstream's reply has no output")),
+    "an event": ({"type": "response.output_text.delta"}, 0, None),
     "nothing sensible": (
         {"error": {"message": 5}},
         502,

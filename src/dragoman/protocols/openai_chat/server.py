@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Http
-from dragoman.core.failures import kind_of, says_context_too_long, status_of
+from dragoman.core.failures import kind_of, not_a_reply, says_context_too_long, status_of
 from dragoman.core.jsontext import Glance, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.server import (
@@ -36,8 +36,11 @@ def decode_error(body: Wire, status: int) -> Failure | None:
     """OpenAI's `{error: {…}}`, `{error: "text"}`, and the flat bodies of vLLM and FastAPI servers."""
     error = body.get("error")
     if not error:
-        if body.get("object") != "error" and (status < 400 or "choices" in body):
-            return None
+        if body.get("object") != "error":
+            if not status or (body.get("choices") if status < 400 else "choices" in body):
+                return None
+            if status < 400:
+                return not_a_reply(body, "choices")
         error = body
     if not is_object(error):
         error = {"message": error}

@@ -14,11 +14,13 @@ from typing import Any, TypeGuard
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.errors import UpstreamError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
     Base64,
+    Failure,
     Foreign,
     Media,
     Reasoning,
@@ -52,6 +54,8 @@ from dragoman.protocols.openai_responses.wire import (
 def decode_response(body: Wire, losses: Losses) -> Response:
     """Status, usage and the repeated settings are read, and also kept in the extras."""
     fields = Fields(body, "", PROTOCOL_NAME)
+    if (status := fields.rest.get("status")) in _UNFINISHED:
+        raise UpstreamError(Failure("server", f"the upstream's response is {status}, not completed", 502))
     id, model, created = fields.nonempty("id"), fields.nonempty("model"), decode_created(fields)
     items = [] if fields.rest.get("output") == [] else fields.list("output") or []
     parts = decode_output(items, losses)
@@ -66,6 +70,9 @@ def decode_response(body: Wire, losses: Losses) -> Response:
         created,
         extras=fields.extras(losses, quiet=QUIET_RESPONSE),
     )
+
+
+_UNFINISHED = frozenset({"queued", "in_progress", "cancelled"})  # of a response in the background
 
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
@@ -260,8 +267,10 @@ def decode_stop(fields: Fields, called: bool) -> Stop:
     match status, fields.rest.get("incomplete_details"):
         case "incomplete", {"reason": str(reason)}:
             return Stop(INCOMPLETE.decode(reason), reason)
-        case (("incomplete" | "cancelled" | "failed" | "queued" | "in_progress"), _):
-            return Stop("other", str(status))
+        case "incomplete", _:  # some servers leave the details out; the token limit is the usual reason
+            return Stop("length", "incomplete")
+        case "failed", _:
+            return Stop("other", "failed")
         case _:
             return Stop("tool_calls" if called else "end", status if isinstance(status, str) else "")
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame, Http
 from dragoman.core.errors import WireError
-from dragoman.core.failures import kind_of, says_context_too_long, status_of
+from dragoman.core.failures import kind_of, not_a_reply, says_context_too_long, status_of
 from dragoman.core.fields import Fields, describe
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
@@ -49,7 +49,7 @@ def decode_error(body: Wire, status: int) -> Failure | None:
         return _failure({"message": "the response failed without saying why"}, status)
     if status >= 400:
         return _failure({"message": body.get("message") or body.get("detail")}, status)
-    return None
+    return not_a_reply(body, "output") if status and not is_array(body.get("output")) else None
 
 
 def encode_error(failure: Failure) -> tuple[int, Wire]:

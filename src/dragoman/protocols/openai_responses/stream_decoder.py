@@ -95,6 +95,7 @@ class StreamDecoder:
             "response.completed": self._end,
             "response.incomplete": self._end,
             "response.failed": self._fail,
+            "response.cancelled": self._fail,
             "error": self._fail,
         }
 
@@ -117,7 +118,7 @@ class StreamDecoder:
 
     def _first(self, kind: str, body: Wire) -> Iterable[Event]:
         """The response starts with the first event, whatever it is, unless that is a failure."""
-        if kind in ("error", "response.failed") or (not kind and body.get("error")):
+        if kind in ("error", "response.failed", "response.cancelled") or (not kind and body.get("error")):
             return self._fail(body)
         self._started = True
         response = Fields(body.get("response") or {}, "response", PROTOCOL_NAME)
@@ -213,6 +214,9 @@ class StreamDecoder:
         if item.kind == "message" and wire.get("content") == []:
             parts = ()
         events: list[Event] = []
+        if item.parts and max(item.parts) >= len(parts):
+            # Bedrock's gpt-oss counts content_index on from the reasoning before the message
+            item.parts = dict(enumerate(item.parts[place] for place in sorted(item.parts)))
         for place, part in enumerate(parts):
             growing = item.parts.setdefault(place, StreamedPart(emptied(part)))
             events += self._assembly.finish(growing, part)

@@ -18,7 +18,7 @@ _UNKNOWN_CHAT = re.compile(
 def decode_error(body: Wire, status: int) -> Failure | None:
     """An unknown conversation is `not_found`, so that the gateway sends the whole conversation again."""
     failed = body.get("success") is False and not body.get("error")
-    failure = chat.decode_error({"error": unwrapped(body)} if failed else body, status)
+    failure = chat.decode_error({"error": unwrapped(body)} if failed else unwrapped(body), status)
     if failure and failure.kind == "server" and _UNKNOWN_CHAT.search(failure.message):
         return replace(failure, kind="not_found")
     return failure
