@@ -541,6 +541,46 @@ CASES = {
         "changed w.properties.a.additionalProperties",
         strict=True,
     ),
+    "a closed map by pattern to Gemini": case(
+        "gemini",
+        tool(
+            env={
+                "type": "object",
+                "patternProperties": {"^[A-Z]+$": {"type": "string"}},
+                "additionalProperties": False,
+            }
+        ),
+        tool(
+            env={
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+                "description": 'properties by pattern of their name: {"^[A-Z]+$":{"type":"string"}}',
+            }
+        ),
+        "changed w.properties.env.patternProperties",
+    ),
+    "two patterns to Gemini": case(
+        "gemini",
+        tool(
+            env={
+                "type": "object",
+                "patternProperties": {"^s": {"type": "string"}, "^n": {"type": "number"}},
+                "additionalProperties": False,
+            }
+        ),
+        tool(
+            env={
+                "type": "object",
+                "additionalProperties": {"anyOf": [{"type": "string"}, {"type": "number"}]},
+                "description": "properties by pattern of their name: "
+                '{"^s":{"type":"string"},"^n":{"type":"number"}}',
+            }
+        ),
+        "changed w.properties.env.patternProperties",
+    ),
+    "types as protobuf numbers": case(
+        "json", {"type": 6, "properties": {"q": {"type": 1}}}, tool(q={"type": "string"})
+    ),
     "Anthropic strict": case(
         "json",
         tool(

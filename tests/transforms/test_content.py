@@ -20,8 +20,9 @@ from dragoman.core.model import (
     Url,
 )
 from dragoman.exchange import Exchange
-from dragoman.transforms.content import joined, settle_part
+from dragoman.transforms.content import joined, settle_part, without_images
 
+WAV, WEBP, AVI = "UklGRiQAAABXQVZFZm10", "UklGRiQAAABXRUJQVlA4", "UklGRiQAAABBVkkgTElT"
 PNG, JPEG, PDF = "iVBORw0KGgoAAAA", "/9j/4AAQ", "JVBERi0xLjQ"
 
 
@@ -38,6 +39,28 @@ CASES = {
         Media("document", "application/pdf", Base64(PDF)),
         ["changed"],
     ),
+    "WAV is not WebP": (
+        Media("audio", "audio/wav", Base64(WAV)),
+        Media("audio", "audio/wav", Base64(WAV)),
+        [],
+    ),
+    "WAV sent as an image": (
+        image("image/webp", WAV),
+        Media("audio", "audio/wav", Base64(WAV)),
+        ["changed"],
+    ),
+    "WebP sent as PNG": (image("image/png", WEBP), image("image/webp", WEBP), ["changed"]),
+    "AVI": (
+        Media("video", "video/avi", Base64(AVI)),
+        Media("video", "video/x-msvideo", Base64(AVI)),
+        ["changed"],
+    ),
+    "a RIFF of another kind": (
+        image("image/x", "UklGRiQAAABBQkNEAAAA"),
+        image("image/x", "UklGRiQAAABBQkNEAAAA"),
+        [],
+    ),
+    "too short to tell": (image("image/webp", "UklGRiQA"), image("image/webp", "UklGRiQA"), []),
     "unknown bytes keep their name": (image("image/png", "AAAA"), image("image/png", "AAAA"), []),
     "a URL is not opened": (Media("image", "", Url("u")), Media("image", "", Url("u")), []),
     "own foreign parts stay": (Foreign("here", {"a": 1}), Foreign("here", {"a": 1}), []),
@@ -70,6 +93,26 @@ def test_seed_001_a_binary_result_is_summarised_where_that_is_asked() -> None:
         "1", content=(Text("shot"), Text("Binary content of type image/png was processed."))
     )
     assert [loss.kind for loss in losses] == ["changed"]
+
+
+def test_a_note_stands_for_images_where_the_model_reads_text_only() -> None:
+    losses = Losses()
+    shown = Media("image", "image/png", Base64(PNG), where="messages[0].content[1]")
+    told = "[An image (image/png) was left out: the model reads text only.]"
+    message = Message("user", (Text("look"), shown, ToolResult("1", content=(Text("shot"), shown))))
+    assert without_images(message, losses).parts == (
+        Text("look"),
+        Text(told),
+        ToolResult("1", content=(Text("shot"), Text(told))),
+    )
+    assert [(loss.code, loss.where) for loss in losses] == [("media.image.changed", "messages[0].content[1]")]
+
+
+def test_only_images_are_replaced() -> None:
+    message = Message("user", (Media("document", "application/pdf", Base64(PDF)), Text("read")))
+    losses = Losses()
+    assert without_images(message, losses) == message
+    assert not list(losses)
 
 
 SIGNED = Text("c", state=State("them", "s"))

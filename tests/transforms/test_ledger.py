@@ -18,6 +18,8 @@ from dragoman.core.events import (
 )
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
+    Base64,
+    Media,
     Message,
     Reasoning,
     Request,
@@ -27,8 +29,10 @@ from dragoman.core.model import (
     Tool,
     ToolCall,
     ToolChoice,
+    ToolResult,
     Usage,
 )
+from dragoman.protocols import codec
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
 
@@ -194,3 +198,50 @@ def test_G125_an_answer_without_the_call_that_was_required_is_reported() -> None
     ledger.prepare(asked, summarise=False)
     assert list(Restorer(ledger).feed(END)) == [END]
     assert [loss.where for loss in losses] == ["tool_choice"]
+
+
+TWICE = '"{\\"a\\": 1}"'
+
+
+@pytest.mark.parametrize(
+    "given, expected, codes",
+    [
+        (TWICE, '{"a": 1}', ["call.arguments.changed"]),
+        ('"only a text"', '"only a text"', []),
+        ('{"a":1}', '{"a":1}', []),
+    ],
+)
+def test_arguments_of_the_history_that_were_encoded_twice(
+    given: str, expected: str, codes: list[str]
+) -> None:
+    losses = Losses()
+    ledger = Ledger(PLAIN, PLAIN, "them", "them", losses)
+    messages = (Message("assistant", (ToolCall("1", "f", given),)), Message("user", (ToolResult("1", "f"),)))
+    prepared = ledger.prepare(Request("m", messages), summarise=False)
+    sent = prepared.messages[0].parts[0]
+    assert isinstance(sent, ToolCall)
+    assert sent.arguments == expected
+    assert [loss.code for loss in losses] == codes
+
+
+def test_a_model_that_reads_text_only_gets_a_note_for_an_image() -> None:
+    losses = Losses()
+    ledger = Ledger(PLAIN, ProtocolLimits(images=False), "them", "them", losses)
+    message = Message("user", (Text("look"), Media("image", "image/png", Base64("iVBORw0KGgo"))))
+    sent = ledger.prepare(Request("m", (message,)), summarise=False).messages[0].parts
+    assert all(isinstance(part, Text) for part in sent)
+    assert [loss.code for loss in losses] == ["media.image.changed"]
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "openai-chat"])
+def test_strict_is_left_off_where_a_map_would_have_to_be_empty(protocol: str) -> None:
+    losses = Losses()
+    limits = codec(protocol).limits("")
+    schema = {"type": "object", "properties": {"env": {"type": "object"}}, "additionalProperties": False}
+    ledger = Ledger(PLAIN, limits, "them", protocol, losses)
+    tool = Tool("f", parameters=schema, strict=True)
+    sent = ledger.prepare(Request("m", (Message("user", (Text("go"),)),), tools=(tool,)), summarise=False)
+    assert isinstance(sent.tools[0], Tool)
+    assert not sent.tools[0].strict
+    assert (sent.tools[0].parameters or {})["properties"]["env"].get("additionalProperties") is None
+    assert "tool.strict.changed" in [loss.code for loss in losses]

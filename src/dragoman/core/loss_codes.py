@@ -40,6 +40,25 @@ CODES: dict[str, LossCode] = {
         "Strict mode was left off: it cannot express all that the schema allows.",
         "Close the schema (additionalProperties: false, a type for every value) to get strict mode back.",
     ),
+    "tool.custom.changed": LossCode("minor", "A freeform tool, declared as a function with one string."),
+    "tool.duplicate.dropped": LossCode("material", "A second tool of the same name."),
+    "hosted.function.changed": LossCode(
+        "minor", "A tool that runs at the client, declared as a function for a target that does not know it."
+    ),
+    # Results
+    "result.orphan.changed": LossCode("minor", "A tool result without its call, sent as text."),
+    "result.orphan.dropped": LossCode("minor", "A second result for the same call."),
+    "result.missing.invented": LossCode("minor", "A result for a call that has none in the conversation."),
+    # Media
+    "media.image.changed": LossCode(
+        "material",
+        "An image for a model that reads text only; a note stands in its place.",
+        "Choose a model that takes images, or set images = true for this one if it does.",
+    ),
+    "media.type.changed": LossCode("cosmetic", "A media type that contradicts the first bytes of the file."),
+    "media.summary.changed": LossCode(
+        "material", 'A binary result, summarised as text because of images="summary".'
+    ),
     # Text dialects
     "dialect.call.changed": LossCode(
         "minor",

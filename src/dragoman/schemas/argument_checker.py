@@ -1,6 +1,6 @@
-"""One declared schema, ready to check and mend the arguments of calls.
+"""One declared schema, compiled to check and repair the arguments of calls.
 
-Values are taken apart as raw JSON, so that what is not mended keeps its spelling: numbers, escapes, order.
+Values are split as raw JSON, so that what is not repaired keeps its spelling: numbers, escapes, order.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ class Checker:
         self.optional = not properties.keys() <= set(schema.get("required", ()))
         self._whole = "integer" in str(schema)
 
-    def mend(self, text: str, value: Any) -> tuple[str, str]:
-        """`text`, which spells the object `value`, mended so that it fits, and why; or as it is."""
+    def repair(self, text: str, value: Any) -> tuple[str, str]:
+        """`text`, which encodes the object `value`, repaired so that it fits, and why; or as it is."""
         if self._validator is None:
             return text, ""
         if self._validator.is_valid(value) and not (self._whole and _FRACTION.search(text)):
             return text, ""
         why: dict[str, None] = {}
         try:
-            mended = self._fix(text.strip(), self._root, "", why, frozenset())
+            repaired = self._fix(text.strip(), self._root, "", why, frozenset())
         except RecursionError:
             return text, ""
-        if not why or not self._validator.is_valid(read(mended)):
+        if not why or not self._validator.is_valid(read(repaired)):
             return text, ""
         listed = list(why)
         more = [f"and {len(listed) - 5} more"] if len(listed) > 5 else []
-        return mended, "; ".join([*listed[:5], *more])
+        return repaired, "; ".join([*listed[:5], *more])
 
     def _compile(self, schema: Wire) -> Any:
         try:
@@ -111,20 +111,20 @@ class Checker:
                 return text
 
     def _fix_union(self, text: str, branches: list[Any], path: str, why: dict[str, None], refs: Refs) -> str:
-        """Mended only where exactly one branch takes the result."""
+        """Repaired only where exactly one branch takes the result."""
         fitting = [branch for branch in branches if self._fits(branch, text)]
         tried = fitting or branches
         results: dict[str, dict[str, None]] = {}
         for branch in tried:
             reasons: dict[str, None] = {}
-            mended = self._fix(text, branch, path, reasons, refs)
-            if self._fits(branch, mended):
-                results.setdefault(mended, reasons)
+            repaired = self._fix(text, branch, path, reasons, refs)
+            if self._fits(branch, repaired):
+                results.setdefault(repaired, reasons)
         if len(results) != 1:
             return text
-        mended, reasons = next(iter(results.items()))
+        repaired, reasons = next(iter(results.items()))
         why.update(reasons)
-        return mended
+        return repaired
 
     def _fix_object(self, text: str, schema: Wire, path: str, why: dict[str, None]) -> str:
         members = _object.decode(text)
@@ -139,9 +139,9 @@ class Checker:
                 why[f"{path}{name}: null for a property that may be left out"] = None
                 changed = True
                 continue
-            mended = self._fix(given, child, f"{path}{name}.", why, frozenset())
-            if mended != given:
-                members[name] = msgspec.Raw(mended.encode())
+            repaired = self._fix(given, child, f"{path}{name}.", why, frozenset())
+            if repaired != given:
+                members[name] = msgspec.Raw(repaired.encode())
                 changed = True
         return msgspec.json.encode(members).decode() if changed else text
 
@@ -149,13 +149,13 @@ class Checker:
         members = _array.decode(text)
         first: list[Any] = schema.get("prefixItems", [])
         given = [bytes(raw).decode() for raw in members]
-        mended = [
+        repaired = [
             self._fix(
                 one, first[at] if at < len(first) else schema.get("items"), f"{path}{at}.", why, frozenset()
             )
             for at, one in enumerate(given)
         ]
-        return f"[{','.join(mended)}]" if mended != given else text
+        return f"[{','.join(repaired)}]" if repaired != given else text
 
 
 def _fix_scalar(text: str, schema: Wire, path: str, why: dict[str, None]) -> str:
@@ -163,19 +163,19 @@ def _fix_scalar(text: str, schema: Wire, path: str, why: dict[str, None]) -> str
     types = types_of(schema)
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     kind = _KINDS.get(text[:1], "number")
-    mended = None
+    repaired = None
     if is_array(values):
-        mended = _listed(text, kind, values)
+        repaired = _listed(text, kind, values)
     elif kind == "string" and types and "string" not in types:
-        mended = _from_text(read(text), types)
+        repaired = _from_text(read(text), types)
     elif kind == "number" and "integer" in types and "number" not in types:
-        mended = _integer(text)
-    if mended is None or mended == text:
+        repaired = _integer(text)
+    if repaired is None or repaired == text:
         return text
     wanted = "a listed value" if is_array(values) else " or ".join(types)
     given = "text" if kind == "string" else text[:40]
     why[f"{path.rstrip('.')}: {given} where {wanted} is declared"] = None
-    return mended
+    return repaired
 
 
 def _from_text(text: Any, types: list[str]) -> str | None:

@@ -13,7 +13,7 @@ from dragoman.core import jsontext
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 from dragoman.core.schema_rules import SchemaRules, keywords
-from dragoman.schemas.merge import intersect, unite
+from dragoman.schemas.merge import either, intersect, unite
 from dragoman.schemas.walk import (
     SPOKEN,
     Report,
@@ -41,6 +41,7 @@ def restrict(schema: Any, path: str, report: Report, rules: SchemaRules) -> Wire
         out = allow_null(out)
     out = node.list_values(out)
     out = node.include_bounds(out)
+    out = node.open_patterns(out)
     out = _typed(node.honour(out))
     out = map_children(out, path, lambda child, at, keyword: _child(child, at, keyword, report, rules))
     return _prune_required(noted(out, node.notes), path, report)
@@ -160,6 +161,15 @@ class _Node:
             why = f"{self.rules.vendor} refuses lists of that length"
             self._described("maxItems", schema.pop("maxItems"), why)
         return schema
+
+    def open_patterns(self, schema: Wire) -> Wire:
+        """Properties by pattern become further properties: beside `additionalProperties: false` the map would
+        have to be empty."""
+        patterns, further = schema.get("patternProperties"), schema.get("additionalProperties", True)
+        if "patternProperties" in (self.rules.keywords or ()) or not is_object(patterns) or further is True:
+            return schema
+        allowed = [*patterns.values(), *([further] if is_object(further) else [])]
+        return {**schema, "additionalProperties": either(allowed)} if allowed else schema
 
     def honour(self, schema: Wire) -> Wire:
         """Other keywords than the honoured ones go into the notes, annotations go away."""

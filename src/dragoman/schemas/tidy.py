@@ -47,6 +47,8 @@ _SPELLINGS: dict[str, str] = {name: name for name in _TYPES} | {
     "set": "array",
     "none": "null",
 }
+# The numbers of Gemini's Type enum, as protobuf clients send them
+_NUMBERED = dict(enumerate(("string", "number", "integer", "boolean", "array", "object", "null"), start=1))
 _ANYTHING = frozenset({"any", "unknown", ""})
 _TEXT = keywords("$ref $id $schema $comment $anchor title description format pattern")
 _NUMBER = keywords("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")
@@ -198,6 +200,7 @@ def _spell_types(schema: Wire, path: str, report: Report) -> Wire:
     given: list[Any] = list(types_of(schema))
     if all(isinstance(name, str) and name in _TYPES for name in given) and 0 < len(set(given)) == len(given):
         return schema
+    given = [_NUMBERED.get(name, name) if type(name) is int else name for name in given]
     texts = [name for name in given if isinstance(name, str)]
     known = dict.fromkeys(_SPELLINGS[name.lower()] for name in texts if name.lower() in _SPELLINGS)
     unknown = [

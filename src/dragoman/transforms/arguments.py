@@ -16,7 +16,7 @@ _MOST_WRAPPINGS = 3
 
 
 def repair(arguments: str, parameters: Wire | None) -> tuple[str, str]:
-    """The arguments as `parameters` declare them, and why they differ; ("…", "") where nothing was mended."""
+    """The arguments as `parameters` declare them, and why they differ; ("…", "") where nothing changed."""
     value = read(arguments)
     text, reason = arguments, ""
     if isinstance(value, str):
@@ -24,15 +24,23 @@ def repair(arguments: str, parameters: Wire | None) -> tuple[str, str]:
         reason = "the object was encoded twice"
     if not isinstance(value, dict):
         return arguments, ""
-    mended, why = _checker(parameters).mend(text, value) if parameters else (text, "")
-    return mended, "; ".join(part for part in (reason, why) if part)
+    repaired, why = _checker(parameters).repair(text, value) if parameters else (text, "")
+    return repaired, "; ".join(part for part in (reason, why) if part)
+
+
+def decode_twice(arguments: str) -> str:
+    """An object that was encoded twice, encoded once; anything else as it is. For the history."""
+    if not arguments.startswith('"'):
+        return arguments
+    text, value = _unwrapped(read(arguments))
+    return text if isinstance(value, dict) else arguments
 
 
 def watch(parameters: Wire | None, *, strict: bool = False) -> bool:
     """Whether arguments of this tool may need a repair; if not, they can be passed on as they arrive.
 
     `strict`: the upstream was told to fill in every property, so that optional ones may come as null.
-    Arguments that begin with a quotation mark are an object encoded twice, whatever the tool.
+    Arguments that begin with a quotation mark are an object encoded twice, for any tool.
     """
     if not parameters:
         return False

@@ -1,13 +1,24 @@
-"""Content that the upstream can read: media under their true types, and words for what it cannot take."""
+"""Content that the upstream can read: media under their true types, text for what it cannot take."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import TypeGuard
 
 from msgspec.structs import replace
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Base64, Foreign, Media, Message, Reasoning, Text, ToolResult
+from dragoman.core.model import (
+    AnyPart,
+    Base64,
+    Foreign,
+    Media,
+    Message,
+    Reasoning,
+    Text,
+    ToolResult,
+    media_kind,
+)
 
 Content = Text | Media | Foreign
 
@@ -16,18 +27,27 @@ _MAGIC = (
     ("iVBORw0KGgo", "image/png"),
     ("/9j/", "image/jpeg"),
     ("R0lGOD", "image/gif"),
-    ("UklGR", "image/webp"),
     ("JVBERi0", "application/pdf"),
 )
 
 
+# RIFF is a container: bytes 8 to 12 name what it holds
+_RIFF = "UklGR"
+_RIFF_FORMS = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
+
+
 def sniff(data: str) -> str:
     """The media type that the first bytes of base64 `data` show, or nothing."""
+    if data.startswith(_RIFF) and len(data) >= 16:
+        try:
+            return _RIFF_FORMS.get(b64decode(data[:16], validate=True)[8:12], "")
+        except ValueError:
+            return ""
     return next((kind for begin, kind in _MAGIC if data.startswith(begin)), "")
 
 
 def settle_part(part: AnyPart, own: str, summarise: bool, losses: Losses) -> AnyPart | None:
-    """`part` as protocol `own` can read it; None where there are no words for it.
+    """`part` as protocol `own` can read it; None where no text can stand for it.
 
     With `summarise` tool results say in words that there was a binary.
     """
@@ -50,7 +70,7 @@ def _settle_item(item: Content, own: str, summarise: bool, losses: Losses) -> Co
         case Foreign():
             return _native(item, own)
         case Media() if summarise:
-            losses.changed(item.where, _SUMMARISED)
+            losses.changed(item.where, _SUMMARISED, "media.summary")
             return Text(_summary(item))
         case Media():
             return true_type(item, losses)
@@ -66,7 +86,7 @@ def joined(messages: list[Message]) -> list[Message]:
         if (
             last
             and last.role == message.role == "assistant"
-            and not (_says_more(last) or _says_more(message))
+            and not (_has_extras(last) or _has_extras(message))
         ):
             message = replace(last, parts=last.parts + message.parts)
             turns.pop()
@@ -86,16 +106,16 @@ def _joined(message: Message) -> Message:
 
 
 def _is_piece(part: AnyPart | None) -> TypeGuard[Text | Reasoning]:
-    """What carries nothing but words."""
+    """A part that carries nothing but text."""
     match part:
         case Text(citations=()) | Reasoning(hidden=False):
-            return part.state is None and not _says_more(part)
+            return part.state is None and not _has_extras(part)
         case _:
             return False
 
 
-def _says_more(value: AnyPart | Message) -> bool:
-    """Whether it has fields that only its own protocol understands; empty extras tell where it came from."""
+def _has_extras(value: AnyPart | Message) -> bool:
+    """Whether it has fields that only its own protocol understands; empty extras name the protocol alone."""
     return any((value.extras or {}).values())
 
 
@@ -104,18 +124,38 @@ def without_summarised(message: Message, losses: Losses) -> Message:
 
     Clients of Gemini put the bytes of a result beside it.
     """
-    said = {
+    texts = {
         item.text
         for part in message.parts
         if type(part) is ToolResult
         for item in part.content
         if type(item) is Text
     }
-    told = [part for part in message.parts if type(part) is Media and _summary(part) in said]
-    for part in told:
-        losses.changed(part.where, _SUMMARISED)
-    kept = [part for part in message.parts if not any(part is media for media in told)]
-    return replace(message, parts=tuple(kept)) if told else message
+    summarised = [part for part in message.parts if type(part) is Media and _summary(part) in texts]
+    for part in summarised:
+        losses.changed(part.where, _SUMMARISED, "media.summary")
+    rest = [part for part in message.parts if not any(part is media for media in summarised)]
+    return replace(message, parts=tuple(rest)) if summarised else message
+
+
+def without_images(message: Message, losses: Losses) -> Message:
+    """`message` for a model that takes text only: a note in place of each image, in results too."""
+    if not any(type(part) is Media or type(part) is ToolResult for part in message.parts):
+        return message
+    return replace(message, parts=tuple([_without_image(part, losses) for part in message.parts]))
+
+
+def _without_image(part: AnyPart, losses: Losses) -> AnyPart:
+    match part:
+        case Media(kind="image"):
+            losses.changed(part.where, "the model takes no images: a note stands in its place", "media.image")
+            kind = part.media_type or "of unknown type"
+            return Text(f"[An image ({kind}) was left out: the model reads text only.]")
+        case ToolResult() if any(type(item) is Media for item in part.content):
+            content = tuple([_without_image(item, losses) for item in part.content])
+            return replace(part, content=content)
+        case _:
+            return part
 
 
 _SUMMARISED = "a binary result is summarised as text"
@@ -126,18 +166,18 @@ def _summary(media: Media) -> str:
 
 
 def _native(part: Foreign, own: str) -> Foreign | Text | None:
-    """A part that only its origin understands; others get the words for it, where there are any."""
+    """A part that only its origin understands; others get its text, where it has any."""
     if part.origin == own:
         return part
     return Text(part.text, where=part.where) if part.text else None
 
 
 def true_type(media: Media, losses: Losses) -> Media:
-    """Clients guess types by file name, and say image/jpg; the bytes know better."""
+    """Clients guess types by file name, and write image/jpg; the first bytes decide."""
     if not isinstance(media.source, Base64):
         return media
     seen = sniff(media.source.data) or ("image/jpeg" if media.media_type == "image/jpg" else media.media_type)
     if seen == media.media_type:
         return media
-    losses.changed(media.where, f"the bytes are {seen}, not {media.media_type or 'untyped'}")
-    return replace(media, media_type=seen, kind="document" if seen == "application/pdf" else "image")
+    losses.changed(media.where, f"the bytes are {seen}, not {media.media_type or 'untyped'}", "media.type")
+    return replace(media, media_type=seen, kind=media_kind(seen))

@@ -1,7 +1,7 @@
-"""What was said so far, as a digest that is the same however a client repeats it.
+"""A digest of a conversation that is the same however a client repeats it.
 
 A reply counts without its white space, its reasoning and its ids, with arguments by their value: clients
-trim, drop and print these anew. What the client itself said counts as it stands.
+trim, drop and encode these anew. What the client itself sent counts to the byte.
 """
 
 from __future__ import annotations
@@ -20,52 +20,51 @@ from dragoman.core.model import AnyPart, Message, Refusal, Text, ToolCall, ToolR
 
 
 def fingerprint(beginning: Iterable[str], messages: Iterable[Message]) -> str:
-    """Of `messages` after whatever stood in front of them."""
-    told = [list(beginning), *_turns(messages)]
-    return hashlib.sha256(jsontext.encode(told)).hexdigest()
+    """Of `messages` behind a beginning that is given as texts."""
+    return hashlib.sha256(jsontext.encode([list(beginning), *_turns(messages)])).hexdigest()
 
 
 def _turns(messages: Iterable[Message]) -> Iterator[list[Any]]:
     """However many messages a client makes of it, a reply is one turn; calls are numbered in their order."""
     numbers: dict[str, int] = {}
     count = 0
-    for replied, group in groupby(messages, lambda message: message.role == "assistant"):
-        if not replied:
-            yield [[message.role, _told(part, numbers)] for message in group for part in message.parts]
+    for is_reply, group in groupby(messages, lambda message: message.role == "assistant"):
+        if not is_reply:
+            yield [[message.role, _content(part, numbers)] for message in group for part in message.parts]
             continue
         parts = [part for message in group for part in message.parts]
         calls = [part for part in parts if isinstance(part, ToolCall) and part.complete]
         numbers |= {call.id: number for number, call in enumerate(calls, count)}
         count += len(calls)
-        yield [_spoken(parts), *([call.name, call.namespace, _value(call.arguments)] for call in calls)]
+        yield [_text(parts), *([call.name, call.namespace, _value(call.arguments)] for call in calls)]
 
 
-def _spoken(parts: list[AnyPart]) -> str:
+def _text(parts: list[AnyPart]) -> str:
     texts = [part.text for part in parts if isinstance(part, Text | Refusal)]
     return "".join("".join(texts).split())
 
 
-def _told(part: AnyPart, numbers: dict[str, int]) -> Any:
+def _content(part: AnyPart, numbers: dict[str, int]) -> Any:
     match part:
         case Text():
             return part.text
         case ToolResult():
-            content = [_told(item, numbers) for item in part.content]
+            content = [_content(item, numbers) for item in part.content]
             return [numbers.get(part.call_id, part.name), part.failed, content]
         case _:
             return _plain(part)
 
 
 def _plain(value: Any) -> Any:
-    """What a part says; where it stood and what only its protocol understands do not count."""
+    """The fields of a part; its place and what only its protocol understands do not count."""
     if isinstance(value, Struct):
-        said = {name: _plain(item) for name, item in asdict(value).items()}
-        return {name: item for name, item in said.items() if name not in ("where", "extras", "state")}
+        fields = {name: _plain(item) for name, item in asdict(value).items()}
+        return {name: item for name, item in fields.items() if name not in ("where", "extras", "state")}
     return value
 
 
 def _value(arguments: str) -> Any:
-    """JavaScript prints 5.0 as 5, and nobody keeps an order of keys; no arguments are an empty object."""
+    """JavaScript prints 5.0 as 5, and clients reorder keys; no arguments are an empty object."""
     try:
         return _ordered(jsontext.decode(arguments or "{}"))
     except ValueError:

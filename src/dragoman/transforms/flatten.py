@@ -19,7 +19,7 @@ from dragoman.core.model import AnyTool, CallKind, HostedTool, Tool, ToolCall, T
 from dragoman.core.repeated import remembered
 
 _INPUT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-# Models that meet such a function for the first time call its one parameter by these names too
+# Models that were not trained on such a function use these names for its one parameter as well
 _INPUT_NAMES = ("input", "patch", "command", "code", "content", "text")
 
 
@@ -83,7 +83,8 @@ class Flattened:
             return
         if tool.deferred and not self.limits.deferred_tools:
             if not searchable:
-                losses.changed(tool.where, f"{tool.name} is deferred: it is sent once it has been loaded")
+                why = f"{tool.name} is deferred: it is sent once it has been loaded"
+                losses.changed(tool.where, why, "tool.deferred")
                 return
             tool = replace(tool, deferred=False)
         self._declare(tool, self._flat(tool, losses), losses)
@@ -91,7 +92,8 @@ class Flattened:
     def _declare(self, tool: AnyTool, flat: Tool, losses: Losses) -> None:
         key = (flat.namespace, flat.name)
         if key in self.declared:
-            losses.dropped(tool.where, f"a second tool named {flat.name}; the first stands")
+            why = f"a second tool named {flat.name}; the first is declared"
+            losses.dropped(tool.where, why, "tool.duplicate")
             return
         self.declared[key] = tool
         self.tools.append(flat)
@@ -101,16 +103,16 @@ class Flattened:
             self.tools.append(tool)
             return
         description, parameters = deepcopy(_KNOWN[tool.kind])
-        losses.changed(tool.where, f"the hosted {tool.kind} tool is declared as a function")
+        why = f"the hosted {tool.kind} tool is declared as a function"
+        losses.changed(tool.where, why, "hosted.function")
         self._declare(tool, Tool(tool.name or tool.kind, description, parameters, where=tool.where), losses)
 
     def _flat(self, tool: Tool, losses: Losses) -> Tool:
         if tool.namespace and not self.limits.namespaces:
             tool = replace(tool, name=flat_name(tool.namespace, tool.name), namespace="")
         if tool.kind == "custom" and not self.limits.custom_tools:
-            losses.changed(
-                tool.where, f"the freeform tool {tool.name} is declared as a function with one string"
-            )
+            why = f"the freeform tool {tool.name} is declared as a function with one string"
+            losses.changed(tool.where, why, "tool.custom")
             tool = replace(
                 tool, kind="function", description=_describe(tool), parameters=deepcopy(_INPUT), grammar=None
             )
@@ -118,7 +120,7 @@ class Flattened:
 
     def result(self, result: ToolResult) -> ToolResult:
         """A result of the history in the same flat form as its call."""
-        if result.kind == "function" or self._keeps(result.kind):
+        if result.kind == "function" or self._is_native(result.kind):
             return result
         return replace(result, kind="function")
 
@@ -129,12 +131,12 @@ class Flattened:
             # OpenAI names a loaded tool's own name as its namespace: then there is none to flatten
             plain = ("", flat) not in self.declared and ("", call.name) in self.declared
             call = replace(call, name=call.name if plain else flat, namespace="")
-        if call.kind == "function" or self._keeps(call.kind):
+        if call.kind == "function" or self._is_native(call.kind):
             return call
         arguments = jsontext.dumps({"input": call.arguments}) if call.kind == "custom" else call.arguments
         return replace(call, kind="function", arguments=arguments)
 
-    def _keeps(self, kind: CallKind) -> bool:
+    def _is_native(self, kind: CallKind) -> bool:
         return self.limits.custom_tools if kind == "custom" else kind in self.limits.hosted_tools
 
 
@@ -162,7 +164,7 @@ def unflatten(call: ToolCall, declared: AnyTool | None) -> ToolCall:
 
 
 def freeform(arguments: str) -> str:
-    """The raw text inside `{"input": …}`, however the model named or dressed it."""
+    """The raw text inside `{"input": …}`, whatever the model named its parameter."""
     value = jsontext.decode_object(arguments)
     if value is None:
         return arguments
@@ -183,7 +185,7 @@ def functional(call: ToolCall) -> ToolCall:
 
 
 def _describe(tool: Tool) -> str:
-    """The constraint that the upstream cannot enforce is told to the model."""
+    """The description with the grammar, which the upstream cannot enforce."""
     if tool.grammar is None:
         return tool.description
     syntax, definition = tool.grammar

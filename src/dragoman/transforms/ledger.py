@@ -29,7 +29,7 @@ from dragoman.core.schema_rules import SchemaRules
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.schemas.downgrade import can_be_strict, fit
 from dragoman.transforms import arguments, call_ids
-from dragoman.transforms.content import joined, settle_part, without_summarised
+from dragoman.transforms.content import joined, settle_part, without_images, without_summarised
 from dragoman.transforms.flatten import Declared, Flattened, flatten
 from dragoman.transforms.pairing import pair
 from dragoman.transforms.states import return_states
@@ -63,6 +63,8 @@ class Ledger:
         asked = (
             [without_summarised(m, self.losses) for m in request.messages] if summarise else request.messages
         )
+        if not self.upstream.images:
+            asked = [without_images(message, self.losses) for message in asked]
         messages = [self._message(message, flattened, summarise) for message in asked]
         if self.client.text_pieces:
             messages = joined(messages)
@@ -140,6 +142,10 @@ class Ledger:
             if opened.reasoning or opened.opening:
                 before[:] = call_ids.with_thoughts(before, opened, call.where)
         raw = arguments.unwrap_raw(call.arguments)
+        if call.kind == "function" and raw[:1] == '"' and (once := arguments.decode_twice(raw)) is not raw:
+            why = "the object was encoded twice"
+            self.losses.changed(f"{call.where or call.name}.arguments", why, "call.arguments")
+            raw = once
         if raw is not call.arguments:
             call = replace(call, arguments=raw)
         if call.kind != "function" or call.namespace:
@@ -196,7 +202,7 @@ def _fitted(tool: AnyTool, name: str, field: str, rules: SchemaRules, losses: Lo
         return tool
     if tool.kind == "custom":
         return tool if name == tool.name else replace(tool, name=name)
-    if tool.strict and rules.strict and rules.strict.all_required and not can_be_strict(tool.parameters):
+    if tool.strict and rules.strict and not can_be_strict(tool.parameters):
         why = "strict is left off: its mode cannot express all that the schema allows"
         losses.changed(tool.where, why, "tool.strict")
         tool = replace(tool, strict=False)

@@ -2,7 +2,7 @@
 
 Clients interrupt, compact and retry, so a history may hold calls without results, results without
 calls, the same result twice, ids used again in a later turn, or no ids at all. What cannot be
-paired is mended and reported.
+paired is repaired and reported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def pair(messages: Iterable[Message], legal: Callable[[str], str], losses: Losse
 
 
 def _in_order(messages: tuple[Message, ...], legal: Callable[[str], str]) -> bool:
-    """Whether nothing needs to be done, as for nearly every request of a well-kept conversation."""
+    """Whether nothing needs to be done, as for nearly every request."""
     used: set[str] = set()
     waiting: list[ToolCall] = []  # the calls that the next message must answer first
     turn = ""
@@ -175,9 +175,10 @@ class _Pairing:
 
     def _orphan(self, result: ToolResult) -> list[AnyPart]:
         if result.call_id in self._seen:
-            self._losses.dropped(result.where, f"a second result for call {result.call_id}; the first stands")
+            why = f"a second result for call {result.call_id}; the first is sent"
+            self._losses.dropped(result.where, why, "result.orphan")
             return []
-        self._losses.changed(result.where, "a result without its call: sent as text")
+        self._losses.changed(result.where, "a result without its call: sent as text", "result.orphan")
         label = Text(
             f"Result of a tool call that is no longer in the conversation ({result.name or result.call_id}):"
         )
@@ -215,7 +216,8 @@ class _Pairing:
     def _result(self, slot: _Slot, call_id: str) -> ToolResult:
         call, result = slot.call, slot.result
         if result is None:
-            self._losses.invented(call.where or "tool result", "the call has no result in the conversation")
+            why = "the call has no result in the conversation"
+            self._losses.invented(call.where or "tool result", why, "result.missing")
             return ToolResult(call_id, call.name, (Text(NO_RESULT),), kind=call.kind)
         if call_id == call.id and _answers(result, call):
             return result

@@ -234,7 +234,7 @@ class History:
     def _result(self, result: ToolResult) -> RenderedResult:
         for part in result.content:
             if not isinstance(part, Text | Media):
-                self._losses.dropped(part.where, f"only {part.origin} understands it", "message.part")
+                self._losses.dropped(part.where, f"only {part.origin} understands it", "part.unknown")
         text = "\n".join(part.text for part in result.content if isinstance(part, Text))
         if result.failed and not self._dialect.marks_failures:
             text = _as_error(text)
@@ -253,7 +253,7 @@ class History:
                 self._losses.dropped(f"{part.where}.state", why, "reasoning.signature")
             if part.text and not written:
                 why = f"{self._dialect.name} keeps no reasoning of past turns"
-                self._losses.dropped(part.where, why, "reasoning")
+                self._losses.dropped(part.where, why, "reasoning.history")
 
 
 def _as_error(text: str) -> str:
