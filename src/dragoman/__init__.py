@@ -83,10 +83,5 @@ def __getattr__(name: str) -> Any:
     """The names of the client, which brings the network with it, are loaded when they are first used."""
     if name not in __all__:
         raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
-    try:
-        value = globals()[name] = getattr(import_module("dragoman.client"), name)
-    except ModuleNotFoundError as error:
-        if error.name == "httptools":
-            raise ImportError(f"dragoman.{name} needs httptools: pip install 'dragoman[client]'") from None
-        raise
+    value = globals()[name] = getattr(import_module("dragoman.client"), name)
     return value

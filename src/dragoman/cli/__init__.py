@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from dragoman import DragomanError, __version__
+from dragoman.core.optional import require
 
 COMMANDS = {
     "run": "Run an agent (Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code) on any model.",
@@ -25,6 +26,15 @@ COMMANDS = {
     "mcp": "Offer the standard tools as an MCP server.",
     "demo": "Walk one tool call across two protocols; needs no key and no network.",
     "protocols": "List the protocols and dialects.",
+}
+EXTRAS = {
+    "run": "gateway",
+    "serve": "gateway",
+    "models": "gateway",
+    "check": "gateway",
+    "trust": "gateway",
+    "ask": "client",
+    "mcp": "mcp",
 }
 
 EXAMPLES = """\b
@@ -47,6 +57,8 @@ class Program(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if extra := EXTRAS.get(cmd_name):
+            require(extra)
         return import_module(f"dragoman.cli.{cmd_name}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

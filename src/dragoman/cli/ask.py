@@ -8,14 +8,11 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from importlib.util import find_spec
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
-
-from dragoman import DragomanError
 
 if TYPE_CHECKING:
     from dragoman.client import Run
@@ -58,8 +55,6 @@ def command(
     The answer goes to stdout as it comes, calls and their results to stderr. What reads runs; what may
     change something, reaches the network or belongs to an MCP server is asked about first.
     """
-    if find_spec("httptools") is None:
-        raise DragomanError("httptools is missing: python -m pip install 'dragoman[client]'")
     from dragoman.cli.output import write_losses
     from dragoman.cli.screen import Screen
     from dragoman.cli.tools import chosen

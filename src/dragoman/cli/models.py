@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from dragoman.cli.settings import config_option, need_gateway, settings_of
+from dragoman.cli.settings import config_option, settings_of
 from dragoman.core.model_profile import ModelProfile
 from dragoman.gateway.config import Config
 from dragoman.gateway.upstreams.routing import DEMO, only_provider, provider_named, route
@@ -97,7 +97,6 @@ def _offered(config: Config) -> int:
 
 def _live(config: Config) -> int:
     """Local servers that do not answer are not running; a provider with a key that does not is a failure."""
-    need_gateway()
     from dragoman.gateway.upstreams.model_lists import live
 
     local = {name: provider for name, provider in known().items() if not provider.key_env}

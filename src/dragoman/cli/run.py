@@ -14,7 +14,7 @@ from dragoman.cli.agents import AGENTS, Agent, settings_for
 from dragoman.cli.agents.homes import temporary_home
 from dragoman.cli.agents.launch import RunLog, environment_of, run_agent
 from dragoman.cli.models import summary
-from dragoman.cli.settings import config_option, file_in_force, need_gateway, settings_of
+from dragoman.cli.settings import config_option, file_in_force, settings_of
 from dragoman.gateway.config import Config
 from dragoman.gateway.upstreams.routing import Target, UnknownModel, matching_row, provider_named, route
 from dragoman.profiles import known
@@ -54,7 +54,6 @@ def command(
     its exit code is ours. The agent does not see DRAGOMAN_* and the providers' keys, except those that --env
     names.
     """
-    need_gateway()
     from dragoman.cli.agents.preflight import preflight
     from dragoman.gateway.observability.access_log import AccessLog
     from dragoman.gateway.process.private import private_gateway

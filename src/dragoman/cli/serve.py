@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dragoman.cli.settings import config_option, need_gateway, settings_of
+from dragoman.cli.settings import config_option, settings_of
 from dragoman.cli.welcome import welcome
 
 EXAMPLES = """\b
@@ -27,7 +27,6 @@ def command(config: str | None, host: str | None, port: int | None, workers: int
     Clients ask for a model; dragoman.toml says which provider answers. Without a file, every known
     provider whose key is in the environment does; without any key, a scripted model does.
     """
-    need_gateway()
     from dragoman.gateway.process import serve
 
     settings = settings_of(config, server__host=host, server__port=port, log__verbose=verbose or None)

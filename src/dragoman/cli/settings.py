@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from typing import Any
 
 import click
 
-from dragoman import DragomanError
 from dragoman.gateway.config import Config, load_file
 
 config_option: Any = click.option(
@@ -28,10 +26,3 @@ def settings_of(path: str | None, **options: object) -> Config:
 
 def file_in_force(config: Config) -> str:
     return config.file or "no file, the environment alone"
-
-
-def need_gateway() -> None:
-    """The server's parts are an extra; say so instead of failing in an import."""
-    for name in ("httptools", "prometheus_client"):
-        if find_spec(name) is None:
-            raise DragomanError(f"{name} is missing: python -m pip install 'dragoman[gateway]'")

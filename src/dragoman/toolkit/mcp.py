@@ -13,7 +13,6 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dragoman.client.background import wait_for
@@ -21,6 +20,7 @@ from dragoman.client.tools import Tool
 from dragoman.client.values import ToolOutcome
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.errors import DragomanError
+from dragoman.core.optional import require
 from dragoman.toolkit.mcp_content import outcome_of
 from dragoman.transforms.tool_names import Names
 
@@ -51,7 +51,7 @@ class McpServer:
         folder: str | os.PathLike[str] | None = None,
         seconds: float = 30.0,
     ) -> None:
-        need_mcp()
+        require("mcp")
         self.name, self.target, self.seconds = name, target, seconds
         self._environ, self._headers, self._folder = dict(environ or {}), dict(headers or {}), folder
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -152,12 +152,6 @@ class McpServer:
             return await self.call(offered.name, arguments)
 
         return Tool(name, offered.description or offered.title or "", offered.input_schema, function)
-
-
-def need_mcp() -> None:
-    """The official package is an extra; say so instead of failing in an import."""
-    if find_spec("mcp") is None:
-        raise DragomanError("mcp is missing: python -m pip install 'dragoman[mcp]'")
 
 
 async def _listed(client: mcp.Client) -> list[mcp.Tool]:

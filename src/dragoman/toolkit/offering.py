@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.client.tools import Tool
 from dragoman.client.values import ToolOutcome
+from dragoman.core.optional import require
 from dragoman.toolkit import READING
-from dragoman.toolkit.mcp import need_mcp
 from dragoman.toolkit.mcp_content import result_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def mcp_server(tools: Iterable[Tool], name: str = "dragoman", version: str = "") -> Server[Any]:
     """A server of the official package; how it is reached is up to you."""
-    need_mcp()
+    require("mcp")
     from mcp import types
     from mcp.server import Server
 
@@ -39,7 +39,7 @@ def mcp_server(tools: Iterable[Tool], name: str = "dragoman", version: str = "")
 
 async def serve_stdio(tools: Iterable[Tool], version: str = "") -> None:
     """Until the client closes our input."""
-    need_mcp()
+    require("mcp")
     from mcp.server.stdio import stdio_server
 
     server = mcp_server(tools, version=version)

@@ -6,7 +6,6 @@ slot of its own; slots of dead workers are cleared.
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 import tempfile
@@ -93,6 +92,8 @@ class HostCounters:
 
     @contextmanager
     def _locked(self) -> Generator[None]:
+        import fcntl  # Windows has none, and runs one worker
+
         fcntl.lockf(self._file, fcntl.LOCK_EX)
         try:
             yield

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from dragoman.core import jsontext
+from dragoman.core.optional import MissingExtraError
 from dragoman.gateway.config import Config
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.log_writer import LogWriter
@@ -66,10 +67,14 @@ class AccessLog:
 
     @classmethod
     def of(cls, config: Config) -> AccessLog:
-        journal = cls(spans=traces_for(os.environ))
+        journal = cls()
         if config.log_file:
             journal._lines = LogWriter(Path(config.log_file))
             journal.write = journal._lines.write
+        try:
+            journal._spans = traces_for(os.environ)
+        except MissingExtraError as error:
+            journal.note("traces", f"OTEL_* is set, but no traces are sent: {error}")
         return journal
 
     def begun(self, seen: ExchangeRecord, headers: Mapping[str, str]) -> None:

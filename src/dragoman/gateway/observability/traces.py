@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from dragoman.core.optional import MissingExtraError
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 
 _NAMED = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
@@ -19,6 +20,7 @@ _EXPORTERS = {
 
 
 def traces_for(environ: Mapping[str, str]) -> Traces | None:
+    """None unless the environment asks for traces; MissingExtraError if they cannot be had."""
     if not any(environ.get(name) for name in _NAMED) or environ.get("OTEL_SDK_DISABLED") == "true":
         return None
     module, name = _EXPORTERS.get(environ.get("OTEL_TRACES_EXPORTER", "otlp"), ("", ""))
@@ -31,8 +33,8 @@ def traces_for(environ: Mapping[str, str]) -> Traces | None:
             import_module("opentelemetry.sdk.trace.export"),
         )
         resources = import_module("opentelemetry.sdk.resources")
-    except ImportError:
-        return None
+    except ImportError as error:
+        raise MissingExtraError(error.name or "opentelemetry", "otel") from None
     named = {"service.name": environ.get("OTEL_SERVICE_NAME", "dragoman")}
     provider = sdk.TracerProvider(resource=resources.Resource.create(named))
     provider.add_span_processor(export.BatchSpanProcessor(exporter))

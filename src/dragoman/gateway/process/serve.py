@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import signal
 import socket
+import sys
 from functools import partial
 
 from msgspec.structs import replace
@@ -50,6 +51,8 @@ def url(config: Config, listener: socket.socket) -> str:
 
 def run(config: Config, listener: socket.socket, workers: int = 1) -> None:
     """Serve until SIGTERM or SIGINT; then take nothing new and let what is under way end."""
+    if workers > 1 and sys.platform == "win32":
+        raise ConfigError("Windows cannot share a listening socket between workers: use one")
     raise_limit()  # workers inherit it
     if workers == 1:
         serve(config, listener)

@@ -107,8 +107,12 @@ def run(server: HttpServer, listener: socket.socket, *signals: signal.Signals) -
     """Run on uvloop where it is installed, until `end` is called or one of `signals` arrives."""
 
     async def serve() -> None:
+        loop = asyncio.get_running_loop()
         for number in signals:
-            asyncio.get_running_loop().add_signal_handler(number, server.end)
+            try:
+                loop.add_signal_handler(number, server.end)
+            except NotImplementedError:  # event loops of Windows
+                signal.signal(number, lambda number, frame: loop.call_soon_threadsafe(server.end))
         await server.run(listener)
 
     with asyncio.Runner(loop_factory=_fastest_loop()) as runner:

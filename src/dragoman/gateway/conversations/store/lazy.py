@@ -6,9 +6,8 @@ import asyncio
 import random
 import re
 from collections.abc import Callable
-from importlib.util import find_spec
 
-from dragoman.core.errors import ConfigError
+from dragoman.core.optional import require
 from dragoman.gateway.conversations.store.addresses import DEFAULT, StoreAddress, read_address
 from dragoman.gateway.conversations.store.values import Backend, Retention, StoredTurn, StoreError
 
@@ -78,8 +77,8 @@ class LazyStore:
 def open_store(url: str = "", retention: Retention | None = None) -> LazyStore:
     """The store at `url`; nothing is opened yet. Raises ConfigError for a URL that cannot be used."""
     address = read_address(url or DEFAULT)
-    if not address.path and not find_spec("asyncpg"):
-        raise ConfigError("PostgreSQL needs asyncpg: pip install 'dragoman[postgres]'")
+    if not address.path:
+        require("postgres")
     return LazyStore(address, retention or Retention())
 
 

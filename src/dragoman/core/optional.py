@@ -1,0 +1,37 @@
+"""Optional dependencies: which extra installs which modules, and an error that names the install command.
+
+Code that needs an extra calls `require` before it imports the modules: a missing one is one readable line
+instead of a traceback from inside an import.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from dragoman.core.errors import DragomanError
+
+MODULES = {
+    "cli": ("rich",),
+    "client": ("httptools",),
+    "gateway": ("httptools", "prometheus_client"),
+    "mcp": ("httptools", "mcp"),
+    "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
+    "postgres": ("asyncpg",),
+}
+
+
+class MissingExtraError(DragomanError, ImportError):
+    """A module of an extra is not installed; the message names the command that installs it."""
+
+    def __init__(self, module: str, extra: str) -> None:
+        self.extra = extra
+        super().__init__(f"{module} is not installed: python -m pip install 'dragoman[{extra}]'")
+
+
+def require(extra: str) -> None:
+    """Raise MissingExtraError unless every module of `extra` can be imported."""
+    for module in MODULES[extra]:
+        try:
+            import_module(module)
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(error.name or module, extra) from None

@@ -1,0 +1,103 @@
+"""Without an extra, commands and imports name the command that installs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+BLOCKED = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Blocked(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+"""
+EXTRAS = {"httptools", "prometheus_client", "mcp", "asyncpg", "opentelemetry", "rich", "uvloop"}
+
+
+def python(code: str, blocked: set[str] = EXTRAS, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", BLOCKED.format(blocked=blocked) + code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **environ},
+    )
+
+
+COMMANDS = {
+    "serve": ("serve", "gateway"),
+    "check": ("check", "gateway"),
+    "models": ("models", "gateway"),
+    "run": ("run claude", "gateway"),
+    "mcp": ("mcp", "mcp"),
+    "ask": ("ask hi --model demo:any", "client"),
+}
+
+
+@pytest.mark.parametrize("words, extra", COMMANDS.values(), ids=COMMANDS)
+def test_a_command_names_its_extra(words: str, extra: str) -> None:
+    ran = python(f"from dragoman.cli import main\nsys.argv = ['dragoman', *{words.split()}]\nmain()")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.count("\n") == 1
+    assert f"python -m pip install 'dragoman[{extra}]'" in ran.stderr
+
+
+def test_the_gateway_extra_is_named_for_the_gateway_only_modules_too() -> None:
+    ran = python(
+        "from dragoman.cli import main\nsys.argv = ['dragoman', 'check']\nmain()", {"prometheus_client"}
+    )
+    assert (
+        ran.stderr
+        == "dragoman: prometheus_client is not installed: python -m pip install 'dragoman[gateway]'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "statement, extra",
+    [
+        ("import dragoman.toolkit", "client"),
+        ("from dragoman import run", "client"),
+        ("from dragoman.gateway.app import Gateway", "gateway"),
+    ],
+)
+def test_an_import_names_its_extra(statement: str, extra: str) -> None:
+    ran = python(statement)
+    assert ran.stderr.rstrip().endswith(f"python -m pip install 'dragoman[{extra}]'")
+    assert python(f"try:\n    {statement}\nexcept ImportError:\n    print('caught')").stdout == "caught\n"
+
+
+def test_every_module_can_be_imported_where_there_is_no_posix() -> None:
+    """Windows has none of these modules."""
+    code = (
+        "import pkgutil, importlib, dragoman\n"
+        "for module in pkgutil.walk_packages(dragoman.__path__, 'dragoman.'):\n"
+        "    if not module.name.endswith('__main__'): importlib.import_module(module.name)"
+    )
+    ran = python(code, {"fcntl", "resource", "pwd", "grp", "termios", "uvloop"})
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("words", ["demo", "protocols", "--help"])
+def test_the_rest_works_without_extras(words: str) -> None:
+    ran = python(f"from dragoman.cli import main\nsys.argv = ['dragoman', '{words}']\nmain()")
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_traces_without_their_extra_are_reported() -> None:
+    ran = python(
+        "from dragoman.gateway.config import Config\n"
+        "from dragoman.gateway.observability.access_log import AccessLog\n"
+        "AccessLog.of(Config()).close()",
+        {"opentelemetry"},
+        OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:4318",
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "python -m pip install 'dragoman[otel]'" in ran.stderr
