@@ -55,6 +55,12 @@ class Echo:
                 await answer.begin("text/plain")
                 while True:
                     await answer.piece(b"x" * 65536)
+            case "/large":
+                await answer.whole(200, b"x" * 8_000_000, kind=b"text/plain")
+            case "/unasked":  # the body is not read
+                await asyncio.sleep(0.5)
+                self.heard.append(f"{incoming.size} bytes")
+                await answer.json(200, {})
             case "/slow":
                 await asyncio.sleep(0.2)
                 await answer.json(200, {"slow": True})

@@ -9,7 +9,10 @@ from typing import Any, Protocol
 
 from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts, TransportError
 
-HIGH_WATER = 256 * 1024  # buffered bytes; above it the socket is not read
+HIGH_WATER = 64 * 1024  # buffered bytes; above it the socket is not read. One read of it may be 256 KB
+_PIECE = (
+    64 * 1024
+)  # most bytes that a reader of the stream gets at once: translated, they may be several times as many
 _INFLATED = 64 * 1024  # most bytes from one step of decompression
 
 
@@ -100,7 +103,7 @@ class HttpReply:
     async def __anext__(self) -> bytes:
         while True:
             if self._chunks:
-                chunk = self._take()
+                chunk = self._take(_PIECE)
                 if chunk:
                     return chunk
                 continue
@@ -114,7 +117,7 @@ class HttpReply:
     async def read(self, limit: int) -> bytes:
         """The whole body; one that is longer than `limit` is an error."""
         if self._done and self._buffered <= limit and not (self._error or self._inflate):
-            return self._take()  # the usual case: everything has arrived
+            return self._take(self._buffered)  # the usual case: everything has arrived
         pieces: list[bytes] = []
         size = 0
         async for chunk in self:
@@ -130,11 +133,14 @@ class HttpReply:
         if not self._done:
             self.on_error(ReplyBroken("closed by the reader"))
 
-    def _take(self) -> bytes:
-        """All buffered bytes."""
+    def _take(self, most: int) -> bytes:
         data = b"".join(self._chunks)
         self._chunks.clear()
         self._buffered = 0
+        if len(data) > most:
+            self._chunks.append(data[most:])
+            self._buffered = len(data) - most
+            data = data[:most]
         if self._inflate:
             data = self._inflated(data)
         if self._paused and self._buffered < HIGH_WATER // 2:
@@ -153,8 +159,8 @@ class HttpReply:
             raise self._broken(f"the reply's compression is broken: {error}") from None
         rest = self._inflate.unconsumed_tail
         if rest or len(data) == _INFLATED:
-            self._chunks.append(rest)
-            self._buffered = len(rest)
+            self._chunks.insert(0, rest)
+            self._buffered += len(rest)
         return data
 
     def _broken(self, problem: str) -> ReplyBroken:

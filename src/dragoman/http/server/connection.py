@@ -17,8 +17,13 @@ Reading and responding are two state machines that run side by side.
                    read and ignored for `linger` seconds, because closing a socket with unread bytes sends a
                    reset, and the client may then lose the response (RFC 9112, section 9.6)
 
-While a response is under way, reading pauses as soon as another request is complete (pipelining), so at most
-one read of the socket is buffered.
+Reading pauses while it would only fill memory: as soon as another request is read while a response is under
+way or the client does not read the last one (pipelining), and while a body arrives that the application has
+not asked for. So a connection holds at most one read of the socket, `_SLICE` bytes of it parsed.
+
+An Upgrade is ignored, as RFC 9110, section 7.8 allows: java.net.http and curl --http2 send `Upgrade: h2c`
+with ordinary requests. httptools stops at the head of such a request; its body is read by a second parser,
+and the connection closes after the response.
 """
 
 from __future__ import annotations
@@ -32,15 +37,16 @@ from msgspec import Struct
 
 from dragoman.core.headers import IGNORED, LOWER_NAMES
 from dragoman.http.server.request import ClientGone, ServerRequest
-from dragoman.http.server.response import ResponseWriter, plain_error
+from dragoman.http.server.response import HIGH_WATER, ResponseWriter, plain_error
 
 if TYPE_CHECKING:
     from dragoman.http.server.server import HttpServer
 
-HIGH_WATER = 64 * 1024  # unsent bytes of a response; above it, streams wait for the client
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CLOSE = b"connection: close\r\n"
 _END_OF_HEAD = b"\r\n\r\n"
+_SLICE = 16 * 1024  # bytes that are parsed at a time
+_UNASKED_BODY = 64 * 1024  # bytes of a body that are buffered before the application asks for it
 
 
 class ServerTimeouts(Struct, frozen=True, kw_only=True):
@@ -72,6 +78,8 @@ class ServerConnection(asyncio.Protocol):
         self._head_since = 0.0  # when the current head began; 0: not in HEAD
         self._head_left = self._timeouts.max_head  # bytes that the head may still have
         self._writable: asyncio.Future[None] | None = None  # pending while the client does not read
+        self._unparsed = b""  # read from the socket before reading was paused
+        self._upgrading = False  # the parser stopped after a head with Upgrade
         self._rejected = self._reading_paused = self._half_closed = False
         self._since = server.now  # when it became idle, unread or rejected
         self.close = self.chunked = self.head_only = False
@@ -96,14 +104,17 @@ class ServerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._rejected:
             return
+        if len(data) > _SLICE:
+            self._receive_slices(data)
+            return
         left = self._head_left
         if len(data) > left and not self._receiving and data.find(_END_OF_HEAD, 0, left) < 0:
             self._receive_long_head(data, left)
             return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # no other protocol is spoken here; what follows is not HTTP
-            self._stop_parsing()
+        except httptools.HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             self._reject_malformed(f"not HTTP: {error}")
             return
@@ -114,6 +125,13 @@ class ServerConnection(asyncio.Protocol):
                 self._reject_head()
         if self._pending and not self._half_closed:
             self._respond_next()
+
+    def _receive_slices(self, data: bytes) -> None:
+        for start in range(0, len(data), _SLICE):
+            if self._reading_paused:
+                self._unparsed = data[start:]
+                return
+            self.data_received(data[start : start + _SLICE])
 
     def _receive_long_head(self, data: bytes, left: int) -> None:
         """Parse no more than a head may have; go on with the rest if the head ended there."""
@@ -131,6 +149,10 @@ class ServerConnection(asyncio.Protocol):
         writable, self._writable = self._writable, None
         if writable and not writable.done():
             writable.set_result(None)
+        if self._pending and not self._task:
+            self._respond_next()
+        if self._reading_paused and not self._transport.is_closing():
+            self._resume_reading()
 
     # httptools callbacks
 
@@ -146,6 +168,7 @@ class ServerConnection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         parser = self._parser
+        self._upgrading = parser.should_upgrade()
         http_1_1 = parser.get_http_version() != "1.0"
         keep_alive = http_1_1 and parser.should_keep_alive()
         self._receiving = request = ServerRequest(
@@ -157,10 +180,15 @@ class ServerConnection(asyncio.Protocol):
         self._head_since, self._head_left = 0.0, self._timeouts.max_head
 
     def on_body(self, data: bytes) -> None:
-        if self._receiving:
-            self._receiving.feed(data)
+        request = self._receiving
+        if request:
+            request.feed(data)
+            if request.size > _UNASKED_BODY and not (request.awaited or request.discarded):
+                self._pause_reading()
 
     def on_message_complete(self) -> None:
+        if self._upgrading:  # its body, if it has one, follows
+            return
         request, self._receiving = self._receiving, None
         if request:
             request.end()
@@ -189,8 +217,8 @@ class ServerConnection(asyncio.Protocol):
     # Responding
 
     def _respond_next(self) -> None:
-        """Start the next response; while one is under way, stop reading."""
-        if self._task:
+        """Start the next response; while one is under way or was not read by the client, stop reading."""
+        if self._task or self._writable:
             self._pause_reading()
             return
         self._request = request = self._pending.popleft()
@@ -218,6 +246,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.abort()
         elif not request.complete:
             request.discard()
+            self._resume_reading()
             if self.close:
                 self._half_close()
         elif self._pending and not self.close:
@@ -230,6 +259,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _send_continue(self) -> None:
         """The application waits for the body of the current request."""
+        self._resume_reading()
         if self._request and self._request.headers.get("expect", "").lower() == "100-continue":
             self.write(_CONTINUE)
 
@@ -269,12 +299,24 @@ class ServerConnection(asyncio.Protocol):
         self._batch.flush()
         self._transport.close()
 
-    def _stop_parsing(self) -> None:
-        self._rejected = True
-        for request in self._pending:
-            request.keep_alive = False
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """Read the body of the request, then nothing more: the client may already speak something else."""
+        self._upgrading = False
+        request = self._receiving
+        for each in self._pending:
+            each.keep_alive = False
         if self._request:
             self.close = True
+        if request and (framing := request.body_framing()):
+            self._parser = httptools.HttpRequestParser(_BodyOnly(self))
+            self._parser.feed_data(b"POST / HTTP/1.1\r\n" + framing + _END_OF_HEAD)
+            self.data_received(rest)
+        else:
+            self.end_of_upgraded()
+
+    def end_of_upgraded(self) -> None:
+        self.on_message_complete()
+        self._rejected = True
 
     def _pause_reading(self) -> None:
         if not self._reading_paused:
@@ -282,8 +324,13 @@ class ServerConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        if self._reading_paused and not self._pending:
-            self._reading_paused = False
+        if not self._reading_paused or self._pending:
+            return
+        self._reading_paused = False
+        data, self._unparsed = self._unparsed, b""
+        if data:
+            self.data_received(data)
+        if not self._reading_paused and not self._transport.is_closing():
             self._transport.resume_reading()
 
     # Called by the server
@@ -324,3 +371,11 @@ class ServerConnection(asyncio.Protocol):
         if self._task:
             self._task.cancel()
         self._transport.abort()
+
+
+class _BodyOnly:
+    """Callbacks of a parser whose head was read by another one."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self.on_body = connection.on_body
+        self.on_message_complete = connection.end_of_upgraded

@@ -69,12 +69,24 @@ class ServerRequest:
             raise TooLarge(limit)
         if not self.complete:
             self._limit = limit
-            self._on_read()
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+            self._waiter = waiter = asyncio.get_running_loop().create_future()
+            self._on_read()  # which may bring the rest of the body at once
+            await waiter
         body = b"".join(self._chunks)
         self._chunks.clear()
         return body
+
+    @property
+    def awaited(self) -> bool:
+        """Whether the application waits for the body."""
+        return self._waiter is not None
+
+    def body_framing(self) -> bytes:
+        """The header that says where the body ends; empty: there is none."""
+        if "transfer-encoding" in self.headers:
+            return b"transfer-encoding: " + self.headers["transfer-encoding"].encode("latin-1")
+        length = self._content_length()
+        return b"content-length: %d" % length if length else b""
 
     def may_be_long(self) -> bool:
         """Whether the rest of the body may be too long, or may never come, to be read and discarded."""

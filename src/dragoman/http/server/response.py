@@ -10,6 +10,7 @@ from dragoman.core import jsontext
 
 Headers = list[tuple[bytes, bytes]]
 
+HIGH_WATER = 64 * 1024  # unsent bytes of a response; above it, writers wait for the client
 _STATUS_LINES = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus
 }
@@ -64,6 +65,8 @@ class ResponseWriter:
             self.observer(status, body)
         head = self._head(status, content, extra)
         self._connection.write(head if self._connection.head_only else head + body)
+        if len(body) > HIGH_WATER:  # the exchange counts as under way until the client has read most of it
+            await self._connection.drain()
 
     async def json(self, status: int, value: Any, extra: Headers | None = None) -> None:
         await self.whole(status, jsontext.encode(value), extra)

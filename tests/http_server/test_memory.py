@@ -1,0 +1,97 @@
+"""What a client can make the server buffer: unread responses, unasked bodies, and requests behind them."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.running import serving
+from gateway.stands import wait_until
+from http_server.clients import Echo, Raw
+from http_server.test_connection import post
+
+KERNEL = 8_000_000  # bytes that the socket buffers of both sides may take
+
+
+@pytest.fixture
+def app() -> Echo:
+    return Echo()
+
+
+@pytest.fixture
+def client(app: Echo) -> Iterator[Raw]:
+    with serving(app) as url:
+        raw = Raw(url)
+        yield raw
+        raw.socket.close()
+
+
+def flood(client: Raw, piece: bytes, most: int) -> int:
+    """How many bytes the server takes until it stops reading."""
+    client.socket.settimeout(0.5)
+    sent = 0
+    try:
+        while sent < most:
+            sent += client.socket.send(piece)
+    except TimeoutError:
+        pass
+    client.socket.settimeout(10)
+    return sent
+
+
+def test_unread_pipelined_responses_stop_the_next_ones(app: Echo, client: Raw) -> None:
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    request = b"GET /deaf HTTP/1.1\r\nhost: x\r\n\r\n"
+    flood(client, request * 2000, 4 * KERNEL)
+    answered = len(app.heard)
+    assert answered * 120 < KERNEL
+    wait_until(lambda: client.socket.recv(1 << 20) is not None and len(app.heard) > answered)
+
+
+def test_pipelined_requests_are_answered_in_order(app: Echo, client: Raw) -> None:
+    count = 3000
+    client.say(b"".join(b"GET /%d HTTP/1.1\r\nhost: x\r\n\r\n" % number for number in range(count)))
+    for number in range(count):
+        assert client.hear_json()["path"] == f"/{number}"
+
+
+def test_a_body_that_is_not_asked_for_is_not_buffered(app: Echo, client: Raw) -> None:
+    client.say(b"GET /unasked HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+    flood(client, b"10000\r\n" + b"x" * 65536 + b"\r\n", 4 * KERNEL)
+    wait_until(lambda: len(app.heard) == 3)
+    size = int(app.heard[-1].split()[0])
+    assert size < 1_000_000, "about one read of the socket"
+
+
+def test_an_unread_whole_response_is_still_under_way(app: Echo, client: Raw) -> None:
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    client.say(post("/large"))
+    wait_until(lambda: "/large" in app.heard)
+    time.sleep(0.3)
+    assert app.under_way == 1
+    assert len(client.hear()[2]) == 8_000_000
+    wait_until(lambda: app.under_way == 0)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_an_upgrade_is_ignored_and_the_body_read(client: Raw, chunked: bool, at_once: bool) -> None:
+    """java.net.http sends `Upgrade: h2c` with its first request of each host."""
+    framing = "transfer-encoding: chunked" if chunked else "content-length: 5"
+    upgrade = "connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c"
+    head = f"POST /a HTTP/1.1\r\nhost: x\r\n{upgrade}\r\n{framing}\r\n\r\n"
+    body = b"5\r\nhello\r\n0\r\n\r\n" if chunked else b"hello"
+    if at_once:
+        client.say(head.encode() + body)
+    else:
+        for letter in head.encode() + body:
+            client.say(bytes([letter]))
+    assert client.hear_json()["body"] == "hello"
+
+
+def test_an_upgrade_without_a_body(client: Raw) -> None:
+    client.say(b"GET /a HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: h2c\r\n\r\n")
+    assert client.hear_json()["path"] == "/a"
