@@ -10,9 +10,7 @@ from typing import Any, Protocol
 from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts, TransportError
 
 HIGH_WATER = 64 * 1024  # buffered bytes; above it the socket is not read. One read of it may be 256 KB
-_PIECE = (
-    64 * 1024
-)  # most bytes that a reader of the stream gets at once: translated, they may be several times as many
+_PIECE = 16 * 1024  # most bytes that a reader of a stream gets, and translates, in one loop iteration
 _INFLATED = 64 * 1024  # most bytes from one step of decompression
 
 
@@ -41,7 +39,7 @@ class HttpReply:
         self._connection, self._timeouts = connection, timeouts
         self._chunks: list[bytes] = []
         self._buffered = 0  # bytes in there
-        self._paused = self._done = False
+        self._paused = self._done = self._partly_taken = False
         self._error: TransportError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._timeout = 0.0  # seconds of the current wait
@@ -103,6 +101,8 @@ class HttpReply:
     async def __anext__(self) -> bytes:
         while True:
             if self._chunks:
+                if self._partly_taken:  # other tasks get their turn between two pieces
+                    await asyncio.sleep(0)
                 chunk = self._take(_PIECE)
                 if chunk:
                     return chunk
@@ -137,7 +137,8 @@ class HttpReply:
         data = b"".join(self._chunks)
         self._chunks.clear()
         self._buffered = 0
-        if len(data) > most:
+        self._partly_taken = len(data) > most
+        if self._partly_taken:
             self._chunks.append(data[most:])
             self._buffered = len(data) - most
             data = data[:most]
