@@ -55,7 +55,7 @@ class Echo:
                 await answer.begin("text/plain")
                 while True:
                     await answer.piece(b"x" * 65536)
-            case "/large":
+            case "/huge":
                 await answer.whole(200, b"x" * 8_000_000, kind=b"text/plain")
             case "/unasked":  # the body is not read
                 await asyncio.sleep(0.5)

@@ -68,8 +68,8 @@ def test_a_body_that_is_not_asked_for_is_not_buffered(app: Echo, client: Raw) ->
 
 def test_an_unread_whole_response_is_still_under_way(app: Echo, client: Raw) -> None:
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-    client.say(post("/large"))
-    wait_until(lambda: "/large" in app.heard)
+    client.say(post("/huge"))
+    wait_until(lambda: "/huge" in app.heard)
     time.sleep(0.3)
     assert app.under_way == 1
     assert len(client.hear()[2]) == 8_000_000
