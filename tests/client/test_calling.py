@@ -30,6 +30,7 @@ from dragoman import (
 )
 from dragoman.client import Finish, Model, ReasoningDelta
 from dragoman.core import jsontext
+from dragoman.core.codec import OutgoingRequest
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, Media, Text
 from dragoman.demo import DemoApp
@@ -161,7 +162,9 @@ def test_mistakes_are_explained(mistake: Any, said: str, monkeypatch: pytest.Mon
 
 def test_a_known_provider_takes_its_key_from_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GROQ_API_KEY", "secret")
-    assert Provider("groq").headers == {"authorization": "Bearer secret"}
+    assert Provider("groq").headers_for(OutgoingRequest("POST", "", {}, b"")) == {
+        "authorization": "Bearer secret"
+    }
     assert "secret" not in repr(Provider("groq").model("m"))
 
 

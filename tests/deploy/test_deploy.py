@@ -16,7 +16,7 @@ from dragoman.core.model import FailureKind
 from dragoman.gateway.config import Config, load
 from dragoman.gateway.config.tables import ServerTable
 from dragoman.gateway.observability.access_log import AccessLog
-from dragoman.gateway.process.private import private_gateway
+from dragoman.gateway.process.serve import private_gateway
 from dragoman.http.client import Timeouts
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -20,6 +20,7 @@ from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Stop
+from dragoman.core.routes import RouteTable
 from dragoman.core.transport import Timeouts, TransportError
 from dragoman.demo.answers import answer
 from dragoman.demo.faults import STATUS, Memory
@@ -263,7 +264,7 @@ def _demo(protocol: str) -> Callable[[Any, Random], None]:
         path = exchange.path if "/v1" in exchange.path else f"/v1{exchange.path}"
         path, _, query = path.partition("?")
         told = dict(pair.split("=") for pair in query.split("&")) if query else {}
-        assert server(protocol).recognise("POST", path, told, {})
+        assert RouteTable((route, protocol) for route in server(protocol).routes).find("POST", path, told, {})
         answer("POST", path, told, {}, printed(value), Memory())
 
     return read

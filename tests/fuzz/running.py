@@ -117,9 +117,9 @@ async def _fire(
 
     await asyncio.gather(*(work() for _ in range(AT_A_TIME)))
     until = asyncio.get_running_loop().time() + routes.SLOWEST
-    while stand.gateway.journal.metrics.in_flight:
+    while stand.gateway.access_log.metrics.in_flight:
         if asyncio.get_running_loop().time() > until:
-            found.broke("exchanges do not end", stand.gateway.journal.metrics.in_flight)
+            found.broke("exchanges do not end", stand.gateway.access_log.metrics.in_flight)
             return
         await asyncio.sleep(0.05)
 

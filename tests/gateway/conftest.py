@@ -32,6 +32,6 @@ def embedded() -> Iterator[Stand]:
 @pytest.fixture
 def stand(shared: Stand) -> Stand:
     """The shared one, with nothing under way and an empty log."""
-    wait_until(lambda: shared.gateway.journal.metrics.in_flight == 0)
+    wait_until(lambda: shared.gateway.access_log.metrics.in_flight == 0)
     shared.lines.clear()
     return shared

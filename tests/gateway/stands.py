@@ -28,7 +28,7 @@ MODELS = {
     "gemini": "gemini-3-pro-preview",
     "hermes": "text-model",
 }
-HASTY = RetryPolicy(first_wait=0.005, patience=0.03, impatience=0.03, opens_after=1000)
+HASTY = RetryPolicy(first_wait=0.005, longest_wait=0.03, longest_wait_with_fallback=0.03, opens_after=1000)
 
 
 class Stand:
@@ -51,7 +51,7 @@ class Stand:
 
     def last(self) -> dict[str, Any]:
         """The last exchange; its line is written after its answer has gone out."""
-        wait_until(lambda: self.told and self.gateway.journal.metrics.in_flight == 0)
+        wait_until(lambda: self.told and self.gateway.access_log.metrics.in_flight == 0)
         return self.told[-1]
 
 

@@ -52,7 +52,7 @@ def tasks(stand: Stand) -> int:
 def settled(stand: Stand, behind: tuple[DemoApp, str], before: int) -> None:
     """Upstream cancelled, nothing under way, and the next request is answered."""
     wait_until(lambda: behind[0].under_way == 0)
-    wait_until(lambda: stand.gateway.journal.metrics.in_flight == len(stand.gateway.pings) == 0)
+    wait_until(lambda: stand.gateway.access_log.metrics.in_flight == len(stand.gateway.keep_alives) == 0)
     wait_until(lambda: tasks(stand) <= before)
     good = "good:m" if "good" in stand.gateway._config.providers else model_of("anthropic")
     got = ask(stand.url, "openai-chat", "still there?", good)

@@ -20,13 +20,12 @@ from dragoman.core import jsontext
 from dragoman.demo import DemoApp
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
-from dragoman.gateway.observability.access_log import AccessLog
+from dragoman.gateway.observability.access_log import AccessLog, LogWriter
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
-from dragoman.gateway.observability.log_writer import LogWriter
 from dragoman.gateway.observability.metrics import Metrics
+from dragoman.gateway.observability.metrics_page import WorkerMetrics
 from dragoman.gateway.observability.stream_usage import StreamUsage
 from dragoman.gateway.observability.traces import Traces, traces_for
-from dragoman.gateway.observability.worker_metrics import WorkerMetrics
 from dragoman.pipeline import TranslatedStream
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask, asking, model_of, opened, send
@@ -78,7 +77,7 @@ def test_what_is_not_known_is_not_said(stand: Stand) -> None:
 def test_a_crash_is_told_without_what_was_said() -> None:
     lines: list[str] = []
     app = Gateway(load("", {}), AccessLog(lines.append), HASTY)
-    app._serving.serve = _crash  # type: ignore[method-assign]
+    app.attempts.run = _crash  # type: ignore[method-assign]
     with running(app) as url:
         got = ask(url, "anthropic", "my secret prompt", "demo")
         assert (got.status, got.failure("anthropic").message) == (
@@ -299,19 +298,19 @@ def test_siblings_add_up(tmp_path: Path) -> None:
         metrics.gauges = {"dragoman_in_flight": float(number)}
     folder = tmp_path / "together"
     own = WorkerMetrics(folder)
-    own.leave(workers[0].numbers)
+    own.write(workers[0].numbers)
     alive, dead = folder / f"{os.getppid()}.numbers", folder / "999999999.numbers"
     for path, metrics in ((alive, workers[1]), (dead, workers[2])):
         other = WorkerMetrics(folder)
         other._own = path
-        other.leave(metrics.numbers)
+        other.write(metrics.numbers)
     (folder / "7.numbers").write_bytes(b"nonsense")
     page = families(workers[0].page(own.numbers()))
     assert page["dragoman_requests_total"] == {("anthropic", "", "200"): 6}
     assert page["dragoman_losses_total"] == {("dropped",): 6}
     assert page["dragoman_request_seconds_count"] == {("",): 6}
     assert page["dragoman_in_flight"] == {(): 3}  # one and two; the dead one has nothing under way
-    own.go()
+    own.remove()
     assert sorted(path.stem for path in folder.iterdir()) == sorted(["7", "999999999", str(os.getppid())])
 
 

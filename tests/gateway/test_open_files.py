@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("resource")
 PROGRAM = """
 import resource
-from dragoman.gateway.process.open_files import raise_limit
+from dragoman.gateway.process.descriptors import raise_limit
 raise_limit()
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 """

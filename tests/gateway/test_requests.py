@@ -133,8 +133,8 @@ def test_a_client_that_leaves_in_its_own_request(stand: Stand) -> None:
             f"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {CLIENT_KEY}\r\ncontent-length: 99\r\n\r\n"
         )
         connection.sendall(head.encode() + b"{")
-        wait_until(lambda: stand.gateway.journal.metrics.in_flight > 0)
-    wait_until(lambda: stand.gateway.journal.metrics.in_flight == 0)
+        wait_until(lambda: stand.gateway.access_log.metrics.in_flight > 0)
+    wait_until(lambda: stand.gateway.access_log.metrics.in_flight == 0)
     assert stand.told[-1]["status"] == "gone"
 
 

@@ -19,7 +19,7 @@ from gateway.stands import HASTY, Stand, gateway
 GOOD = Answer(200, chat("well"))
 STREAM = Answer(200, *chunks("well"), content_type="text/event-stream")
 BUSY = Answer(429, error("busy"), retry_after_ms="20")
-PATIENT = replace(HASTY, patience=5.0, impatience=0.5)
+PATIENT = replace(HASTY, longest_wait=5.0, longest_wait_with_fallback=0.5)
 
 
 class Bench:
@@ -167,7 +167,7 @@ def test_a_circuit() -> None:
     assert circuits.opened == ("p",)
     clock.now += 9.9
     assert not circuits.admits("p")
-    assert circuits.rests("p") == pytest.approx(0.1)
+    assert circuits.seconds_left("p") == pytest.approx(0.1)
     clock.now += 0.2
     assert [circuits.admits("p"), circuits.admits("p")] == [True, False]  # one finds out, the others wait
     circuits.unreachable("p")
@@ -192,7 +192,7 @@ def test_a_dead_provider_is_left_alone_and_found_again() -> None:
         assert said[2].headers["retry-after"] == "1"
         bench.stand.last()
         assert [line.get("tries", 0) for line in bench.stand.told] == [1, 1, 0]
-        bench.stand.gateway.circuits._now = lambda: 1e9  # later
+        bench.stand.gateway.circuit_breakers._now = lambda: 1e9  # later
         again = ask(bench.stand.url, "openai-chat", "hi", "m")
         assert "is not reachable: no connection" in again.json["error"]["message"]
 

@@ -13,7 +13,7 @@ from google.genai import errors, types
 from dragoman.core import jsontext
 from dragoman.core.losses import Loss
 from dragoman.demo import DemoApp
-from dragoman.gateway.handlers.reply_headers import loss_header
+from dragoman.gateway.handlers.relay import loss_header
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.sdks import TOOLS, sdk_of
 from gateway.stands import CLIENT_KEY, PROTOCOLS, Stand, configuration, gateway
@@ -36,7 +36,7 @@ def test_an_unknown_route(stand: Stand, path: str) -> None:
     got = send(stand.url, "POST", path, b"{}")
     failure = got.failure(UNKNOWN[path])
     assert (got.status, failure.kind) == (404, "not_found")
-    assert failure.message == f"no such route: POST {path}"
+    assert failure.message.startswith(f"no such route: POST {path}; the nearest is ")
 
 
 def test_an_unknown_route_is_told_to_whoever_asks(stand: Stand) -> None:
@@ -44,10 +44,28 @@ def test_an_unknown_route_is_told_to_whoever_asks(stand: Stand) -> None:
     assert said["type"] == "error"
     said = send(stand.url, "GET", "/v1/files", headers={"x-goog-api-key": CLIENT_KEY}).json
     assert said["error"]["status"] == "NOT_FOUND"
-    assert send(stand.url, "DELETE", "/v1/chat/completions").status == 404
-    assert send(stand.url, "OPTIONS", "/v1/messages", headers={"origin": "http://evil"}).status == 404
+    assert send(stand.url, "OPTIONS", "/v1/nonsense", headers={"origin": "http://evil"}).status == 404
     got = send(stand.url, "POST", "/v1/messages", b"{}", {"origin": "http://evil"})
     assert not [name for name in got.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    "method, path, allow, protocol",
+    [
+        ("DELETE", "/v1/chat/completions", "POST", "openai-chat"),
+        ("GET", "/v1/messages", "POST", "anthropic"),
+        ("PUT", "/v1/responses/resp_1", "DELETE, GET", "openai-responses"),
+        ("GET", "/v1/responses", "GET, POST", "openai-responses"),
+        ("POST", "/v1beta/models", "GET", "gemini"),
+        ("POST", "/healthz", "GET, HEAD", "openai-chat"),
+    ],
+)
+def test_a_known_path_with_another_method(
+    stand: Stand, method: str, path: str, allow: str, protocol: str
+) -> None:
+    got = send(stand.url, method, path, b"" if method == "GET" else b"{}")
+    assert (got.status, got.headers["allow"]) == (405, allow)
+    assert got.failure(protocol).message == f"{method} is not allowed on {path}; allowed: {allow}"
 
 
 # Probes and upgrades
@@ -72,7 +90,7 @@ def test_a_websocket_is_refused_in_the_way_that_makes_codex_fall_back(stand: Sta
         got = send(stand.url, "GET", path, headers=upgrade)
         assert got.status == 426
         assert got.json["error"]["message"] == "this gateway speaks HTTP only"
-    assert send(stand.url, "GET", "/v1/responses").status == 404
+    assert send(stand.url, "GET", "/v1/responses").status == 405
 
 
 # What needs a store

@@ -87,7 +87,7 @@ def test_a_cut(stand: Stand, client: str, upstream: str, mode: str) -> None:
     last = stand.last()
     assert "before its answer ended" in last["error"]
     assert last["status"] == (200 if "streamed" in mode else 502)
-    wait_until(lambda: stand.gateway.pings.__len__() == 0)
+    wait_until(lambda: stand.gateway.keep_alives.__len__() == 0)
 
 
 def failed_response(sdk: Any, asked: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.gateway.observability.metrics import nothing
-from dragoman.gateway.observability.worker_metrics import WorkerMetrics, sweep
+from dragoman.gateway.observability.metrics_page import WorkerMetrics, sweep
 
 
 @pytest.fixture(scope="module")
@@ -50,22 +50,22 @@ def test_what_is_not_ours_stays(tmp_path: Path, dead: int) -> None:
 def test_the_last_one_takes_the_folder_along(tmp_path: Path, dead: int) -> None:
     folder = left_behind(tmp_path / "d", f"{dead}.numbers")
     siblings = WorkerMetrics(folder)
-    siblings.leave(nothing())
+    siblings.write(nothing())
     assert len(list(folder.iterdir())) == 2
-    siblings.go()
+    siblings.remove()
     assert not folder.exists()
 
 
 def test_the_folder_stays_as_long_as_a_sibling_lives(tmp_path: Path) -> None:
     folder = left_behind(tmp_path / "d", f"{os.getppid()}.numbers")
     siblings = WorkerMetrics(folder)
-    siblings.leave(nothing())
-    siblings.go()
+    siblings.write(nothing())
+    siblings.remove()
     assert [path.name for path in folder.iterdir()] == [f"{os.getppid()}.numbers"]
 
 
 def test_nothing_is_written_where_somebody_put_a_link(tmp_path: Path) -> None:
     private = left_behind(tmp_path / "private")
     (tmp_path / "d").symlink_to(private)
-    WorkerMetrics(tmp_path / "d").leave(nothing())
+    WorkerMetrics(tmp_path / "d").write(nothing())
     assert not list(private.iterdir())

@@ -10,14 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.body import Body
-from dragoman.core.server import RouteMatch
+from dragoman.core.routes import RouteMatch
 from dragoman.demo import DemoApp
 from dragoman.exchange import Exchange
 from dragoman.gateway.handlers.keep_alive import KeepAlive, KeepAliveTicker
-from dragoman.gateway.handlers.relay import Asked, Errand, Leg, relay
+from dragoman.gateway.handlers.relay import relay
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
-from dragoman.http.server import ResponseWriter as Written
+from dragoman.gateway.request import Attempt, GatewayRequest
+from dragoman.gateway.upstreams.routing import Target
+from dragoman.http.server import ResponseWriter, ServerRequest
+from dragoman.profiles import known
 from dragoman.protocols import codec, server
 from gateway.canned import Answer, Canned, chunks, provider
 from gateway.plain import Got, ask, asking, model_of, opened, send
@@ -25,7 +27,7 @@ from gateway.running import running
 from gateway.sdks import SDKS, sdk_of, speaking
 from gateway.stands import HASTY, PROTOCOLS, Stand, configuration, gateway, wait_until
 
-OFTEN = replace(HASTY, pings_every=0.08, commits_after=0.08)
+OFTEN = replace(HASTY, keep_alive_every=0.08, keep_alive_after=0.08)
 PING = {
     "openai-chat": b": keep-alive\n\n",
     "openai-responses": b": keep-alive\n\n",
@@ -125,7 +127,9 @@ def test_another_target_may_answer_after_pings(behind: tuple[DemoApp, str], clie
 
 def test_no_ping_without_need(behind: tuple[DemoApp, str]) -> None:
     """A stream that flows is left alone, however long it takes."""
-    with gateway(configuration(behind[1]), replace(OFTEN, pings_every=0.2, commits_after=0.2)) as stand:
+    with gateway(
+        configuration(behind[1]), replace(OFTEN, keep_alive_every=0.2, keep_alive_after=0.2)
+    ) as stand:
         words = "one two three four five six seven eight nine ten " * 3
         got = ask(stand.url, "openai-chat", f"{words}[[fault: slow]]", model_of("openai-chat"), stream=True)
         assert got.text("openai-chat").startswith("You said: one two")
@@ -135,7 +139,7 @@ def test_no_ping_without_need(behind: tuple[DemoApp, str]) -> None:
 def test_a_status_is_kept_back_longer_than_a_ping(behind: tuple[DemoApp, str]) -> None:
     """An error with a status is worth more to a client than an early ping: it knows how to try again."""
     text = configuration(behind[1]).replace("first_byte = 5", "first_byte = 0.4")
-    with gateway(text, replace(OFTEN, commits_after=5.0, tries=1)) as stand:
+    with gateway(text, replace(OFTEN, keep_alive_after=5.0, tries=1)) as stand:
         for client in PROTOCOLS:
             got = ask(stand.url, client, "hello there [[fault: late]]", model_of("gemini"), stream=True)
             assert got.text(client) == "You said: hello there"
@@ -151,17 +155,18 @@ def test_nothing_overtakes_a_ping() -> None:
     async def work() -> list[bytes]:
         slow = asyncio.Event()
         line = Slow(slow)
-        pings, answer = KeepAliveTicker(OFTEN), Written(line)
-        pulse = KeepAlive(answer, b"ping", lambda: answer.begin("text/event-stream"))
-        pings.watch(pulse)
+        ticker, writer = KeepAliveTicker(OFTEN), ResponseWriter(line)
+        keep_alive = KeepAlive(writer, b"ping", lambda: writer.begin("text/event-stream"))
+        ticker.add(keep_alive)
         for _ in range(4):
-            pings.tick()
+            ticker.tick()
             await asyncio.sleep(0)
         asyncio.get_running_loop().call_later(0.02, slow.set)
-        exchange, asked = Exchange("anthropic", "anthropic"), plain("anthropic")
-        seen = ExchangeRecord("id", "anthropic", "generate")
-        await relay(Leg(Errand(asked, answer, seen, pulse), exchange, Flowing()))
-        pings.forget(pulse)
+        request = plain("anthropic", writer)
+        request.keep_alive = keep_alive
+        target = Target(known()["demo"], "demo")
+        await relay(Attempt(request, target, Exchange("anthropic", "anthropic")), Flowing())
+        ticker.remove(keep_alive)
         return line.written
 
     head, *said = asyncio.run(work())
@@ -206,8 +211,12 @@ class Flowing:
         pass
 
 
-def plain(client: str) -> Asked:
-    return Asked(codec(client), server(client), RouteMatch("generate"), {}, Body(b"{}", client), "", True)
+def plain(client: str, writer: ResponseWriter) -> GatewayRequest:
+    incoming = ServerRequest("POST", b"/", {}, True, True, 0.0, lambda: None)
+    record = ExchangeRecord("id", client, "generate")
+    return GatewayRequest(
+        codec(client), server(client), RouteMatch("generate"), incoming, {}, "", "", writer, record
+    )
 
 
 def test_no_ping_breaks_into_an_event(pinging: Stand) -> None:
@@ -236,21 +245,20 @@ def test_a_client_that_does_not_read_keeps_nobody_waiting() -> None:
     async def work() -> list[int]:
         lines = [Slow(asyncio.Event()), Slow(asyncio.Event())]
         lines[1].taken.set()
-        pings = KeepAliveTicker(OFTEN)
-        pulses = [KeepAlive(Written(line), b"ping", _nothing) for line in lines]
-        for pulse in pulses:
-            pulse.answer.begun = True
-        for pulse in pulses:
-            pings.watch(pulse)
+        ticker = KeepAliveTicker(OFTEN)
+        streams = [KeepAlive(ResponseWriter(line), b"ping", _nothing) for line in lines]
+        for stream in streams:
+            stream.writer.begun = True
+            ticker.add(stream)
         for _ in range(6):
-            pings.tick()
+            ticker.tick()
             await asyncio.sleep(0)
-        pulses[1].busy = True  # a piece is on its way: no ping beside it
+        streams[1].busy = True  # a piece is being written: no ping beside it
         for _ in range(6):
-            pings.tick()
+            ticker.tick()
             await asyncio.sleep(0)
-        for pulse in pulses:
-            pings.forget(pulse)
+        for stream in streams:
+            ticker.remove(stream)
         await asyncio.sleep(0)
         return [len(line.written) for line in lines]
 

@@ -56,7 +56,7 @@ def command(
     """
     from dragoman.cli.agents.preflight import preflight
     from dragoman.gateway.observability.access_log import AccessLog
-    from dragoman.gateway.process.private import private_gateway
+    from dragoman.gateway.process.serve import private_gateway
 
     chosen = AGENTS[agent]
     program = find(chosen)

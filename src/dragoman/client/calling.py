@@ -15,7 +15,7 @@ from dragoman.client.requests import request_of
 from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool
 from dragoman.core import jsontext
-from dragoman.core.codec import ProtocolLimits
+from dragoman.core.codec import OutgoingRequest, ProtocolLimits
 from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.fields import read_body
 from dragoman.core.jsontext import TOO_DEEP
@@ -75,12 +75,12 @@ class ModelCall:
             losses.refuse(strict)
         self.body = jsontext.encode({**body, **extra} if extra else body)
         self.url = provider.base_url + codec.http.path(target.name, stream)
-        self.headers = {
+        headers = {
             "content-type": "application/json",
             **codec.http.headers,
             **codec.http.headers_for(body),
-            **provider.headers,
         }
+        self.headers = headers | provider.headers_for(OutgoingRequest("POST", self.url, headers, self.body))
 
     async def send(self) -> Reply:
         """The answer of the upstream, asked again where that may help; raises UpstreamError."""

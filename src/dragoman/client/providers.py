@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from dragoman import profiles
 from dragoman.client.pools import pool
-from dragoman.core.codec import Codec
+from dragoman.core.codec import Codec, OutgoingRequest
 from dragoman.core.errors import ConfigError
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects.engine.dialect import Dialect
@@ -56,10 +56,13 @@ class Provider:
         key = api_key or (known.key_from(os.environ) if known else "")
         if known and known.key_env and not key and not base_url:
             raise ConfigError(_keyless(known))
-        self.headers: dict[str, str] = {
-            **(self.codec.http.auth(key) if key else {}),
-            **{name.lower(): value for name, value in (headers or {}).items()},
-        }
+        self._key = key
+        self._headers = {name.lower(): value for name, value in (headers or {}).items()}
+
+    def headers_for(self, request: OutgoingRequest) -> dict[str, str]:
+        """The headers that prove who asks, and those of the provider, which win."""
+        key = self.codec.http.authenticate(self._key, request) if self._key else {}
+        return {**key, **self._headers}
 
     def model(self, name: str) -> Model:
         return Model(self, name)

@@ -42,11 +42,30 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True):
     schema_field: str = "parameters"  # where a declaration holds its schema
 
 
+class OutgoingRequest(Struct, frozen=True):
+    """A request to an upstream as far as a signature covers it (AWS SigV4 signs all four)."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+
+Authenticate = Callable[[str, OutgoingRequest], dict[str, str]]  # (api key, request) -> headers
+
+
+def bearer(key: str, request: OutgoingRequest) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
 class Http(Struct, frozen=True, kw_only=True):
-    """Where a request goes. `path` is relative to the base URL that the vendor's SDK takes."""
+    """Where a request goes. `path` is relative to the base URL that the vendor's SDK takes.
+
+    `authenticate` gives the headers that prove who asks; it may sign the whole request.
+    """
 
     path: Callable[[str, bool], str]  # (model, stream) -> path with query
-    auth: Callable[[str], dict[str, str]]  # (api key) -> headers
+    authenticate: Authenticate = bearer
     headers: dict[str, str] = {}  # what every request must say beside its key
     headers_for: Callable[[Wire], dict[str, str]] = lambda body: {}  # what this body needs beside those
     model_in_body: bool = True

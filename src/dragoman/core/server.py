@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict
+from collections.abc import Callable
+from typing import Any, TypedDict
 
 from msgspec import Struct
 
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Usage, Wire
+from dragoman.core.routes import Route
 from dragoman.core.stored_turns import TurnCodec
-
-
-class RouteMatch(Struct, frozen=True):
-    """What a URL asks for. `model` and `stream` are said where the URL says them; `array`: not as SSE.
-
-    `id` names a reply that was kept: it is retrieved or deleted, or the `items` that went into it are listed.
-    """
-
-    action: Literal["generate", "count", "models", "model", "retrieve", "delete", "items"]
-    model: str = ""
-    stream: bool | None = None
-    array: bool = False
-    id: str = ""
 
 
 class Accounting(Struct, frozen=True, kw_only=True):
@@ -62,18 +50,17 @@ class RateLimitStatus(Struct, frozen=True):
 
 
 class ProtocolServer(Struct, frozen=True, kw_only=True):
-    """`recognise` reads (method, path, query, headers); None where the path is not this protocol's.
+    """A server of the protocol as its clients see it.
 
-    `claims` tells whose client asks for a path that nobody has. `models_path` and `count_path` are where an
-    upstream of this protocol lists its models and counts tokens, relative to its base URL. `forwards` names
-    the headers that belong to a body and go on with it to an upstream of the same protocol. `kept` tells how
-    its conversations are kept, where it knows that. `stateful` names the request fields that only an upstream
-    of this protocol can honour, each with the error code that its clients understand.
-    `encode_quota` gives the headers that tell a client how fast it may ask.
+    `routes` are what it answers. `models_path` and `count_path` are where an upstream of this protocol
+    lists its models and counts tokens, relative to its base URL. `forwards` names the headers that belong
+    to a body and go on with it to an upstream of the same protocol. `kept` describes how its conversations
+    are stored, where it has that. `stateful` names the request fields that only an upstream of this
+    protocol can honour, each with the error code that its clients understand. `encode_quota` gives the rate
+    limit headers that its SDKs read.
     """
 
-    recognise: Callable[[str, str, Mapping[str, str], Mapping[str, str]], RouteMatch | None]
-    claims: Callable[[str, Mapping[str, str]], bool]
+    routes: tuple[Route, ...]
     models_path: str
     decode_models: Callable[[Wire], tuple[str, ...]]
     encode_models: Callable[[tuple[str, ...]], Wire]

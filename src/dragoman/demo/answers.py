@@ -6,6 +6,7 @@ Nothing here touches a socket: `ScriptedAnswer` is what to send, with the fault 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,14 +18,15 @@ from dragoman.core.events import Event, PartDelta, PartStart, ResponseFailed, Re
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
-from dragoman.core.server import ProtocolServer, RouteMatch
+from dragoman.core.routes import RouteMatch, RouteTable
+from dragoman.core.server import ProtocolServer
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.demo import textual
 from dragoman.demo.faults import STATUS, Fault, Memory, fault_of
 from dragoman.demo.script import reply
 from dragoman.framing import jsonarray, sse
 from dragoman.protocols import codec as codec_of
-from dragoman.protocols import names
+from dragoman.protocols import names, routes
 from dragoman.protocols import server as server_of
 
 MODEL = "demo"
@@ -43,11 +45,10 @@ class ScriptedAnswer(Struct, frozen=True):
 def answer(
     method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes, memory: Memory
 ) -> ScriptedAnswer:
-    """The path determines the protocol of a request."""
-    for name in names() if method == "POST" else reversed(names()):
-        route = server_of(name).recognise(method, path, query, headers)
-        if route:
-            return _handle(name, route, body, memory)
+    """The path and the headers say which protocol a request speaks."""
+    found = _routes().find(method, path, query, headers)
+    if found and found[0].action != "websocket":
+        return _handle(found[1], found[0], body, memory)
     return ScriptedAnswer(404, "application/json", (b'{"error":{"message":"demo: no such path"}}',))
 
 
@@ -55,11 +56,13 @@ def unauthorised(
     method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
 ) -> ScriptedAnswer:
     """The answer to a wrong key, in the protocol of the path."""
-    codec = next(
-        (name for name in names() if server_of(name).recognise(method, path, query, headers)),
-        names()[0],
-    )
-    return _failed(codec_of(codec), STATUS["401"])
+    found = _routes().find(method, path, query, headers)
+    return _failed(codec_of(found[1] if found else names()[0]), STATUS["401"])
+
+
+@cache
+def _routes() -> RouteTable[str]:
+    return RouteTable(routes())
 
 
 def _handle(name: str, route: RouteMatch, body: bytes, memory: Memory) -> ScriptedAnswer:

@@ -1,30 +1,80 @@
-"""A client's request as it came in, and where its answer goes."""
+"""The values of a request on its way through the gateway: the client's request, and each attempt at an
+upstream."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from dragoman.core.body import Body
 from dragoman.core.codec import Codec
-from dragoman.core.server import ProtocolServer, RouteMatch
+from dragoman.core.losses import Loss
+from dragoman.core.routes import RouteMatch
+from dragoman.core.server import ProtocolServer
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.http.server import ResponseWriter, ServerRequest
 
+if TYPE_CHECKING:
+    from dragoman.exchange import Exchange
+    from dragoman.gateway.admission import Admission, Caller
+    from dragoman.gateway.conversations.turn_writer import TurnWriter
+    from dragoman.gateway.conversations.upstream_sessions import UpstreamSession
+    from dragoman.gateway.handlers.keep_alive import KeepAlive
+    from dragoman.gateway.upstreams.routing import Target
 
-class GatewayRequest(Struct, frozen=True):
-    """`owner` is whose conversations it may ask for, told from its key."""
+_UNREAD = Body(b"{}", "")
+
+
+class GatewayRequest(Struct, eq=False):
+    """A client's request. `owner` is a hash of its key: whose stored conversations it may continue.
+
+    The fields after `record` are set on the way: by authentication and admission, when the body has been
+    read, and when an attempt begins. `lost` is what the gateway lost itself, beside the losses of the
+    translation.
+    """
 
     client: Codec
-    serves: ProtocolServer
-    served: RouteMatch
+    protocol_server: ProtocolServer
+    route: RouteMatch
     incoming: ServerRequest
     query: Mapping[str, str]
     key: str
     owner: str
-    answer: ResponseWriter
-    seen: ExchangeRecord
+    writer: ResponseWriter
+    record: ExchangeRecord
+    caller: Caller | None = None
+    admission: Admission | None = None
+    body: Body = _UNREAD
+    model: str = ""
+    stream: bool = False
+    turn_writer: TurnWriter | None = None  # where this turn is to be stored
+    keep_alive: KeepAlive | None = None  # where the answer is a stream
+    attempt: Attempt | None = None  # the current one
+    lost: list[Loss] = []
 
     @property
     def headers(self) -> Mapping[str, str]:
         return self.incoming.headers
+
+    @property
+    def content_type(self) -> str:
+        """Of a streamed answer."""
+        return "application/json" if self.route.array else self.client.http.stream_type
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What the current attempt lost so far."""
+        translated = self.attempt.exchange.losses if self.attempt else []
+        return translated + self.lost if self.lost else translated
+
+
+class Attempt(Struct, eq=False):
+    """One try at one upstream. `session`: the upstream keeps the conversation itself."""
+
+    request: GatewayRequest
+    target: Target
+    exchange: Exchange
+    turn_writer: TurnWriter | None = None
+    session: UpstreamSession | None = None

@@ -8,6 +8,7 @@ from importlib import import_module
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError
 from dragoman.core.protocol import Protocol
+from dragoman.core.routes import Route
 from dragoman.core.server import ProtocolServer
 
 _FOLDERS = {
@@ -52,6 +53,11 @@ def upstream(name: str) -> Codec:
 def server(name: str) -> ProtocolServer:
     """What a server of the protocol looks like from outside."""
     return protocol(name).server
+
+
+def routes() -> list[tuple[Route, str]]:
+    """The routes of all protocols that clients speak, each with the name of its protocol."""
+    return [(route, name) for name in names() for route in server(name).routes]
 
 
 def _load(name: str, folders: dict[str, str]) -> Protocol:

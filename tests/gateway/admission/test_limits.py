@@ -341,11 +341,12 @@ def test_given_back_when_a_request_is_wrong(limited: Stand, body: bytes) -> None
     freed(limited)
 
 
-@pytest.mark.parametrize("where", ["_config", "_serving"])
+@pytest.mark.parametrize("where", ["_config", "attempts._slots"])
 def test_given_back_when_the_gateway_crashes(
     limited: Stand, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    monkeypatch.setattr(limited.gateway, where, None)
+    *path, name = where.split(".")
+    monkeypatch.setattr(getattr(limited.gateway, path[0]) if path else limited.gateway, name, None)
     assert ask(limited.url, "openai-chat", "hello", "small:m").status == 500
     assert limited.last()["status"] == 500
     freed(limited)
@@ -353,13 +354,14 @@ def test_given_back_when_the_gateway_crashes(
 
 def test_given_back_when_a_handler_is_cancelled(limited: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a server that shuts down does."""
-    serving, handlers = limited.gateway._serving.serve, list[asyncio.Task[Any]]()
+    attempts, handlers = limited.gateway.attempts, list[asyncio.Task[Any]]()
+    run = attempts.run
 
-    async def serve(*asked: Any) -> None:
+    async def noted(*arguments: Any) -> None:
         handlers.extend(filter(None, [asyncio.current_task()]))
-        await serving(*asked)
+        await run(*arguments)
 
-    monkeypatch.setattr(limited.gateway._serving, "serve", serve)
+    monkeypatch.setattr(attempts, "run", noted)
     with hanging(limited):
         wait_until(lambda: held(limited).get("slots"))
         handlers[0].get_loop().call_soon_threadsafe(handlers[0].cancel)

@@ -13,7 +13,7 @@ from dragoman.core import jsontext
 from dragoman.framing import sse
 from dragoman.gateway.config import load
 from dragoman.gateway.observability.access_log import AccessLog
-from dragoman.gateway.process.private import private_gateway
+from dragoman.gateway.process.serve import private_gateway
 from gateway.canned import Answer, Canned, chat, chunks, provider
 from gateway.conversations.databases import Database, SqliteDatabase
 from gateway.conversations.stands import OTHER_KEY, asked, over_canned, over_demo, responses, stored_at

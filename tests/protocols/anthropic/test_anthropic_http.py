@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.core.codec import OutgoingRequest
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.protocols.anthropic import CODEC, LIMITS
 
@@ -11,8 +12,12 @@ from dragoman.protocols.anthropic import CODEC, LIMITS
 def test_where_requests_go() -> None:
     assert CODEC.http.path("m", True) == CODEC.http.path("m", False) == "/v1/messages"
     assert CODEC.http.headers == {"anthropic-version": "2023-06-01"}
-    assert CODEC.http.auth("sk-ant-api03-x") == {"x-api-key": "sk-ant-api03-x"}
-    assert CODEC.http.auth("sk-ant-oat01-x") == {"authorization": "Bearer sk-ant-oat01-x"}
+    assert CODEC.http.authenticate("sk-ant-api03-x", OutgoingRequest("POST", "", {}, b"")) == {
+        "x-api-key": "sk-ant-api03-x"
+    }
+    assert CODEC.http.authenticate("sk-ant-oat01-x", OutgoingRequest("POST", "", {}, b"")) == {
+        "authorization": "Bearer sk-ant-oat01-x"
+    }
 
 
 def test_what_servers_accept() -> None:

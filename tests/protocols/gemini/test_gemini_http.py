@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.core.codec import OutgoingRequest
 from dragoman.core.model import Failure, FailureKind
 from dragoman.protocols.gemini import CODEC, LIMITS
 
@@ -37,7 +38,7 @@ def test_paths(model: str, stream: bool, path: str):
 
 
 def test_the_key_and_what_the_url_says():
-    assert CODEC.http.auth("k") == {"x-goog-api-key": "k"}
+    assert CODEC.http.authenticate("k", OutgoingRequest("POST", "", {}, b"")) == {"x-goog-api-key": "k"}
     assert CODEC.http.model_in_body is False
 
 

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
+from dragoman.core.codec import OutgoingRequest
 from dragoman.core.model import Failure, Wire
 from dragoman.protocols.openai_chat import CODEC
 
 
 def test_where_a_request_goes() -> None:
     assert CODEC.http.path("gpt-5", False) == CODEC.http.path("gpt-5", True) == "/chat/completions"
-    assert CODEC.http.auth("k") == {"authorization": "Bearer k"}
+    assert CODEC.http.authenticate("k", OutgoingRequest("POST", "", {}, b"")) == {"authorization": "Bearer k"}
     assert CODEC.http.model_in_body
 
 

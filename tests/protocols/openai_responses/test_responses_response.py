@@ -9,6 +9,7 @@ from openai.types.responses import Response as SdkResponse
 
 import dragoman
 from dragoman.core import jsontext
+from dragoman.core.codec import OutgoingRequest
 from dragoman.core.errors import UpstreamError
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -662,4 +663,4 @@ def test_failures_become_errors(kind: Any, status: int, type: str, code: str | N
 
 def test_the_address():
     assert CODEC.http.path("gpt-5", True) == "/responses"
-    assert CODEC.http.auth("k") == {"authorization": "Bearer k"}
+    assert CODEC.http.authenticate("k", OutgoingRequest("POST", "", {}, b"")) == {"authorization": "Bearer k"}

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from dragoman.gateway.admission.authentication import Caller
 from dragoman.gateway.admission.counters import Decision, take
-from dragoman.gateway.observability.worker_metrics import is_alive
+from dragoman.gateway.observability.metrics_page import is_alive
 from dragoman.gateway.process.descriptors import SharedDescriptor
 
 _CELL = 8  # bytes; every cell is a double, which counts exactly up to 2**53

@@ -19,7 +19,6 @@ from dragoman.core.model import Failure, Wire
 from dragoman.core.stored_turns import StorageRequest, TurnCodec
 from dragoman.framing import sse
 from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
-from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.upstreams.sending import AttemptFailed
 from dragoman.pipeline import ForwardedStream, TranslatedStream, encode_failure
 from dragoman.profiles import Provider
@@ -63,13 +62,13 @@ class TurnWriter:
         """The reply as the client gets it: under an id that nobody else gives."""
         return self.kept.told(reply, self._id, self.wish.continues, stored)
 
-    async def whole(self, reply: Wire, seen: ExchangeRecord) -> Wire:
+    async def whole(self, reply: Wire, lost: list[Loss]) -> Wire:
         out = self.told(reply)
         if await self.put(out):
             return out
         if self.wish.insists:
             raise AttemptFailed(_UNSTORED)
-        seen.lost.append(_NOT_STORED)
+        lost.append(_NOT_STORED)
         return self.told(reply, stored=False)
 
     async def put(self, reply: Wire | None) -> bool:
@@ -124,7 +123,7 @@ class StoredStream:
         self._late.clear()
         return self._passed(self._stream.fail(failure))
 
-    async def end(self, last: bytes, seen: ExchangeRecord) -> bytes:
+    async def end(self, last: bytes, lost: list[Loss]) -> bytes:
         """What goes out at last: nothing is changed in a stream that did not end well."""
         if not self._late:
             return last
@@ -133,7 +132,7 @@ class StoredStream:
         if not await keeper.put(keeper.kept.whole(frames)):
             if keeper.wish.insists:
                 return last + self._unstored()
-            seen.lost.append(_NOT_STORED)
+            lost.append(_NOT_STORED)
             self._late = [self._told(frame, stored=False) for frame in self._late]
         return last + _printed(self._late)  # what the close of the stream said before its end
 

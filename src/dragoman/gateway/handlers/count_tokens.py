@@ -5,52 +5,58 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Codec
+from dragoman.core.codec import Codec, OutgoingRequest
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
 from dragoman.core.token_estimate import estimate_tokens
-from dragoman.gateway.handlers.relay import Asked
+from dragoman.gateway.admission import ProviderConcurrency
+from dragoman.gateway.handlers.receive import RequestReader
+from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.gateway.upstreams.sending import headers_for
 from dragoman.http.client import Transport, TransportError
-from dragoman.http.server import ResponseWriter
 
 ESTIMATED = [(b"x-dragoman-estimate", b"true")]
-_PATIENCE = 10.0  # seconds; an estimate now is better than a count later
-_LARGEST = 1024 * 1024
+_TIMEOUT = 10.0  # seconds; an estimate now is better than a count later
+_LARGEST_REPLY = 1024 * 1024
 
 
-async def answer_count(
-    asked: Asked, target: Target, transport: Transport | None, answer: ResponseWriter
-) -> None:
-    """Without a transport the upstream is left in peace."""
-    counted = await _counted(asked, target, transport) if transport else None
-    if counted is None:
-        await answer.json(200, asked.serves.encode_count(estimate(asked.client, asked.body.wire)), ESTIMATED)
-    else:
-        await answer.whole(200, counted)
+class CountTokensHandler:
+    def __init__(self, reader: RequestReader, slots: ProviderConcurrency, transport: Transport) -> None:
+        self._reader, self._slots, self._transport = reader, slots, transport
 
+    async def answer(self, request: GatewayRequest) -> None:
+        """A provider at its concurrency limit is not asked."""
+        target = (await self._reader.read(request))[0]
+        counted = None if self._slots.full(target.provider) else await self._counted(request, target)
+        if counted is None:
+            estimated = request.protocol_server.encode_count(estimate(request.client, request.body.wire))
+            await request.writer.json(200, estimated, ESTIMATED)
+        else:
+            await request.writer.whole(200, counted)
 
-async def _counted(asked: Asked, target: Target, transport: Transport) -> bytes | None:
-    """What an upstream of the client's own protocol says; None where there is none, or it cannot tell."""
-    provider, path = target.provider, asked.serves.count_path
-    if provider.protocol != asked.client.name or provider.dialect or path is None:
-        return None
-    in_body = asked.client.http.model_in_body
-    body = jsontext.encode({**asked.body.wire, "model": target.model}) if in_body else asked.body.data
-    headers = {"content-type": "application/json", **asked.client.http.headers}
-    headers |= headers_for(provider, asked.client.name, asked.key, asked.headers)
-    timeouts = replace(provider.timeouts, first_byte=_PATIENCE, idle=_PATIENCE)
-    url = provider.base_url.rstrip("/") + path(target.model)
-    try:
-        reply = await transport.send("POST", url, headers, body, timeouts)
+    async def _counted(self, request: GatewayRequest, target: Target) -> bytes | None:
+        """The answer of an upstream of the client's own protocol; None where it cannot count."""
+        provider, codec, path = target.provider, request.client, request.protocol_server.count_path
+        if provider.protocol != codec.name or provider.dialect or path is None:
+            return None
+        body = request.body.data
+        if codec.http.model_in_body:
+            body = jsontext.encode({**request.body.wire, "model": target.model})
+        url = provider.base_url.rstrip("/") + path(target.model)
+        headers = {"content-type": "application/json", **codec.http.headers}
+        headers = headers_for(request, provider, OutgoingRequest("POST", url, headers, body))
+        timeouts = replace(provider.timeouts, first_byte=_TIMEOUT, idle=_TIMEOUT)
         try:
-            told = await reply.read(_LARGEST)
-        finally:
-            reply.close()
-    except TransportError:
-        return None
-    return told if reply.status == 200 and jsontext.decode_object(told.decode("utf-8", "replace")) else None
+            reply = await self._transport.send("POST", url, headers, body, timeouts)
+            try:
+                counted = await reply.read(_LARGEST_REPLY)
+            finally:
+                reply.close()
+        except TransportError:
+            return None
+        is_count = reply.status == 200 and jsontext.decode_object(counted.decode("utf-8", "replace"))
+        return counted if is_count else None
 
 
 def estimate(codec: Codec, wire: Wire) -> int:

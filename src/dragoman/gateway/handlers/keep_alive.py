@@ -1,7 +1,12 @@
 """Keep-alives toward clients whose upstream is silent: one ticker for all streams.
 
-A stream says when it speaks; the ticker counts the ticks between. Nothing here runs for each piece of a
-stream but one assignment before and one after it.
+A stream is in one of these states:
+
+    busy     a piece is being written; the ticker does nothing (a slow client may take long)
+    quiet    nothing was written for `quiet` ticks; when enough have passed, a keep-alive is sent
+    sending  a keep-alive is being written; the relay waits for it (`settle`) before its first bytes
+
+The relay sets `busy` before each piece, and clears it and `quiet` after it; nothing else runs for each piece.
 """
 
 from __future__ import annotations
@@ -12,50 +17,49 @@ from collections.abc import Awaitable, Callable
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from dragoman.http.server import ResponseWriter
 
-_TICKS = 2  # of silence make a ping
+_TICKS = 2  # of silence make a keep-alive due
 
 
 class KeepAlive:
-    """One stream. `busy`: a piece is on its way, which a slow client may take long to take."""
+    """One stream. `message` is what is sent, `begin` sends the status where nothing went out before."""
 
-    __slots__ = ("_begin", "answer", "busy", "ping", "quiet", "sending")
+    __slots__ = ("_begin", "busy", "message", "quiet", "sending", "writer")
 
-    def __init__(self, answer: ResponseWriter, ping: bytes, begin: Callable[[], Awaitable[None]]) -> None:
-        self.answer, self.ping, self._begin = answer, ping, begin
+    def __init__(self, writer: ResponseWriter, message: bytes, begin: Callable[[], Awaitable[None]]) -> None:
+        self.writer, self.message, self._begin = writer, message, begin
         self.busy, self.quiet = False, 0
         self.sending: asyncio.Task[None] | None = None
 
-    async def beat(self) -> None:
-        """Begin the answer where it has not begun, and say that we are alive."""
-        if not self.answer.begun:
+    async def send(self) -> None:
+        if not self.writer.begun:
             await self._begin()
-        if not self.answer.ended:
-            await self.answer.piece(self.ping)
+        if not self.writer.ended:
+            await self.writer.piece(self.message)
 
     async def settle(self) -> None:
-        """Wait for a ping under way, so that nothing overtakes it."""
+        """Wait for a keep-alive that is being written, so that nothing overtakes it."""
         if self.sending:
             await self.sending
 
 
 class KeepAliveTicker:
-    """The streams under way."""
+    """All streams under way."""
 
-    def __init__(self, pace: RetryPolicy) -> None:
-        self.every = pace.pings_every / _TICKS  # seconds from tick to tick
-        self._commit = max(round(pace.commits_after / self.every), 1)
-        self._pulses: set[KeepAlive] = set()
+    def __init__(self, policy: RetryPolicy) -> None:
+        self.every = policy.keep_alive_every / _TICKS  # seconds from tick to tick
+        self._first = max(round(policy.keep_alive_after / self.every), 1)  # ticks before the status is sent
+        self._streams: set[KeepAlive] = set()
 
-    def watch(self, pulse: KeepAlive) -> None:
-        self._pulses.add(pulse)
+    def add(self, stream: KeepAlive) -> None:
+        self._streams.add(stream)
 
-    def forget(self, pulse: KeepAlive) -> None:
-        self._pulses.discard(pulse)
-        if pulse.sending:
-            pulse.sending.cancel()
+    def remove(self, stream: KeepAlive) -> None:
+        self._streams.discard(stream)
+        if stream.sending:
+            stream.sending.cancel()
 
     def __len__(self) -> int:
-        return len(self._pulses)
+        return len(self._streams)
 
     async def run(self) -> None:
         while True:
@@ -63,16 +67,16 @@ class KeepAliveTicker:
             self.tick()
 
     def tick(self) -> None:
-        for pulse in self._pulses:
-            pulse.quiet += 1
-            due = _TICKS if pulse.answer.begun else self._commit
-            if pulse.quiet >= due and not pulse.busy and pulse.sending is None:
-                pulse.quiet = 0
-                pulse.sending = asyncio.ensure_future(self._beat(pulse))
+        for stream in self._streams:
+            stream.quiet += 1
+            due = _TICKS if stream.writer.begun else self._first
+            if stream.quiet >= due and not stream.busy and stream.sending is None:
+                stream.quiet = 0
+                stream.sending = asyncio.ensure_future(self._send(stream))
 
-    async def _beat(self, pulse: KeepAlive) -> None:
-        """In a task of its own: one client that does not read must not keep the others waiting."""
+    async def _send(self, stream: KeepAlive) -> None:
+        """In a task of its own: one client that does not read must not delay the others."""
         try:
-            await pulse.beat()
+            await stream.send()
         finally:
-            pulse.sending = None
+            stream.sending = None

@@ -1,7 +1,6 @@
-"""What was kept, asked for by its id: retrieved, deleted, or its input listed.
+"""Stored responses by id: retrieved, deleted, or their input items listed.
 
-An id that the store does not know belongs to the provider that stores conversations of this
-protocol, where
+An id that the store does not know belongs to the provider that stores conversations of this protocol, where
 there is exactly one.
 """
 
@@ -10,6 +9,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from dragoman.core import jsontext
+from dragoman.core.codec import OutgoingRequest
 from dragoman.core.model import Failure
 from dragoman.core.stored_turns import ConversationError, TurnCodec
 from dragoman.gateway.config import Config
@@ -21,58 +21,61 @@ from dragoman.http.client import Transport, TransportError
 from dragoman.http.client.retries import unreachable
 from dragoman.profiles import Provider
 
-_LARGEST = 64 * 1024 * 1024
-_UNREPLAYED = Failure(
-    "bad_request", "stream: a kept response is not streamed again; retrieve it whole", 400, "not_streamed"
+_LARGEST_REPLY = 64 * 1024 * 1024
+_NOT_STREAMED = Failure(
+    "bad_request", "stream: a stored response is not streamed again; retrieve it whole", 400, "not_streamed"
 )
 
 
 class StoredResponsesHandler:
-    def __init__(self, config: Config, keeping: StoredTurns, transport: Transport) -> None:
-        self._config, self._keeping, self._transport = config, keeping, transport
+    def __init__(self, config: Config, stored_turns: StoredTurns, transport: Transport) -> None:
+        self._config, self._stored_turns, self._transport = config, stored_turns, transport
 
-    async def answer(self, visit: GatewayRequest, kept: TurnCodec) -> None:
-        protocol, owner, served, answer = visit.client.name, visit.owner, visit.served, visit.answer
-        reply = await self._keeping.reply(protocol, owner, served.id)
-        if reply is None and (provider := self._provider(protocol)):
-            await self._passed_on(visit, kept, provider)
-        elif reply is None:
-            raise ConversationError(kept.absent(served.id))
-        elif served.action == "delete":
-            await self._keeping.delete(owner, served.id)
-            await answer.json(200, kept.deleted(served.id))
-        elif served.action == "items":
-            turns = await self._keeping.past(protocol, owner, served.id)
-            if not turns:  # something before it was deleted
-                raise ConversationError(kept.absent(served.id))
-            await answer.json(200, kept.page(turns, visit.query))
-        elif served.stream:
-            raise ConversationError(_UNREPLAYED)
+    async def answer(self, request: GatewayRequest) -> None:
+        protocol, owner, id, writer = request.client.name, request.owner, request.route.id, request.writer
+        codec = request.protocol_server.kept
+        assert codec, "only protocols with stored turns have these routes"
+        if request.admission:
+            await request.admission.turn()
+        response = await self._stored_turns.reply(protocol, owner, id)
+        if response is None and (provider := self._provider(protocol)):
+            await self._forward(request, codec, provider)
+        elif response is None:
+            raise ConversationError(codec.absent(id))
+        elif request.route.action == "delete":
+            await self._stored_turns.delete(owner, id)
+            await writer.json(200, codec.deleted(id))
+        elif request.route.action == "items":
+            turns = await self._stored_turns.past(protocol, owner, id)
+            if not turns:  # an earlier turn was deleted
+                raise ConversationError(codec.absent(id))
+            await writer.json(200, codec.page(turns, request.query))
+        elif request.route.stream:
+            raise ConversationError(_NOT_STREAMED)
         else:
-            await answer.json(200, reply)
+            await writer.json(200, response)
 
     def _provider(self, protocol: str) -> Provider | None:
         able = [provider for provider in self._config.providers.values() if stores_turns(protocol, provider)]
         return able[0] if len(able) == 1 else None
 
-    async def _passed_on(self, visit: GatewayRequest, kept: TurnCodec, provider: Provider) -> None:
-        client, served = visit.client, visit.served
-        asked = urlencode({name: value for name, value in visit.query.items() if name != "key"})
-        url = provider.base_url.rstrip("/") + kept.path(served.id, served.action == "items")
-        method = "DELETE" if served.action == "delete" else "GET"
-        told = {**client.http.headers, **headers_for(provider, client.name, visit.key, visit.headers)}
+    async def _forward(self, request: GatewayRequest, codec: TurnCodec, provider: Provider) -> None:
+        route = request.route
+        query = urlencode({name: value for name, value in request.query.items() if name != "key"})
+        url = provider.base_url.rstrip("/") + codec.path(route.id, route.action == "items")
+        url = f"{url}?{query}" if query else url
+        method = "DELETE" if route.action == "delete" else "GET"
+        outgoing = OutgoingRequest(method, url, request.client.http.headers, b"")
+        headers = headers_for(request, provider, outgoing)
         try:
-            reply = await self._transport.send(
-                method, f"{url}?{asked}" if asked else url, told, b"", provider.timeouts
-            )
+            reply = await self._transport.send(method, url, headers, b"", provider.timeouts)
             try:
-                body = await reply.read(_LARGEST)
+                body = await reply.read(_LARGEST_REPLY)
             finally:
                 reply.close()
         except TransportError as error:
             raise AttemptFailed(unreachable(provider.name, error)) from error
         if not jsontext.is_complete(body.decode("utf-8", "replace")):
-            raise AttemptFailed(
-                Failure("server", f"{provider.name} answered with something that is no JSON", 502)
-            )
-        await visit.answer.whole(reply.status, body)
+            problem = f"{provider.name} answered with something that is no JSON"
+            raise AttemptFailed(Failure("server", problem, 502))
+        await request.writer.whole(reply.status, body)

@@ -1,16 +1,20 @@
-"""One line for each exchange, the counters behind /metrics, and spans where somebody collects them.
+"""The access log: one JSON line for each exchange, which is then counted for metrics and ends its trace span.
 
-Contents and secrets stay out.
+It holds no contents and no secrets.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TextIO
 
 from msgspec import Struct
 
@@ -18,15 +22,15 @@ from dragoman.core import jsontext
 from dragoman.core.optional import MissingExtraError
 from dragoman.gateway.config import Config
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
-from dragoman.gateway.observability.log_writer import LogWriter
 from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.observability.traces import Traces, traces_for
 
 _LONGEST = 300  # characters of an error
+_BATCH_SECONDS = 0.05
 
 
 class AccessLogLine(Struct, omit_defaults=True):
-    """What the log says about an exchange; what is not known is not said. Times are milliseconds."""
+    """The fields of a line; those that are not known are left out. Times are milliseconds."""
 
     time: str
     id: str
@@ -60,84 +64,84 @@ class AccessLog:
         metrics: Metrics | None = None,
         spans: Traces | None = None,
     ) -> None:
-        self._lines = LogWriter()
-        self.write: Callable[[str], object] = write or self._lines.write
+        self._writer = LogWriter()
+        self.write: Callable[[str], object] = write or self._writer.write
         self.metrics = metrics or Metrics()
         self._spans = spans
 
     @classmethod
     def of(cls, config: Config) -> AccessLog:
-        journal = cls()
+        log = cls()
         if config.log_file:
-            journal._lines = LogWriter(Path(config.log_file))
-            journal.write = journal._lines.write
+            log._writer = LogWriter(Path(config.log_file))
+            log.write = log._writer.write
         try:
-            journal._spans = traces_for(os.environ)
+            log._spans = traces_for(os.environ)
         except MissingExtraError as error:
-            journal.note("traces", f"OTEL_* is set, but no traces are sent: {error}")
-        return journal
+            log.note("traces", f"OTEL_* is set, but no traces are sent: {error}")
+        return log
 
-    def begun(self, seen: ExchangeRecord, headers: Mapping[str, str]) -> None:
+    def begin(self, record: ExchangeRecord, headers: Mapping[str, str]) -> None:
         self.metrics.in_flight += 1
         if self._spans:
-            self._spans.begun(seen, headers)
+            self._spans.begin(record, headers)
 
-    def told(self, seen: ExchangeRecord) -> None:
-        losses = _by_kind(seen)
-        self.metrics.count(seen, losses)
-        self.write(jsontext.dumps(_line(seen, losses)))
-        if seen.crash:
-            self._crashed(seen.id, seen.crash)
+    def finish(self, record: ExchangeRecord) -> None:
+        losses = _by_kind(record)
+        self.metrics.count(record, losses)
+        self.write(jsontext.dumps(_line(record, losses)))
+        if record.crash:
+            self._log_crash(record.id, record.crash)
         if self._spans:
-            self._spans.ended(seen, losses)
+            self._spans.end(record, losses)
         self.metrics.in_flight -= 1
 
     def note(self, topic: str, text: str) -> None:
-        """Something that belongs to no exchange."""
+        """A line that belongs to no exchange."""
         self.write(jsontext.dumps({"time": _now(), topic: text}))
 
     def close(self) -> None:
-        self._lines.close()
+        self._writer.close()
 
-    def _crashed(self, request_id: str, error: Exception) -> None:
-        """Where it happened, without what was said there: messages of errors may quote a request."""
+    def _log_crash(self, request_id: str, error: Exception) -> None:
+        """Where it happened, without the message of the error, which may quote a request."""
         frames = traceback.extract_tb(error.__traceback__)
         where = "; ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames[-6:])
         self.write(jsontext.dumps({"id": request_id, "crash": type(error).__name__, "at": where}))
 
 
-def _line(seen: ExchangeRecord, losses: dict[str, int]) -> AccessLogLine:
-    target, usage = seen.target, seen.usage
+def _line(record: ExchangeRecord, losses: dict[str, int]) -> AccessLogLine:
+    target, usage = record.target, record.usage
     return AccessLogLine(
         time=_now(),
-        id=seen.id,
-        client=seen.client,
-        key=seen.caller,
-        action=seen.action,
-        model=seen.model,
-        provider=seen.provider,
+        id=record.id,
+        client=record.client,
+        key=record.caller,
+        action=record.action,
+        model=record.model,
+        provider=record.provider,
         upstream=target.provider.protocol if target else "",
         target=target.model if target else "",
-        stream=seen.stream,
-        status="gone" if seen.gone else seen.status,
-        tries=seen.tries,
-        tools=seen.tools,
-        calls=seen.calls,
+        stream=record.stream,
+        status="gone" if record.gone else record.status,
+        tries=record.tries,
+        tools=record.tools,
+        calls=record.calls,
         input=usage.input if usage else None,
         output=usage.output if usage else None,
         cached=usage.cached if usage else 0,
-        first_ms=None if seen.first is None else _ms(seen.first),
-        ms=_ms(seen.seconds),
+        first_ms=None if record.first is None else _ms(record.first),
+        ms=_ms(record.seconds),
         losses=losses,
-        waited_ms=_ms(seen.waited) if seen.waited else None,
-        shed=seen.shed,
-        error=seen.failure.message[:_LONGEST] if seen.failure else "",
+        waited_ms=_ms(record.waited) if record.waited else None,
+        shed=record.shed,
+        error=record.failure.message[:_LONGEST] if record.failure else "",
     )
 
 
-def _by_kind(seen: ExchangeRecord) -> dict[str, int]:
+def _by_kind(record: ExchangeRecord) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for loss in seen.losses:
+    for loss in record.losses:
         counts[loss.kind] = counts.get(loss.kind, 0) + 1
     return counts
 
@@ -156,3 +160,40 @@ def _printed(second: int) -> str:
 
 def _ms(seconds: float) -> float:
     return int(seconds * 10_000) / 10
+
+
+class LogWriter:
+    """Writes lines to a file or to stderr in batches: an exchange does not wait for a disk or a terminal."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._file = _opened(path) if path else None
+        self._lines: list[str] = []
+
+    def write(self, line: str) -> None:
+        self._lines.append(line)
+        if len(self._lines) > 1:  # the first line of a batch scheduled its flush
+            return
+        try:
+            asyncio.get_running_loop().call_later(_BATCH_SECONDS, self.flush)
+        except RuntimeError:  # no event loop runs
+            self.flush()
+
+    def flush(self) -> None:
+        lines, self._lines = self._lines, []
+        if not lines:
+            return
+        with suppress(OSError, ValueError):  # a log that cannot be written must not stop the gateway
+            file = self._file or sys.stderr
+            file.write("\n".join(lines) + "\n")
+            file.flush()
+
+    def close(self) -> None:
+        self.flush()
+        if self._file:
+            self._file.close()
+
+
+def _opened(path: Path) -> TextIO:
+    """A new file is readable by its owner only: `--verbose` writes prompts and replies."""
+    number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    return os.fdopen(number, "a", encoding="utf-8")

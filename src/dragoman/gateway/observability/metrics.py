@@ -84,30 +84,30 @@ class Metrics:
         self.gauges: dict[str, float] = {}
         self.in_flight = 0
 
-    def count(self, seen: ExchangeRecord, losses: Mapping[str, int]) -> None:
-        labels = (seen.client, seen.caller, seen.provider, "gone" if seen.gone else seen.status)
+    def count(self, record: ExchangeRecord, losses: Mapping[str, int]) -> None:
+        labels = (record.client, record.caller, record.provider, "gone" if record.gone else record.status)
         row = self._rows.get(labels)
         if row is None:
             row = self._rows[labels] = MetricRow()
         row.exchanges += 1
-        row.tries += seen.tries
-        row.calls += seen.calls
-        if usage := seen.usage:
+        row.tries += record.tries
+        row.calls += record.calls
+        if usage := record.usage:
             row.input += usage.input
             row.output += usage.output
             row.cached += usage.cached
             row.reasoning += usage.reasoning
-        if seen.first is not None:
-            _observe(row.first, seen.first)
-        _observe(row.whole, seen.seconds)
-        if seen.failure or seen.shed or losses:
-            self._count_rare(seen, losses)
+        if record.first is not None:
+            _observe(row.first, record.first)
+        _observe(row.whole, record.seconds)
+        if record.failure or record.shed or losses:
+            self._count_rare(record, losses)
 
-    def _count_rare(self, seen: ExchangeRecord, losses: Mapping[str, int]) -> None:
-        if seen.shed:
-            _add(self._rare["dragoman_shed"], (seen.shed, seen.caller), 1)
-        if seen.failure:
-            _add(self._rare["dragoman_failures"], (seen.provider, seen.failure.kind), 1)
+    def _count_rare(self, record: ExchangeRecord, losses: Mapping[str, int]) -> None:
+        if record.shed:
+            _add(self._rare["dragoman_shed"], (record.shed, record.caller), 1)
+        if record.failure:
+            _add(self._rare["dragoman_failures"], (record.provider, record.failure.kind), 1)
         for kind, number in losses.items():
             _add(self._rare["dragoman_losses"], (kind,), number)
 

@@ -49,20 +49,20 @@ class Traces:
         self._trace = import_module("opentelemetry.trace")
         self._propagate = import_module("opentelemetry.propagate")
 
-    def begun(self, seen: ExchangeRecord, headers: Mapping[str, str]) -> None:
+    def begin(self, record: ExchangeRecord, headers: Mapping[str, str]) -> None:
         """The client's own span, where its headers name one, is the parent."""
         parent = self._propagate.extract({name: headers[name] for name in headers})
-        seen.span = self._tracer.start_span("chat", context=parent, kind=self._trace.SpanKind.CLIENT)
+        record.span = self._tracer.start_span("chat", context=parent, kind=self._trace.SpanKind.CLIENT)
 
-    def ended(self, seen: ExchangeRecord, losses: Mapping[str, int]) -> None:
-        span = seen.span
-        span.update_name(f"{_operation(seen)} {seen.model}".strip())
+    def end(self, record: ExchangeRecord, losses: Mapping[str, int]) -> None:
+        span = record.span
+        span.update_name(f"{_operation(record)} {record.model}".strip())
         span.set_attributes(
-            {name: value for name, value in _attributes(seen, losses).items() if value is not None}
+            {name: value for name, value in _attributes(record, losses).items() if value is not None}
         )
-        if seen.failure or seen.gone:
-            problem = seen.failure.message if seen.failure else "the client left"
-            span.set_attribute("error.type", seen.failure.kind if seen.failure else "client_gone")
+        if record.failure or record.gone:
+            problem = record.failure.message if record.failure else "the client left"
+            span.set_attribute("error.type", record.failure.kind if record.failure else "client_gone")
             span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, problem))
         span.end()
 
@@ -75,25 +75,25 @@ def trace_headers(span: Any) -> dict[str, str]:
     return headers
 
 
-def _operation(seen: ExchangeRecord) -> str:
-    return "chat" if seen.action == "generate" else seen.action
+def _operation(record: ExchangeRecord) -> str:
+    return "chat" if record.action == "generate" else record.action
 
 
-def _attributes(seen: ExchangeRecord, losses: Mapping[str, int]) -> dict[str, str | int | float | None]:
-    usage, target = seen.usage, seen.target
+def _attributes(record: ExchangeRecord, losses: Mapping[str, int]) -> dict[str, str | int | float | None]:
+    usage, target = record.usage, record.target
     return {
-        "gen_ai.operation.name": _operation(seen),
-        "gen_ai.provider.name": seen.provider or None,
-        "gen_ai.request.model": seen.model or None,
+        "gen_ai.operation.name": _operation(record),
+        "gen_ai.provider.name": record.provider or None,
+        "gen_ai.request.model": record.model or None,
         "gen_ai.response.model": target.model if target else None,
         "gen_ai.usage.input_tokens": usage.input if usage else None,
         "gen_ai.usage.output_tokens": usage.output if usage else None,
-        "gen_ai.server.time_to_first_token": seen.first,
-        "http.response.status_code": seen.status or None,
-        "dragoman.client": seen.client,
+        "gen_ai.server.time_to_first_token": record.first,
+        "http.response.status_code": record.status or None,
+        "dragoman.client": record.client,
         "dragoman.upstream": target.provider.protocol if target else None,
-        "dragoman.tools": seen.tools,
-        "dragoman.calls": seen.calls,
-        "dragoman.tries": seen.tries,
+        "dragoman.tools": record.tools,
+        "dragoman.calls": record.calls,
+        "dragoman.tries": record.tries,
         "dragoman.losses": sum(losses.values()),
     }

@@ -1,4 +1,4 @@
-"""Runs the gateway: one process or several on one port, and an end that lets streams finish.
+"""Runs the gateway: one process or several on one port, with a graceful shutdown.
 
 The socket is bound here, before anything else is started: a port in use is an error in one line, and several
 workers share one queue of connections.
@@ -7,28 +7,35 @@ workers share one queue of connections.
 from __future__ import annotations
 
 import gc
+import secrets
 import signal
 import socket
 import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
+from threading import Thread
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.core.errors import ConfigError
+from dragoman.core.errors import ConfigError, DragomanError
 from dragoman.gateway.admission.host_counters import counting_file
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
-from dragoman.gateway.process.open_files import raise_limit
+from dragoman.gateway.observability.access_log import AccessLog
+from dragoman.gateway.process.descriptors import raise_limit
 from dragoman.gateway.process.workers import Workers
 from dragoman.http.server import HttpServer
 from dragoman.http.server import run as run_server
 
 _BACKLOG = 2048
-_COLLECTS = (20_000, 20, 20)  # exchanges leave few cycles behind, and each look for them takes time
+_GC_THRESHOLDS = (20_000, 20, 20)  # exchanges leave few cycles, and a collection takes time
 
 
 def bind(config: Config) -> socket.socket:
-    """A socket that already listens: who connects from now on waits until a worker takes it."""
+    """A socket that already listens: clients that connect now wait until a worker accepts them."""
     try:
         family, kind, number, _, address = socket.getaddrinfo(
             config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -50,7 +57,7 @@ def url(config: Config, listener: socket.socket) -> str:
 
 
 def run(config: Config, listener: socket.socket, workers: int = 1) -> None:
-    """Serve until SIGTERM or SIGINT; then take nothing new and let what is under way end."""
+    """Serve until SIGTERM or SIGINT; then accept nothing new and let requests under way end."""
     if workers > 1 and sys.platform == "win32":
         raise ConfigError("Windows cannot share a listening socket between workers: use one")
     raise_limit()  # workers inherit it
@@ -63,12 +70,40 @@ def run(config: Config, listener: socket.socket, workers: int = 1) -> None:
 
 
 def serve(config: Config, listener: socket.socket) -> None:
-    """In this process. What is there at the start stays: the collector need not look at it again."""
+    """In this process. What exists at the start stays, so the garbage collector never scans it again."""
     gateway = Gateway(config)
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_COLLECTS)
+    gc.set_threshold(*_GC_THRESHOLDS)
     run_server(HttpServer(gateway, config.grace), listener, signal.SIGTERM, signal.SIGINT)
+
+
+class PrivateGateway(Struct, frozen=True):
+    """A gateway for one program: on a free port of this machine, behind a random key."""
+
+    url: str
+    key: str
+
+
+@contextmanager
+def private_gateway(config: Config, access_log: AccessLog) -> Generator[PrivateGateway]:
+    """Serves as long as the block runs, with a store in memory: nothing is left behind."""
+    config = replace(config, host="127.0.0.1", port=0, keys=(secrets.token_urlsafe(24),), grace=1)
+    config = replace(config, store_url="memory:")
+    listener = bind(config)
+    http_server = HttpServer(Gateway(config, access_log), config.grace)
+    thread = Thread(target=run_server, args=(http_server, listener), name="gateway", daemon=True)
+    gateway = PrivateGateway(url(config, listener), config.keys[0])
+    thread.start()
+    try:
+        while not http_server.started:
+            if not thread.is_alive():
+                raise DragomanError("the private gateway did not start")
+            time.sleep(0.01)
+        yield gateway
+    finally:
+        http_server.end_soon()
+        thread.join(5)
 
 
 def _reason(error: OSError) -> str:

@@ -1,4 +1,10 @@
-"""A provider that cannot be reached is left alone for a while, then tried with one request."""
+"""Circuit breakers: a provider that cannot be reached is not asked for a while, then tried with one request.
+
+closed    --`opens_after` failures in a row--> open       (a success resets the count)
+open      --`stays_open` seconds-------------> half-open
+half-open --the next request-----------------> open again, while this one request tries
+any       --a success------------------------> closed
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,7 @@ from collections.abc import Callable
 
 
 class CircuitBreakers:
-    """Closed: requests pass. Open: they go elsewhere. After a pause one request finds out."""
+    """One for each provider, by its name."""
 
     def __init__(self, now: Callable[[], float], opens_after: int = 5, stays_open: float = 15.0) -> None:
         self._now, self._opens_after, self._stays_open = now, opens_after, stays_open
@@ -14,19 +20,19 @@ class CircuitBreakers:
         self._opened: dict[str, float] = {}
 
     def admits(self, name: str) -> bool:
-        """Whether a request may go there now. Of those that come after the pause, one may."""
+        """Whether a request may go there now; of those that come after the pause, one may."""
         opened = self._opened.get(name)
         if opened is None:
             return True
         if self._now() - opened < self._stays_open:
             return False
-        self._opened[name] = self._now()  # this request finds out; the next ones wait for its news
+        self._opened[name] = self._now()
         return True
 
     def is_open(self, name: str) -> bool:
         return name in self._opened
 
-    def rests(self, name: str) -> float:
+    def seconds_left(self, name: str) -> float:
         """Seconds until the next request is let through."""
         return max(self._opened.get(name, 0.0) + self._stays_open - self._now(), 0.0)
 

@@ -1,4 +1,4 @@
-"""What the providers say they have: each one's own list of models, all asked at once."""
+"""The providers' own lists of models, all fetched at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from dragoman.core import jsontext
+from dragoman.core.codec import OutgoingRequest
 from dragoman.core.errors import DragomanError, UpstreamError
 from dragoman.core.fields import read_body
 from dragoman.http.client import Client, Timeouts, Transport, TransportError
@@ -13,7 +14,7 @@ from dragoman.http.client.retries import read_failure
 from dragoman.profiles import Provider
 from dragoman.protocols import server, upstream
 
-_PATIENCE = Timeouts(connect=5, first_byte=20, idle=20)
+_TIMEOUTS = Timeouts(connect=5, first_byte=20, idle=20)
 _LARGEST = 16 * 1024 * 1024
 
 Listed = dict[str, "tuple[str, ...] | str"]
@@ -36,23 +37,21 @@ def live(providers: Iterable[Provider]) -> Listed:
 
 async def models_of(transport: Transport, provider: Provider) -> tuple[str, ...]:
     """The names in the provider's own list."""
-    speaker = upstream(provider.protocol)
-    key = speaker.http.auth(provider.api_key) if provider.api_key else {}
-    reply = await transport.send(
-        "GET",
-        provider.base_url.rstrip("/") + server(provider.protocol).models_path,
-        {**speaker.http.headers, **key, **provider.headers},
-        b"",
-        _PATIENCE,
-    )
+    codec = upstream(provider.protocol)
+    url = provider.base_url.rstrip("/") + server(provider.protocol).models_path
+    headers = codec.http.headers
+    if provider.api_key:
+        outgoing = OutgoingRequest("GET", url, headers, b"")
+        headers = headers | codec.http.authenticate(provider.api_key, outgoing)
+    reply = await transport.send("GET", url, headers | provider.headers, b"", _TIMEOUTS)
     try:
         body = await reply.read(_LARGEST)
     finally:
         reply.close()
     if reply.status >= 400:
-        raise UpstreamError(read_failure(speaker, reply.status, body, reply.headers))
+        raise UpstreamError(read_failure(codec, reply.status, body, reply.headers))
     value = jsontext.decode(body)
-    bare = {"data": value} if jsontext.is_array(value) else None  # Together lists them without a wrapping
+    bare = {"data": value} if jsontext.is_array(value) else None  # Together answers with a bare array
     return server(provider.protocol).decode_models(bare or read_body(body, provider.protocol))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
-from dragoman.core.codec import Frame, Http
+from dragoman.core.codec import Frame, Http, OutgoingRequest, bearer
 from dragoman.core.errors import DragomanError, WireError
 from dragoman.core.events import fold
 from dragoman.core.failures import kind_of, says_context_too_long, status_of, words
@@ -17,12 +17,12 @@ from dragoman.core.fields import Fields
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, FailureKind, Wire
+from dragoman.core.routes import Route
 from dragoman.core.server import (
     Accounting,
     Entry,
     ProtocolServer,
     RateLimitStatus,
-    RouteMatch,
     count,
     listed,
     rows,
@@ -33,35 +33,23 @@ from dragoman.protocols.anthropic.wire import ERRORS, PROTOCOL_NAME
 
 # Routes
 
+# Every Anthropic SDK sends it, and the other protocols have a model list at the same path
+_LIST_HEADER = ("anthropic-version",)
 
-def recognise(
-    method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
-) -> RouteMatch | None:
-    if method == "POST":
-        match path:
-            case "/v1/messages":
-                return RouteMatch("generate")
-            case "/v1/messages/count_tokens":
-                return RouteMatch("count")
-            case _:
-                return None
-    about_models = path == "/v1/models" or path.startswith("/v1/models/")
-    if method != "GET" or not about_models or "anthropic-version" not in headers:
-        return None
-    name = path.removeprefix("/v1/models").strip("/")
-    return RouteMatch("model", name) if name else RouteMatch("models")
-
-
-def claims(path: str, headers: Mapping[str, str]) -> bool:
-    return path.startswith("/v1/messages") or "anthropic-version" in headers
+ROUTES = (
+    Route("POST", "/v1/messages", "generate"),
+    Route("POST", "/v1/messages/count_tokens", "count"),
+    Route("GET", "/v1/models", "models", requires=_LIST_HEADER),
+    Route("GET", "/v1/models/{model:path}", "model", requires=_LIST_HEADER),
+)
 
 
 # Paths and headers of an upstream
 
 
-def _auth(key: str) -> dict[str, str]:
+def _authenticate(key: str, request: OutgoingRequest) -> dict[str, str]:
     """OAuth tokens of a Claude login are bearer tokens; API keys have a header of their own."""
-    return {"authorization": f"Bearer {key}"} if key.startswith("sk-ant-oat") else {"x-api-key": key}
+    return bearer(key, request) if key.startswith("sk-ant-oat") else {"x-api-key": key}
 
 
 def _betas(body: Wire) -> dict[str, str]:
@@ -70,7 +58,7 @@ def _betas(body: Wire) -> dict[str, str]:
 
 HTTP = Http(
     path=lambda model, stream: "/v1/messages",
-    auth=_auth,
+    authenticate=_authenticate,
     headers={"anthropic-version": "2023-06-01"},
     headers_for=_betas,
 )
@@ -279,8 +267,7 @@ THREADS = TurnCodec(
 )
 
 SERVER = ProtocolServer(
-    recognise=recognise,
-    claims=claims,
+    routes=ROUTES,
     models_path="/v1/models?limit=1000",
     decode_models=listed("data", "id"),
     encode_models=encode_models,

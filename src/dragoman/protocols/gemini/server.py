@@ -6,56 +6,42 @@ The model and the method are in the URL, in any of its versions.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from dragoman.core.codec import Http
 from dragoman.core.failures import kind_of, says_context_too_long, status_of, words
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, Wire
-from dragoman.core.server import Accounting, Entry, ProtocolServer, RouteMatch, count, listed, rows
+from dragoman.core.routes import Route
+from dragoman.core.server import Accounting, Entry, ProtocolServer, count, listed, rows
 from dragoman.protocols.gemini.response import read_usage
 from dragoman.protocols.gemini.wire import ERRORS, opened
 
 # Routes
 
-_PATH = re.compile(
-    r"/(?:v1|v1beta|v1alpha)/(?:models/)?(?P<model>.+?)(?::|%3A)(?P<method>\w+)/?$", re.IGNORECASE
-)
-_MODELS = re.compile(r"/(?P<version>v1|v1beta|v1alpha)/models(?:/(?P<model>.+?))?/?$")
+_GOOGLE = ("x-goog-api-key", "x-goog-api-client", "?key")  # the other protocols have a list at /v1/models too
 
 
-def recognise(
-    method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
-) -> RouteMatch | None:
-    if method == "POST" and (found := _PATH.match(path)):
-        return _method(unquote(found["model"]), found["method"], query)
-    if method != "GET" or not (found := _MODELS.match(path)):
-        return None
-    if found["version"] == "v1" and not _is_google(query, headers):
-        return None  # the other protocols have a list there too
-    return RouteMatch("model", unquote(found["model"])) if found["model"] else RouteMatch("models")
+def _read_alt(query: Mapping[str, str]) -> dict[str, bool]:
+    """A stream is SSE where the query says so, otherwise a JSON array."""
+    return {"array": query.get("alt") != "sse"}
 
 
-def _method(model: str, method: str, query: Mapping[str, str]) -> RouteMatch | None:
-    match method:
-        case "generateContent":
-            return RouteMatch("generate", model, stream=False)
-        case "streamGenerateContent":
-            return RouteMatch("generate", model, stream=True, array=query.get("alt") != "sse")
-        case "countTokens":
-            return RouteMatch("count", model)
-        case _:
-            return None
+def _routes(version: str) -> Iterator[Route]:
+    # The name of a model may be a path (tunedModels/x, projects/p/…), with or without `models/` before it
+    for name in ("models/{model:path}", "{model:path}"):
+        path = f"/{version}/{name}"
+        yield Route("POST", f"{path}:generateContent", "generate", stream=False)
+        yield Route("POST", f"{path}:streamGenerateContent", "generate", stream=True, query=_read_alt)
+        yield Route("POST", f"{path}:countTokens", "count")
+    requires = _GOOGLE if version == "v1" else ()
+    yield Route("GET", f"/{version}/models", "models", requires)
+    yield Route("GET", f"/{version}/models/{{model:path}}", "model", requires)
 
 
-def _is_google(query: Mapping[str, str], headers: Mapping[str, str]) -> bool:
-    return "x-goog-api-key" in headers or "x-goog-api-client" in headers or "key" in query
-
-
-def _claims(path: str, headers: Mapping[str, str]) -> bool:
-    return path.startswith(("/v1beta", "/v1alpha")) or _is_google({}, headers)
+ROUTES = tuple(route for version in ("v1beta", "v1", "v1alpha") for route in _routes(version))
 
 
 # Paths and headers of an upstream
@@ -70,7 +56,7 @@ def path(model: str, stream: bool) -> str:
     return f"/v1beta/{quote(resource, safe='/%')}:{method}"
 
 
-HTTP = Http(path=path, auth=lambda key: {"x-goog-api-key": key}, model_in_body=False)
+HTTP = Http(path=path, authenticate=lambda key, request: {"x-goog-api-key": key}, model_in_body=False)
 
 
 # Errors
@@ -195,8 +181,7 @@ ACCOUNTING = Accounting(
     call_mark=r'"functionCall":',
 )
 SERVER = ProtocolServer(
-    recognise=recognise,
-    claims=_claims,
+    routes=ROUTES,
     models_path="/v1beta/models?pageSize=1000",
     decode_models=decode_models,
     encode_models=encode_models,

@@ -5,7 +5,6 @@ Error bodies differ between servers; OpenAI's `{error: {message, type, param, co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from dragoman.core import jsontext
@@ -13,12 +12,12 @@ from dragoman.core.codec import Http
 from dragoman.core.failures import kind_of, not_a_reply, says_context_too_long, status_of
 from dragoman.core.jsontext import Glance, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
+from dragoman.core.routes import Route
 from dragoman.core.server import (
     Accounting,
     Entry,
     ProtocolServer,
     RateLimitStatus,
-    RouteMatch,
     count,
     listed,
     rows,
@@ -26,10 +25,7 @@ from dragoman.core.server import (
 from dragoman.protocols.openai_chat.response import decode_usage
 from dragoman.protocols.openai_chat.wire import CODES, TYPES
 
-HTTP = Http(
-    path=lambda model, stream: "/chat/completions",
-    auth=lambda key: {"authorization": f"Bearer {key}"},
-)
+HTTP = Http(path=lambda model, stream: "/chat/completions")
 
 
 def decode_error(body: Wire, status: int) -> Failure | None:
@@ -86,17 +82,11 @@ def _failure_kind(code: Any, name: Any, status: int) -> FailureKind:
     return TYPES.decode(name) if isinstance(name, str) else "server"
 
 
-def recognise(
-    method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
-) -> RouteMatch | None:
-    """Some clients' base URL lacks /v1, so paths without it match too."""
-    if method == "POST":
-        return RouteMatch("generate") if path in ("/v1/chat/completions", "/chat/completions") else None
-    bare = path.removeprefix("/v1")
-    if method != "GET" or not (bare == "/models" or bare.startswith("/models/")):
-        return None
-    name = bare.removeprefix("/models").strip("/")
-    return RouteMatch("model", name) if name else RouteMatch("models")
+ROUTES = (
+    Route("POST", "/v1/chat/completions", "generate"),
+    Route("GET", "/v1/models", "models"),
+    Route("GET", "/v1/models/{model:path}", "model"),
+)
 
 
 def encode_models(names: tuple[str, ...]) -> Wire:
@@ -153,8 +143,7 @@ TALLY = Accounting(
     call_mark=r'"type":\s*"function"',
 )
 SERVER = ProtocolServer(
-    recognise=recognise,
-    claims=lambda path, headers: "/chat/" in path,
+    routes=ROUTES,
     models_path="/models",
     decode_models=listed("data", "id"),
     encode_models=encode_models,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame, Http
@@ -17,12 +17,15 @@ from dragoman.core.failures import kind_of, not_a_reply, says_context_too_long, 
 from dragoman.core.fields import Fields, describe
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
-from dragoman.core.server import Accounting, ProtocolServer, RateLimitStatus, RouteMatch, count, listed, rows
+from dragoman.core.routes import Route
+from dragoman.core.server import Accounting, ProtocolServer, RateLimitStatus, count, listed, rows
 from dragoman.core.stored_turns import PastTurn, StorageRequest, TurnCodec
 from dragoman.protocols.openai_responses.response import decode_usage
 from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME, TYPES
 
-HTTP = Http(path=lambda model, stream: "/responses", auth=lambda key: {"authorization": f"Bearer {key}"})
+HTTP = Http(
+    path=lambda model, stream: "/responses",
+)
 # Kinds whose code clients of this API expect in an error body; other kinds have only a type
 _CODED = frozenset(
     {"context_too_long", "unauthenticated", "billing", "not_found", "rate_limit", "overloaded"}
@@ -98,24 +101,19 @@ def _failure_kind(code: str, type: str, status: int) -> FailureKind:
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 
-def recognise(
-    method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
-) -> RouteMatch | None:
-    if "/responses" not in path:
-        return None
-    match method, path.removeprefix("/v1").split("/")[1:]:
-        case "POST", ["responses"]:
-            return RouteMatch("generate")
-        case "POST", ["responses", "input_tokens"]:
-            return RouteMatch("count")
-        case "GET", ["responses", id] if id:
-            return RouteMatch("retrieve", id=unquote(id), stream=query.get("stream") == "true")
-        case "DELETE", ["responses", id] if id:
-            return RouteMatch("delete", id=unquote(id))
-        case "GET", ["responses", id, "input_items"] if id:
-            return RouteMatch("items", id=unquote(id))
-        case _:
-            return None
+ROUTES = (
+    Route("POST", "/v1/responses", "generate"),
+    Route("POST", "/v1/responses/input_tokens", "count"),
+    Route(
+        "GET",
+        "/v1/responses/{id}",
+        "retrieve",
+        query=lambda query: {"stream": query.get("stream") == "true"},
+    ),
+    Route("DELETE", "/v1/responses/{id}", "delete"),
+    Route("GET", "/v1/responses/{id}/input_items", "items"),
+    Route("GET", "/v1/responses", "websocket", requires=("upgrade",)),
+)
 
 
 def encode_models(names: tuple[str, ...]) -> Wire:
@@ -322,8 +320,7 @@ TALLY = Accounting(  # a request is read in full, because it is stored by defaul
     call_mark=r'"type":\s*"response\.(?:function_call_arguments|custom_tool_call_input)\.done"',
 )
 SERVER = ProtocolServer(
-    recognise=recognise,
-    claims=lambda path, headers: path.removeprefix("/v1").startswith("/responses"),
+    routes=ROUTES,
     models_path="/models",
     decode_models=listed("data", "id"),
     encode_models=encode_models,

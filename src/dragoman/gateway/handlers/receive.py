@@ -1,0 +1,70 @@
+"""A client's request from its bytes to its targets, for every handler that sends it to an upstream."""
+
+from __future__ import annotations
+
+import zlib
+from functools import lru_cache, partial
+
+from dragoman.core.body import Body
+from dragoman.core.errors import DragomanError
+from dragoman.gateway.config import Config
+from dragoman.gateway.conversations.stored_turns import StoredTurns
+from dragoman.gateway.observability.wire_log import WireLog
+from dragoman.gateway.request import GatewayRequest
+from dragoman.gateway.upstreams.routing import Target
+from dragoman.gateway.upstreams.routing import route as find_targets
+from dragoman.http.server import TooLarge
+from dragoman.protocols import names
+
+
+class UnreadableBody(DragomanError):
+    """A body whose content encoding cannot be decoded."""
+
+
+class RequestReader:
+    def __init__(self, config: Config, stored_turns: StoredTurns, wire_log: WireLog | None) -> None:
+        self._max_body, self._stored_turns, self._wire_log = config.max_body, stored_turns, wire_log
+        self._targets = lru_cache(maxsize=1024)(partial(find_targets, config))
+        self._forwarding = {  # protocols whose bodies may pass unchanged, so a glance at them is enough
+            name for name in names() for provider in config.providers.values() if provider.forwards(name)
+        }
+
+    async def read(self, request: GatewayRequest) -> tuple[Target, ...]:
+        """Read the body, wait for the turn of this request, and return its targets in order.
+
+        It waits after the body was read, because only then can a client's disconnect be noticed.
+        """
+        client, server, record = request.client, request.protocol_server, request.record
+        data = await request.incoming.read(self._max_body)
+        if encoding := request.headers.get("content-encoding"):
+            data = _decoded(data, encoding.lower(), self._max_body)
+        if request.admission:
+            await request.admission.turn()
+        if self._wire_log:
+            head = f"{client.name} {request.route.action} {request.route.model}"
+            self._wire_log.asked(record.id, request.key, head, request.headers, data)
+        glance = server.tally.request if client.name in self._forwarding else None
+        request.body = body = Body(data, client.name, glance)
+        route, seen = request.route, body.glance
+        request.model = route.model or str(seen.get("model") or "")
+        request.stream = bool(seen.get("stream")) if route.stream is None else route.stream
+        record.model, record.stream, record.tools = request.model, request.stream, server.tally.tools(seen)
+        targets = self._targets(request.model)
+        return await self._stored_turns.prepare(request, targets) if server.kept else targets
+
+
+def _decoded(body: bytes, encoding: str, limit: int) -> bytes:
+    if encoding == "identity":
+        return body
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise UnreadableBody(f"the body is encoded as {encoding!r}; send it as it is, or as gzip")
+    inflate = zlib.decompressobj(47)
+    try:
+        decoded = inflate.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise UnreadableBody(f"the body is not {encoding}: {error}") from None
+    if len(decoded) > limit:
+        raise TooLarge(limit)
+    if not inflate.eof:
+        raise UnreadableBody(f"the body ends inside its {encoding}")
+    return decoded

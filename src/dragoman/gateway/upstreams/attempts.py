@@ -1,0 +1,146 @@
+"""Retry and fallback: targets in order, several attempts at each.
+
+next target --circuit open--------------------------> next target
+next target --full, others left---------------------> last in the order
+attempt     --answered------------------------------> done
+attempt     --failed, worth a retry, wait short-----> attempt at the same target
+attempt     --failed, another provider may answer---> next target
+attempt     --failed otherwise, or none left--------> AttemptFailed
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from dragoman.core import jsontext
+from dragoman.core.model import Failure, FailureKind
+from dragoman.exchange import Exchange
+from dragoman.gateway.admission import ProviderConcurrency
+from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
+from dragoman.gateway.observability.traces import trace_headers
+from dragoman.gateway.request import Attempt, GatewayRequest
+from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
+from dragoman.gateway.upstreams.retry_policy import RetryPolicy
+from dragoman.gateway.upstreams.routing import Target
+from dragoman.gateway.upstreams.sending import AttemptFailed, send
+from dragoman.http.client import Reply, Transport
+
+Relay = Callable[[Attempt, Reply], Awaitable[None]]
+
+# Not worth a retry at the same provider, but another one may answer
+_WORTH_FALLBACK: frozenset[FailureKind] = frozenset(
+    {"unauthenticated", "billing", "forbidden", "not_found", "context_too_long", "too_large"}
+)
+# How an upstream refuses a conversation that it does not know any more
+_SESSION_LOST: frozenset[FailureKind] = frozenset({"not_found", "bad_request", "conflict"})
+
+
+class Attempts:
+    """What all exchanges share on their way to upstreams."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        circuit_breakers: CircuitBreakers,
+        slots: ProviderConcurrency,
+        policy: RetryPolicy,
+        sessions: UpstreamSessions,
+    ) -> None:
+        self._transport, self._circuit_breakers, self._slots = transport, circuit_breakers, slots
+        self._policy, self._sessions = policy, sessions
+
+    async def run(self, request: GatewayRequest, targets: tuple[Target, ...], relay: Relay) -> None:
+        """Hand the first usable answer to `relay`. Raises AttemptFailed where no target gives one."""
+        failed: AttemptFailed | None = None
+        order = list(targets)
+        for place, target in enumerate(order):
+            left = len(order) - 1 - place
+            if place < len(targets) and left and self._slots.full(target.provider):
+                order.append(target)  # its queue is the last resort
+                continue
+            if not self._circuit_breakers.admits(target.provider.name):
+                continue
+            try:
+                await self._retry(request, target, left, relay)
+                return
+            except AttemptFailed as error:
+                failed = error
+                if not (error.retry or error.failure.kind in _WORTH_FALLBACK):
+                    break
+        raise failed or self._all_open(targets)
+
+    async def _retry(self, request: GatewayRequest, target: Target, left: int, relay: Relay) -> None:
+        """Attempts at one target. With other targets `left`, a long wait is not worth it."""
+        name, policy, record = target.provider.name, self._policy, request.record
+        longest = policy.longest_wait_with_fallback if left else policy.longest_wait
+        failures = 0
+        while True:
+            record.target = target
+            slot = await self._slots.enter(target.provider, record)
+            record.tries += 1
+            try:
+                await self._attempt(request, target, relay)
+                return
+            except AttemptFailed as error:
+                if error.reachable:
+                    self._circuit_breakers.reached(name)
+                else:
+                    self._circuit_breakers.unreachable(name)
+                wait = policy.wait(failures, error.failure.retry_after)
+                failures += 1
+                hopeless = not error.retry or failures == policy.tries or wait > longest
+                if hopeless or self._circuit_breakers.is_open(name):
+                    raise
+            finally:
+                if slot:
+                    slot.leave()
+            await asyncio.sleep(wait)
+
+    async def _attempt(self, request: GatewayRequest, target: Target, relay: Relay) -> None:
+        """A conversation that the upstream has forgotten is sent again once, with its whole history."""
+        attempt = self._begin(request, target)
+        try:
+            await self._send(attempt, relay)
+        except AttemptFailed as error:
+            if not (attempt.exchange.resumed and error.failure.kind in _SESSION_LOST):
+                raise
+            request.record.tries += 1
+            await self._send(self._begin(request, target), relay, resume=False)
+
+    def _begin(self, request: GatewayRequest, target: Target) -> Attempt:
+        provider, record = target.provider, request.record
+        exchange = Exchange(
+            request.client.name,
+            provider.protocol,
+            provider.dialect,
+            recover=provider.recover,
+            origin=provider.name,
+            reply_id=record.id.removeprefix("req_"),
+        )
+        writer = request.turn_writer
+        attempt = Attempt(request, target, exchange, writer if writer and writer.serves(provider) else None)
+        request.attempt, record.exchange = attempt, exchange
+        return attempt
+
+    async def _send(self, attempt: Attempt, relay: Relay, resume: bool = True) -> None:
+        request, exchange, provider = attempt.request, attempt.exchange, attempt.target.provider
+        given = attempt.turn_writer.body if attempt.turn_writer else request.body
+        body = exchange.request_bytes(given, attempt.target.model, request.stream)
+        if exchange.has_session:
+            attempt.session = self._sessions.talk(exchange, provider, request.key, request.record.id)
+            if resume and (resumed := await attempt.session.resumed()):
+                body = jsontext.encode(resumed)
+        span = request.record.span
+        reply = await send(self._transport, attempt, body, trace_headers(span) if span is not None else {})
+        self._circuit_breakers.reached(provider.name)
+        try:
+            await relay(attempt, reply)
+        finally:
+            reply.close()
+
+    def _all_open(self, targets: tuple[Target, ...]) -> AttemptFailed:
+        names = dict.fromkeys(target.provider.name for target in targets)
+        soonest = min(self._circuit_breakers.seconds_left(name) for name in names)
+        problem = f"not reachable at the moment: {', '.join(names)}; it is tried again soon"
+        return AttemptFailed(Failure("overloaded", problem, 503, retry_after=soonest))
