@@ -14,7 +14,7 @@ from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError, UpstreamError
-from dragoman.gateway.process.private import PrivateGateway
+from dragoman.gateway.process.serve import PrivateGateway
 from dragoman.gateway.upstreams.model_lists import models_of
 from dragoman.gateway.upstreams.routing import DEMO, Target
 from dragoman.http.client import Client, TransportError
