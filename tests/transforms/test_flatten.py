@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Tool, ToolCall, ToolResult
@@ -107,6 +110,22 @@ FREEFORM = {
     "G90 no JSON at all": ("*** Begin Patch", "*** Begin Patch"),
     "several fields": ('{"a":"x","b":"y"}', '{"a":"x","b":"y"}'),
 }
+
+
+DIFF = "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"
+PATCHES = {
+    "plain": {"input": DIFF},
+    "in fences": {"input": f"```diff\n{DIFF}\n```"},
+    "a heredoc": {"input": f"apply_patch <<'EOF'\n{DIFF}\nEOF"},
+    "a command": {"command": ["apply_patch", DIFF]},
+    "a shell's command": {"command": ["bash", "-lc", f"apply_patch <<'EOF'\n{DIFF}\nEOF\n"]},
+}
+
+
+@pytest.mark.parametrize("arguments", PATCHES.values(), ids=PATCHES)
+def test_G90_a_patch_is_taken_out_of_its_wrapping(arguments: dict[str, Any]) -> None:
+    call = ToolCall("1", "apply_patch", jsontext.dumps(arguments))
+    assert unflatten(call, Tool("apply_patch", kind="custom")).arguments == DIFF
 
 
 @pytest.mark.parametrize("arguments, expected", FREEFORM.values(), ids=FREEFORM)

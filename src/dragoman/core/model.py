@@ -13,7 +13,7 @@ from msgspec import Struct
 Wire = dict[str, Any]
 Extras = dict[str, Wire]
 Role = Literal["system", "developer", "user", "assistant"]
-CallKind = Literal["function", "custom", "local_shell"]
+CallKind = Literal["function", "custom", "local_shell", "shell", "apply_patch"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 StopReason = Literal[
     "end",
@@ -306,6 +306,16 @@ class Usage(Struct, frozen=True):
     cached: int = 0
     cache_write: int = 0
     reasoning: int = 0
+
+
+def whole_usage(input: int, output: int, cached: int, cache_write: int, reasoning: int) -> Usage:
+    """Usage from counts of a vendor. A detail that exceeds its sum stands beside it.
+
+    So xAI counts cached tokens beside `prompt_tokens`, Vercel's gateway reasoning beside `completion_tokens`.
+    """
+    input += cached + cache_write if cached + cache_write > input else 0
+    output += reasoning if reasoning > output else 0
+    return Usage(input, output, cached, cache_write, reasoning)
 
 
 class Stop(Struct, frozen=True):

@@ -1,11 +1,13 @@
 """Tools that an upstream does not know, as functions of the same meaning, and back again.
 
 A freeform (custom) tool becomes a function with one string; a namespaced tool a function with a
-longer name; a local shell, bash or text editor a function with the schema that its model knows.
+longer name; a tool that the client runs and whose schema the model knows (shell, bash, apply_patch, text
+editor) a function with that schema.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
@@ -14,6 +16,7 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
+from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, CallKind, HostedTool, Tool, ToolCall, ToolResult, Wire
 from dragoman.core.repeated import remembered
@@ -38,6 +41,25 @@ _KNOWN: dict[str, tuple[str, Wire]] = {
             timeout_ms={"type": "integer"},
             env={"type": "object", "additionalProperties": _STRING},
             user=_STRING,
+        ),
+    ),
+    "shell": (
+        "Runs commands in a shell on the user's machine and returns their output.",
+        _object(
+            ["commands"],
+            commands={"type": "array", "items": _STRING},
+            timeout_ms={"type": "integer"},
+            max_output_length={"type": "integer"},
+        ),
+    ),
+    "apply_patch": (
+        "Creates, updates or deletes one file. `diff` holds the changes in the V4A format: lines that begin "
+        "with a space are context, with - are removed, with + are added; @@ begins a section.",
+        _object(
+            ["type", "path"],
+            type={"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+            path=_STRING,
+            diff=_STRING,
         ),
     ),
     "bash": (
@@ -155,19 +177,34 @@ def unflatten(call: ToolCall, declared: AnyTool | None) -> ToolCall:
         case Tool():
             call = replace(call, name=declared.name, namespace=declared.namespace)
             if declared.kind == "custom" and call.kind == "function":
-                return replace(call, kind="custom", arguments=freeform(call.arguments))
+                return replace(call, kind="custom", arguments=freeform(call.arguments, declared.name))
             return call
-        case HostedTool(kind="local_shell"):
-            return replace(call, kind="local_shell")
+        case HostedTool(kind="local_shell" | "shell" | "apply_patch" as kind):
+            return replace(call, kind=kind)
         case _:
             return call
 
 
-def freeform(arguments: str) -> str:
-    """The raw text inside `{"input": …}`, whatever the model named its parameter."""
+def freeform(arguments: str, tool: str = "") -> str:
+    """The raw text inside `{"input": …}`, whatever the model called the parameter.
+
+    The patch of `apply_patch` is taken out of code fences, a heredoc or a command line, which Codex would
+    refuse (G90: CLIProxyAPI#5753).
+    """
+    text = _input_text(arguments)
+    patch = _PATCH.search(text) if tool == "apply_patch" else None
+    return patch[0] if patch else text
+
+
+_PATCH = re.compile(r"^[*]{3} Begin Patch$.*^[*]{3} End Patch$", re.MULTILINE | re.DOTALL)
+
+
+def _input_text(arguments: str) -> str:
     value = jsontext.decode_object(arguments)
     if value is None:
         return arguments
+    if is_array(command := value.get("command")) and command:  # as for a shell: ["apply_patch", "…"]
+        return str(command[-1])
     for name in _INPUT_NAMES:
         if isinstance(found := value.get(name), str):
             return found

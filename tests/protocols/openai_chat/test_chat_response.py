@@ -236,6 +236,18 @@ def test_a_reply_goes_back_unchanged(body: Wire) -> None:
     assert CODEC.encode_response(CODEC.decode_response(copy.deepcopy(body), Losses()), Losses()) == body
 
 
+def test_d09_a_choice_that_a_filter_emptied_is_a_reply() -> None:
+    choice = {"index": 0, "finish_reason": "content_filter", "content_filter_results": {"hate": {}}}
+    response, _ = decode({"id": "c", "model": "m", "choices": [choice]})
+    assert (response.parts, response.stop) == ((), Stop("content_filter", "content_filter"))
+
+
+def test_d09_an_object_as_content_is_its_json() -> None:
+    response, losses = decode(completion({"content": {"title": "x"}}))
+    assert [bare(part) for part in response.parts] == [Text('{"title":"x"}')]
+    assert losses == []
+
+
 def test_logprobs_are_reported_where_there_are_any() -> None:
     body = completion({"content": "x"})
     body["choices"][0]["logprobs"] = {"content": None, "refusal": None}
@@ -300,6 +312,24 @@ USAGES: dict[str, tuple[Wire, Usage]] = {
             "completion_tokens_details": {"reasoning_tokens": 20},
         },
         Usage(9, 22, 0, 0, 20),
+    ),
+    "d14 cached tokens beside the input (xAI)": (
+        {
+            "prompt_tokens": 154,
+            "completion_tokens": 10,
+            "total_tokens": 164,
+            "prompt_tokens_details": {"cached_tokens": 164},
+        },
+        Usage(318, 10, 164),
+    ),
+    "d14 reasoning beside the output (Vercel)": (
+        {
+            "prompt_tokens": 61,
+            "completion_tokens": 10,
+            "total_tokens": 71,
+            "completion_tokens_details": {"reasoning_tokens": 96},
+        },
+        Usage(61, 106, 0, 0, 96),
     ),
     "wrong types": ({"prompt_tokens": "9", "completion_tokens": None, "prompt_tokens_details": []}, Usage()),
 }

@@ -94,6 +94,16 @@ STREAMS: dict[str, tuple[list[Any], list[Any], Stop]] = {
         [Text("Hello")],
         Stop("end", "stop"),
     ),
+    "D11 status finished is an end": (
+        [
+            chunk({"content": "why", "phase": "think", "status": "typing"}),
+            chunk({"content": "", "phase": "think", "status": "finished"}),
+            chunk({"content": "Hi", "phase": "answer", "status": "typing"}),
+            chunk({"content": "", "phase": "answer", "status": "finished"}),
+        ],
+        [Text("whyHi")],
+        Stop("end", ""),
+    ),
     "role with the first text": (
         [chunk({"role": "assistant", "content": "Hi"}), END, DONE],
         [Text("Hi")],
@@ -715,6 +725,11 @@ def test_where_usage_stands(items: list[Any]) -> None:
 
 
 FAILURES: dict[str, tuple[list[Any], str, str]] = {
+    "D11 only the thinking is finished": (
+        [ROLE, chunk({"content": "a", "phase": "think", "status": "finished"})],
+        "truncated",
+        "the upstream's stream ended without a finish reason or [DONE]",
+    ),
     "G15 an error chunk": (
         [ROLE, chunk({"content": "a"}), {"error": {"message": "boom", "type": "server_error", "code": None}}],
         "server",

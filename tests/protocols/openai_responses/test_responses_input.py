@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import dragoman
+from dragoman.core import jsontext
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
     Base64,
+    Citation,
     FileId,
     Foreign,
     Media,
@@ -476,28 +479,10 @@ FOREIGN_ROWS: dict[str, tuple[Wire, str, str]] = {
         "changed input[1]: an item of type file_search_call is only understood by openai-responses: "
         "it is told in words",
     ),
-    "a shell": (
-        {"type": "shell_call_output", "output": [{"stdout": "a", "stderr": "b"}]},
-        "[shell result: ab]",
-        "changed input[1]: an item of type shell_call_output is only understood by openai-responses: "
-        "it is told in words",
-    ),
-    "a shell command": (
-        {"type": "shell_call", "action": {"commands": ["ls"]}},
+    "a shell command that the server ran": (
+        {"type": "shell_call", "environment": {"type": "container_auto"}, "action": {"commands": ["ls"]}},
         '[shell: ["ls"]]',
         "changed input[1]: an item of type shell_call is only understood by openai-responses: "
-        "it is told in words",
-    ),
-    "a patch": (
-        {"type": "apply_patch_call", "operation": {"type": "delete_file"}},
-        '[apply_patch: {"type":"delete_file"}]',
-        "changed input[1]: an item of type apply_patch_call is only understood by openai-responses: "
-        "it is told in words",
-    ),
-    "what became of it": (
-        {"type": "apply_patch_call_output", "status": "failed", "output": "no such file"},
-        "[apply_patch result: failed no such file]",
-        "changed input[1]: an item of type apply_patch_call_output is only understood by openai-responses: "
         "it is told in words",
     ),
     "an MCP server that failed": (
@@ -538,6 +523,119 @@ def test_what_only_this_protocol_has_is_kept_and_told(item: Wire, words: str, lo
     assert losses == [loss]
 
 
+SHELL_CALL = {
+    "type": "shell_call",
+    "id": "sh_1",
+    "call_id": "c",
+    "action": {"commands": ["ls"], "timeout_ms": 5},
+    "status": "completed",
+    "environment": {"type": "local"},
+}
+PATCH_CALL = {
+    "type": "apply_patch_call",
+    "id": "apc_1",
+    "call_id": "d",
+    "operation": {"type": "delete_file", "path": "a"},
+    "status": "completed",
+}
+PRINTED = [
+    {"stdout": "a", "stderr": "b", "outcome": {"type": "exit", "exit_code": 2}},
+    {"stdout": "", "stderr": "", "outcome": {"type": "timeout"}},
+]
+# calls of tools that the client runs, and their outputs -> neutral
+CLIENT_RUN: dict[str, tuple[list[Wire], list[AnyPart]]] = {
+    "shell": (
+        [SHELL_CALL, {"type": "shell_call_output", "call_id": "c", "output": PRINTED}],
+        [
+            ToolCall("c", "shell", '{"commands":["ls"],"timeout_ms":5}', "shell"),
+            ToolResult("c", content=(Text("a\nb\n[exit code 2]\n[timeout]"),), kind="shell"),
+        ],
+    ),
+    "apply_patch": (
+        [
+            PATCH_CALL,
+            {"type": "apply_patch_call_output", "call_id": "d", "status": "failed", "output": "no file"},
+        ],
+        [
+            ToolCall("d", "apply_patch", '{"type":"delete_file","path":"a"}', "apply_patch"),
+            ToolResult("d", content=(Text("no file"),), failed=True, kind="apply_patch"),
+        ],
+    ),
+    "apply_patch without output": (
+        [PATCH_CALL, {"type": "apply_patch_call_output", "call_id": "d", "status": "completed"}],
+        [
+            ToolCall("d", "apply_patch", '{"type":"delete_file","path":"a"}', "apply_patch"),
+            ToolResult("d", kind="apply_patch"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("items, parts", CLIENT_RUN.values(), ids=CLIENT_RUN)
+def test_b12_tools_that_the_client_runs_are_calls(items: list[Wire], parts: list[AnyPart]):
+    request, losses = decode([USER, *items])
+    assert bare(tuple(part for message in request.messages[1:] for part in message.parts)) == parts
+    assert losses == []
+    assert CODEC.encode_request(request, Losses())["input"] == [USER, *items]
+
+
+@pytest.mark.parametrize("upstream", ["anthropic", "gemini", "openai-chat"])
+def test_b12_shell_and_apply_patch_are_functions_elsewhere(upstream: str):
+    tools = [{"type": "shell", "environment": {"type": "local"}}, {"type": "apply_patch"}]
+    exchange = dragoman.Exchange("openai-responses", upstream)
+    sent = exchange.request({"model": "m", "input": "hi", "tools": tools})
+    assert all(name in jsontext.dumps(sent["tools"]) for name in ("shell", "apply_patch"))
+    assert not any(loss.kind == "dropped" for loss in exchange.losses)
+
+
+def test_b12_calls_of_shell_and_apply_patch_come_back_in_their_own_form():
+    exchange = dragoman.Exchange("openai-responses", "openai-chat")
+    exchange.request({"model": "m", "input": "hi", "tools": [{"type": "shell"}, {"type": "apply_patch"}]})
+    calls = [
+        {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": '{"commands":["ls"]}'}},
+        {
+            "id": "c2",
+            "type": "function",
+            "function": {"name": "apply_patch", "arguments": '{"type":"delete_file","path":"a"}'},
+        },
+    ]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    reply = exchange.response({"id": "x", "choices": [{"finish_reason": "tool_calls", "message": message}]})
+    shell, patch = reply["output"]
+    assert (shell["type"], shell["action"]) == ("shell_call", {"commands": ["ls"]})
+    assert (patch["type"], patch["operation"]) == ("apply_patch_call", {"type": "delete_file", "path": "a"})
+
+
+def test_b12_a_shell_in_a_container_of_the_server_is_no_function():
+    exchange = dragoman.Exchange("openai-responses", "anthropic")
+    tools = [{"type": "shell", "environment": {"type": "container_auto"}}]
+    assert "tools" not in exchange.request({"model": "m", "input": "hi", "tools": tools})
+    assert any(loss.code == "hosted.other.dropped" for loss in exchange.losses)
+
+
+def test_b10_a_call_that_a_program_made_is_reported():
+    caller = {"type": "program", "caller_id": "p"}
+    assert decode([USER, {**CALL, "caller": {"type": "direct"}}, OUTPUT])[1] == []
+    assert decode([USER, {**CALL, "caller": caller}, {**OUTPUT, "caller": caller}])[1] == [
+        "dropped input[1].caller: only openai-responses understands it",
+        "dropped input[2].caller: only openai-responses understands it",
+    ]
+
+
+def test_d12_phase_citations_and_found_tools_are_reported():
+    assert decode([USER, {**REPLY, "phase": "commentary"}])[1] == [
+        "dropped input[1].phase: only openai-responses understands it"
+    ]
+    cited = Text("a", (Citation("https://x.org"),), where="w")
+    assert encode(Message("user", (Text("q"),)), Message("assistant", (cited,)))[1] == [
+        "dropped w.citations: openai-responses takes no foreign sources"
+    ]
+    found = {"type": "tool_search_output", "execution": "server", "tools": [], "call_id": None}
+    assert decode([USER, found])[1] == [
+        "changed input[1]: the tools that it found are declared with the others"
+    ]
+
+
 def test_a_search_that_nobody_declared_is_no_call():
     items = SAME["a tool search that the client runs"]
     request = CODEC.decode_request({"input": items}, Losses())
@@ -546,7 +644,8 @@ def test_a_search_that_nobody_declared_is_no_call():
 
 
 def test_what_others_do_not_understand_breaks_no_turn():
-    hosted = {"type": "shell_call", "action": {"commands": ["ls"]}, "call_id": "c"}
+    container = {"type": "container_reference", "container_id": "x"}
+    hosted = {"type": "shell_call", "action": {"commands": ["ls"]}, "call_id": "c", "environment": container}
     result = {"type": "shell_call_output", "call_id": "c", "output": []}
     request, _ = decode([USER, THOUGHT, hosted, result, REPLY, CALL, OUTPUT])
     assert [message.role for message in request.messages] == ["user", "assistant", "user"]
@@ -634,7 +733,7 @@ ENCODED: dict[str, tuple[list[Message], list[Wire], list[str]]] = {
     "a shell call whose arguments are no object": (
         [Message("assistant", (ToolCall("e", "local_shell", "ls", "local_shell", where="x"),))],
         [{"type": "local_shell_call", "call_id": "e", "action": {"type": "exec", "command": [], "env": {}}}],
-        ["dropped x.arguments: a local shell takes an object: its command is lost"],
+        ["dropped x.arguments: a call of local_shell takes an object: its arguments are lost"],
     ),
     "results of every kind": (
         [

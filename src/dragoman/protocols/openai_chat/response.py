@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolCall, Usage, Wire
+from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolCall, Usage, Wire, whole_usage
 from dragoman.protocols.openai_chat.calls import with_completeness
 from dragoman.protocols.openai_chat.messages import decode_assistant, encode_reply
 from dragoman.protocols.openai_chat.wire import (
@@ -37,7 +38,11 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     choice = Fields(choices[0], "choices[0]", PROTOCOL_NAME)
     message = choice.fields("message")
     if message is None:
-        raise WireError(PROTOCOL_NAME, "choices[0].message", "expected an object, got nothing")
+        if not choice.rest.get("finish_reason"):
+            raise WireError(PROTOCOL_NAME, "choices[0].message", "expected an object, got nothing")
+        message = Fields({}, "choices[0].message", PROTOCOL_NAME)  # Azure: filtered
+    if is_object(content := message.rest.get("content")):  # the JSON mode of Cloudflare's Workers AI
+        message.rest["content"] = jsontext.dumps(content)
     for i in range(1, len(choices)):
         losses.dropped(f"choices[{i}]", "only the first choice is the reply", "response.choices")
     parts = decode_assistant(message, losses, echoed=False)
@@ -152,7 +157,7 @@ def decode_usage(usage: Wire) -> Usage:
     if missing > 0:
         output, reasoning = output + missing, max(reasoning, missing)
     cached = before.get("cached_tokens") or next((counts[name] for name in _CACHED if name in counts), 0)
-    return Usage(input, output, cached, before.get("cache_write_tokens", 0), reasoning)
+    return whole_usage(input, output, cached, before.get("cache_write_tokens", 0), reasoning)
 
 
 # Names of cached_tokens at DeepSeek, Moonshot and other servers

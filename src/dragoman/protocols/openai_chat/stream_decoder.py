@@ -7,6 +7,7 @@ States of the decoder and what moves between them:
     open      --finish_reason--> finished                       parts may still follow; usage comes after it
     open      --error chunk--> ended                            emits ResponseFailed
     open      --[DONE] after content--> ended                   servers that never send a finish reason
+    open      --end of stream after status: finished--> ended   chat.qwen.ai; emits ResponseEnd
     open      --end of stream--> ended                          emits ResponseFailed: the stream was cut (G14)
     finished  --[DONE] or end of stream--> ended                emits ResponseEnd; a later error is ignored
 
@@ -57,6 +58,8 @@ _KNOWN_DELTA = _EXTENSIONS | frozenset(
         "index",
         "token_id",
         "channel",
+        "phase",
+        "status",
     }
 )
 
@@ -69,6 +72,7 @@ class StreamDecoder:
         self._plain = False  # reasoning text comes in a field of its own, so details need not be read for it
         self._audio: Wire = {}
         self._finish: str | None = None
+        self._finished = False  # the last chunk said `status: finished`
         self._usage: Wire | None = None
 
     def feed(self, frame: Frame, /) -> Iterable[Event]:
@@ -95,7 +99,7 @@ class StreamDecoder:
     def close(self) -> Iterable[Event]:
         if self._ended:
             return ()
-        if self._finish is not None:
+        if self._finish is not None or (self._finished and self._parts):
             return self._end()
         self._ended = True
         self._parts.close(cut=True)
@@ -148,6 +152,8 @@ class StreamDecoder:
         parts = self._parts
         if not delta.keys() <= _KNOWN_DELTA:
             self._report(delta, _KNOWN_DELTA, "choices[0].delta")
+        # chat.qwen.ai ends so, without finish reason or [DONE]; its phase "think" also ends with this status
+        self._finished = delta.get("status") == "finished" and delta.get("phase") != "think"
         self._reasoning(delta)
         if content := delta.get("content"):
             self._content(content)

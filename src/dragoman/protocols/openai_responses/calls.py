@@ -1,6 +1,7 @@
 """Call items and their outputs <-> tool calls and tool results.
 
-Calls come in three forms (function, custom, local shell), each answered by an output item of its own kind.
+Calls come in several forms (function, custom, and tools that the client runs: local shell, shell,
+apply_patch), each answered by an output item of its own kind.
 `call_id` pairs a call with its output; `id` only names the item.
 """
 
@@ -16,6 +17,7 @@ from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import CallKind, Foreign, Media, Text, ToolCall, ToolResult, Wire
+from dragoman.core.server import rows
 from dragoman.protocols.openai_responses.hosted import encode_found, encode_search
 from dragoman.protocols.openai_responses.parts import decode_content, encode_content
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, native, printed
@@ -24,6 +26,8 @@ CALLS: dict[str, CallKind] = {
     "function_call": "function",
     "custom_tool_call": "custom",
     "local_shell_call": "local_shell",
+    "shell_call": "shell",
+    "apply_patch_call": "apply_patch",
 }
 OUTPUTS: dict[str, CallKind] = {f"{item}_output": kind for item, kind in CALLS.items()}
 ITEM_OF_CALL = {kind: item for item, kind in CALLS.items()}
@@ -33,7 +37,7 @@ _ITEM_OF_RESULT = {kind: item for item, kind in OUTPUTS.items()}
 def decode_call(fields: Fields, kind: CallKind, losses: Losses) -> ToolCall:
     """`status: incomplete` becomes `complete=False`, from which the status is written again."""
     id = fields.need("call_id", str)
-    name = "local_shell" if kind == "local_shell" else fields.need("name", str)
+    name = fields.need("name", str) if kind in ("function", "custom") else kind
     arguments = _decode_arguments(fields, kind)
     complete = fields.rest.get("status") != "incomplete"
     if not complete:
@@ -46,8 +50,13 @@ def decode_call(fields: Fields, kind: CallKind, losses: Losses) -> ToolCall:
         fields.nonempty("namespace"),
         complete,
         where=fields.where,
-        extras=fields.extras(losses, quiet=_QUIET_CALL),
+        extras=fields.extras(losses, quiet=_QUIET_DIRECT_CALL if _is_direct(fields) else _QUIET_CALL),
     )
+
+
+def _is_direct(fields: Fields) -> bool:
+    """Whether the model itself called the tool, not a program that it wrote."""
+    return fields.rest.get("caller") in (None, {"type": "direct"})
 
 
 def encode_call(call: ToolCall, losses: Losses) -> Wire:
@@ -57,7 +66,11 @@ def encode_call(call: ToolCall, losses: Losses) -> Wire:
     wire: Wire = {"type": ITEM_OF_CALL[call.kind], "call_id": call.id}
     match call.kind:
         case "local_shell":
-            wire["action"] = _encode_action(call, losses)
+            wire["action"] = {"type": "exec", "command": [], "env": {}, **_encode_action(call, losses)}
+        case "shell":
+            wire["action"] = {"commands": [], **_encode_action(call, losses)}
+        case "apply_patch":
+            wire["operation"] = _encode_action(call, losses)
         case "custom":
             wire |= {"name": call.name, "input": call.arguments}
         case "function":
@@ -85,12 +98,13 @@ def _decode_arguments(fields: Fields, kind: CallKind) -> str:
     match kind:
         case "custom":
             return fields.need("input", str)
-        case "local_shell":
-            action = fields.rest.get("action")
+        case "local_shell" | "shell" | "apply_patch":
+            field = "operation" if kind == "apply_patch" else "action"
+            action = fields.rest.get(field)
             if not is_object(action):
-                raise fields.wrong("action", "dict", action)
-            named = {key: value for key, value in action.items() if key != "type"}
-            return printed(named, fields.path("action"))
+                raise fields.wrong(field, "dict", action)
+            constant = "type" if kind == "local_shell" else ""
+            return printed({key: action[key] for key in action if key != constant}, fields.path(field))
         case "function":
             arguments = fields.rest.get("arguments")
             if is_object(arguments) or is_array(arguments):
@@ -103,14 +117,15 @@ def _encode_action(call: ToolCall, losses: Losses) -> Wire:
     if arguments is None:
         losses.dropped(
             f"{call.where or call.name}.arguments",
-            "a local shell takes an object: its command is lost",
+            f"a call of {call.kind} takes an object: its arguments are lost",
             "call.arguments",
         )
         arguments = {}
-    return {"type": "exec", "command": [], "env": {}, **arguments}
+    return arguments
 
 
-_QUIET_CALL = QUIET_ITEM | {"arguments"}
+_QUIET_CALL = QUIET_ITEM | {"arguments", "environment"}
+_QUIET_DIRECT_CALL = _QUIET_CALL | {"caller"}
 
 
 def decode_result(fields: Fields, kind: CallKind, losses: Losses) -> ToolResult:
@@ -119,9 +134,10 @@ def decode_result(fields: Fields, kind: CallKind, losses: Losses) -> ToolResult:
         _call_id(fields, kind),
         name if isinstance(name, str) else "",
         _decode_output(fields, losses),
-        kind=kind,
+        kind == "apply_patch" and fields.rest.get("status") == "failed",
+        kind,
         where=fields.where,
-        extras=fields.extras(losses, quiet=_QUIET_RESULT),
+        extras=fields.extras(losses, quiet=_QUIET_DIRECT_RESULT if _is_direct(fields) else _QUIET_RESULT),
     )
 
 
@@ -133,7 +149,10 @@ def encode_result(result: ToolResult, losses: Losses) -> Wire:
     wire: Wire = {"type": _ITEM_OF_RESULT[result.kind]}
     if result.call_id:
         wire[key] = result.call_id
-    wire["output"] = _encode_output(result, losses)
+    if result.kind == "apply_patch":
+        wire["status"] = "failed" if result.failed else "completed"
+    if result.content or result.kind != "apply_patch":
+        wire["output"] = _encode_output(result, losses)
     if rest and rest.get("type", wire["type"]) != wire["type"]:
         rest = {}
     return {**wire, **rest}
@@ -151,20 +170,38 @@ def _decode_output(fields: Fields, losses: Losses) -> tuple[Text | Media | Forei
     output: Any = fields.rest.get("output")
     if output == "" or output == []:
         return ()
+    if output is None and fields.rest.get("type") == "apply_patch_call_output":
+        return ()  # its status is all that it says
     if output is None:
         raise WireError(
             PROTOCOL_NAME, fields.path("output"), f"expected a string or an array, got {describe(output)}"
         )
+    if fields.rest.get("type") == "shell_call_output":
+        return (Text(_shell_text(output), where=fields.path("output")),)
     parts = decode_content(fields.any("output"), fields.path("output"), losses)
     return tuple([part if isinstance(part, Text | Media | Foreign) else Text(part.text) for part in parts])
 
 
+def _shell_text(output: Any) -> str:
+    """What the commands of a shell call printed, with exit codes other than 0."""
+    texts: list[str] = []
+    for entry in rows(output):
+        outcome = entry.get("outcome")
+        code = outcome.get("exit_code") if is_object(outcome) else None
+        ended = f"[exit code {code}]" if code else "[timeout]" if is_object(outcome) and code is None else ""
+        texts += [str(text) for text in (entry.get("stdout"), entry.get("stderr"), ended) if text]
+    return "\n".join(texts)
+
+
 def _encode_output(result: ToolResult, losses: Losses) -> str | list[Wire]:
-    content = _marked(result, losses) if result.failed else result.content
-    if result.kind == "local_shell":
+    content = _marked(result, losses) if result.failed and not native(result) else result.content
+    if result.kind in ("local_shell", "shell", "apply_patch"):
         if not all(isinstance(part, Text) for part in content):
-            losses.dropped(result.where, "the output of a local shell is text", "result.media")
-        return "\n".join(part.text for part in content if isinstance(part, Text))
+            losses.dropped(result.where, f"the output of {result.kind} is text", "result.media")
+        text = "\n".join(part.text for part in content if isinstance(part, Text))
+        if result.kind != "shell":
+            return text
+        return [{"stdout": text, "stderr": "", "outcome": {"type": "exit", "exit_code": int(result.failed)}}]
     return encode_content(content, "input_text", losses) or ""
 
 
@@ -183,4 +220,5 @@ def _marked(result: ToolResult, losses: Losses) -> tuple[Text | Media | Foreign,
     return (Text("Error: the tool failed"), *result.content)
 
 
-_QUIET_RESULT = QUIET_ITEM | {"output", "namespace"}
+_QUIET_RESULT = QUIET_ITEM | {"output", "namespace", "max_output_length"}
+_QUIET_DIRECT_RESULT = _QUIET_RESULT | {"caller"}

@@ -57,6 +57,8 @@ ENCODED = _PLAIN | {"web_search", "code_execution", "mcp"}
 
 def decode_hosted(fields: Fields, wire: str) -> HostedTool:
     kind = _KINDS.get(wire, "other")
+    if kind == "shell" and is_hosted_shell(fields.rest):
+        kind = "other"
     match kind:
         case "web_search":
             settings = _decode_web_search(fields.rest)
@@ -66,6 +68,11 @@ def decode_hosted(fields: Fields, wire: str) -> HostedTool:
             settings = {}
     name = "" if kind != "other" else wire
     return HostedTool(kind, name, settings, where=fields.where, extras={PROTOCOL_NAME: fields.rest})
+
+
+def is_hosted_shell(wire: Wire) -> bool:
+    """Whether a `shell` tool, or a call of it, runs in a container of the server, not at the client."""
+    return _text(_object(wire, "environment"), "type") not in ("", "local")
 
 
 def encode_hosted(tool: HostedTool, losses: Losses) -> Wire | None:
@@ -160,6 +167,8 @@ def decode_foreign(item: Wire, kind: str, where: str, losses: Losses, history: b
             f"an item of type {kind} is only understood by {PROTOCOL_NAME}: it is told in words",
             "part.unknown",
         )
+    elif kind == "tool_search_output":
+        losses.changed(where, "the tools that it found are declared with the others", "hosted.tool_search")
     elif kind not in HOISTED:
         why = _WHY.get(kind, f"an item of type {kind} is only understood by {PROTOCOL_NAME}")
         losses.dropped(where, why, "store" if kind in _WHY else "part.unknown")
@@ -187,10 +196,6 @@ def _in_words(kind: str, item: Wire, where: str) -> str:
         case "shell_call_output":
             outputs = _objects(item.get("output"))
             return f"[shell result: {''.join(_text(o, 'stdout') + _text(o, 'stderr') for o in outputs)}]"
-        case "apply_patch_call":
-            return f"[apply_patch: {printed(item.get('operation'), where)}]"
-        case "apply_patch_call_output":
-            return f"[apply_patch result: {_text(item, 'status')} {_text(item, 'output')}]"
         case _:
             return ""
 

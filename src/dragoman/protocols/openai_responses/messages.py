@@ -7,7 +7,7 @@ extras says which parts were one item, so that they go back as one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -41,6 +41,7 @@ from dragoman.protocols.openai_responses.hosted import (
     decode_found,
     decode_search,
     is_clients_search,
+    is_hosted_shell,
 )
 from dragoman.protocols.openai_responses.parts import (
     decode_content,
@@ -63,6 +64,7 @@ def decode_input(items: str | list[Any], losses: Losses, searches: bool = False)
     messages: list[Message] = []
     row: list[AnyPart] = []
     role: Role | None = None
+    hosted: list[Any] = []
     for i, item in enumerate(items):
         where = f"input[{i}]"
         kind = item_type(item, where)
@@ -71,7 +73,9 @@ def decode_input(items: str | list[Any], losses: Losses, searches: bool = False)
             role = None
             messages.append(_decode_message(Fields(item, where, PROTOCOL_NAME), losses))
             continue
-        parts = decode_item(item, where, i, losses, history=True, searches=searches)
+        if kind == "shell_call" and is_hosted_shell(item):
+            hosted.append(item.get("call_id"))
+        parts = decode_item(item, where, i, losses, True, searches, hosted)
         if (side := _side(parts, kind, role)) != role:
             _close(row, messages)
             role = side
@@ -183,6 +187,8 @@ def _encode_short(part: AnyPart, losses: Losses) -> list[Wire]:
         text = "".join(wire.get("text", "") for wire in encode_part(part, "output_text", losses))
     if isinstance(part, Refusal):
         losses.changed(part.where, "a refusal goes back as its text", "message.refusal")
+    if isinstance(part, Text) and part.citations:
+        losses.dropped(f"{part.where}.citations", f"{PROTOCOL_NAME} takes no foreign sources", "citation")
     phase = own(part.extras, ITEM).get("message", {}).get("phase")
     more = {"phase": phase} if phase else {}
     return [{"type": "message", "role": "assistant", "content": text, **more}] if text else []
@@ -218,11 +224,18 @@ def item_type(item: Any, where: str) -> str:
 
 
 def decode_item(
-    item: Any, where: str, at: int, losses: Losses, history: bool = False, searches: bool = False
+    item: Any,
+    where: str,
+    at: int,
+    losses: Losses,
+    history: bool = False,
+    searches: bool = False,
+    hosted: Container[Any] = (),
 ) -> tuple[AnyPart, ...]:
     """The parts of an item that is not a user's message. `at` is its position among the items.
 
     `history`: it is part of a request. `searches`: the client declared a tool search that it runs itself.
+    `hosted`: ids of the shell calls that the server ran.
     """
     kind = item_type(item, where)
     fields = Fields(item, where, PROTOCOL_NAME)
@@ -231,8 +244,12 @@ def decode_item(
             return _decode_reply(fields, at, losses)
         case "reasoning":
             return (decode_reasoning(fields, losses),)
+        case "shell_call" if is_hosted_shell(item):
+            return (decode_foreign(item, kind, where, losses, history),)
         case _ if kind in CALLS:
             return (decode_call(fields, CALLS[kind], losses),)
+        case "shell_call_output" if not history or item.get("call_id") in hosted:
+            return (decode_foreign(item, kind, where, losses, history),)
         case _ if kind in OUTPUTS:
             return (decode_result(fields, OUTPUTS[kind], losses),)
         case "tool_search_call" if searches and is_clients_search(item):

@@ -33,6 +33,7 @@ from dragoman.core.model import (
     ToolResult,
     Usage,
     Wire,
+    whole_usage,
 )
 from dragoman.core.repeated import private
 from dragoman.core.seal import seal_state
@@ -153,7 +154,7 @@ def decode_created(fields: Fields) -> int:
     )
 
 
-_PREFIX = {"function": "fc_", "custom": "ctc_", "local_shell": "lsh_"}
+_PREFIX = {"function": "fc_", "custom": "ctc_", "local_shell": "lsh_", "shell": "sh_", "apply_patch": "apc_"}
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -308,7 +309,7 @@ def decode_usage(fields: Fields) -> Usage | None:
     if usage is None:
         return None
     before, after = usage.fields("input_tokens_details"), usage.fields("output_tokens_details")
-    return Usage(
+    return whole_usage(
         usage.integer("input_tokens") or 0,
         usage.integer("output_tokens") or 0,
         (before.integer("cached_tokens") or 0) if before else 0,

@@ -98,7 +98,7 @@ def _failure_kind(code: str, type: str, status: int) -> FailureKind:
     return kind_of(status) if status >= 400 else TYPES.decode(type) or "server"
 
 
-_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call")
 
 
 ROUTES = (

@@ -142,9 +142,7 @@ class EventWire(TypedDict):
     delta: NotRequired[str]
 
 
-QUIET_ITEM = frozenset(
-    {"type", "id", "status", "role", "caller", "name", "phase", "summary", "content", "action"}
-)
+QUIET_ITEM = frozenset({"type", "id", "status", "role", "name", "summary", "content", "action", "operation"})
 QUIET_PART = frozenset({"type", "annotations", "logprobs", "image_url", "file_data"})
 QUIET_REQUEST = frozenset(
     {"stream_options", "client_metadata", "stream", "input", "instructions", "model", "tools"}
