@@ -180,3 +180,46 @@ def test_the_command_is_a_server_that_we_read(root: Path):
         assert media == Media("image", "image/png", Base64(b64encode(PNG).decode()))
         (paper,) = found["own__read_file"].call({"absolute_path": "paper.pdf"}).media
         assert (paper.kind, paper.media_type) == ("document", "application/pdf")
+
+
+HOSTILE = """
+import json, sys, time
+
+def out(id, result=None, **more):
+    more = more or {"result": result}
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": id, **more}) + "\\n")
+    sys.stdout.flush()
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    match asked.get("method"):
+        case "initialize":
+            version = asked["params"]["protocolVersion"]
+            about = {"name": "x", "version": "1"}
+            out(asked["id"], {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about})
+        case "tools/list":
+            tools = [{"name": f"t{number}", "inputSchema": {"type": "object"}} for number in range(200)]
+            out(asked["id"], {"tools": tools, **({"nextCursor": "again"} if "endless" in sys.argv else {})})
+        case "tools/call" if asked["params"]["name"] == "t0":
+            time.sleep(60)
+        case "tools/call":
+            out(asked["id"], {"content": [{"type": "text", "text": "x" * 5_000_000}]})
+        case _ if "id" in asked:
+            out(asked["id"], error={"code": -32601, "message": "no such method"})
+"""
+
+
+def test_a_call_ends_at_the_time_limit_and_its_result_is_bounded():
+    with McpServer("x", [sys.executable, "-c", HOSTILE], seconds=10) as tools:
+        assert len(named(tools)["x__t1"].call({}).text) < 70_000
+    server = McpServer("x", [sys.executable, "-c", HOSTILE], seconds=10)
+    with server as tools:
+        server.seconds = 1
+        found = named(tools)["x__t0"].call({})
+        assert found.failed
+        assert "t0 gave no result within 1 s" in found.text
+
+
+def test_a_list_of_tools_that_never_ends_is_refused():
+    with pytest.raises(McpError, match="more than 1000 tools"):
+        McpServer("x", [sys.executable, "-c", HOSTILE, "endless"], seconds=20).__enter__()

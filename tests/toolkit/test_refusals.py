@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from dragoman.toolkit import Limits, standard_tools
+from dragoman.toolkit.process import environment
 
 WAYS_OUT = {
     "up": "../outside/secret.txt",
@@ -130,7 +132,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "no search backend": (
         "google_web_search",
         {"query": "x"},
-        "Refused: no search backend is set up: standard_tools(root, search=…) takes one",
+        "Refused: no search backend is configured: use standard_tools(root, search=…)",
     ),
 }
 
@@ -224,3 +226,50 @@ def test_commands_get_no_keys(use, monkeypatch: pytest.MonkeyPatch):
     text = use("run_shell_command", command="env").text
     assert "secret" not in text
     assert "MONKEYS=allowed" in text
+
+
+HIDDEN = [
+    "OPENAI_API_KEY",
+    "DRAGOMAN_SERVER__KEYS",
+    "DRAGOMAN_STORE__URL",
+    "PGPASSWORD",
+    "MYSQL_PWD",
+    "GITHUB_PAT",
+    "API_KEYS",
+    "SECRETS",
+    "TOKENS",
+    "ANTHROPIC_AUTH_TOKEN",
+    "JWT",
+    "NPM_CONFIG__AUTH",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "SLACK_WEBHOOK",
+    "PASSPHRASE",
+    "DB_PASS",
+    "ACCESSKEY",
+    "apikey",
+    "SENTRY_DSN",
+    "AWS_SECRET_ACCESS_KEY",
+    "AZURE_CLIENT_SECRET",
+]
+SHOWN = ["PATH", "HOME", "PWD", "OLDPWD", "SSH_AUTH_SOCK", "LANG", "KEYBOARD", "MONKEYS", "XAUTHORITY"]
+
+
+def test_which_variables_commands_see():
+    urls = {"DATABASE_URL": "postgres://u:secret@h/d", "HTTP_PROXY": "http://proxy:3128"}
+    seen = environment(dict.fromkeys([*HIDDEN, *SHOWN], "x") | urls)
+    assert sorted(seen) == sorted([*SHOWN, "HTTP_PROXY"])
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize(
+    "name, arguments",
+    [("run_shell_command", {"command": "ls\0x"}), ("shell", {"command": ["ls", "\0"]})],
+    ids=["a command", "a word"],
+)
+def test_a_nul_byte_is_refused(loop, name: str, arguments: dict[str, Any], root: Path):
+    """uvloop cuts the word there and runs what is left."""
+    tools = {tool.name: tool for tool in standard_tools(root)}
+    with asyncio.Runner(loop_factory=loop) as runner:
+        found = runner.run(tools[name].acall(arguments))
+    assert found.failed
+    assert "NUL" in found.text

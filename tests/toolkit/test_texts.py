@@ -6,10 +6,11 @@ from base64 import b64decode
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from dragoman.client.values import ToolOutcome
 from dragoman.core.model import Base64
-from dragoman.toolkit import standard_tools
+from dragoman.toolkit import Limits, standard_tools
 from toolkit.conftest import PNG
 
 PARAMETERS = {
@@ -178,6 +179,49 @@ def test_searches(arguments: dict, text: str, ripgrep: str | None, root: Path, u
     placed = json.loads(json.dumps(arguments).replace("ROOT", str(root)))
     found = use("search_file_content", {"ripgrep": ripgrep}, **placed)
     assert found == ToolOutcome(text.replace("ROOT", str(root)))
+
+
+GLOBS = {
+    "*.ts": "a.ts src/d.ts",
+    "*.{ts,tsx}": "a.ts b.tsx src/d.ts src/x/f.tsx",
+    "!*.py": "a.ts b.tsx docs/[h].md docs/g.md src/d.ts src/x/f.tsx",
+    "**/*.py": "c.py src/x/e.py test/src/m.py",
+    "src/*.ts": "src/d.ts",
+    "/src/*.ts": "src/d.ts",
+    "src/**/*.py": "src/x/e.py",
+    "x/*.py": "",
+    "!src": "a.ts b.tsx c.py docs/[h].md docs/g.md",
+    "!docs/": "a.ts b.tsx c.py src/d.ts src/x/e.py src/x/f.tsx test/src/m.py",
+    "[!ab].*": "c.py docs/g.md src/d.ts src/x/e.py src/x/f.tsx test/src/m.py",
+    "{a,src/d}.ts": "a.ts src/d.ts",
+    r"\[h\].md": "docs/[h].md",
+    ".*": "",
+}
+
+
+@pytest.mark.parametrize("ripgrep", [None, ""], ids=["ripgrep", "python"])
+@pytest.mark.parametrize("include, names", GLOBS.items())
+def test_includes(include: str, names: str, ripgrep: str | None, tmp_path: Path):
+    every = "a.ts b.tsx c.py src/d.ts src/x/e.py src/x/f.tsx docs/g.md docs/[h].md test/src/m.py"
+    every += " .hidden.ts .git/k.ts"
+    for name in every.split():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("hit")
+    (search,) = [
+        tool for tool in standard_tools(tmp_path, ripgrep=ripgrep) if tool.name == "search_file_content"
+    ]
+    found = asyncio.run(search.acall({"pattern": "hit", "include": include})).text
+    listed = [line.removeprefix(f"{tmp_path}/").removesuffix(":1: hit") for line in found.splitlines()]
+    assert sorted(listed) == (sorted(names.split()) or ["No matches found."])
+
+
+def test_a_search_without_ripgrep_works_under_uvloop(root: Path):
+    """Its pipes are no asyncio.WriteTransport: the question never arrived, and the search took 120 s."""
+    tools = {tool.name: tool for tool in standard_tools(root, ripgrep="", limits=Limits(seconds=10))}
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        found = runner.run(tools["search_file_content"].acall({"pattern": "type"}))
+    assert found.text == f"{root}/src/c.py:1: # TODO: type"
 
 
 @pytest.mark.parametrize("ripgrep", [None, ""], ids=["ripgrep", "python"])

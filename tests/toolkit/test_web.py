@@ -1,8 +1,11 @@
 """Pages from a real server, whose address is private and therefore refused unless a test allows it."""
 
 import ipaddress
+import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -26,6 +29,8 @@ class Site(BaseHTTPRequestHandler):
             "/away": (302, {"Location": "http://169.254.169.254/latest/meta-data"}, b""),
             "/file": (302, {"Location": "file:///etc/passwd"}, b""),
             "/round": (302, {"Location": "/round"}, b""),
+            "/idna": (200, {"Content-Type": "text/plain; charset=idna"}, b"a" * 100 + b"\xff"),
+            "/punycode": (200, {"Content-Type": "text/plain; charset=punycode"}, b"-" + b"9" * 200_000),
             "/big": (200, {"Content-Type": "text/plain"}, b"x" * 5000),
         }
         status, headers, body = routes.get(self.path, (404, {}, b""))
@@ -145,3 +150,77 @@ def test_searches_ask_the_backend(use):
         "Sources:\n[1] Python (https://python.org)"
     )
     assert use("google_web_search", {"search": lambda _: []}, query="x").text == 'No search results for "x".'
+
+
+UNITS = (
+    "<!--",
+    "<a ",
+    "</a",
+    "<![",
+    "<?",
+    "&#",
+    "<div>",
+    "<svg>",
+    "<script>",
+    "<title>x",
+    "<a '",
+    '<a "',
+    "</svg>",
+)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_no_page_takes_long(unit: str):
+    """html.parser takes minutes for some of these."""
+    begun = time.process_time()
+    page_text(unit * (500_000 // len(unit)))
+    assert time.process_time() - begun < 5
+
+
+PAGES = {
+    "comment": ("a<!-- b > c -->d", "ad"),
+    "quoted >": ('<p title="a > b">c</p>', "c"),
+    "quote that is not closed": ("<p title='a>b</p>", "b"),
+    "script with markup": ("a<script>if (1 < 2) '<p>'</script>b", "ab"),
+    "stray <": ("1 < 2 <3", "1 < 2 <3"),
+    "upper case": ("<P>a</P><SCRIPT>b</SCRIPT>", "a"),
+    "nested hidden": ("<svg><title>x</title><g>y</g></svg>z", "x\n\nz"),
+    "entities": ("<p>&lt;b&gt; &eacute;", "<b> é"),
+    "never closed": ("a<!-- b", "a"),
+}
+
+
+@pytest.mark.parametrize("html, text", PAGES.values(), ids=PAGES)
+def test_texts_of_pages(html: str, text: str):
+    assert page_text(html) == text
+
+
+@pytest.mark.parametrize("path", ["idna", "punycode"])
+def test_a_codec_that_is_no_charset_is_not_used(path: str, site: str, use):
+    assert not use("web_fetch", HERE, prompt=f"{site}/{path}").failed
+
+
+def test_headers_that_drip_end_at_the_time_limit(use):
+    def drip() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX-A: ")
+                threading.Thread(target=drop_by_drop, args=(connection,), daemon=True).start()
+            except OSError:
+                return
+
+    def drop_by_drop(connection: socket.socket) -> None:
+        with suppress(OSError), connection:
+            for _ in range(100):
+                connection.sendall(b"a")
+                time.sleep(0.1)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=drip, daemon=True).start()
+        url, begun = f"http://127.0.0.1:{listener.getsockname()[1]}", time.monotonic()
+        options = {**HERE, "limits": Limits(seconds=1)}
+        found = use("web_fetch", options, prompt=" ".join(f"{url}/{number}" for number in range(3)))
+        assert found.failed
+        assert time.monotonic() - begun < 5  # asyncio.run waits for the threads, too
+        assert "no answer within 1 s" in found.text

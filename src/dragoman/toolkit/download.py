@@ -1,5 +1,7 @@
-"""One GET of a public address, without the surprises: the host is resolved once, every address it has
-must be public, the connection goes to the address that was checked, and each redirect is checked anew.
+"""One GET of a public address. The host is resolved once, all its addresses must be public, the connection
+uses an address that was checked, and each redirect is checked again: no page leads to a private service.
+
+Everything ends at the deadline, also headers that arrive a byte at a time: a timer closes the socket.
 """
 
 from __future__ import annotations
@@ -8,8 +10,10 @@ import http.client
 import ipaddress
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -38,7 +42,7 @@ class Page:
 
 
 def is_public(address: Address) -> bool:
-    """Whether anybody on the internet means the same host by it. IPv4 inside IPv6 counts as what it is."""
+    """Whether it is globally reachable. IPv4 inside IPv6 is judged as IPv4."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _TRANSLATED:
             return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
@@ -59,13 +63,14 @@ def download(url: str, limits: Limits, allowed: Allowed = is_public) -> Page:
 
 
 def _get(url: str, limits: Limits, allowed: Allowed, deadline: float) -> Page | str:
-    """The page, or where it has moved."""
+    """The page, or the address that it redirects to."""
     parts = _split(url)
     connection = _connection(parts, _resolve(parts, allowed), deadline)
     try:
         path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
-        connection.request("GET", path, headers=_HEADERS)
-        reply = connection.getresponse()
+        with _closed_at(deadline, connection):
+            connection.request("GET", path, headers=_HEADERS)
+            reply = connection.getresponse()
         moved = reply.headers.get("Location")
         if reply.status in (301, 302, 303, 307, 308) and moved:
             return moved
@@ -75,9 +80,28 @@ def _get(url: str, limits: Limits, allowed: Allowed, deadline: float) -> Page | 
         charset = reply.headers.get_content_charset() or "utf-8"
         return Page(url, reply.headers.get_content_type(), charset, body, cut)
     except (OSError, http.client.HTTPException, UnicodeError, ValueError) as error:
-        raise Refused(f"{url}: {error or type(error).__name__}") from None
+        late = time.monotonic() >= deadline
+        problem = f"no answer within {limits.seconds:g} s" if late else str(error) or type(error).__name__
+        raise Refused(f"{url}: {problem}") from None
     finally:
         connection.close()
+
+
+@contextmanager
+def _closed_at(deadline: float, connection: http.client.HTTPConnection) -> Generator[None]:
+    """The timeout of a socket is per read, and a server that sends a byte a second never exceeds it."""
+
+    def close() -> None:
+        with suppress(OSError):
+            if connection.sock:
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(max(deadline - time.monotonic(), 0), close)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _split(url: str) -> SplitResult:
@@ -107,7 +131,7 @@ def _resolve(parts: SplitResult, allowed: Allowed) -> list[str]:
 
 
 def _connection(parts: SplitResult, addresses: list[str], deadline: float) -> http.client.HTTPConnection:
-    """A connection to the first address that answers; the name is still what TLS and Host say."""
+    """A connection to the first address that answers; TLS and Host use the name."""
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
     connection = http.client.HTTPConnection(host, port)
     connection.sock = _connect(host, port, addresses, deadline)

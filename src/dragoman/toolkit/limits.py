@@ -1,4 +1,4 @@
-"""How much a tool may take and give: seconds, bytes, and the note where something was left out."""
+"""Limits of the tools, and how text beyond them is cut."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Limits:
     files: int = 500
 
 
-class Kept:
-    """Bytes as they come, of which the first and the last are kept: a program says most at its ends."""
+class HeadAndTail:
+    """Collects bytes and keeps the first and the last of them: the ends of an output say most."""
 
     def __init__(self, most: int) -> None:
         self._half = max(most // 2, 1)
@@ -39,7 +39,7 @@ class Kept:
 
 
 def bounded(text: str, most: int) -> str:
-    """`text`, or its two ends with a note between them."""
-    kept = Kept(most)
-    kept.add(text.encode(errors="replace"))
-    return kept.text()
+    """`text`, or its beginning and end with a note between them."""
+    collected = HeadAndTail(most)
+    collected.add(text.encode(errors="replace"))
+    return collected.text()

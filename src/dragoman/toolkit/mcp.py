@@ -1,10 +1,10 @@
-"""The tools of an MCP server as tools of ours, over stdio or streamable HTTP, by the official package.
+"""The tools of an MCP server as `Tool`s, over stdio or streamable HTTP, with the official package.
 
 with McpServer("files", ["npx", "some-mcp-server"]) as tools:
     run("…", model, tools)
 
-A connection belongs to the event loop and the task that opened it, so each has a task of its own, and calls
-from other loops are carried over.
+A connection belongs to the event loop and the task that opened it, so each has its own task, and calls
+from other loops are passed to it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,27 @@ from dragoman.client.values import ToolOutcome
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.errors import DragomanError
 from dragoman.core.optional import require
-from dragoman.toolkit.mcp_content import outcome_of
+from dragoman.toolkit.limits import Limits
+from dragoman.toolkit.mcp_content import bounded_outcome, outcome_of
 from dragoman.transforms.tool_names import Names
 
 if TYPE_CHECKING:
     import mcp
 
 T = TypeVar("T")
+MOST_TOOLS = 1000  # a server could list for ever
 LEGAL = ProtocolLimits(tool_name=r"[a-zA-Z_][a-zA-Z0-9_-]*", tool_name_length=63)
 
 
 class McpError(DragomanError):
-    """An MCP server that cannot be reached, or that broke off."""
+    """An MCP server cannot be reached, broke off, or did not answer in time."""
 
 
 class McpServer:
-    """`target` is the URL of a server, or the program that is one, with its arguments.
+    """`target` is the URL of a server, or a program that is one, with its arguments.
 
-    A program gets a bare environment and `environ`; a URL gets `headers` with every request.
+    A program gets a minimal environment and `environ`; a URL gets `headers` with every request. `seconds` is
+    the time for connecting, and for each call; `limits` bounds the results.
     """
 
     def __init__(
@@ -49,10 +52,11 @@ class McpServer:
         environ: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         folder: str | os.PathLike[str] | None = None,
-        seconds: float = 30.0,
+        seconds: float = 60.0,
+        limits: Limits | None = None,
     ) -> None:
         require("mcp")
-        self.name, self.target, self.seconds = name, target, seconds
+        self.name, self.target, self.seconds, self._limits = name, target, seconds, limits or Limits()
         self._environ, self._headers, self._folder = dict(environ or {}), dict(headers or {}), folder
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
@@ -97,10 +101,15 @@ class McpServer:
     async def _call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         if self._client is None or self._task is None or self._task.done():
             raise McpError(f"{self} is not connected")
-        return outcome_of(await self._client.call_tool(name, arguments))
+        try:
+            async with asyncio.timeout(self.seconds):
+                result = await self._client.call_tool(name, arguments)
+        except TimeoutError:
+            raise McpError(f"{self}: {name} gave no result within {self.seconds:g} s") from None
+        return bounded_outcome(outcome_of(result), self._limits)
 
     async def _carried(self, work: Coroutine[Any, Any, T]) -> T:
-        """`work` on the loop of the connection."""
+        """Run `work` on the loop of the connection."""
         if self._loop is None or self._loop.is_closed():
             work.close()
             raise McpError(f"{self} is not connected")
@@ -109,7 +118,7 @@ class McpServer:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def _hold(self, ready: asyncio.Future[list[Tool]]) -> None:
-        """Connect, tell the tools, and stay until told to leave."""
+        """Connect, set `ready` to the tools, and hold the connection until `_stop`."""
         try:
             async with self._connected() as client:
                 self._client = client
@@ -129,7 +138,7 @@ class McpServer:
             yield await stack.enter_async_context(Client(await self._reached(stack)))
 
     async def _reached(self, stack: AsyncExitStack) -> Any:
-        """What the official client takes for a server: a transport, or how to start one."""
+        """What the official client takes as a server: a transport, or the parameters to start one."""
         import httpx2
         from mcp import StdioServerParameters
         from mcp.client.streamable_http import streamable_http_client
@@ -158,12 +167,14 @@ async def _listed(client: mcp.Client) -> list[mcp.Tool]:
     page = await client.list_tools()
     tools = list(page.tools)
     while page.next_cursor:
+        if len(tools) > MOST_TOOLS:
+            raise McpError(f"the server lists more than {MOST_TOOLS} tools")
         page = await client.list_tools(cursor=page.next_cursor)
         tools += page.tools
     return tools
 
 
 def _first(error: BaseException) -> str:
-    """What went wrong first, out of the groups that tasks make of it."""
+    """The message of the first error inside exception groups."""
     inner: Sequence[BaseException] = getattr(error, "exceptions", ())
     return _first(inner[0]) if inner else str(error) or type(error).__name__

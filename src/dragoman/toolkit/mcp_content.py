@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.client.values import ToolOutcome
 from dragoman.core import jsontext
 from dragoman.core.model import Base64, Media, Plain, Url, media_kind
+from dragoman.toolkit.limits import Limits, bounded
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
@@ -25,6 +26,17 @@ def outcome_of(result: CallToolResult) -> ToolOutcome:
     if result.structured_content is not None and not _says(texts, result.structured_content):
         texts.append(jsontext.dumps(result.structured_content))
     return ToolOutcome("\n".join(texts), tuple(shown), result.is_error)
+
+
+def bounded_outcome(outcome: ToolOutcome, limits: Limits) -> ToolOutcome:
+    """Long text keeps its beginning and end; media that are too large become a note."""
+    text, shown = outcome.text, list[Media]()
+    for media in outcome.media:
+        if isinstance(media.source, Base64) and len(media.source.data) * 3 // 4 > limits.file:
+            text = f"{text}\n[{media.kind} left out: larger than {limits.file} bytes]".lstrip("\n")
+        else:
+            shown.append(media)
+    return ToolOutcome(bounded(text, limits.output), tuple(shown), outcome.failed)
 
 
 def result_of(outcome: ToolOutcome) -> CallToolResult:

@@ -1,6 +1,6 @@
-"""A program that runs for a limited time with limited output, in a process group of its own.
+"""Runs a program with limited time and output, without the user's secrets, in its own process group.
 
-Whatever it started goes with it: at the end, at the time limit, and when the caller is cancelled.
+The whole group is killed when the program ends, at the time limit, and when the caller is cancelled.
 """
 
 from __future__ import annotations
@@ -14,13 +14,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from dragoman.toolkit.limits import Kept, Limits
+from dragoman.toolkit.limits import HeadAndTail, Limits
 from dragoman.toolkit.root import Refused
 
-TIMED_OUT = 124  # as timeout(1) says it
+TIMED_OUT = 124  # the exit code of timeout(1)
 _LINGER = 0.5  # seconds for output that is still in the pipe; a background job may hold it open for ever
-_SECRET = re.compile(r"(_|^)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)|APIKEY", re.IGNORECASE)
+# PWD and OLDPWD are directories, SSH_AUTH_SOCK is a path that git needs; both stay.
+_SECRET_NAME = re.compile(
+    r"^DRAGOMAN_|(^|_|API|ACCESS)KEYS?(_|$)|(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(_|$)"
+    r"|_(PASS|PWD|PAT|AUTH|DSN|WEBHOOK|COOKIE)$|^(JWT|PGPASSFILE|PASS)$",
+    re.IGNORECASE,
+)
+_SECRET_URL = re.compile(r"://[^/\s:@]*:[^/\s@]+@")  # a password in a URL: DATABASE_URL, HTTP_PROXY
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,36 +41,46 @@ class Finished:
 
 
 def environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Everything but keys and tokens: what a model runs has no need of them."""
-    return {name: value for name, value in environ.items() if not _SECRET.search(name)}
+    """`environ` without keys, tokens, passwords and settings of dragoman: commands of a model need none."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if not _SECRET_NAME.search(name) and not _SECRET_URL.search(value)
+    }
 
 
 async def execute(
     argv: Sequence[str], folder: Path, limits: Limits, *, merged: bool = False, given: bytes = b""
 ) -> Finished:
-    """Run `argv` in `folder`. `merged`: its errors stand between its output, as on a terminal."""
-    transport, heard = await _start(argv, folder, limits, merged, bool(given))
+    """Run `argv` in `folder`, with `given` on stdin. `merged`: stderr goes into the output."""
+    if any("\0" in word for word in argv):  # uvloop would cut the word there and run the rest
+        raise Refused(f"{argv[0]!r}: a word of the command contains a NUL byte")
+    transport, collected = await _start(argv, folder, limits, merged, bool(given))
     try:
-        if given and isinstance(pipe := transport.get_pipe_transport(0), asyncio.WriteTransport):
+        if given:
+            # not isinstance: pipes of uvloop are no asyncio.WriteTransport
+            pipe = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
             pipe.write(given)
             pipe.close()
-        await asyncio.wait([heard.exited], timeout=limits.seconds)
-        timed_out = not heard.exited.done()
+        await asyncio.wait([collected.exited], timeout=limits.seconds)
+        timed_out = not collected.exited.done()
         if not timed_out:
-            await asyncio.wait([heard.silent], timeout=_LINGER)
+            await asyncio.wait([collected.silent], timeout=_LINGER)
     finally:
         _end(transport)
         transport.close()
     code = TIMED_OUT if timed_out else transport.get_returncode() or 0
-    return Finished(heard.output.text(), heard.error.text(), 128 - code if code < 0 else code, timed_out)
+    return Finished(
+        collected.output.text(), collected.error.text(), 128 - code if code < 0 else code, timed_out
+    )
 
 
-class _Heard(asyncio.SubprocessProtocol):
-    """What a program says. It may exit long before its pipes do, which others can hold open."""
+class _ProcessOutput(asyncio.SubprocessProtocol):
+    """Collects the output. A program may exit long before its pipes close: its children hold them open."""
 
     def __init__(self, most: int) -> None:
         loop = asyncio.get_running_loop()
-        self.output, self.error = Kept(most), Kept(most)
+        self.output, self.error = HeadAndTail(most), HeadAndTail(most)
         self.exited: asyncio.Future[None] = loop.create_future()
         self.silent: asyncio.Future[None] = loop.create_future()
 
@@ -79,10 +96,10 @@ class _Heard(asyncio.SubprocessProtocol):
 
 async def _start(
     argv: Sequence[str], folder: Path, limits: Limits, merged: bool, given: bool
-) -> tuple[asyncio.SubprocessTransport, _Heard]:
+) -> tuple[asyncio.SubprocessTransport, _ProcessOutput]:
     try:
         return await asyncio.get_running_loop().subprocess_exec(
-            lambda: _Heard(limits.output),
+            lambda: _ProcessOutput(limits.output),
             *argv,
             cwd=folder,
             env=environment(),
@@ -96,7 +113,7 @@ async def _start(
 
 
 def _end(transport: asyncio.SubprocessTransport) -> None:
-    """The whole group, also after its leader has gone."""
+    """Kill the whole group, also after its leader has ended."""
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(transport.get_pid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""`search_file_content`: lines that match, by ripgrep or by a Python program that does the same."""
+"""`search_file_content`: lines that match, found by ripgrep, or by a Python program with the same rules."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dragoman.toolkit.schema import integer, parameters, string
 
 _RG = ("--no-config", "--null", "--with-filename", "--line-number", "--no-heading", "--color=never")
 _WIDE = ("--max-columns=2000", "--max-columns-preview", "--max-filesize=20M", "--sort=path", "--no-messages")
-_ROOM = 50_000_000  # for the output of the search itself; the result is bounded by its matches
+_ROOM = 50_000_000  # bytes of output of the search program; the result is limited by `matches`
 
 
 def search_tools(root: Root, limits: Limits, ripgrep: str | None = None) -> list[Tool]:
-    """`ripgrep`: its path; "" for none; None to look for it."""
+    """`ripgrep`: its path; "" for none; None to search PATH."""
     program = shutil.which("rg") if ripgrep is None else ripgrep
 
     async def search_file_content(
@@ -45,8 +45,8 @@ def search_tools(root: Root, limits: Limits, ripgrep: str | None = None) -> list
             parameters=parameters(
                 ["pattern"],
                 pattern=string("A regular expression"),
-                path=string("The directory to search; the root unless told"),
-                include=string("Only files that match this pattern, such as **/*.ts"),
+                path=string("The directory to search; default: the root"),
+                include=string("Only files that match this glob: *.{ts,tsx}, src/**/*.py; !*.md excludes"),
                 max_matches=integer("How many matches to give"),
             ),
             function=search_file_content,
@@ -59,7 +59,8 @@ async def _search(
 ) -> Finished:
     folder = where if where.is_dir() else where.parent
     if program:
-        chosen = [f"--glob={include}"] if include else []
+        # a --glob that matches shows hidden files, too; the last one that matches wins
+        chosen = [f"--glob={include}", "--glob=!.*"] if include else []
         argv = [
             program,
             *_RG,
@@ -71,20 +72,20 @@ async def _search(
             str(where),
         ]
         return await execute(argv, folder, limits)
-    wish = {"pattern": pattern, "folder": str(where), "include": include or "*", "most": most}
+    query = {"pattern": pattern, "folder": str(where), "include": include or "", "most": most}
     script = [sys.executable, "-I", str(grep.__file__)]
-    return await execute(script, folder, limits, given=jsontext.encode(wish))
+    return await execute(script, folder, limits, given=jsontext.encode(query))
 
 
 def _listed(output: str, most: int, size: int) -> str:
-    told: list[str] = []
+    lines: list[str] = []
     for match in output.split("\n"):
         path, mark, rest = match.partition("\0")
         line, colon, text = rest.partition(":")
         if not mark or not colon:
             continue
-        if len(told) == most or size < 0:
-            return "\n".join([*told, f"[only the first {len(told)} matches are shown]"])
-        told.append(f"{path}:{line}: {text.strip()}")
-        size -= len(told[-1])
-    return "\n".join(told) or "No matches found."
+        if len(lines) == most or size < 0:
+            return "\n".join([*lines, f"[only the first {len(lines)} matches are shown]"])
+        lines.append(f"{path}:{line}: {text.strip()}")
+        size -= len(lines[-1])
+    return "\n".join(lines) or "No matches found."

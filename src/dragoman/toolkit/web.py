@@ -1,10 +1,11 @@
-"""The web: `web_fetch` reads the pages that a prompt names, `google_web_search` asks a backend you choose."""
+"""The web: `web_fetch` reads the pages that a prompt names, `google_web_search` uses your search backend."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from inspect import isawaitable
 
@@ -16,6 +17,10 @@ from dragoman.toolkit.root import Refused
 from dragoman.toolkit.schema import parameters, string
 
 PAGES = 20
+# Threads of their own: slow pages must not take those of asyncio.to_thread from the other tools.
+_THREADS = ThreadPoolExecutor(max_workers=8, thread_name_prefix="dragoman-web")
+# Codecs that are no charsets: punycode takes quadratic time, idna raises whatever `errors` says.
+_NO_CHARSETS = frozenset(("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"))
 _URL = re.compile(r"https?://[^\s<>\"'`]+", re.IGNORECASE)
 
 
@@ -36,31 +41,31 @@ def web_tools(limits: Limits, search: Search | None = None, allowed: Allowed = i
         urls = addresses(prompt)
         if not urls:
             raise Refused("the prompt names no http or https address")
-        pages = await asyncio.gather(*(_told(url, limits, allowed) for url in urls[:PAGES]))
+        pages = await asyncio.gather(*(_read(url, limits, allowed) for url in urls[:PAGES]))
         if all(failed for _, failed in pages):
             raise Refused("; ".join(text for text, _ in pages))
-        told = "\n".join(f"--- {url} ---\n{text}" for url, (text, _) in zip(urls, pages, strict=False))
-        return bounded(told, limits.output * 2)
+        joined = "\n".join(f"--- {url} ---\n{text}" for url, (text, _) in zip(urls, pages, strict=False))
+        return bounded(joined, limits.output * 2)
 
     async def google_web_search(query: str) -> str:
         if search is None:
-            raise Refused("no search backend is set up: standard_tools(root, search=…) takes one")
+            raise Refused("no search backend is configured: use standard_tools(root, search=…)")
         hits = search(query)
         listed = list(await hits if isawaitable(hits) else hits)
         if not listed:
             return f'No search results for "{query}".'
-        told = "\n\n".join(
+        texts = "\n\n".join(
             f"[{number}] {hit.title}\n{hit.text}".strip() for number, hit in enumerate(listed, 1)
         )
         sources = "\n".join(f"[{number}] {hit.title} ({hit.url})" for number, hit in enumerate(listed, 1))
-        return bounded(f'Web search results for "{query}":\n\n{told}\n\nSources:\n{sources}', limits.output)
+        return bounded(f'Web search results for "{query}":\n\n{texts}\n\nSources:\n{sources}', limits.output)
 
     return [
         Tool(
             name="web_fetch",
             description="Read web pages: the text of each address that the prompt names",
             parameters=parameters(
-                ["prompt"], prompt=string("What is wanted, with the addresses (http or https)")
+                ["prompt"], prompt=string("What you want to know, with the addresses (http or https)")
             ),
             function=web_fetch,
         ),
@@ -79,12 +84,15 @@ def addresses(prompt: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-async def _told(url: str, limits: Limits, allowed: Allowed) -> tuple[str, bool]:
-    """The text of a page and whether there is none."""
+async def _read(url: str, limits: Limits, allowed: Allowed) -> tuple[str, bool]:
+    """The text of a page and False, or the reason why there is none and True."""
+
+    def text() -> str:
+        return bounded(_text(download(url, limits, allowed)), limits.output)
+
     try:
         async with asyncio.timeout(limits.seconds):
-            page = await asyncio.to_thread(download, url, limits, allowed)
-        return bounded(_text(page), limits.output), False
+            return await asyncio.get_running_loop().run_in_executor(_THREADS, text), False
     except Refused as error:
         return str(error), True
     except TimeoutError:
@@ -95,9 +103,10 @@ def _text(page: Page) -> str:
     kind = page.media_type
     if not kind.startswith("text/") and not kind.endswith(("json", "xml", "javascript")):
         raise Refused(f"{page.url} is {kind} ({len(page.body)} bytes), not text")
+    charset = page.charset.lower().replace("_", "-")
     try:
-        text = page.body.decode(page.charset, errors="replace")
-    except LookupError:
+        text = page.body.decode("utf-8" if charset in _NO_CHARSETS else charset, errors="replace")
+    except (LookupError, UnicodeError):
         text = page.body.decode(errors="replace")
     text = page_text(text) if kind in ("text/html", "application/xhtml+xml") else text
     return f"{text}\n[the page goes on]" if page.cut else text
