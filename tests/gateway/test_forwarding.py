@@ -189,7 +189,6 @@ COUNTED: dict[str, tuple[bytes, tuple[Any, Any, Any]]] = {
     "half a surrogate pair": (REPLY[:-1] + b',"x":"\\ud83d"}', (7, 3, 1)),
     "usage of the wrong kind": (told(usage=7), (None, None, 1)),
     "a count of the wrong kind": (told(usage={"prompt_tokens": "7", "completion_tokens": 3}), (0, 3, 1)),
-    "no choices": (told(choices=None), (7, 3, None)),
     "choices of the wrong kind": (told(choices="x"), (7, 3, None)),
     "choices that are none": (told(choices=[7, {"message": MESSAGE}, {"message": None}]), (7, 3, 1)),
     "calls that are none": (told(choices=[{"message": {"tool_calls": [7, CALL, CALL]}}]), (7, 3, 2)),

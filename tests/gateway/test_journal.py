@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from dragoman.core import jsontext
+from dragoman.core.optional import MissingExtraError
 from dragoman.demo import DemoApp
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
@@ -393,7 +394,8 @@ def test_spans_only_where_somebody_collects_them(environ: dict[str, str], expect
 
 def test_no_spans_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace.export", None)
-    assert traces_for({"OTEL_TRACES_EXPORTER": "console"}) is None
+    with pytest.raises(MissingExtraError, match=r"dragoman\[otel\]"):
+        traces_for({"OTEL_TRACES_EXPORTER": "console"})
 
 
 # Workers

@@ -318,7 +318,10 @@ def test_the_same_protocol_passes_as_it_is(client: str) -> None:
     )
     reply = codec(client).encode_response
     assert reply
-    whole = b'{ "made_up": 1.50, "id" : "x" , "object":"response", "usage":null }'
+    whole = (
+        b'{ "made_up": 1.50, "id" : "x" , "object":"response", "status":"completed", "type":"message", '
+        b'"choices":[{}], "output":[], "content":[], "candidates":[{}], "usage":null }'
+    )
     upstream = Canned(Answer(200, whole))
     with running(upstream) as url, gateway(provider("one", url, client)) as stand:
         got = send(stand.url, "POST", path, raw)

@@ -200,6 +200,7 @@ class Gateway:
                 record.failure = self._redacted(record.failure, request.key)
             record.status, record.lost = request.writer.status, request.lost
             self.access_log.finish(record)
+            request.release()
 
     async def _answer_own(self, request: GatewayRequest, handler: Handler) -> None:
         """A route of the gateway itself: only metrics need a key, and the access log stays free of probes."""

@@ -58,6 +58,10 @@ class GatewayRequest(Struct, eq=False):
     def headers(self) -> Mapping[str, str]:
         return self.incoming.headers
 
+    def release(self) -> None:
+        """Break the reference cycles, so that the body is freed now and not by a garbage collection."""
+        self.attempt = self.keep_alive = None
+
     @property
     def content_type(self) -> str:
         """Of a streamed answer."""

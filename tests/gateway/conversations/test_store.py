@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from dragoman.core.errors import ConfigError
+from dragoman.core.optional import MissingExtraError
 from dragoman.gateway.conversations.store import (
     LazyStore,
     Retention,
@@ -332,6 +333,6 @@ def test_a_url_that_names_no_store_is_refused(url: str):
 
 
 def test_without_asyncpg_it_is_said(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("dragoman.gateway.conversations.store.lazy.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"dragoman\[postgres\]"):
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    with pytest.raises(MissingExtraError, match=r"dragoman\[postgres\]"):
         open_store("postgresql://host/x")

@@ -92,6 +92,7 @@ class AccessLog:
         self.write(jsontext.dumps(_line(record, losses)))
         if record.crash:
             self._log_crash(record.id, record.crash)
+            record.crash = None  # its traceback refers to the frames that hold the request
         if self._spans:
             self._spans.end(record, losses)
         self.metrics.in_flight -= 1

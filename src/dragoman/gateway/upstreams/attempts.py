@@ -68,7 +68,10 @@ class Attempts:
                 failed = error
                 if not (error.retry or error.failure.kind in _WORTH_FALLBACK):
                     break
-        raise failed or self._all_open(targets)
+        try:
+            raise failed or self._all_open(targets)
+        finally:
+            failed = None  # its traceback refers to this frame: a cycle that would keep the body in memory
 
     async def _retry(self, request: GatewayRequest, target: Target, left: int, relay: Relay) -> None:
         """Attempts at one target. With other targets `left`, a long wait is not worth it."""
