@@ -1,7 +1,7 @@
 """The only place where the stages of a translation are put in a row. Exchange, client and gateway use it.
 
     request:   Ledger.prepare → dialect.render → session → encode_request
-    response:  framing → stream_decoder → Sequencer → dialect parser or recovery → Restorer → session
+    response:  framing → stream_decoder → Sequencer → dialect parser → recovery → Restorer → session
                → stream_encoder → framing
 
 A whole response passes the same stages between `decode_response` and `encode_response`. Nothing that an
@@ -40,7 +40,8 @@ class Pipeline:
     """One translation between a client with these limits and an upstream.
 
     The client's side is neutral here: a protocol's codec, or the client library itself, stands before it.
-    `dialect` writes tool calls as text; `recover` finds calls that a native upstream's model wrote as text.
+    `dialect` writes tool calls as text; `recover` finds calls that the model wrote as text in any
+    other dialect.
     `summarise` replaces images in tool results by a sentence. `origin` names the maker of the response's
     opaque state, `reply_id` is the id of a reply without one.
     """
@@ -115,7 +116,7 @@ class Pipeline:
         tools = ledger.prepared.tools if ledger.prepared else ()  # as the prompt declares them
         if self._dialect:
             stages.append(self._dialect.parser(tools, self.losses))
-        elif self._recover:
+        if self._recover:
             stages.append(recovery(tools, self.losses))
         stages.append(Restorer(ledger, self._reply_id))
         if self.session:

@@ -11,6 +11,7 @@ from dragoman.core.events import PartDelta, PartEnd, PartStart, ResponseEnd, Res
 from dragoman.core.losses import Losses
 from dragoman.core.model import Stop, Text, ToolCall
 from dragoman.dialects import recovery
+from dragoman.exchange import Exchange
 
 TOOLS = (tool("read", ["path"], path="string"), tool("now"))
 READ = ("read", '{"path":"a"}')
@@ -59,6 +60,13 @@ STAY = {
     "a tool of nobody": "<ls>\n<path>/</path>\n</ls>",
     "quoted": '```\n<tool_call>{"name": "now", "arguments": {}}</tool_call>\n```',
     "in inline code": '`<tool_call>{"name": "now", "arguments": {}}</tool_call>`',
+    "in inline code over several lines": (
+        'You wrote `<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>` here.'
+    ),
+    "in reasoning": '<think>maybe <tool_call>{"name": "now", "arguments": {}}</tool_call></think>Done.',
+    "in reasoning that the template opened": (
+        'Maybe <tool_call>{"name": "now", "arguments": {}}</tool_call> or not.</think>\nDone.'
+    ),
     "broken": '<tool_call>{"name": "now", "arguments": {',
     "other channels": "<|channel|>final<|message|>Hi<|end|>",
     "reasoning tags": "<think>x</think>y",
@@ -111,3 +119,15 @@ def test_beside_a_native_call(name: str) -> None:
     assert said(*response.parts) == expected
     assert response.stop == Stop("tool_calls", "tool_use")
     assert [loss.kind for loss in losses] == kinds
+
+
+def test_recover_beside_a_dialect_finds_calls_of_other_dialects() -> None:
+    exchange = Exchange("openai-chat", "openai-chat", dialect="hermes", recover=True)
+    declared = {"name": "read", "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}
+    body = {"model": "m", "messages": [], "tools": [{"type": "function", "function": declared}]}
+    exchange.request(body)
+    message = {"role": "assistant", "content": LEAKS["qwen3-coder"]}
+    reply = exchange.response({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+    calls = reply["choices"][0]["message"]["tool_calls"]
+    assert [call["function"]["name"] for call in calls] == ["read"]
+    assert "call.recovered.changed" in [loss.code for loss in exchange.losses]

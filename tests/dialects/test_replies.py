@@ -8,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from dialects.replies import parse, said, tool
-from dragoman.core.model import Tool
+from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart
+from dragoman.core.losses import Losses
+from dragoman.core.model import Reasoning, Stop, Text, Tool, ToolCall
 from dragoman.dialects import dialect
 
 WEATHER = tool("get_weather", ["city"], city="string", days="integer")
@@ -88,6 +90,7 @@ ROO: dict[str, Row] = {
     "cut inside a tag": ("On it.\n<get_ti", ["On it.\n<get_ti"]),
 }
 
+NOW_CALL = '<tool_call>{"name": "now"}</tool_call>'
 HERMES: dict[str, Row] = {
     "two calls": (
         'TXT\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>\n'
@@ -155,7 +158,17 @@ HERMES: dict[str, Row] = {
         "<think>Use <tool_call>?</think>Hello.",
         [("think", "Use <tool_call>?"), "Hello."],
     ),
-    "only the end of reasoning, which this template does not open": ("a</think>b", ["a</think>b"]),
+    "only the end of reasoning: the text before it went out already": ("a</think>b", ["a\n\nb"]),
+    "only the end of reasoning, at the start": ("</think>b", ["b"]),
+    "only the end of reasoning, in code": ("Write `</think>` at the end.", ["Write `</think>` at the end."]),
+    "a call before a bare end of reasoning": (
+        f"I could {NOW_CALL} but no.</think>\nAll fine.",
+        ["I could ", ("think", f"{NOW_CALL} but no."), "All fine."],
+    ),
+    "a call before it and one behind it": (
+        f"Maybe {NOW_CALL} hm.</think>\n\n{NOW_CALL}",
+        ["Maybe ", ("think", f"{NOW_CALL} hm."), ZERO],
+    ),
     "white space alone": (" \n ", [" \n "]),
 }
 
@@ -316,6 +329,7 @@ MISTRAL: dict[str, Row] = {
 }
 
 DEEPSEEK: dict[str, Row] = {
+    "stray markers": ("Hello.<｜tool▁calls▁end｜>", ["Hello."]),
     "V3.1": (
         'TXT<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Paris", "days": 2}'
         '<｜tool▁call▁end｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜>{"tz": "UTC"}<｜tool▁call▁end｜>'
@@ -349,6 +363,12 @@ DEEPSEEK: dict[str, Row] = {
 }
 
 GLM: dict[str, Row] = {
+    "a value without its closing tag ends at the next key": (
+        "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris<arg_key>days</arg_key>\n"
+        "<arg_value>2</arg_value></tool_call>",
+        [PARIS],
+    ),
+    "the marker of the next turn": ("Hello.<|observation|>", ["Hello."]),
     "two calls": (
         "TXT\n<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n"
         "<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>\n<tool_call>get_time<arg_key>tz</arg_key>"
@@ -367,6 +387,8 @@ GLM: dict[str, Row] = {
 }
 
 KIMI: dict[str, Row] = {
+    "stray markers": ("Hello.<|tool_calls_section_end|>", ["Hello."]),
+    "a section without calls": ("Hi.<|tool_calls_section_begin|><|tool_calls_section_end|>", ["Hi."]),
     "two calls": (
         "TXT<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>"
         '{"city": "Paris", "days": 2}<|tool_call_end|><|tool_call_begin|>functions.get_time:1'
@@ -415,6 +437,10 @@ HARMONY: dict[str, Row] = {
 }
 
 GEMMA: dict[str, Row] = {
+    "markers behind a call": (
+        '<|tool_call>call:get_time{tz:<|"|>UTC<|"|>}<tool_call|><tool_call|><|tool_response>',
+        [UTC],
+    ),
     "two calls": (
         'TXT<|tool_call>call:get_weather{city:<|"|>Paris<|"|>,days:2}<tool_call|>'
         '<|tool_call>call:get_time{tz:<|"|>UTC<|"|>}<tool_call|>',
@@ -520,3 +546,31 @@ def test_a_parameter_given_twice_is_reported() -> None:
     parts, _, losses = parse(dialect("roo-xml"), TOOLS, text)
     assert said(*parts) == [("get_time", '{"tz":"b"}')]
     assert [loss.kind for loss in losses] == ["changed"]
+
+
+def test_a_reply_that_begins_inside_its_reasoning_is_reported() -> None:
+    _, _, losses = parse(dialect("hermes"), TOOLS, f"Or {NOW_CALL}?</think>\nNo.")
+    assert [loss.code for loss in losses] == ["dialect.call.changed"]
+    assert "</think> came without <think>" in losses[0].why
+
+
+REASONED = [ResponseStart("r", "m"), PartStart(0, Reasoning()), PartDelta(0, f"I use {NOW_CALL}"), PartEnd(0)]
+
+
+def test_a_call_in_native_reasoning_does_not_run_and_is_reported() -> None:
+    losses = Losses()
+    stage = dialect("hermes").parser(TOOLS, losses)
+    given: list[Event] = [*REASONED, ResponseEnd(Stop("end"))]
+    assert [out for event in given for out in stage.feed(event)] == given
+    assert [(loss.code, loss.where) for loss in losses] == [("reasoning.call.dropped", "reasoning")]
+
+
+def test_a_call_in_native_reasoning_is_no_loss_where_the_reply_makes_one() -> None:
+    losses = Losses()
+    stage = dialect("hermes").parser(TOOLS, losses)
+    text = [PartStart(1, Text()), PartDelta(1, NOW_CALL), PartEnd(1)]
+    out = [out for event in [*REASONED, *text, ResponseEnd(Stop("end"))] for out in stage.feed(event)]
+    assert [
+        event.part.name for event in out if isinstance(event, PartStart) and isinstance(event.part, ToolCall)
+    ] == ["now"]
+    assert not list(losses)

@@ -69,6 +69,9 @@ CODES: dict[str, LossCode] = {
         "The dialect allows one call in a reply; further ones were left out.",
         "The agent sees only the first call; the model makes the others in its next reply.",
     ),
+    "reasoning.call.dropped": LossCode(
+        "minor", "A call that stands in the reasoning of a reply without any other call; it does not run."
+    ),
     "call.recovered.changed": LossCode("minor", "A call that the model wrote as text became a call."),
     "call.recovered.dropped": LossCode("cosmetic", "A call was written as text and made natively as well."),
     # What a request carries beside the neutral model

@@ -16,7 +16,7 @@ from typing import Literal
 
 from dragoman.core.model import Tool
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with, stray
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import TAG_RULES, Invokes, TagRules
@@ -44,7 +44,7 @@ class Deepseek(Dialect, frozen=True, kw_only=True):
 
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         blocks = (CallGrammar(opens_with(*_BLOCKS), partial(_read_invokes, rules)) for rules in TAG_RULES)
-        return (CallGrammar(opens_with(_BLOCK, _CALL), _read), *blocks)
+        return (CallGrammar(opens_with(_BLOCK, _CALL), _read), *blocks, stray(_BLOCK_END, _CALL_END))
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         sections = "\n\n".join(_section(tool) for tool in tools)

@@ -14,7 +14,7 @@ from typing import Any, cast
 from dragoman.core import jsontext
 from dragoman.core.model import Tool, Wire
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, Think, opens_with
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, Think, opens_with, stray
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools
 
@@ -24,6 +24,14 @@ _KEY = re.compile(r"[^{}\[\],:<>]+")
 _BARE = re.compile(r"[^{}\[\],<>]+")
 _SPACE = re.compile(r"\s*")
 _DEEPEST = 100
+# The model goes on to write the marker of the response, or repeats the end of its call; Ollama strips both
+_STRAY = (
+    "<tool_call|>",
+    "<|tool_response>",
+    "<tool_response|>",
+    "<end_function_call>",
+    "<start_function_response>",
+)
 _NAME = re.compile(r"[^\s{}<>\[\]\"]*")
 _HOW = """\
 To call a tool, write <|tool_call>call:tool_name{key:<|"|>text<|"|>,number:2}<tool_call|> and end your reply.
@@ -36,7 +44,7 @@ class Gemma(Dialect, frozen=True, kw_only=True):
     gap: str = ""
 
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
-        return (CallGrammar(opens_with(*_FORMS), _read),)
+        return (CallGrammar(opens_with(*_FORMS), _read), stray(*_STRAY))
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         return "".join(f"<|tool>declaration:{_declared(tool)}<tool|>" for tool in tools) + f"\n\n{_HOW}"

@@ -11,12 +11,13 @@ Strings stand as they are and everything else as JSON, so the schema says which 
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from dragoman.core.model import Tool
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with, stray
 from dragoman.dialects.engine.source import Broken, Reader, Source
-from dragoman.dialects.engine.tags import ParameterForm, read_parameters
+from dragoman.dialects.engine.tags import TAG_RULES, ParameterForm, TagRules, read_parameters
 from dragoman.dialects.engine.values import DeclaredTools, spaced
 
 _DECLARED = """\
@@ -44,7 +45,8 @@ class Glm(Dialect, frozen=True, kw_only=True):
     gap: str = "\n"
 
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
-        return (CallGrammar(opens_with("<tool_call>"), _read),)
+        calls = (CallGrammar(opens_with("<tool_call>"), partial(_read, rules)) for rules in TAG_RULES)
+        return (*calls, stray("</tool_call>", "<|observation|>"))
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         return _DECLARED.format(tools="\n".join(spaced(declaration(tool)) for tool in tools))
@@ -68,16 +70,24 @@ def _key(source: Source) -> Reader[tuple[str, str]]:
     return f"{key}</arg_key>{gap}<arg_value>", key.strip()
 
 
-_FORM = ParameterForm("<arg_key>", _key, "</arg_value>", ("</tool_call>",), framed=False, gap=_GAP)
+_FORM = ParameterForm(
+    "<arg_key>",
+    _key,
+    "</arg_value>",
+    ("</tool_call>",),
+    framed=False,
+    gap=_GAP,
+    lost=re.compile(r"<arg_key>([^<>]*)</arg_key>"),
+)
 
 
-def _read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
+def _read(rules: TagRules, source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.expect("<tool_call>")
     yield from source.space()
     name = yield from source.run(_NAME)
     if not name:
         raise Broken("a call without a name")
-    sink.call(name, (yield from read_parameters(source, name, _FORM, declared, sink)))
+    sink.call(name, (yield from read_parameters(source, name, _FORM, declared, sink, rules)))
 
 
 DIALECT = Glm(name="glm")

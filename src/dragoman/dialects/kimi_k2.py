@@ -14,7 +14,7 @@ import re
 from dragoman.core import jsontext
 from dragoman.core.model import Tool
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
+from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with, stray
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools, spaced
@@ -39,7 +39,7 @@ class KimiK2(Dialect, frozen=True, kw_only=True):
     gap: str = ""
 
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
-        return (CallGrammar(opens_with(_SECTION, _CALL), _read),)
+        return (CallGrammar(opens_with(_SECTION, _CALL), _read), stray(_SECTION, _SECTION_END, _CALL_END))
 
     def declare(self, tools: tuple[Tool, ...]) -> str:
         return _DECLARED.format(tools=spaced([declaration(tool) for tool in tools]))

@@ -98,7 +98,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         grammars = self.grammars(declared)
 
         def scanner(first: bool) -> Scanner:
-            return Scanner(grammars, declared, self.think, opened=self.opened and first)
+            return Scanner(grammars, declared, self.think, opened=self.opened and first, may_be_opened=first)
 
         return DialectParser(scanner, losses, self.name, only_first=self.only_first)
 

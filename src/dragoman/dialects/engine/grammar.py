@@ -82,6 +82,15 @@ def _beginning(text: str) -> str:
     return pattern or "(?!)"
 
 
+def stray(*markers: str) -> CallGrammar:
+    """Markers of a model's template that stand alone: they belong to no text and are left out."""
+
+    def read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
+        yield from source.expect(*markers)
+
+    return CallGrammar(opens_with(*markers), read, leaks=False)
+
+
 class Sink(Protocol):
     """Where a reader puts what is certain; nothing before it can be taken back."""
 
@@ -146,7 +155,8 @@ class DialectSearch:
             openings = (*openings, opens_with(think.opens))
         self.openings, self.endings = OpeningSearch(*openings), OpeningSearch(*closings)
         self.closings = OpeningSearch(*openings, *closings)
-        self.special = re.compile(f"[\n`~{''.join(re.escape(opening.first) for opening in openings)}]")
+        first = "".join(re.escape(opening.first) for opening in (*openings, *closings))
+        self.special = re.compile(f"[\n`~{first}]")
 
 
 @lru_cache(maxsize=256)

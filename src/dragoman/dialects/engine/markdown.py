@@ -31,6 +31,11 @@ class MarkdownCode:
         return bool(self._inline) or (self._fence is not None and not self._closing)
 
     @property
+    def inline(self) -> bool:
+        """Whether the text ends inside inline code, or a run of marks that may open it."""
+        return bool(self._inline or self._run) and self._fence is None
+
+    @property
     def line_start(self) -> bool:
         self._settle()
         return self._blank

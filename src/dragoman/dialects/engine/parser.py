@@ -37,6 +37,7 @@ from dragoman.dialects.engine.grammar import (
     ProblemToken,
     ReasoningToken,
     TextToken,
+    Think,
     Token,
 )
 from dragoman.dialects.engine.scanner import Scanner
@@ -58,6 +59,8 @@ class DialectParser(EventStage):
         self._others: dict[int, int] = {}
         self._count = 0
         self._called = self._reasoned = False
+        self._reasoning: dict[int, tuple[str, Scanner]] = {}  # where it stands, and a scanner for its calls
+        self._considered: dict[str, str] = {}  # name of a call in reasoning -> where it stands
 
     def feed(self, event: Event, /) -> Iterable[Event]:
         if type(event) is PartDelta:
@@ -69,6 +72,7 @@ class DialectParser(EventStage):
         if type(event) is ResponseEnd:
             events = self._finish()
             stop = Stop("tool_calls", event.stop.raw) if self._called else event.stop
+            self._report_considered()
             return (*events, replace(event, stop=stop))
         return (*self._finish(), event) if type(event) is ResponseFailed else (event,)
 
@@ -79,13 +83,18 @@ class DialectParser(EventStage):
         if type(part) is Text:
             self._texts[index] = OpenText(part, self._scanner(not self._reasoned))
             return ()
-        self._reasoned |= type(part) is Reasoning
+        if type(part) is Reasoning:
+            self._reasoned = True
+            if self._dialect:
+                self._reasoning[index] = part.where or "reasoning", self._scanner(False)
         self._others[index] = place = self._next()
         return (PartStart(place, part),)
 
     def _delta(self, delta: PartDelta) -> Iterable[Event]:
         text = self._texts.get(delta.index)
         if text is None:
+            if delta.index in self._reasoning:
+                self._consider(delta.index, self._reasoning[delta.index][1].feed(delta.text))
             return (replace(delta, index=self._others[delta.index]),)
         events = self._events(text, text.scanner.feed(delta.text)) if delta.text else []
         if delta.state or delta.citation:
@@ -96,8 +105,23 @@ class DialectParser(EventStage):
     def _end(self, end: PartEnd) -> Iterable[Event]:
         text = self._texts.pop(end.index, None)
         if text is None:
+            if end.index in self._reasoning:
+                self._consider(end.index, self._reasoning[end.index][1].close())
+                del self._reasoning[end.index]
             return (replace(end, index=self._others.pop(end.index)),)
         return self._ended(text, complete=end.complete)
+
+    def _consider(self, index: int, tokens: list[Token]) -> None:
+        for token in tokens:
+            if type(token) is CallToken:
+                self._considered[token.name] = self._reasoning[index][0]
+
+    def _report_considered(self) -> None:
+        """A call in the reasoning does not run; it is worth a report where the reply makes no other call."""
+        if not self._called:
+            for name, where in self._considered.items():
+                why = f"{self._dialect}: a call of {name} stands in the reasoning; it does not run"
+                self._losses.dropped(where, why, "reasoning.call")
 
     def _finish(self) -> list[Event]:
         """The reply ends while texts are open: they end here."""
@@ -215,7 +239,8 @@ class Recovery(DialectParser):
         self._native: dict[int, NativeCall] = {}
 
         def scanner(first: bool) -> Scanner:
-            return Scanner(grammars, declared, admits=declared.__contains__)
+            admits = declared.__contains__
+            return Scanner(grammars, declared, Think(), may_be_opened=first, verbatim=True, admits=admits)
 
         super().__init__(scanner, losses, "")
 

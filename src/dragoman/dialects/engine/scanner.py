@@ -4,6 +4,7 @@
                                                              the chat template has opened it
                                                -> TEXT       anything else
     TEXT       text goes out                   -> CALL       an opening that does not stand in Markdown code
+                                               -> HELD       a call, before any marker of reasoning came
                                                -> REASONING  its marker, where that is a token of its own
                                                -> END        the text ends
     CALL       nothing goes out until it is    -> TEXT       whole: the call goes out
@@ -13,8 +14,16 @@
                                                              closing marker comes
                                                -> END        the text ends
 
-Held back is only what may become an opening, and white space from a newline on: it belongs to a call that
-may follow.
+    HELD       as TEXT, but nothing goes out   -> TEXT       a closing marker without an opening one: what was
+                                                             held becomes reasoning, calls included
+                                               -> END        the text ends: what was held goes out
+
+HELD exists because many chat templates (DeepSeek-R1, Qwen3-Thinking, GLM, Nemotron) open the reasoning
+themselves, so the reply begins inside it without a marker; a call that the model only considers there must
+not run. Text that went out before the first call stays text; a blank line takes the place of the marker.
+
+In TEXT, held back is only what may become an opening, and white space from a newline on: it belongs to a
+call that may follow.
 """
 
 from __future__ import annotations
@@ -45,7 +54,8 @@ RETRIES = 4
 class Scanner:
     """One run of text. `opened`: the chat template has opened the reasoning, so the text starts inside it.
 
-    `admits` tells of which tools calls count; of all where it is not given.
+    `may_be_opened`: it may have, so a closing marker may come without an opening one. `verbatim`: reasoning
+    stays text, markers included. `admits` tells of which tools calls count; of all where it is not given.
     """
 
     def __init__(
@@ -55,10 +65,16 @@ class Scanner:
         think: Think | None = None,
         *,
         opened: bool = False,
+        may_be_opened: bool = True,
+        verbatim: bool = False,
         admits: Callable[[str], bool] | None = None,
     ) -> None:
         self._grammars, self._declared, self._admits = grammars, declared, admits
-        self._think, self._opened = think, opened
+        self._think, self._opened, self._verbatim = think, opened, verbatim
+        self._may_close = (
+            think is not None and may_be_opened
+        )  # a closing marker may come without an opening one
+        self._ready: list[Token] | None = None  # in HELD: what goes out nevertheless; `_out` is held
         self._search = searches(tuple([grammar.opening for grammar in grammars]), think)
         self._source = Source()
         self._code = MarkdownCode()
@@ -82,19 +98,24 @@ class Scanner:
             return [TextToken(text)]
         self._source.push(text)
         next(self._reading)
+        if self._ready is not None:
+            out, self._ready = self._ready, []
+            return out
         out, self._out = self._out, []
         return out
 
     def close(self) -> list[Token]:
         self._source.ended = True
         next(self._reading, None)
-        return self._out
+        return [*(self._ready or ()), *self._out]
 
     # Sink: what the readers of grammars report
 
     def call(self, name: str, arguments: str, id: str = "") -> None:
         if self._admits and not self._admits(name):
             raise Broken(f"{name} is not declared")
+        if self._may_close and self._ready is None:
+            self._ready, self._out = self._out, []
         self._out.append(CallToken(name, arguments, id, "".join([*self._space, self._source.raw()])))
         self._space, self._quiet, self._framed = [], True, True
         self._commit()
@@ -126,12 +147,19 @@ class Scanner:
         yield
         if think:
             leading = yield from source.space()
-            if (yield from source.skip(think.opens)) or self._opened:
+            opens = yield from source.skip(think.opens)
+            if opens and self._verbatim:
+                self._pass(leading)
+                yield from self._pass_reasoning(think)
+            elif opens or self._opened:
                 yield from self._reason(think)
             else:
                 self._pass(leading)
+            self._may_close = self._may_close and not (opens or self._opened)
         while (yield from self._text()) and think:
             self._flush()
+            self._may_close = False
+            self._out, self._ready = [*(self._ready or ()), *self._out], None
             yield from self._reason(think)
         if not (self._framed and self._quiet):
             self._flush()
@@ -140,22 +168,69 @@ class Scanner:
         """Text and calls. True where reasoning begins, false at the end."""
         source = self._source
         while True:
-            found = self._search.openings.full.search(source.window, source.at)
+            search = self._search.closings if self._may_close else self._search.openings
+            found = search.full.search(source.window, source.at)
             if not found:
-                self._advance_safely(self._search.openings)
-                self._idle = source.at == len(source.window) and not (self._space or self._quiet)
+                self._advance_safely(search)
+                waits = self._space or self._quiet or self._ready is not None
+                self._idle = source.at == len(source.window) and not waits
                 if not (yield from source.more()):
                     self._advance(len(source.window))
                     return False
                 self._idle = False
                 continue
             self._advance(found.start())
-            if not self._quoted():
-                if self._think and self._think.anywhere and (yield from source.skip(self._think.opens)):
-                    return True
-                if (yield from self._attempt(self)):
-                    continue
-            self._advance(source.at + 1)
+            if self._quoted():
+                if not (yield from self._pass_quoted_call()):
+                    self._advance(source.at + 1)
+                continue
+            if self._think and self._may_close and (yield from source.skip(self._think.closes)):
+                yield from self._close_unopened(self._think)
+                continue
+            if self._think and self._think.anywhere and (yield from source.skip(self._think.opens)):
+                return True
+            if not (yield from self._attempt(self)):
+                self._advance(source.at + 1)
+
+    def _pass_quoted_call(self) -> Reader[bool]:
+        """A call in inline code is text as a whole: a line of it could look like a call of its own."""
+        if not self._code.inline or not (yield from self._attempt(Probe(whole=True))):
+            return False
+        self._pass(self._source.raw())
+        self._source.mark()
+        return True
+
+    def _close_unopened(self, think: Think) -> Reader[None]:
+        """The reply began inside its reasoning: what was held since the first call is reasoning too."""
+        if self._verbatim:
+            self._pass(think.closes)
+        else:
+            self._space = ["".join(self._space).removesuffix("\n")]
+        self._flush()
+        if self._ready is not None:
+            kind = TextToken if self._verbatim else ReasoningToken
+            written = "".join(_written(token) for token in self._out)
+            self._out, self._ready = [*self._ready, *([kind(written)] if written else [])], None
+        elif not (self._verbatim or self._fresh):
+            self._space.append("\n\n")  # the text before it went out already
+        self.changed(f"the reply began inside its reasoning: {think.closes} came without {think.opens}")
+        self._may_close, self._fresh, self._code = False, True, MarkdownCode()
+        if not self._verbatim:
+            self._framed = self._quiet = True
+            yield from self._source.skip("\n\n", "\n")
+        self._source.mark()
+
+    def _pass_reasoning(self, think: Think) -> Reader[None]:
+        """Reasoning that stays text, with its markers; calls in it do not count."""
+        source, endings = self._source, self._search.endings
+        self._pass(think.opens)
+        while not (found := endings.full.search(source.window, source.at)):
+            self._advance(endings.held(source))
+            if not (yield from source.more()):
+                self._advance(len(source.window))
+                return
+        self._advance(found.end())
+        self._code, self._fresh = MarkdownCode(), True
 
     def _reason(self, think: Think) -> Reader[None]:
         """Reasoning up to its end; a call ends it too, unless the block is closed after the call."""
@@ -204,7 +279,7 @@ class Scanner:
             try:
                 yield from grammar.read(source, self._declared, sink)
                 if source.offset > start:
-                    if raw := source.raw():
+                    if (raw := source.raw()) and not isinstance(sink, Probe):
                         self._out.append(EndToken(raw))
                     return True
             except Probe.Certain:
@@ -290,13 +365,17 @@ class Scanner:
 
 
 class Probe:
-    """A sink that only finds out whether a call stands here: it stops the reader at the first."""
+    """A sink that finds out whether a call stands here: it stops the reader there, or reads it `whole`."""
+
+    def __init__(self, *, whole: bool = False) -> None:
+        self._whole = whole
 
     class Certain(Exception):
         pass
 
     def call(self, name: str, arguments: str, id: str = "") -> None:
-        raise Probe.Certain
+        if not self._whole:
+            raise Probe.Certain
 
     def text(self, text: str) -> None:
         raise Broken("no call")
@@ -306,3 +385,14 @@ class Probe:
 
     def changed(self, why: str) -> None:
         pass
+
+
+def _written(token: Token) -> str:
+    """A token as the model wrote it."""
+    match token:
+        case TextToken() | ReasoningToken():
+            return token.text
+        case CallToken() | EndToken():
+            return token.raw
+        case ProblemToken():
+            return ""
