@@ -4,6 +4,7 @@ Laws run the same examples every time; `HYPOTHESIS_PROFILE=deep` looks for new o
 """
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,16 @@ settings.register_profile(
 )
 settings.register_profile("deep", deadline=None, max_examples=2000, suppress_health_check=SLOW_MACHINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Neither the user's configuration nor the user's store: programs that tests start inherit these."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+        patch.setenv("XDG_DATA_HOME", str(home / "data"))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,40 +11,9 @@ from html import unescape
 
 _HIDDEN = frozenset(("script", "style", "noscript", "template", "svg", "head", "iframe"))
 _RAW = frozenset(("script", "style"))  # their content is not markup
-_INLINE = frozenset(  # every other tag ends a line
-    [
-        "a",
-        "abbr",
-        "b",
-        "bdi",
-        "bdo",
-        "cite",
-        "code",
-        "data",
-        "del",
-        "dfn",
-        "em",
-        "font",
-        "i",
-        "img",
-        "ins",
-        "kbd",
-        "label",
-        "mark",
-        "q",
-        "s",
-        "samp",
-        "small",
-        "span",
-        "strong",
-        "sub",
-        "sup",
-        "time",
-        "tt",
-        "u",
-        "var",
-        "wbr",
-    ]
+_INLINE = re.compile(  # every other tag ends a line
+    "a|abbr|b|bdi|bdo|cite|code|data|del|dfn|em|font|i|img|ins|kbd|label|mark|q|s|samp|small|span|strong|sub|sup"
+    "|time|tt|u|var|wbr"
 )
 _NAME = re.compile(r"</?([a-zA-Z][^\s/>]*)")
 _STOP = re.compile(r"[>\"']")
@@ -108,7 +77,7 @@ class _Scanner:
         elif tag in _HIDDEN:
             if tag not in self._hidden:  # its first end tag ends them all
                 self._hidden.append(tag)
-        elif tag not in _INLINE:
+        elif not _INLINE.fullmatch(tag):
             self.found.append("\n- " if tag == "li" else "\n")
         return tag in _RAW
 
@@ -118,7 +87,7 @@ class _Scanner:
         elif tag in _HIDDEN:
             if tag in self._hidden:
                 del self._hidden[self._hidden.index(tag) :]
-        elif tag not in _INLINE:
+        elif not _INLINE.fullmatch(tag):
             self.found.append("\n")
 
     def _text(self, text: str) -> None:

@@ -332,7 +332,7 @@ def test_a_url_that_names_no_store_is_refused(url: str):
     assert "pw-77" not in str(caught.value)
 
 
-def test_without_asyncpg_it_is_said(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "asyncpg", None)
+def test_without_asyncpg_its_extra_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "asyncpg", None)  # its import fails
     with pytest.raises(MissingExtraError, match=r"dragoman\[postgres\]"):
         open_store("postgresql://host/x")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.core.errors import ConfigError
+from dragoman.core.user_folders import config_folder
 
 DEFAULT_FILE = "dragoman.toml"
 _TRUSTED = "trusted.json"  # absolute path -> SHA-256 of the content that was trusted
@@ -48,17 +48,6 @@ def find_config(path: str | None, environ: Mapping[str, str]) -> ConfigFile:
     if data is None:
         return ConfigFile(ignored=ignored)
     return ConfigFile(str(own), _text(str(own), data), ignored)
-
-
-def config_folder(environ: Mapping[str, str]) -> Path | None:
-    """The user's own: %APPDATA%, ~/Library/Application Support, or $XDG_CONFIG_HOME (~/.config)."""
-    if sys.platform == "win32":
-        base = environ.get("APPDATA")
-    elif sys.platform == "darwin":
-        base = environ.get("HOME") and environ["HOME"] + "/Library/Application Support"
-    else:
-        base = environ.get("XDG_CONFIG_HOME") or (environ.get("HOME") and environ["HOME"] + "/.config")
-    return Path(base, "dragoman") if base else None
 
 
 def trust(file: Path, environ: Mapping[str, str], trusted: bool = True) -> None:

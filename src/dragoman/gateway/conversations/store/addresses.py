@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
 from dragoman.core.errors import ConfigError
+from dragoman.core.user_folders import data_folder
 
-DEFAULT = "sqlite:///dragoman.db"
 _KNOWN = "sqlite:///FILE, memory: or postgresql://USER:PASSWORD@HOST/DATABASE"
 
 
@@ -17,6 +18,12 @@ class StoreAddress(Struct, frozen=True):
 
     url: str
     path: str = ""
+
+
+def default_url(environ: Mapping[str, str]) -> str:
+    """`dragoman.db` in the user's data folder; in the working directory for a user without a home."""
+    folder = data_folder(environ)
+    return f"sqlite:///{folder / 'dragoman.db' if folder else 'dragoman.db'}"
 
 
 def read_address(url: str) -> StoreAddress:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from dragoman.core.optional import require
-from dragoman.gateway.conversations.store.addresses import DEFAULT, StoreAddress, read_address
+from dragoman.gateway.conversations.store.addresses import StoreAddress, default_url, read_address
 from dragoman.gateway.conversations.store.values import Backend, Retention, StoredTurn, StoreError
 
 _EVERY = 3600.0  # seconds between sweeps, on average
@@ -75,8 +77,8 @@ class LazyStore:
 
 
 def open_store(url: str = "", retention: Retention | None = None) -> LazyStore:
-    """The store at `url`; nothing is opened yet. Raises ConfigError for a URL that cannot be used."""
-    address = read_address(url or DEFAULT)
+    """The store at `url`, or at the default one; nothing is opened yet. ConfigError: a wrong URL."""
+    address = read_address(url or default_url(os.environ))
     if not address.path:
         require("postgres")
     return LazyStore(address, retention or Retention())
@@ -86,7 +88,16 @@ async def _backend(address: StoreAddress) -> Backend:
     if address.path:
         from dragoman.gateway.conversations.store.sqlite import SqliteStore
 
+        if address.url == default_url(os.environ):
+            _make_folder(Path(address.path).parent)
         return await asyncio.to_thread(SqliteStore, address.path)
     from dragoman.gateway.conversations.store.postgres import PostgresStore
 
     return await PostgresStore.open(address.url)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StoreError(f"{folder}: {error.strerror}") from None
