@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
+from hmac import compare_digest
 from random import getrandbits
 from typing import Any
 from urllib.parse import parse_qsl
@@ -42,13 +43,14 @@ from dragoman.gateway.handlers.stored_responses import StoredResponsesHandler
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.metrics_page import MetricsPage
+from dragoman.gateway.observability.recorder import Recorder, open_recorder
 from dragoman.gateway.observability.redaction import Redactor, secrets_of
 from dragoman.gateway.observability.wire_log import LoggedTransport, WireLog
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.attempts import Attempts
 from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
-from dragoman.gateway.upstreams.routing import UnknownModel
+from dragoman.gateway.upstreams.routing import UnknownModel, rule_for
 from dragoman.gateway.upstreams.sending import AttemptFailed
 from dragoman.http.client import Client, Reply, Timeouts, Transport
 from dragoman.http.server import ClientGone, Headers, ResponseWriter, ServerRequest, TooLarge, TooSlow
@@ -56,6 +58,7 @@ from dragoman.protocols import codec, server
 from dragoman.protocols import names as protocol_names
 
 _WRONG_KEY = Failure("unauthenticated", "this gateway needs a valid key", 401)
+_NO_ADMIN = Failure("unauthenticated", "this page needs one of inspector.admin_keys", 401)
 _CROSS_SITE = Failure(
     "forbidden",
     "without keys this gateway answers programs of this machine, by a private name, and no web pages; "
@@ -81,11 +84,16 @@ class Gateway:
     """One process of the gateway, with everything that exchanges share."""
 
     def __init__(
-        self, config: Config, access_log: AccessLog | None = None, policy: RetryPolicy | None = None
+        self,
+        config: Config,
+        access_log: AccessLog | None = None,
+        policy: RetryPolicy | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         policy = policy or RetryPolicy()
-        self._config = config
+        self.config = config
         self._redactor = Redactor(secrets_of(config))
+        self.recorder = recorder or (open_recorder(config) if config.inspector.enabled else None)
         self.client = Client()
         self.access_log = access_log or AccessLog.of(config)
         self.circuit_breakers = CircuitBreakers(time.monotonic, policy.opens_after, policy.stays_open)
@@ -95,12 +103,15 @@ class Gateway:
         self._transport: Transport = _Upstreams(self.client)
         if self._wire_log:
             self._transport = LoggedTransport(self._transport, self._wire_log)
+        if self.recorder:
+            self._transport = self.recorder.transport(self._transport)
         self.store = open_store(config.store_url, config.retention)
         self.store.on_error = self._log_store_error
         self._metrics_page = MetricsPage(self.access_log.metrics, self._gauges)
         sessions = UpstreamSessions(self.store, config.keys, self.access_log.write)
         self.attempts = Attempts(self._transport, self.circuit_breakers, self.limits.slots, policy, sessions)
-        self._routes = RouteTable(self._endpoints())
+        self._rows = self._endpoints()
+        self._routes = RouteTable(self._rows)
         self._tasks: list[asyncio.Task[None]] = []
 
     def _endpoints(self) -> list[tuple[Route, Endpoint]]:
@@ -115,7 +126,7 @@ class Gateway:
         return rows + [(route, Endpoint(*first, handlers[route.action], own=True)) for route in health.ROUTES]
 
     def _handlers(self) -> dict[str, Handler]:
-        config, slots, transport = self._config, self.limits.slots, self._transport
+        config, slots, transport = self.config, self.limits.slots, self._transport
         stored_turns = StoredTurns(self.store, self._log_store_error)
         reader = RequestReader(config, stored_turns, self._wire_log)
         models = ModelsHandler(config)
@@ -135,6 +146,12 @@ class Gateway:
             "metrics": own.metrics,
         }
 
+    def add_routes(self, routes: Iterable[Route], handler: Handler) -> None:
+        """Routes of an extension, such as the inspector; their actions decide who may ask (`_answer_own`)."""
+        endpoint = replace(self._rows[-1][1], handler=handler)
+        self._rows += [(route, endpoint) for route in routes]
+        self._routes = RouteTable(self._rows)
+
     async def start(self) -> None:
         running = (self.keep_alives.run(), self._metrics_page.share())
         self._tasks = [asyncio.create_task(each) for each in running]
@@ -147,6 +164,8 @@ class Gateway:
         await self.store.close()
         self.access_log.close()
         self._metrics_page.close()
+        if self.recorder:
+            await asyncio.to_thread(self.recorder.close)
 
     async def __call__(self, incoming: ServerRequest, writer: ResponseWriter) -> None:
         method, path, headers, raw = incoming.method, incoming.path, incoming.headers, incoming.query
@@ -162,7 +181,7 @@ class Gateway:
             return
         match, endpoint = found
         key = client_key(headers, query)
-        owner = owner_of(key, self._config.keys) if endpoint.server.kept else ""
+        owner = owner_of(key, self.config.keys) if endpoint.server.kept else ""
         record = ExchangeRecord(request_id, endpoint.client.name, match.action)
         request = GatewayRequest(
             endpoint.client, endpoint.server, match, incoming, query, key, owner, writer, record
@@ -175,6 +194,8 @@ class Gateway:
         failure: Failure | None = None
         body = b""
         self.access_log.begin(record, request.headers)
+        if self.recorder:
+            self._begin_recording(request, self.recorder)
         try:
             failure = self._authenticate(request)
             if failure is None:
@@ -200,11 +221,19 @@ class Gateway:
                 record.failure = self._redacted(record.failure, request.key)
             record.status, record.lost = request.writer.status, request.lost
             self.access_log.finish(record)
+            if request.recording and self.recorder:
+                self.recorder.finish(request.recording, record, rule_for(self.config, record.model))
             request.release()
 
     async def _answer_own(self, request: GatewayRequest, handler: Handler) -> None:
-        """A route of the gateway itself: only metrics need a key, and the access log stays free of probes."""
-        if request.route.action == "metrics" and (failure := self._authenticate(request)):
+        """A route of the gateway itself, without a line in the access log. Metrics need a key, and whatever
+        shows recordings an admin key."""
+        failure: Failure | None = None
+        if request.route.action == "metrics":
+            failure = self._authenticate(request)
+        elif request.route.action == "recordings":
+            failure = self._authenticate_admin(request)
+        if failure:
             await self._refuse(request, failure)
         else:
             await handler(request)
@@ -227,9 +256,28 @@ class Gateway:
         request.caller = caller = self.limits.callers.find(request.key)
         if caller is None:
             return _WRONG_KEY
-        if not self._config.keys and is_cross_site_request(request.headers):
+        if not self.config.keys and is_cross_site_request(request.headers):
             return _CROSS_SITE  # a client with a key may come from anywhere
         return None
+
+    def _authenticate_admin(self, request: GatewayRequest) -> Failure | None:
+        config, key = self.config, request.key.encode("utf-8", "surrogateescape")
+        if config.keys or config.admin_keys:
+            known = [compare_digest(key, admin.encode()) for admin in config.admin_keys]
+            return None if any(known) else _NO_ADMIN
+        return _CROSS_SITE if is_cross_site_request(request.headers) else None
+
+    def _begin_recording(self, request: GatewayRequest, recorder: Recorder) -> None:
+        incoming, record = request.incoming, request.record
+        url = incoming.path + (f"?{incoming.query.decode('latin-1')}" if incoming.query else "")
+        request.recording = recorder.begin(
+            record.id, incoming.method, url, request.headers, record.client, request.key
+        )
+        log, observe = request.writer.observer, request.recording.observe
+        if log is None:
+            request.writer.observer = observe
+        else:
+            request.writer.observer = lambda status, data: (log(status, data), observe(status, data))[1]
 
     async def _refuse(self, request: GatewayRequest, failure: Failure, body: bytes = b"") -> None:
         """A failure in the client's protocol, or with the upstream's own `body`, without any key in it."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dragoman.gateway.conversations.turn_writer import TurnWriter
     from dragoman.gateway.conversations.upstream_sessions import UpstreamSession
     from dragoman.gateway.handlers.keep_alive import KeepAlive
+    from dragoman.gateway.observability.recording import RecordingDraft
     from dragoman.gateway.upstreams.routing import Target
 
 _UNREAD = Body(b"{}", "")
@@ -53,6 +54,7 @@ class GatewayRequest(Struct, eq=False):
     keep_alive: KeepAlive | None = None  # where the answer is a stream
     attempt: Attempt | None = None  # the current one
     lost: list[Loss] = []
+    recording: RecordingDraft | None = None  # where exchanges are recorded
 
     @property
     def headers(self) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ from dragoman.gateway.config.keys import NamedKey, read_keys, read_named_keys
 from dragoman.gateway.config.models import Models, read_models
 from dragoman.gateway.config.providers import read_providers
 from dragoman.gateway.config.source import ConfigSource
-from dragoman.gateway.config.tables import LimitsTable, LogTable, ServerTable, StoreTable
+from dragoman.gateway.config.tables import InspectorTable, LimitsTable, LogTable, ServerTable, StoreTable
 from dragoman.gateway.conversations.store import Retention, open_store
 from dragoman.gateway.process.descriptors import SharedDescriptor
 from dragoman.profiles import Provider
@@ -49,6 +49,8 @@ class Config(Struct, frozen=True, kw_only=True):
     retention: Retention = Retention()
     verbose: bool = False
     log_file: str = ""
+    inspector: InspectorTable = InspectorTable()
+    admin_keys: tuple[str, ...] = ()
     file: str = ""  # what it was read from; empty: the environment alone
     ignored_file: str = ""  # why the local file was not read
     secret_variables: tuple[str, ...] = ()  # environment variables that hold secrets of this configuration
@@ -73,7 +75,8 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
     server = source.section("server", ServerTable)
     log, store = source.section("log", LogTable), source.section("store", StoreTable)
     limits = source.section("limits", LimitsTable)
-    keys = read_keys(source, server)
+    keys = read_keys(source, server.keys, "server", "keys")
+    inspector = source.section("inspector", InspectorTable)
     named = read_named_keys(source, limits, keys)
     models, providers = read_models(source, read_providers(source))
     config = Config(
@@ -90,10 +93,14 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
         retention=Retention(store.keep_days * _DAY, store.max_mb * _MB),
         verbose=log.verbose,
         log_file=log.file,
+        inspector=inspector,
+        admin_keys=read_keys(source, inspector.admin_keys, "inspector", "admin_keys"),
         secret_variables=tuple(source.secret_variables),
     )
     if not config.loopback and not config.keys:
         raise source.wrong(("server", "host"), f"without keys only loopback is served, not {config.host}")
+    if inspector.enabled and config.keys and not config.admin_keys:
+        raise source.wrong(("inspector", "enabled"), "with keys, the inspector needs inspector.admin_keys")
     return config
 
 

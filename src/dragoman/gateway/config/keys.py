@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from dragoman.gateway.config.source import ConfigSource
-from dragoman.gateway.config.tables import KeyTable, LimitsTable, ServerTable
+from dragoman.gateway.config.tables import KeyTable, LimitsTable
 
 
 class Allowance(Struct, frozen=True):
@@ -24,9 +24,8 @@ class NamedKey(Struct, frozen=True):
         return f"NamedKey({self.name}, {self.allowance})"
 
 
-def read_keys(source: ConfigSource, server: ServerTable) -> tuple[str, ...]:
-    where = ("server", "keys")
-    listed = (server.keys,) if isinstance(server.keys, str) else server.keys
+def read_keys(source: ConfigSource, keys: str | tuple[str, ...], *where: str) -> tuple[str, ...]:
+    listed = (keys,) if isinstance(keys, str) else keys
     if not all(listed):
         raise source.wrong(where, "an empty key would let everyone in")
     return tuple(source.key(where, key) for key in listed)

@@ -26,6 +26,16 @@ class StoreTable(Struct, frozen=True, forbid_unknown_fields=True):
     max_mb: Annotated[int, Meta(ge=1)] = 1024
 
 
+class InspectorTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """`keep`: recordings on disk, 0: only in memory, up to `max_mb`. `admin_keys`: who may open the page."""
+
+    enabled: bool = False
+    keep: Count = 0
+    path: str = ""
+    max_mb: Annotated[int, Meta(ge=1)] = 64
+    admin_keys: str | tuple[str, ...] = ()
+
+
 class LogTable(Struct, frozen=True, forbid_unknown_fields=True):
     verbose: bool = False
     file: str = ""
@@ -78,6 +88,7 @@ SECTIONS = {
     "keys": KeyTable,
     "store": StoreTable,
     "log": LogTable,
+    "inspector": InspectorTable,
     "providers": ProviderTable,
     "models": None,
 }

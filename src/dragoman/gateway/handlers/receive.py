@@ -40,6 +40,8 @@ class RequestReader:
             data = _decoded(data, encoding.lower(), self._max_body)
         if request.admission:
             await request.admission.turn()
+        if request.recording:
+            request.recording.body = data
         if self._wire_log:
             head = f"{client.name} {request.route.action} {request.route.model}"
             self._wire_log.asked(record.id, request.key, head, request.headers, data)

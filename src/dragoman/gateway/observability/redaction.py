@@ -32,6 +32,7 @@ class Redactor:
 
 def secrets_of(config: Config) -> Iterable[str]:
     yield from config.keys
+    yield from config.admin_keys
     yield from passwords(config.store_url)
     for provider in config.providers.values():
         yield provider.api_key

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from threading import Thread
@@ -25,6 +25,7 @@ from dragoman.gateway.admission.host_counters import counting_file
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
 from dragoman.gateway.observability.access_log import AccessLog
+from dragoman.gateway.observability.recorder import Recorder
 from dragoman.gateway.process.descriptors import raise_limit
 from dragoman.gateway.process.workers import Workers
 from dragoman.http.server import HttpServer
@@ -32,6 +33,9 @@ from dragoman.http.server import run as run_server
 
 _BACKLOG = 2048
 _GC_THRESHOLDS = (20_000, 20, 20)  # exchanges leave few cycles, and a collection takes time
+
+
+Extension = Callable[[Gateway], object]  # adds routes to a gateway before it starts
 
 
 def bind(config: Config) -> socket.socket:
@@ -56,22 +60,24 @@ def url(config: Config, listener: socket.socket) -> str:
     return f"http://{anywhere.get(config.host, host)}:{listener.getsockname()[1]}"
 
 
-def run(config: Config, listener: socket.socket, workers: int = 1) -> None:
+def run(config: Config, listener: socket.socket, workers: int = 1, extend: Extension | None = None) -> None:
     """Serve until SIGTERM or SIGINT; then accept nothing new and let requests under way end."""
     if workers > 1 and sys.platform == "win32":
         raise ConfigError("Windows cannot share a listening socket between workers: use one")
     raise_limit()  # workers inherit it
     if workers == 1:
-        serve(config, listener)
+        serve(config, listener, extend)
     else:
         with counting_file(len(config.keys), workers) as file:
             config = replace(config, workers=workers, counting_file=file)
             Workers(partial(serve, config, listener), workers, config.grace).run()
 
 
-def serve(config: Config, listener: socket.socket) -> None:
+def serve(config: Config, listener: socket.socket, extend: Extension | None = None) -> None:
     """In this process. What exists at the start stays, so the garbage collector never scans it again."""
     gateway = Gateway(config)
+    if extend:
+        extend(gateway)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
@@ -86,12 +92,21 @@ class PrivateGateway(Struct, frozen=True):
 
 
 @contextmanager
-def private_gateway(config: Config, access_log: AccessLog) -> Generator[PrivateGateway]:
+def private_gateway(
+    config: Config,
+    access_log: AccessLog,
+    recorder: Recorder | None = None,
+    extend: Extension | None = None,
+) -> Generator[PrivateGateway]:
     """Serves as long as the block runs, with a store in memory: nothing is left behind."""
-    config = replace(config, host="127.0.0.1", port=0, keys=(secrets.token_urlsafe(24),), grace=1)
+    keys = (secrets.token_urlsafe(24),)
+    config = replace(config, host="127.0.0.1", port=0, keys=keys, admin_keys=keys, grace=1)
     config = replace(config, store_url="memory:")
     listener = bind(config)
-    http_server = HttpServer(Gateway(config, access_log), config.grace)
+    served = Gateway(config, access_log, recorder=recorder)
+    if extend:
+        extend(served)
+    http_server = HttpServer(served, config.grace)
     thread = Thread(target=run_server, args=(http_server, listener), name="gateway", daemon=True)
     gateway = PrivateGateway(url(config, listener), config.keys[0])
     thread.start()

@@ -124,6 +124,8 @@ class Attempts:
         writer = request.turn_writer
         attempt = Attempt(request, target, exchange, writer if writer and writer.serves(provider) else None)
         request.attempt, record.exchange = attempt, exchange
+        if request.recording:
+            request.recording.begin_attempt(provider.name, provider.protocol, target.model)
         return attempt
 
     async def _send(self, attempt: Attempt, relay: Relay, resume: bool = True) -> None:

@@ -51,6 +51,13 @@ def matching_row(config: Config, asked: str) -> tuple[str, ...]:
     return next((targets for pattern, targets in _ordered(config.models) if pattern.fullmatch(asked)), ())
 
 
+def rule_for(config: Config, asked: str) -> str:
+    """The row of `[models]` that decides about `asked`, as the configuration spells it; empty: none does."""
+    targets = matching_row(config, asked)
+    pattern = next((name for name, to in config.models if to == targets and targets), "")
+    return f'"{pattern}" = {list(targets)}' if pattern else ""
+
+
 def names(config: Config) -> tuple[str, ...]:
     """The models a client may ask for by name."""
     named = [pattern for pattern, _ in config.models if "*" not in pattern]

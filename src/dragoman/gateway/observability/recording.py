@@ -1,0 +1,199 @@
+"""A recording: one exchange on both wires, as a value, and as the JSON file that people send around.
+
+A recording holds no secret: `recorder.py` masks keys before it makes one. Bodies are bytes exactly as they
+passed; a stream is its bytes and the time at which each piece came.
+"""
+
+from __future__ import annotations
+
+import base64
+from time import perf_counter
+from typing import Any
+
+from msgspec import Struct, convert, field, to_builtins
+
+from dragoman.core import jsontext
+from dragoman.core.errors import ConfigError
+from dragoman.core.losses import Loss
+
+VERSION = 1
+FILE_SUFFIX = ".exchange.json"
+
+
+class RecordedBody(Struct, frozen=True):
+    """`pieces` has one entry for each piece of a stream: milliseconds since the exchange began, and its end
+    in `data`. A whole body has none."""
+
+    data: bytes = b""
+    pieces: tuple[tuple[float, int], ...] = ()
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+
+class RecordedMessage(Struct, frozen=True):
+    """One HTTP message. A request has a method and a URL, a reply a status."""
+
+    method: str = ""
+    url: str = ""
+    status: int = 0
+    headers: dict[str, str] = {}
+    body: RecordedBody = RecordedBody()
+
+
+class RecordedAttempt(Struct, frozen=True):
+    """One request to an upstream. `error` says why there is no reply."""
+
+    provider: str = ""
+    protocol: str = ""
+    model: str = ""
+    started_ms: float = 0.0
+    request: RecordedMessage = RecordedMessage()
+    reply: RecordedMessage = RecordedMessage()
+    error: str = ""
+
+
+class RecordingSummary(Struct, frozen=True, kw_only=True):
+    """What a list of exchanges shows. `state`: active, done, failed. Times are milliseconds."""
+
+    id: str
+    time: float  # seconds since 1970
+    state: str = "active"
+    agent: str = ""
+    session: str = ""
+    key: str = ""
+    client: str = ""
+    action: str = "generate"
+    model: str = ""
+    provider: str = ""
+    upstream: str = ""
+    target: str = ""
+    stream: bool = False
+    status: int = 0
+    attempts: int = 0
+    providers: tuple[str, ...] = ()  # every provider that was tried, in order
+    tools: int = 0
+    calls: int = 0
+    tool_names: tuple[str, ...] = ()  # called
+    input: int | None = None
+    output: int | None = None
+    cached: int = 0
+    first_ms: float | None = None
+    ms: float | None = None
+    losses: dict[str, int] = {}  # by severity
+    codes: tuple[str, ...] = ()
+    error: str = ""
+    size: int = 0
+
+
+class Recording(Struct, frozen=True, kw_only=True):
+    """One exchange. `request` and `reply` are the client's side, `attempts` the upstreams'."""
+
+    summary: RecordingSummary
+    request: RecordedMessage
+    reply: RecordedMessage
+    attempts: tuple[RecordedAttempt, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    rule: str = ""  # the line of [models] that decided where it went
+
+    @property
+    def answered(self) -> RecordedAttempt | None:
+        """The attempt whose reply reached the client: the last one."""
+        return self.attempts[-1] if self.attempts else None
+
+
+def dump_recording(recording: Recording) -> str:
+    """The text of a `*.exchange.json` file."""
+    value = to_builtins(recording, builtin_types=(bytes,))
+    return jsontext.dumps({"dragoman_exchange": VERSION, **_readable(value)})
+
+
+def load_recording(text: str | bytes) -> Recording:
+    """Raises ConfigError where `text` is no recording, or one of a later version."""
+    try:
+        value = jsontext.decode(text)
+    except ValueError as error:
+        raise ConfigError(f"not a recording: {error}") from None
+    if not jsontext.is_object(value) or "dragoman_exchange" not in value:
+        raise ConfigError("not a recording: the field dragoman_exchange is missing")
+    version = value.pop("dragoman_exchange")
+    if version != VERSION:
+        raise ConfigError(f"a recording of version {version!r}; this dragoman reads version {VERSION}")
+    try:
+        return convert(_decoded(value), Recording, strict=False)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"not a recording: {error}") from None
+
+
+def _readable(value: Any) -> Any:
+    """Bytes as text where they are UTF-8, so that people can read the file; base64 otherwise."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, dict):
+        return {key: _readable(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list | tuple):
+        return [_readable(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    """The reverse of `_readable`: only `data` holds bytes."""
+    if jsontext.is_object(value):
+        return {key: _bytes(each) if key == "data" else _decoded(each) for key, each in value.items()}
+    if jsontext.is_array(value):
+        return [_decoded(each) for each in value]
+    return value
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    return base64.b64decode(value["base64"])
+
+
+class RecordingDraft(Struct, eq=False):
+    """An exchange under way; `seal` of the recorder makes a Recording of it.
+
+    Pieces are (seconds on the monotonic clock, bytes).
+    """
+
+    id: str
+    time: float
+    began: float
+    method: str
+    url: str
+    request_headers: dict[str, str]
+    key: str = ""  # the client's, to be masked
+    body: bytes = b""
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    pieces: list[tuple[float, bytes]] = field(default_factory=list[tuple[float, bytes]])
+    attempts: list[AttemptDraft] = field(default_factory=lambda: list[AttemptDraft]())
+
+    def begin_attempt(self, provider: str, protocol: str, model: str) -> None:
+        """Names the provider of the request that is sent next."""
+        attempt = AttemptDraft(perf_counter(), RecordedMessage(), provider, protocol, model)
+        self.attempts.append(attempt)
+
+    def observe(self, status: int, data: bytes) -> None:
+        """Called by the response writer with each part of the answer; the status comes first."""
+        if status:
+            self.status = status
+        if data:
+            self.pieces.append((perf_counter(), data))
+
+
+class AttemptDraft(Struct, eq=False):
+    began: float
+    request: RecordedMessage
+    provider: str = ""
+    protocol: str = ""
+    model: str = ""
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    pieces: list[tuple[float, bytes]] = field(default_factory=list[tuple[float, bytes]])
+    error: str = ""

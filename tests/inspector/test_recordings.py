@@ -1,0 +1,199 @@
+"""Recordings: stored once where turns repeat, bounded, exact to the byte, and free of secrets."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman import ConfigError
+from dragoman.core.losses import Loss
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
+from dragoman.gateway.observability.recorder import Recorder, agent_of, session_of
+from dragoman.gateway.observability.recording import (
+    AttemptDraft,
+    RecordedAttempt,
+    RecordedBody,
+    RecordedMessage,
+    Recording,
+    RecordingDraft,
+    RecordingSummary,
+    dump_recording,
+    load_recording,
+)
+from dragoman.gateway.observability.recording_file import RecordingFile
+from dragoman.gateway.observability.ring import Ring, pieces_of
+
+
+def request(turns: int, size: int = 900) -> bytes:
+    messages = [{"role": "user", "content": f"{number} " + "x" * size} for number in range(turns)]
+    tools = [{"name": f"tool_{number}", "description": "y" * 300} for number in range(10)]
+    return json.dumps({"model": "m", "messages": messages, "tools": tools}, ensure_ascii=False).encode()
+
+
+def recording(id: str, body: bytes = b"{}", reply: bytes = b"ok") -> Recording:
+    sent = RecordedMessage("POST", "/v1/messages", 0, {"a": "b"}, RecordedBody(body))
+    got = RecordedMessage("", "", 200, {}, RecordedBody(reply, ((1.5, 1), (2.5, len(reply)))))
+    attempt = RecordedAttempt("groq", "openai-chat", "m", 0.5, sent, got)
+    loss = Loss("dropped", "top_k", "no such field", "setting.top_k.dropped", "minor", "5")
+    return Recording(
+        summary=RecordingSummary(id=id, time=1.0),
+        request=sent,
+        reply=got,
+        attempts=(attempt,),
+        losses=(loss,),
+    )
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Ring | RecordingFile:
+    return Ring(most=5) if request.param == "memory" else RecordingFile(tmp_path / "recordings.db", 5)
+
+
+@given(st.binary(max_size=400) | st.integers(0, 6).map(lambda turns: request(turns, 150)))
+def test_pieces_join_to_the_exact_bytes(body: bytes) -> None:
+    assert b"".join(pieces_of(body)) == body
+
+
+def test_a_growing_conversation_is_stored_once() -> None:
+    ring = Ring()
+    for turns in range(1, 60):
+        ring.put(recording(str(turns), request(turns)))
+    sent = sum(len(request(turns)) for turns in range(1, 60))
+    assert ring.size < 2 * sent / 5, "each body was recorded on both wires"
+    stored = ring.get("59")
+    assert stored is not None
+    assert stored.request.body.data == request(59)
+
+
+def test_the_oldest_are_deleted(store: Ring | RecordingFile) -> None:
+    for number in range(9):
+        store.put(recording(str(number), request(number)))
+    assert [each.id for each in store.summaries()] == ["4", "5", "6", "7", "8"]
+    assert store.get("3") is None
+    assert store.get("8") == recording("8", request(8))
+
+
+def test_the_ring_is_bounded_in_bytes_and_frees_what_nobody_uses() -> None:
+    ring = Ring(limit=200_000)
+    for number in range(300):
+        ring.put(recording(str(number), b'{"messages": [%b]}' % json.dumps(f"{number}" * 4000).encode()))
+    assert ring.size <= 200_000
+    ring.put(recording("299", b"{}"))
+    while len(ring) > 1:
+        ring._most = 1
+        ring.put(recording("last"))
+    assert ring.size < 10_000
+
+
+def test_a_file_survives_a_restart_and_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "recordings.db"
+    first = RecordingFile(path, 10)
+    first.put(recording("a", request(3)))
+    first.close()
+    again = RecordingFile(path, 10)
+    assert again.get("a") == recording("a", request(3))
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("reply", [b"plain", b"\xff\xfe\x00", "é".encode()])
+def test_a_recording_survives_its_file(reply: bytes) -> None:
+    one = recording("a", request(2), reply)
+    assert load_recording(dump_recording(one)) == one
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("[]", "dragoman_exchange is missing"),
+        ("{", "not a recording"),
+        ('{"dragoman_exchange": 99}', "version 99"),
+        ('{"dragoman_exchange": 1}', "not a recording"),
+    ],
+)
+def test_a_file_that_is_no_recording_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        load_recording(text)
+
+
+SECRETS = ("sk-live-0123456789", "p/ss+word==", "clé-secrète-42")
+PLACES = st.sampled_from(
+    [
+        lambda secret: json.dumps({"messages": [{"content": f"the key is {secret}!"}]}).encode(),
+        lambda secret: json.dumps({"a": secret}, ensure_ascii=False).encode(),
+        lambda secret: json.dumps({"a": secret}).replace("/", "\\/").encode(),
+        lambda secret: f"data: {json.dumps({'delta': secret})}\n\n".encode(),
+        lambda secret: json.dumps({"mcp_servers": [{"authorization_token": "tok-" + secret}]}).encode(),
+        lambda secret: f"Authorization: Bearer {secret}".encode(),
+    ]
+)
+
+
+@given(st.sampled_from(SECRETS), PLACES, st.lists(st.integers(0, 200), max_size=5))
+def test_no_secret_is_recorded(secret: str, place: object, cuts: list[int]) -> None:
+    """In bodies, headers, URLs, errors and losses; also where the pieces of a stream cut through it."""
+    body: bytes = place(secret)  # type: ignore[operator]
+    bounds = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
+    pieces = [(float(i), body[a:b]) for i, (a, b) in enumerate(pairwise(bounds))]
+    headers = {"authorization": f"Bearer {secret}", "x-odd": f"see {secret}", "cookie": "c=1"}
+    message = RecordedMessage("POST", f"/v1/x?key={secret}&a=1", 0, headers, RecordedBody(body))
+    attempt = AttemptDraft(0.0, message, status=200, headers=headers, pieces=pieces, error=f"no {secret}")
+    url = f"/v1/x?key={secret}&a=1"
+    draft = RecordingDraft("r", 0.0, 0.0, "POST", url, headers, secret, body, 200, headers, pieces, [attempt])
+    summary = RecordingSummary(id="r", time=0.0, error=f"wrong key {secret}")
+    made = Recorder(secrets=SECRETS).sealed(
+        draft, summary, (Loss("dropped", "a", f"{secret}", value=secret),)
+    )
+    text = dump_recording(made)
+    assert secret not in text
+    assert json.dumps(secret)[1:-1] not in text
+    assert len(made.reply.body.data) == len(body), "masks keep the offsets of a stream"
+
+
+@pytest.mark.parametrize(
+    "headers, body, agent, session",
+    [
+        (
+            {"user-agent": "claude-cli/2.1 (x)"},
+            b'{"metadata":{"user_id":"u_session_0a1b2c3d"}}',
+            "Claude Code",
+            "0a1b2c3d",
+        ),
+        (
+            {"user-agent": "claude-cli/2.1"},
+            b'{"metadata":{"user_id":"{\\"session_id\\":\\"abc-123-def\\"}"}}',
+            "Claude Code",
+            "abc-123-def",
+        ),
+        ({"user-agent": "codex_exec/0.166.0", "session-id": "s-1"}, b"{}", "Codex", "s-1"),
+        (
+            {"user-agent": "OpenAI/Python 3.1"},
+            b'{"prompt_cache_key":"conversation-7"}',
+            "openai SDK",
+            "conversation-7",
+        ),
+        ({"user-agent": "mine/1"}, b"{}", "mine", ""),
+    ],
+)
+def test_agents_and_sessions_are_named(
+    headers: dict[str, str], body: bytes, agent: str, session: str
+) -> None:
+    assert (agent_of(headers), session_of(headers, body)) == (agent, session)
+
+
+def test_listeners_hear_of_the_beginning_and_the_end() -> None:
+    recorder = Recorder()
+    heard: list[tuple[str, str]] = []
+    recorder.listeners.add(lambda summary: heard.append((summary.id, summary.state)))
+    draft = recorder.begin("r", "POST", "/v1/messages", {}, "anthropic", "")
+    assert list(recorder.active) == ["r"]
+    recorder.finish(draft, ExchangeRecord("r", "anthropic", "generate"), "")
+    recorder.flush()
+    assert heard == [("r", "active"), ("r", "done")]
+    assert not recorder.active
+    assert recorder.store.get("r") is not None
+    recorder.close()
