@@ -30,7 +30,7 @@ BENCH_READY := $(BENCH_VENV)/.ready
 MODEL_READY := $(MODEL_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test coverage test-agents test-model soak fuzz check docs format bench bench-tools corpora lock clean
+.PHONY: browser screenshots help setup run demo test coverage test-agents test-model soak fuzz check docs format bench bench-tools corpora lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,10 +43,10 @@ run: $(RUN_READY)  ## start the gateway: every protocol on one port; without an 
 demo: $(RUN_READY)  ## show one tool call between two protocols, both wires side by side
 	@$(RUN_VENV)/bin/dragoman demo
 
-test: $(READY)  ## run the tests
+test: $(READY) browser  ## run the tests
 	$(BIN)/python -m pytest -n $(JOBS) --quiet
 
-coverage: $(READY)  ## run the tests and print the branch coverage of src/, with its floor
+coverage: $(READY) browser  ## run the tests and print the branch coverage of src/, with its floor
 	$(BIN)/python -m pytest -n $(JOBS) --quiet --cov --cov-report=term:skip-covered
 
 test-agents: $(READY)  ## run real agents through the gateway, over an upstream of every protocol
@@ -122,6 +122,20 @@ $(BENCH_READY): pyproject.toml bench/constraints.txt bench/package.json bench/py
 	@mkdir -p $(BENCH_VENV)/npm && cp bench/package.json $(BENCH_VENV)/npm
 	@cd $(BENCH_VENV)/npm && npm install --silent --no-package-lock --ignore-scripts || echo "Portkey could not be installed"
 	@touch $@
+
+# Without a browser the tests of the inspector's page are skipped, with that reason.
+browser:
+	@if ! command -v chromium >/dev/null; then \
+		if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+			echo "no chromium: the tests of the inspector's page are skipped"; exit 0; fi; \
+		echo "installing chromium with apt-get"; \
+		(apt-get install --yes -qq --no-install-recommends chromium || \
+			(apt-get update -qq && apt-get install --yes -qq --no-install-recommends chromium)) >/dev/null 2>&1 \
+			|| echo "chromium could not be installed: the tests of the inspector's page are skipped"; \
+	fi
+
+screenshots: $(READY) browser  ## make the pictures of the inspector in docs/images
+	@PYTHONPATH=tests $(BIN)/python tests/inspector/screenshots.py docs/images
 
 bench-tools:
 	@for tool in nginx:nginx-light wrk:wrk; do \

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
@@ -18,6 +20,10 @@ from dragoman.cli.settings import config_option, file_in_force, settings_of
 from dragoman.gateway.config import Config
 from dragoman.gateway.upstreams.routing import Target, UnknownModel, matching_row, provider_named, route
 from dragoman.profiles import known
+
+if TYPE_CHECKING:
+    from dragoman.gateway.app import Gateway
+    from dragoman.gateway.observability.recorder import Recorder
 
 EXAMPLES = """\b
 Examples:
@@ -36,6 +42,7 @@ class Missing(click.ClickException):
 @click.option("--model", metavar="M", help="provider:model, or a name from the configuration.")
 @config_option
 @click.option("--log", metavar="FILE", help="Append a line for each exchange to FILE.")
+@click.option("--inspect", is_flag=True, help="Record exchanges; the address of the page is printed.")
 @click.option("--no-check", is_flag=True, help="Start the agent without checking key and model.")
 @click.option("--env", "passed", multiple=True, metavar="NAME", help="A secret that the agent may see.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -44,6 +51,7 @@ def command(
     model: str | None,
     config: str | None,
     log: str | None,
+    inspect: bool,
     no_check: bool,
     passed: tuple[str, ...],
     arguments: tuple[str, ...],
@@ -69,7 +77,11 @@ def command(
     with ExitStack() as stack:
         run_log = stack.enter_context(RunLog(settings.log_file))
         routed = everything_to(targets, settings) if model else settings
-        gateway = stack.enter_context(private_gateway(routed, AccessLog(run_log.write)))
+        recorder, extend = _inspector() if inspect else (None, None)
+        access_log = AccessLog(run_log.write)
+        gateway = stack.enter_context(private_gateway(routed, access_log, recorder, extend))
+        if inspect:
+            click.echo(f"inspector: {gateway.url}/inspect#key={gateway.key}", err=True)
         if not no_check and (problem := preflight(target, gateway, model or target.model)):
             raise click.ClickException(f"{problem} (--no-check starts the agent all the same)")
         run_log.exchanges = run_log.failed = 0
@@ -83,6 +95,13 @@ def command(
     if run_log.failed:
         click.echo(run_log.summary(), err=True)
     return code
+
+
+def _inspector() -> tuple[Recorder, Callable[[Gateway], None]]:
+    from dragoman.gateway.observability.recorder import Recorder
+    from dragoman.inspector.server import mount_inspector
+
+    return Recorder(), mount_inspector
 
 
 def find(agent: Agent) -> str:

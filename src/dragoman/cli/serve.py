@@ -12,6 +12,7 @@ Examples:
   dragoman serve                                    # no key, no file: the demo model answers
   GROQ_API_KEY=… dragoman serve
   dragoman serve --config dragoman.toml --workers 4
+  dragoman serve --inspect                          # records exchanges; the page is at /inspect
 """
 
 
@@ -21,7 +22,10 @@ Examples:
 @click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.  [8787]")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
 @click.option("--verbose", is_flag=True, help="Log what passes on both sides, secrets aside.")
-def command(config: str | None, host: str | None, port: int | None, workers: int, verbose: bool) -> None:
+@click.option("--inspect", is_flag=True, help="Record exchanges and show them at /inspect.")
+def command(
+    config: str | None, host: str | None, port: int | None, workers: int, verbose: bool, inspect: bool
+) -> None:
     """Serve every protocol on one port.
 
     Clients ask for a model; dragoman.toml says which provider answers. Without a file, every known
@@ -29,8 +33,23 @@ def command(config: str | None, host: str | None, port: int | None, workers: int
     """
     from dragoman.gateway.process import serve
 
-    settings = settings_of(config, server__host=host, server__port=port, log__verbose=verbose or None)
+    settings = settings_of(
+        config,
+        server__host=host,
+        server__port=port,
+        log__verbose=verbose or None,
+        inspector__enabled=inspect or None,
+    )
+    extend = None
+    if settings.inspector.enabled:
+        from dragoman.inspector.server import mount_inspector as extend
+
+        if workers > 1:
+            raise click.UsageError("the inspector shows one process: use --workers 1 with it")
     listener = serve.bind(settings)
-    click.echo(welcome(settings, serve.url(settings, listener), workers), err=True)
-    serve.run(settings, listener, workers)
+    url = serve.url(settings, listener)
+    click.echo(welcome(settings, url, workers), err=True)
+    if extend:
+        click.echo(f"inspector    {url}/inspect", err=True)
+    serve.run(settings, listener, workers, extend)
     click.echo("dragoman has ended", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any, Literal
@@ -14,6 +15,7 @@ from dragoman.core.fields import describe
 from dragoman.core.jsontext import decode
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
+from dragoman.gateway.observability.recording import FILE_SUFFIX, load_recording
 from dragoman.pipeline import EventReader, ForwardedStream, TranslatedStream
 from dragoman.protocols import protocol
 
@@ -92,11 +94,21 @@ def command(
     The translation goes to stdout, what did not survive to stderr.
     """
     asks = what in ("request", "tools")
+    file = _recorded(file, asks)
     _refuse_idle(what, dialect, model, stream, request, show_path)
     client, upstream = (source, target) if asks else (target, source)
     exchange = Exchange(client, upstream, dialect=dialect, images=images, recover=recover)
     job = Job(what, exchange, file, request, model, stream, strict, as_json, show_path)
     return translate_stream(job) if what == "stream" else translate_body(job)
+
+
+def _recorded(file: IO[bytes], asks: bool) -> IO[bytes]:
+    """Of a recording (`dragoman inspect`), the client's request or the upstream's reply."""
+    if not file.name.endswith(FILE_SUFFIX):
+        return file
+    recording = load_recording(file.read())
+    reply = recording.answered.reply if recording.answered else recording.reply
+    return io.BytesIO((recording.request if asks else reply).body.data)
 
 
 def _refuse_idle(

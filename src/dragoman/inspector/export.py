@@ -1,0 +1,57 @@
+"""The page as HTML: as the gateway serves it, and as one file that opens without a server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+from dragoman.core import jsontext
+from dragoman.core.model import Wire
+
+MODULES = ("dom", "filter", "api", "json-view", "charts", "list", "exchange", "overview", "app")
+
+
+@cache
+def asset(name: str) -> bytes:
+    return files("dragoman.inspector").joinpath("page", name).read_bytes()
+
+
+@cache
+def page() -> tuple[bytes, str]:
+    """The HTML of the page, and its content security policy: nothing is loaded from elsewhere."""
+    imports = {f"inspector/{name}": f"/inspect/static/{name}.js" for name in MODULES}
+    mapping = jsontext.dumps({"imports": imports})
+    html = asset("index.html").decode()
+    html = html.replace("<!--style-->", '<link rel="stylesheet" href="/inspect/static/style.css">')
+    html = html.replace("<!--importmap-->", f'<script type="importmap">{mapping}</script>')
+    html = html.replace("<!--start-->", '<script type="module" src="/inspect/static/app.js"></script>')
+    digest = base64.b64encode(hashlib.sha256(mapping.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'self' 'sha256-{digest}'; style-src 'self' 'unsafe-inline'; "
+        "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
+        "frame-ancestors 'none'"
+    )
+    return html.encode(), policy
+
+
+def exported(view: Wire) -> bytes:
+    """One exchange in one file: scripts, styles and data inside it, and no request to anywhere."""
+    id = view["summary"]["id"]
+    data = jsontext.dumps({"id": id, f"/exchanges/{id}": view}).replace("<", "\\u003c")
+    imports = {f"inspector/{name}": _data_url(asset(f"{name}.js")) for name in MODULES}
+    html = asset("index.html").decode()
+    policy = "default-src 'none'; script-src data: 'unsafe-inline'; style-src 'unsafe-inline'"
+    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    html = html.replace("<!--style-->", f"{head}<style>{asset('style.css').decode()}</style>")
+    html = html.replace(
+        "<!--importmap-->",
+        f'<script type="application/json" id="embedded">{data}</script>'
+        f'<script type="importmap">{jsontext.dumps({"imports": imports})}</script>',
+    )
+    return html.replace("<!--start-->", '<script type="module">import "inspector/app";</script>').encode()
+
+
+def _data_url(script: bytes) -> str:
+    return "data:text/javascript;base64," + base64.b64encode(script).decode()

@@ -1,0 +1,87 @@
+// The gateway's API for this page, or the data of an exported file. A key is kept for this tab only.
+
+import { h } from "inspector/dom";
+
+const embedded = document.getElementById("embedded");
+export const exported = embedded ? JSON.parse(embedded.textContent) : null;
+const base = "/inspect/api";
+
+// `dragoman run --inspect` prints an address that ends in #key=…; the key does not stay in the address bar.
+const given = /^#key=(.+)$/.exec(location.hash);
+if (given) {
+  sessionStorage.setItem("dragoman-key", decodeURIComponent(given[1]));
+  history.replaceState(null, "", location.pathname);
+}
+
+const key = () => sessionStorage.getItem("dragoman-key") || "";
+const headers = () => (key() ? { "x-api-key": key() } : {});
+
+export async function get(path) {
+  if (exported) return exported[path];
+  const reply = await fetch(base + path, { headers: headers() });
+  if (reply.status === 401) {
+    await askKey();
+    return get(path);
+  }
+  if (!reply.ok) throw new Error((await reply.json().catch(() => ({}))).error || `status ${reply.status}`);
+  return reply.json();
+}
+
+// Summaries as they change; reconnects by itself.
+export async function live(listener, onState) {
+  if (exported) return;
+  for (;;) {
+    try {
+      const reply = await fetch(`${base}/live`, { headers: headers() });
+      if (!reply.ok) throw new Error(String(reply.status));
+      onState(true);
+      const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+      let buffer = "";
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        buffer += value;
+        const lines = buffer.split("\n");
+        buffer = lines.pop();
+        for (const line of lines) if (line.startsWith("data: ")) listener(JSON.parse(line.slice(6)));
+      }
+    } catch {
+      // the gateway stopped or restarts
+    }
+    onState(false);
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+}
+
+// Sends a recorded request to the gateway again, as its client did, with another model.
+export async function replay(exchange, model) {
+  const body = JSON.parse(exchange.wires.client_request.text);
+  let url = exchange.request.url;
+  if ("model" in body || !/\/models\//.test(url)) body.model = model;
+  else url = url.replace(/(\/models\/)[^:]+(:)/, (_, before, after) => before + encodeURIComponent(model) + after);
+  const sent = { "content-type": "application/json", ...headers() };
+  for (const name of ["anthropic-version", "anthropic-beta"]) {
+    if (exchange.request.headers[name]) sent[name] = exchange.request.headers[name];
+  }
+  const reply = await fetch(url, { method: "POST", headers: sent, body: JSON.stringify(body) });
+  await reply.text();
+  return reply.headers.get("x-request-id");
+}
+
+function askKey() {
+  return new Promise((resolve) => {
+    const input = h("input", { type: "password", id: "key", autocomplete: "off", required: true });
+    const dialog = h(
+      "dialog",
+      { class: "key" },
+      h("form", { method: "dialog" }, h("label", { for: "key" }, "Admin key of this gateway"), input, h("button", {}, "Open")),
+    );
+    dialog.addEventListener("close", () => {
+      sessionStorage.setItem("dragoman-key", input.value);
+      dialog.remove();
+      resolve();
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
