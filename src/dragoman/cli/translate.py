@@ -104,7 +104,7 @@ def command(
 
 def _recorded(file: IO[bytes], asks: bool) -> IO[bytes]:
     """Of a recording (`dragoman inspect`), the client's request or the upstream's reply."""
-    if not file.name.endswith(FILE_SUFFIX):
+    if not str(getattr(file, "name", "")).endswith(FILE_SUFFIX):  # a pipe has none
         return file
     recording = load_recording(file.read())
     reply = recording.answered.reply if recording.answered else recording.reply
