@@ -60,7 +60,7 @@ def translate_tools(tools: list[Any], source: str, target: str) -> list[Wire]:
     if source != target:
         loaded = [replace(tool, deferred=False) if isinstance(tool, Tool) else tool for tool in request.tools]
         request = replace(request, tools=tuple(loaded))
-    _, body = Pipeline(decoder.limits(""), find_protocol(target), Losses()).encode_request(request)
+    _, body = Pipeline(decoder.client_limits, find_protocol(target), Losses()).encode_request(request)
     return body.get("tools", [])
 
 

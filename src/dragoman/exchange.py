@@ -14,6 +14,7 @@ from dragoman.core.fields import read_body
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import Failure, Request, Usage, Wire
+from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.repeated import keep, printed, recall
 from dragoman.dialects import dialect as find_dialect
 from dragoman.framing.sse import SSE
@@ -28,7 +29,8 @@ class Exchange:
 
     `origin` names the maker of the response's opaque state, where the protocol alone does not identify it
     (a provider, an account); state returns only to the origin that made it. `reply_id` is the id of a reply
-    to which the upstream gives none; some clients take two replies with one id for one.
+    to which the upstream gives none; some clients take two replies with one id for one. `profile` holds the
+    facts about the model at its provider; by default they are looked up by protocol and model name.
     """
 
     path = ""
@@ -49,6 +51,7 @@ class Exchange:
         recover: bool = False,
         origin: str = "",
         reply_id: str = "",
+        profile: ModelProfile | None = None,
     ) -> None:
         if images not in ("native", "summary"):
             raise ConfigError(f"images is 'native' or 'summary', not {images!r}")
@@ -61,7 +64,7 @@ class Exchange:
         self.recover = recover
         self.headers: dict[str, str] = {}
         self._summarise = images == "summary"
-        self._origin, self._reply_id = origin or upstream, reply_id
+        self._origin, self._reply_id, self._profile = origin or upstream, reply_id, profile
         self._losses = Losses()
         self._foreign = self.client.name != self.upstream.name
         self._same = client == upstream and not (dialect or recover or self._summarise)
@@ -158,11 +161,12 @@ class Exchange:
 
     def resume(self, handle: Wire) -> Wire:
         """The request again, with only the new messages, in the conversation that `handle` identifies."""
-        session = self._pipeline.session if self._pipeline else None
-        if not session:
+        pipeline = self._pipeline
+        if not pipeline or not pipeline.session:
             raise ConfigError("a conversation is resumed after its request, at an upstream that stores them")
         self.resumed = True
-        return self.upstream.encode_request(session.resume(handle), Losses())
+        request = pipeline.session.resume(handle)
+        return self.upstream.encode_request(request, Losses(), pipeline.profile or UNKNOWN)
 
     @property
     def next_session(self) -> tuple[str, Wire] | None:
@@ -226,7 +230,7 @@ class Exchange:
 
     def _new_pipeline(self) -> Pipeline:
         return Pipeline(
-            self.client.limits(""),
+            self.client.client_limits,
             self._upstream,
             self._losses,
             dialect=self.dialect,
@@ -234,6 +238,7 @@ class Exchange:
             summarise=self._summarise,
             origin=self._origin,
             reply_id=self._reply_id,
+            profile=self._profile,
         )
 
     def _forward(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:

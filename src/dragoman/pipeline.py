@@ -21,12 +21,14 @@ from dragoman.core.fields import read_body
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Losses, Strictness
 from dragoman.core.model import Failure, Request, Response, Wire
+from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.protocol import Framing, Protocol
 from dragoman.core.stage import Pipe, Stage
 from dragoman.dialects import recovery
 from dragoman.dialects.engine.dialect import Dialect
 from dragoman.framing import sse
 from dragoman.framing.jsonarray import JSON_ARRAY
+from dragoman.profiles import profile_of
 from dragoman.protocols import protocol as find_protocol
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
@@ -43,7 +45,8 @@ class Pipeline:
     `dialect` writes tool calls as text; `recover` finds calls that the model wrote as text in any
     other dialect.
     `summarise` replaces images in tool results by a sentence. `origin` names the maker of the response's
-    opaque state, `reply_id` is the id of a reply without one.
+    opaque state, `reply_id` is the id of a reply without one. `profile`: what is known about the model at the
+    upstream; without it, what its name tells.
     """
 
     session: SessionTurn | None = None  # where the upstream stores the conversation
@@ -60,8 +63,10 @@ class Pipeline:
         summarise: bool = False,
         origin: str = "",
         reply_id: str = "",
+        profile: ModelProfile | None = None,
     ) -> None:
         self._client, self._upstream, self.losses = client, upstream, losses
+        self.profile = profile
         self._codec = upstream.codec
         self._dialect, self._recover, self._summarise = dialect, recover, summarise
         self._origin, self._reply_id = origin or upstream.codec.name, reply_id
@@ -70,19 +75,20 @@ class Pipeline:
     def ledger(self) -> Ledger:
         """Of the request; a response that comes without one has an empty ledger."""
         if self._ledger is None:
-            self._ledger = self._new_ledger("")
+            self._ledger = self._new_ledger(self.profile or UNKNOWN)
         return self._ledger
 
     def encode_request(self, request: Request) -> tuple[Request, Wire]:
         """`request` as the upstream takes it: in neutral form, and as its wire."""
-        self._ledger = self._new_ledger(request.model)
+        profile = self.profile = self.profile or profile_of(request.model, "", self._codec.name)
+        self._ledger = self._new_ledger(profile)
         prepared = self._ledger.prepare(request, self._summarise)
         if self._dialect:
             prepared = self._dialect.render(prepared, self.losses)
         if self._codec.session:
             self.session = SessionTurn(self._codec.session, request, prepared)
             prepared = self.session.begin()
-        return prepared, self._codec.encode_request(prepared, self.losses)
+        return prepared, self._codec.encode_request(prepared, self.losses, profile)
 
     def decode_response(self, wire: Wire, losses: Losses) -> Response:
         """The upstream's whole reply in the client's terms; `losses` collects those of the decoder alone.
@@ -123,8 +129,8 @@ class Pipeline:
             stages.append(self.session)
         return stages
 
-    def _new_ledger(self, model: str) -> Ledger:
-        return Ledger(self._client, self._codec.limits(model), self._origin, self._codec.name, self.losses)
+    def _new_ledger(self, profile: ModelProfile) -> Ledger:
+        return Ledger(self._client, self._codec.limits(profile), self._origin, self._codec.name, self.losses)
 
 
 class EventReader:

@@ -85,7 +85,7 @@ replies = st.builds(
     st.builds(Stop, st.sampled_from(get_args(StopReason))),
     st.none() | st.just(Usage(7, 3)),
 )
-limits = st.sampled_from([codec(name).limits("") for name in names()]) | st.builds(
+limits = st.sampled_from([codec(name).client_limits for name in names()]) | st.builds(
     ProtocolLimits,
     custom_tools=st.booleans(),
     namespaces=st.booleans(),

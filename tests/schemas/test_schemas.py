@@ -15,9 +15,9 @@ from dragoman.schemas.downgrade import can_be_strict
 from dragoman.schemas.walk import map_children
 
 RULES = {
-    "json": codec("anthropic").limits("").schema_rules,
-    "openai": codec("openai-chat").limits("").schema_rules,
-    "gemini": codec("gemini").limits("").schema_rules,
+    "json": codec("anthropic").client_limits.schema_rules,
+    "openai": codec("openai-chat").client_limits.schema_rules,
+    "gemini": codec("gemini").client_limits.schema_rules,
 }
 TARGETS = tuple(RULES)
 EMPTY = {"type": "object", "properties": {}}

@@ -10,6 +10,7 @@ from msgspec import Struct
 from dragoman.core.events import Event
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
+from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.schema_rules import SchemaRules
 from dragoman.core.stage import Stage
 
@@ -22,7 +23,7 @@ class Frame(Struct, frozen=True, gc=False):
 
 
 class ProtocolLimits(Struct, frozen=True, kw_only=True):
-    """What the protocol's servers accept, and which opaque slots its clients echo."""
+    """What one side of the protocol accepts, and which opaque slots its clients echo."""
 
     tool_name: str = r"[a-zA-Z0-9_-]+"
     tool_name_length: int = 64
@@ -86,6 +87,10 @@ class Session(Struct, frozen=True, kw_only=True):
     follow: Callable[[Wire, Wire], Wire | None]
 
 
+class EncodeRequest(Protocol):
+    def __call__(self, request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire: ...
+
+
 class EncodeResponse(Protocol):
     def __call__(self, response: Response, losses: Losses, request: Request | None = None) -> Wire: ...
 
@@ -110,7 +115,7 @@ class Codec(Struct, frozen=True, kw_only=True):
 
     name: str
     decode_request: Callable[[Wire, Losses], Request]
-    encode_request: Callable[[Request, Losses], Wire]
+    encode_request: EncodeRequest
     decode_response: Callable[[Wire, Losses], Response]
     encode_response: EncodeResponse
     stream_decoder: Callable[[Losses], Stage[Frame, Event]]
@@ -119,7 +124,8 @@ class Codec(Struct, frozen=True, kw_only=True):
     encode_error: Callable[[Failure], tuple[int, Wire]]
     grammar: Callable[[], Stage[Frame, Frame]]
     http: Http
-    limits: Callable[[str], ProtocolLimits]  # (model) -> what its servers accept
+    client_limits: ProtocolLimits  # what its clients accept
+    limits: Callable[[ModelProfile], ProtocolLimits]  # what its servers accept
     turns: str  # the field of a request that holds the conversation
     terminal: tuple[bytes, ...]  # byte strings of which one appears in every stream that ended well
     keep_alive: bytes  # what may be sent to a client of this protocol while the upstream is silent

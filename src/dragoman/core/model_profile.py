@@ -85,16 +85,19 @@ class ModelProfile(Struct, frozen=True, kw_only=True, cache_hash=True):
     call_id_length: int = 40  # Chat
     required_choice: Literal["required", "any"] = "required"  # the word for it (Chat)
 
-    def nearest_effort(self, effort: Effort) -> Effort | None:
+    def nearest_effort(self, effort: Effort, protocol: tuple[Effort, ...] = EFFORTS) -> Effort | None:
         """`effort`, or the closest one that the model takes; None where it takes none at all.
+
+        `protocol`: the efforts that its protocol can express, which count where the model is not known.
 
         `none` switches reasoning off, so another effort never becomes `none`. Of two at the same distance
         the lesser is taken.
         """
-        if self.efforts is None or effort in self.efforts:
+        efforts = protocol if self.efforts is None else self.efforts
+        if effort in efforts:
             return effort
         rank = EFFORTS.index(effort)
-        active: tuple[Effort, ...] = tuple([each for each in self.efforts if each != "none"])
+        active: tuple[Effort, ...] = tuple([each for each in efforts if each != "none"])
         return min(active, key=lambda each: abs(EFFORTS.index(each) - rank), default=None)
 
     def reasons_with(self, effort: Effort | None) -> bool:

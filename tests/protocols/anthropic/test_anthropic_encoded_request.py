@@ -26,6 +26,7 @@ from dragoman.core.model import (
     Url,
     Wire,
 )
+from dragoman.profiles import profile_of
 from dragoman.protocols.anthropic import CODEC
 
 OLD, NEW = "claude-sonnet-4-5", "claude-opus-5"
@@ -35,7 +36,9 @@ LIMIT = Settings(max_tokens=9)
 def encode(*messages: Message, model: str = OLD, **more: Any) -> tuple[Wire, list[str]]:
     losses = Losses()
     request = Request(model, messages, settings=LIMIT, **more)
-    return CODEC.encode_request(request, losses), [str(loss) for loss in losses]
+    return CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name)), [
+        str(loss) for loss in losses
+    ]
 
 
 def said(role: Role, *parts: Any, where: str = "") -> Message:

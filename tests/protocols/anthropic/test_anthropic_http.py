@@ -6,6 +6,7 @@ import pytest
 
 from dragoman.core.codec import OutgoingRequest
 from dragoman.core.model import Failure, FailureKind, Wire
+from dragoman.core.model_profile import UNKNOWN
 from dragoman.protocols.anthropic import CODEC, LIMITS
 
 
@@ -21,7 +22,7 @@ def test_where_requests_go() -> None:
 
 
 def test_what_servers_accept() -> None:
-    assert CODEC.limits("any") is LIMITS
+    assert CODEC.limits(UNKNOWN) is CODEC.client_limits is LIMITS
     assert (LIMITS.tool_name_length, LIMITS.call_id_prefix) == (128, "toolu_")
     assert not LIMITS.custom_tools
     assert {"web_search", "bash", "mcp"} <= LIMITS.hosted_tools

@@ -19,7 +19,8 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
-from dragoman.protocols.anthropic import CODEC, models
+from dragoman.profiles import profile_of
+from dragoman.protocols.anthropic import CODEC
 
 SCHEMA = {"type": "object", "properties": {}}
 OLD, MIDDLE, NEW, UNKNOWN = "claude-sonnet-4-5", "claude-opus-4-6", "claude-opus-4-7", "some-model"
@@ -161,7 +162,7 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
         Settings(effort="xhigh"),
         MIDDLE,
         {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}},
-        ["changed effort: the model knows no effort between high and max: high"],
+        ["changed effort: the model takes no effort xhigh: high"],
     ),
     "G107 no effort": (Settings(effort="none"), NEW, {"thinking": {"type": "disabled"}}, []),
     "no budget": (Settings(budget=0), OLD, {"thinking": {"type": "disabled"}}, []),
@@ -283,7 +284,8 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
 
 def encode(settings: Settings, model: str, **more: Any) -> tuple[Wire, list[str]]:
     losses = Losses()
-    return CODEC.encode_request(Request(model, (HELLO,), settings=settings, **more), losses), [
+    request = Request(model, (HELLO,), settings=settings, **more)
+    return CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name)), [
         str(loss) for loss in losses
     ]
 
@@ -336,7 +338,7 @@ def test_no_budget_where_the_turn_that_goes_on_began_without_thinking(
         model, messages, tools=(Tool("f"),), settings=Settings(max_tokens=10_000, effort="high")
     )
     losses = Losses()
-    body = CODEC.encode_request(request, losses)
+    body = CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name))
     assert ("thinking" in body) is thinks
     assert any("goes on" in loss.why for loss in losses) is not thinks
 
@@ -348,25 +350,3 @@ def test_g107_no_budget_together_with_a_forced_tool(model: str, thinks: bool) ->
     assert body["tool_choice"] == {"type": "any"}
     assert ("thinking" in body) is thinks
     assert losses == ([] if thinks else ["dropped effort: no thinking together with a forced tool choice"])
-
-
-VERSIONS = {
-    "claude-3-opus-20240229": (3, 0),
-    "claude-3-5-sonnet-20241022": (3, 5),
-    "claude-sonnet-4-20250514": (4, 0),
-    "claude-opus-4-1-20250805": (4, 1),
-    "claude-sonnet-4-5@20250929": (4, 5),
-    "us.anthropic.claude-haiku-4-5-20251001-v1:0": (4, 5),
-    "anthropic/claude-sonnet-4.6": (4, 6),
-    "claude-opus-5": (5, 0),
-    "claude-fable-5-2": (5, 2),
-    "claude-2.1": (2, 1),
-    "claude-instant-1.2": (1, 2),
-    "claude-mythos-preview": (7, 7),
-    "kimi-k3": (7, 7),
-}
-
-
-@pytest.mark.parametrize(("name", "version"), VERSIONS.items(), ids=VERSIONS)
-def test_versions_are_told_from_names(name: str, version: tuple[int, int]) -> None:
-    assert models.version(name, (7, 7)) == version

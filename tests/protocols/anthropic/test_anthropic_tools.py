@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Message, Request, Settings, Text, Tool, ToolChoice, Wire
+from dragoman.profiles import profile_of
 from dragoman.protocols.anthropic import CODEC
 from dragoman.protocols.anthropic.server import HTTP
 
@@ -27,7 +28,9 @@ def encode(
 ) -> tuple[Wire, list[str]]:
     losses = Losses()
     request = Request(model, (HELLO,), tools=tools, settings=Settings(max_tokens=9), **more)
-    return CODEC.encode_request(request, losses), [str(loss) for loss in losses]
+    return CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name)), [
+        str(loss) for loss in losses
+    ]
 
 
 # name: (declaration, tool, losses)

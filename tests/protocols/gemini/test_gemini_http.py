@@ -6,6 +6,7 @@ import pytest
 
 from dragoman.core.codec import OutgoingRequest
 from dragoman.core.model import Failure, FailureKind
+from dragoman.core.model_profile import UNKNOWN
 from dragoman.protocols.gemini import CODEC, LIMITS
 
 PATHS = {
@@ -169,7 +170,7 @@ def test_when_to_try_again():
 
 
 def test_facts():
-    assert CODEC.limits("any") is LIMITS
+    assert CODEC.limits(UNKNOWN) is CODEC.client_limits is LIMITS
     assert LIMITS.call_state
     assert LIMITS.text_state
     assert LIMITS.schema_rules.vendor == "Gemini"

@@ -28,6 +28,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.seal import seal_state
+from dragoman.profiles import profile_of
 from dragoman.protocols.gemini import CODEC
 
 PNG = "iVBORw0KGgo+/w=="
@@ -41,7 +42,9 @@ def decode(body: Wire) -> tuple[Request, list[str]]:
 
 def encode(request: Request) -> tuple[Wire, list[str]]:
     losses = Losses()
-    return CODEC.encode_request(request, losses), [str(loss) for loss in losses]
+    return CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name)), [
+        str(loss) for loss in losses
+    ]
 
 
 def user(*parts: Any) -> Message:

@@ -7,7 +7,8 @@ import pytest
 from dragoman.core.errors import WireError
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, OutputFormat, Request, Settings, Text, Tool, Wire
-from dragoman.protocols.gemini import CODEC, models
+from dragoman.profiles import profile_of
+from dragoman.protocols.gemini import CODEC
 
 HELLO = {"role": "user", "parts": [{"text": "hello"}]}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -30,7 +31,7 @@ def encode(
 ) -> tuple[Wire, list[str]]:
     losses = Losses()
     request = Request(model, (Message("user", (Text("hello"),)),), tools=tools, settings=settings)
-    body = CODEC.encode_request(request, losses)
+    body = CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name))
     return {key: value for key, value in body.items() if key not in ("contents", "tools")}, [
         str(loss) for loss in losses
     ]
@@ -250,26 +251,6 @@ def test_output_format_beside_functions():
     body, losses = encode(settings, "gemini-3-pro", tools)
     assert body["generationConfig"]["responseJsonSchema"] == SCHEMA
     assert losses == []
-
-
-VERSIONS = {
-    "gemini-2.5-flash-lite": (2, 5),
-    "gemini-3-pro-preview": (3, 0),
-    "gemini-3.1-pro": (3, 1),
-    "models/gemini-1.5-pro-002": (1, 5),
-    "gemini-2.0-flash-001": (2, 0),
-    "google/gemini-2.5-pro": (2, 5),
-    "gemini-flash-latest": (3, 0),
-    "gemini-live-2.5-flash": (2, 5),
-    "gemini-10-pro": (10, 0),
-    "some-model": (3, 0),
-    "": (3, 0),
-}
-
-
-@pytest.mark.parametrize("name, version", VERSIONS.items(), ids=VERSIONS)
-def test_versions(name: str, version: tuple[int, int]):
-    assert models.version(name) == version
 
 
 MALFORMED = {

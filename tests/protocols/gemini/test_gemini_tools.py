@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from dragoman.core.errors import WireError
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Message, Request, Text, Tool, ToolChoice, Wire
+from dragoman.profiles import profile_of
 from dragoman.protocols.gemini import CODEC
 
 HELLO = {"role": "user", "parts": [{"text": "hello"}]}
@@ -24,7 +25,9 @@ def decode(**body: Any) -> tuple[Request, list[str]]:
 def encode(*tools: Tool | HostedTool, model: str = "gemini-3-pro", **more: Any) -> tuple[Wire, list[str]]:
     losses = Losses()
     request = Request(model, (Message("user", (Text("hello"),)),), tools=tools, **more)
-    return CODEC.encode_request(request, losses), [str(loss) for loss in losses]
+    return CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name)), [
+        str(loss) for loss in losses
+    ]
 
 
 SAME = {

@@ -6,6 +6,7 @@ import pytest
 
 from dragoman.core.codec import OutgoingRequest
 from dragoman.core.model import Failure, Wire
+from dragoman.profiles import profile_of
 from dragoman.protocols.openai_chat import CODEC
 
 
@@ -133,10 +134,10 @@ def test_g34_g35_how_a_failure_is_written_and_read_again(kind: Any) -> None:
 
 
 LIMITS: dict[str, tuple[str, bool, int, bool]] = {
-    "the client": ("", True, 40, True),
-    "OpenAI": ("gpt-5.1", True, 40, True),
-    "OpenAI, o-series": ("o4-mini", True, 40, True),
-    "OpenAI, fine-tuned": ("ft:gpt-4o:me", True, 40, True),
+    "OpenAI": ("gpt-5.1", True, 40, False),
+    "OpenAI, o-series": ("o4-mini", True, 40, False),
+    "OpenAI, fine-tuned": ("ft:gpt-4o:me", True, 40, False),
+    "OpenAI, a search model": ("gpt-4o-search-preview", True, 40, True),
     "open weights": ("gpt-oss-20b", False, 40, True),
     "others": ("llama-4-maverick", False, 40, True),
     "a name that only looks so": ("olmo-3", False, 40, True),
@@ -148,7 +149,7 @@ LIMITS: dict[str, tuple[str, bool, int, bool]] = {
 @pytest.mark.parametrize("row", LIMITS.values(), ids=LIMITS)
 def test_what_servers_accept(row: tuple[str, bool, int, bool]) -> None:
     model, custom, length, search = row
-    limits = CODEC.limits(model)
+    limits = CODEC.limits(profile_of(model, "", "openai-chat"))
     assert (limits.custom_tools, limits.call_id_length) == (custom, length)
     assert ("web_search" in limits.hosted_tools) == search
     assert not limits.reasoning_state
@@ -157,9 +158,9 @@ def test_what_servers_accept(row: tuple[str, bool, int, bool]) -> None:
 
 
 def test_g97_calls_of_gemini_have_a_slot_for_their_signature() -> None:
-    assert CODEC.limits("google/gemini-3-pro").call_state
-    assert not CODEC.limits("").call_state
-    assert not CODEC.limits("gpt-5").call_state
+    assert CODEC.limits(profile_of("google/gemini-3-pro")).call_state
+    assert not CODEC.client_limits.call_state
+    assert not CODEC.limits(profile_of("gpt-5")).call_state
 
 
 def test_how_a_stream_ends_and_stays_alive() -> None:

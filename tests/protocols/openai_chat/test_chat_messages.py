@@ -26,6 +26,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.seal import seal, seal_state
+from dragoman.profiles import profile_of
 from dragoman.protocols.openai_chat import CODEC
 
 PNG = "iVBORw0KGgo="
@@ -41,7 +42,8 @@ def decode(*messages: Wire) -> tuple[tuple[Message, ...], list[str]]:
 
 def encode(*messages: Message, model: str = "gpt-4o", **more: Any) -> tuple[list[Wire], list[str]]:
     losses = Losses()
-    body = CODEC.encode_request(Request(model, messages, **more), losses)
+    request = Request(model, messages, **more)
+    body = CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name))
     return body["messages"], [str(loss) for loss in losses]
 
 

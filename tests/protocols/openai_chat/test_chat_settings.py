@@ -7,6 +7,7 @@ import pytest
 
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, OutputFormat, Request, Settings, Text, Tool, Wire
+from dragoman.profiles import profile_of
 from dragoman.protocols.openai_chat import CODEC
 
 HELLO = [{"role": "user", "content": "hi"}]
@@ -23,7 +24,8 @@ def decode(wire: Wire) -> tuple[Request, list[str]]:
 
 def encode(settings: Settings, model: str = "m", tools: tuple[Tool, ...] = ()) -> tuple[Wire, list[str]]:
     losses = Losses()
-    body = CODEC.encode_request(Request(model, ASKED, tools=tools, settings=settings), losses)
+    request = Request(model, ASKED, tools=tools, settings=settings)
+    body = CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name))
     for key in ("model", "messages", "tools"):
         body.pop(key, None)
     return body, [str(loss) for loss in losses]
@@ -256,13 +258,13 @@ WRITTEN: dict[str, tuple[Settings, str, Wire, list[str]]] = {
         Settings(effort="max"),
         "o3",
         {"reasoning_effort": "high"},
-        ["changed effort: this model knows no effort max: high"],
+        ["changed effort: the model takes no effort max: high"],
     ),
     "G107 effort clamped up": (
         Settings(effort="none"),
         "gpt-5",
         {"reasoning_effort": "minimal"},
-        ["changed effort: this model knows no effort none: minimal"],
+        ["changed effort: the model takes no effort none: minimal"],
     ),
     "G107 effort of a model that does not reason": (
         Settings(effort="high"),

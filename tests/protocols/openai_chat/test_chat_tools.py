@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Message, Request, Text, Tool, ToolChoice, Wire
+from dragoman.profiles import profile_of
 from dragoman.protocols.openai_chat import CODEC
 
 HELLO = [{"role": "user", "content": "hi"}]
@@ -29,7 +30,8 @@ def decode(wire: Wire) -> tuple[Request, list[str]]:
 
 def encode(model: str = "gpt-4o", **more: Any) -> tuple[Wire, list[str]]:
     losses = Losses()
-    body = CODEC.encode_request(Request(model, ASKED, **more), losses)
+    request = Request(model, ASKED, **more)
+    body = CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name))
     return {key: value for key, value in body.items() if key not in ("model", "messages")}, [
         str(x) for x in losses
     ]

@@ -6,7 +6,9 @@ import pytest
 
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Message, Request, Text
-from dragoman.protocols.openai_responses import CODEC, models
+from dragoman.core.model_profile import UNKNOWN
+from dragoman.profiles import profile_of
+from dragoman.protocols.openai_responses import CODEC
 
 REASONS = {
     "gpt-5": True,
@@ -28,28 +30,14 @@ REASONS = {
 
 @pytest.mark.parametrize("model, reasons", REASONS.items(), ids=[name or "none" for name in REASONS])
 def test_who_reasons(model: str, reasons: bool | None):
-    assert models.reasons(model) is reasons
-
-
-SAMPLING: dict[str, tuple[str, Any, bool]] = {
-    "a model that reasons": ("gpt-5.2", None, True),
-    "its reasoning is off": ("gpt-5.1", "none", False),
-    "it cannot be off": ("gpt-5", "none", True),
-    "a model that does not": ("gpt-4o", None, False),
-    "nobody knows": ("some-model", None, False),
-}
-
-
-@pytest.mark.parametrize("model, effort, refused", SAMPLING.values(), ids=SAMPLING)
-def test_who_refuses_sampling(model: str, effort: Any, refused: bool):
-    assert models.refuses_sampling(model, effort) is refused
+    assert profile_of(model).reasoning is reasons
 
 
 EFFORTS: dict[str, tuple[str, Any, str]] = {
     "o-series, lowest": ("o3", "none", "low"),
     "o-series, highest": ("o3", "max", "high"),
     "5.0 has minimal": ("gpt-5", "minimal", "minimal"),
-    "5.0 cannot be off": ("gpt-5-codex", "none", "minimal"),
+    "5.0 cannot be off": ("gpt-5", "none", "minimal"),
     "5.1 has none": ("gpt-5.1", "none", "none"),
     "5.1 lacks minimal": ("gpt-5.1", "minimal", "low"),
     "5.1 lacks xhigh": ("gpt-5.1-codex", "xhigh", "high"),
@@ -62,10 +50,10 @@ EFFORTS: dict[str, tuple[str, Any, str]] = {
 
 @pytest.mark.parametrize("model, effort, nearest", EFFORTS.values(), ids=EFFORTS)
 def test_the_nearest_effort(model: str, effort: Any, nearest: str):
-    assert models.nearest_effort(model, effort) == nearest
+    assert profile_of(model).nearest_effort(effort) == nearest
 
 
-@pytest.mark.parametrize("kind", sorted(CODEC.limits("m").hosted_tools))
+@pytest.mark.parametrize("kind", sorted(CODEC.limits(UNKNOWN).hosted_tools))
 def test_every_hosted_tool_it_promises_can_be_declared(kind: Any):
     tool = HostedTool(kind, settings={"url": "u"} if kind == "mcp" else {}, where="tools[0]")
     losses = Losses()
@@ -75,7 +63,7 @@ def test_every_hosted_tool_it_promises_can_be_declared(kind: Any):
 
 
 def test_the_limits_of_its_servers():
-    limits = CODEC.limits("m")
+    limits = CODEC.limits(UNKNOWN)
     assert (limits.custom_tools, limits.namespaces, limits.deferred_tools) == (True, True, True)
     assert (limits.tool_name_length, limits.call_id_length, limits.schema_rules.vendor) == (64, 64, "OpenAI")
     assert (limits.reasoning_state, limits.call_state, limits.text_state) == (True, False, False)

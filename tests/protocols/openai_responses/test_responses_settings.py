@@ -7,6 +7,7 @@ import pytest
 
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, OutputFormat, Request, Settings, Text, Tool, Wire
+from dragoman.profiles import profile_of
 from dragoman.protocols.openai_responses import CODEC
 
 SCHEMA = {"type": "object", "properties": {}}
@@ -21,7 +22,7 @@ def decode(**body: Any) -> tuple[Request, list[str]]:
 def encode(model: str = "some-model", **settings: Any) -> tuple[Wire, list[str]]:
     losses = Losses()
     request = Request(model, (Message("user", (Text("hi"),)),), settings=Settings(**settings))
-    body = CODEC.encode_request(request, losses)
+    body = CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name))
     return body, [str(loss) for loss in losses]
 
 
@@ -261,13 +262,13 @@ ENCODED: dict[str, tuple[str, dict[str, Any], Wire, list[str]]] = {
         "gpt-5",
         {"effort": "xhigh"},
         {"reasoning": {"effort": "high"}},
-        ["changed effort: the model knows no xhigh: said as high"],
+        ["changed effort: the model takes no effort xhigh: high"],
     ),
     "G107 no effort for an older model": (
         "o3",
         {"effort": "none"},
         {"reasoning": {"effort": "low"}},
-        ["changed effort: the model knows no none: said as low"],
+        ["changed effort: the model takes no effort none: low"],
     ),
     "effort for a model that does not reason": (
         "gpt-4o",

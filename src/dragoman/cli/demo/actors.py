@@ -29,6 +29,7 @@ from dragoman.core.model import (
     Usage,
     Wire,
 )
+from dragoman.core.model_profile import UNKNOWN
 
 MODEL = "demo-model"
 FILES = {
@@ -107,7 +108,7 @@ class Model:
     """An upstream: calls every tool that is declared, then answers from what the results say."""
 
     def __init__(self, codec: Codec) -> None:
-        self._limits = codec.limits(MODEL)
+        self._limits = codec.limits(UNKNOWN)
         self._name = codec.name
         self.state = State(codec.name, "bm90IGZvciB5b3VyIGV5ZXMsIG9ubHkgZm9yIG1pbmU=")
 

@@ -30,9 +30,9 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.repeated import remembered
 from dragoman.core.seal import seal
-from dragoman.protocols.anthropic import models
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, is_native, printed
 
 _DATED = re.compile(r"(.*?)(?:_toolset)?_\d{8}")
@@ -81,13 +81,13 @@ def decode_hosted(fields: Fields, losses: Losses) -> HostedTool:
     )
 
 
-def encode_hosted(tool: HostedTool, model: str, losses: Losses) -> Wire | None:
+def encode_hosted(tool: HostedTool, profile: ModelProfile, losses: Losses) -> Wire | None:
     if is_native(tool):
         return own(tool.extras, PROTOCOL_NAME) or None
     if tool.kind == "mcp":
         return _encode_toolset(tool, losses)
     declared = _DECLARED.get(tool.kind)
-    if declared is None or (tool.kind == "tool_search" and not models.takes_tool_search(model)):
+    if declared is None or (tool.kind == "tool_search" and not profile.tool_search):
         losses.dropped(tool.where, f"Anthropic has no hosted {tool.kind} tool", f"hosted.{tool.kind}")
         return None
     return {**declared, **_encode_web(tool, losses)}

@@ -29,7 +29,7 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
-from dragoman.protocols.anthropic import models
+from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.anthropic.hosted import is_made_here
 from dragoman.protocols.anthropic.parts import decode_content, encode_content
 from dragoman.protocols.anthropic.wire import NO_EXTRAS, PROTOCOL_NAME, is_native
@@ -84,14 +84,14 @@ def encode_native(request: Request, losses: Losses) -> tuple[tuple[Text, ...], l
     return request.system, messages
 
 
-def encode_foreign(request: Request, losses: Losses) -> tuple[list[Text], list[Wire]]:
+def encode_foreign(request: Request, profile: ModelProfile, losses: Losses) -> tuple[list[Text], list[Wire]]:
     """System text and messages of a request from elsewhere, in the order that Anthropic demands."""
     leading = list(takewhile(_is_system, request.messages))
     system = [*request.system, *(text for message in leading for text in _texts(message, losses))]
     turns = _joined([_fitted(message, losses) for message in request.messages[len(leading) :]])
     turns = [turn for turn in (_ended(turn, losses) for turn in turns) if turn.parts]
-    moved, turns = _placed(turns, models.takes_system_messages(request.model), losses)
-    turns = _bounded(turns, models.refuses_prefill(request.model), losses)
+    moved, turns = _placed(turns, profile.system_messages, losses)
+    turns = _bounded(turns, not profile.prefill, losses)
     messages = [{"role": turn.role, "content": encode_content(turn.parts, losses)} for turn in turns]
     return [text for text in (*system, *moved) if not _is_blank(text.text)], messages
 

@@ -10,6 +10,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, Message, Request, Wire
+from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.protocols.anthropic.hosted import decode_servers, encode_servers, loaded_tools
 from dragoman.protocols.anthropic.messages import (
     decode_message,
@@ -54,24 +55,26 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     )
 
 
-def encode_request(request: Request, losses: Losses) -> Wire:
+def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
     """The body wins over the extras, where something was changed since decoding."""
     native = is_native(request)
     body: Wire = {"model": request.model} if request.model or not native else {}
     if not native:
-        body["max_tokens"] = encode_max_tokens(request, losses)
-    system, body["messages"] = encode_native(request, losses) if native else encode_foreign(request, losses)
+        body["max_tokens"] = encode_max_tokens(request, profile, losses)
+    system, body["messages"] = (
+        encode_native(request, losses) if native else encode_foreign(request, profile, losses)
+    )
     if system:
         body["system"] = encode_content(system, losses)
-    if tools := encode_tools(request.tools, losses, request.model, allowed(request.tool_choice)):
+    if tools := encode_tools(request.tools, losses, profile, allowed(request.tool_choice)):
         body["tools"] = tools
-    body |= encode_choice(request, bool(tools), losses)
+    body |= encode_choice(request, bool(tools), profile, losses)
     body |= encode_servers(request.tools, losses)
     if request.stream:
         body["stream"] = True
     if native:
         return _as_it_came(body, own(request.extras, PROTOCOL_NAME))
-    return body | encode_settings(request, body, losses)
+    return body | encode_settings(request, body, profile, losses)
 
 
 def _as_it_came(body: Wire, extras: Wire) -> Wire:

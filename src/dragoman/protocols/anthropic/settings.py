@@ -13,11 +13,12 @@ from dragoman.core.fields import Fields, describe, string
 from dragoman.core.given_settings import GivenSettings
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.server import rows
 from dragoman.core.thinking import budget_for, effort_for
-from dragoman.protocols.anthropic import models
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
+_LEVELS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 _EFFORTS: dict[str, Effort] = {effort: effort for effort in get_args(Effort)}
 _BUDGETS = {"adaptive": -1, "disabled": 0}
 _LEAST_BUDGET = 1024
@@ -40,18 +41,18 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
     )
 
 
-def encode_settings(request: Request, body: Wire, losses: Losses) -> Wire:
+def encode_settings(request: Request, body: Wire, profile: ModelProfile, losses: Losses) -> Wire:
     """`body` is what is encoded already: max_tokens, messages and tool_choice."""
     settings = request.settings
     wire: Wire = {}
-    thinking, effort = _encode_thinking(request, body, losses)
+    thinking, effort = _encode_thinking(request, body, profile, losses)
     if thinking:
         wire["thinking"] = thinking
     config: Wire = {"effort": effort} if effort else {}
     config |= _encode_output(settings.output, losses)
     if config:
         wire["output_config"] = config
-    wire |= _encode_sampling(request, bool(thinking and thinking["type"] == "enabled"), losses)
+    wire |= _encode_sampling(request, bool(thinking and thinking["type"] == "enabled"), profile, losses)
     wire |= _encode_stop(settings.stop, losses)
     if settings.user is not None:
         wire["metadata"] = {"user_id": settings.user}
@@ -78,10 +79,10 @@ _UNSUPPORTED = GivenSettings(
 )
 
 
-def encode_max_tokens(request: Request, losses: Losses) -> int:
+def encode_max_tokens(request: Request, profile: ModelProfile, losses: Losses) -> int:
     if request.settings.max_tokens is not None:
         return request.settings.max_tokens
-    most = models.default_max_tokens(request.model)
+    most = profile.default_output
     losses.invented("max_tokens", f"Anthropic requires it: {most}", "setting.max_tokens")
     return most
 
@@ -165,21 +166,23 @@ def _decode_thinking(fields: Fields, losses: Losses) -> tuple[int | None, bool |
     return budget, None if budget in (0, None) else display != "omitted"
 
 
-def _encode_thinking(request: Request, body: Wire, losses: Losses) -> tuple[Wire | None, str | None]:
+def _encode_thinking(
+    request: Request, body: Wire, profile: ModelProfile, losses: Losses
+) -> tuple[Wire | None, str | None]:
     """`thinking`, and the effort where the model takes one."""
-    settings, model = request.settings, request.model
+    settings, takes_effort = request.settings, profile.efforts != ()
     if settings.effort == "none" or settings.budget == 0:
         return {"type": "disabled"}, None
-    effort = _encode_effort(settings.effort, model, losses) if settings.effort else None
+    effort = _encode_effort(settings.effort, profile, losses) if settings.effort else None
     budget = settings.budget if settings.budget and settings.budget > 0 else None
-    if budget and models.refuses_budget(model):
+    if budget and profile.budget is False:
         losses.changed("budget", "the model takes an effort, no budget", "setting.budget")
-        effort, budget = effort or _encode_effort(effort_for(budget), model, losses), None
-    taken = effort if models.takes_effort(model) else None
+        effort, budget = effort or _encode_effort(effort_for(budget), profile, losses), None
+    taken = effort if takes_effort else None
     if effort is None and settings.budget is None:
         return None, None
-    if budget is None and models.takes_effort(model):
-        return {"type": "adaptive", **_encode_display(settings.show_reasoning, model)}, taken
+    if budget is None and takes_effort:
+        return {"type": "adaptive", **_encode_display(settings.show_reasoning, profile)}, taken
     return _encode_budget(budget or budget_for(settings.effort or "medium"), settings, body, losses), taken
 
 
@@ -220,24 +223,27 @@ def _kinds(message: Wire) -> list[str]:
     return [block["type"] for block in rows(message["content"])]
 
 
-def _encode_effort(effort: Effort, model: str, losses: Losses) -> str:
-    if effort == "xhigh" and not models.takes_extra_effort(model):
-        losses.changed("effort", "the model knows no effort between high and max: high", "setting.effort")
-        return "high"
-    return "low" if effort in ("none", "minimal") else effort
+def _encode_effort(effort: Effort, profile: ModelProfile, losses: Losses) -> Effort:
+    """The effort for `output_config`; a model that takes none is given a budget of thinking instead."""
+    wanted: Effort = "low" if effort in ("none", "minimal") else effort
+    nearest = profile.nearest_effort(wanted, _LEVELS)
+    if nearest is None or nearest == wanted:
+        return wanted
+    losses.changed("effort", f"the model takes no effort {effort}: {nearest}", "setting.effort")
+    return nearest
 
 
-def _encode_display(shown: bool | None, model: str) -> Wire:
+def _encode_display(shown: bool | None, profile: ModelProfile) -> Wire:
     """Newer models omit the text of their thinking unless `display` asks for it."""
-    if shown is None or not models.hides_thinking(model):
+    if shown is None or not profile.thinking_display:
         return {}
     return {"display": "summarized" if shown else "omitted"}
 
 
-def _encode_sampling(request: Request, thinking: bool, losses: Losses) -> Wire:
+def _encode_sampling(request: Request, thinking: bool, profile: ModelProfile, losses: Losses) -> Wire:
     wire: Wire = {}
     for name, value in _SAMPLING(request.settings):
-        if problem := _sampling_problem(name, value, request, thinking):
+        if problem := _sampling_problem(name, value, request, thinking, profile):
             losses.dropped(name, problem, f"setting.{name}")
         elif name == "temperature" and value > 1:
             losses.changed(name, "Anthropic takes at most 1", "setting.temperature")
@@ -250,13 +256,15 @@ def _encode_sampling(request: Request, thinking: bool, losses: Losses) -> Wire:
 _SAMPLING = GivenSettings("temperature", "top_p", "top_k")
 
 
-def _sampling_problem(name: str, value: float, request: Request, thinking: bool) -> str:
-    if models.refuses_sampling(request.model):
+def _sampling_problem(
+    name: str, value: float, request: Request, thinking: bool, profile: ModelProfile
+) -> str:
+    if profile.sampling == "none":
         return "the model takes no sampling settings"
     if thinking and (name == "top_k" or (name == "temperature" and value != 1)):
         return "not together with thinking"
     beside = name == "top_p" and request.settings.temperature is not None
-    if beside and not thinking and models.refuses_two_samplings(request.model):
+    if beside and not thinking and profile.sampling == "one":
         return "the model takes temperature or top_p, not both"
     return ""
 

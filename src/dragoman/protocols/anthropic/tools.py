@@ -15,8 +15,8 @@ from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.repeated import remembered
-from dragoman.protocols.anthropic import models
 from dragoman.protocols.anthropic.hosted import decode_hosted, encode_hosted
 from dragoman.protocols.anthropic.wire import NO_EXTRAS, PROTOCOL_NAME, QUIET_TOOL, is_native
 
@@ -31,13 +31,13 @@ def decode_tools(tools: list[Any], losses: Losses) -> tuple[AnyTool, ...]:
 
 @remembered
 def encode_tools(
-    tools: tuple[AnyTool, ...], losses: Losses, model: str, allowed: tuple[str, ...]
+    tools: tuple[AnyTool, ...], losses: Losses, profile: ModelProfile, allowed: tuple[str, ...]
 ) -> list[Wire]:
-    searched = _can_search(tools, model)
+    searched = _can_search(tools, profile)
     encoded: list[Wire | None] = []
     for tool in tools:
         if isinstance(tool, HostedTool):
-            encoded.append(encode_hosted(tool, model, losses))
+            encoded.append(encode_hosted(tool, profile, losses))
         elif (
             not allowed or tool.name in allowed
         ):  # tool_choice cannot name a subset, so only the subset is sent
@@ -106,10 +106,10 @@ def _encode_custom(tool: Tool, searched: bool, losses: Losses) -> Wire:
     return wire
 
 
-def _can_search(tools: tuple[AnyTool, ...], model: str) -> bool:
+def _can_search(tools: tuple[AnyTool, ...], profile: ModelProfile) -> bool:
     """Without a tool search a deferred tool would never be called."""
     searched = any(isinstance(tool, HostedTool) and tool.kind == "tool_search" for tool in tools)
-    return searched and models.takes_tool_search(model)
+    return searched and profile.tool_search
 
 
 def decode_choice(fields: Fields, losses: Losses) -> tuple[ToolChoice | None, bool | None]:
@@ -135,7 +135,7 @@ def decode_choice(fields: Fields, losses: Losses) -> tuple[ToolChoice | None, bo
     return result, parallel
 
 
-def encode_choice(request: Request, tools: bool, losses: Losses) -> Wire:
+def encode_choice(request: Request, tools: bool, profile: ModelProfile, losses: Losses) -> Wire:
     choice = request.tool_choice or (ToolChoice("auto") if request.parallel is False else None)
     if choice is None:
         return {}
@@ -145,19 +145,19 @@ def encode_choice(request: Request, tools: bool, losses: Losses) -> Wire:
         if choice.mode == "required":
             losses.dropped("tool_choice", "there are no tools to choose from", "tool.choice")
         return {}
-    wire = _encode_mode(choice, request.model, losses)
+    wire = _encode_mode(choice, profile, losses)
     if request.parallel is not None and choice.mode != "none":
         wire["disable_parallel_tool_use"] = not request.parallel
     return {"tool_choice": wire}
 
 
-def _encode_mode(choice: ToolChoice, model: str, losses: Losses) -> Wire:
+def _encode_mode(choice: ToolChoice, profile: ModelProfile, losses: Losses) -> Wire:
     if _names_subset(choice):
         losses.changed(
             "tool_choice", "Anthropic cannot name a subset: only the allowed tools are sent", "tool.choice"
         )
     match choice:
-        case ToolChoice("required") if models.refuses_forced_tools(model):
+        case ToolChoice("required") if not profile.forced_tools:
             losses.changed("tool_choice", "the model cannot be made to call a tool: it may", "tool.choice")
             return {"type": "auto"}
         case ToolChoice("required", (name,)):

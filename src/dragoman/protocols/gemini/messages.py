@@ -15,7 +15,7 @@ from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Message, Reasoning, Request, Role, Text, ToolCall, ToolResult, Wire
-from dragoman.protocols.gemini import models
+from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.gemini.parts import decode_parts, encode_part, encode_result, signed
 from dragoman.protocols.gemini.wire import NO_EXTRAS, PROTOCOL_NAME, SENTINEL, inner, is_native, opened
 
@@ -106,12 +106,14 @@ def split_system(request: Request, losses: Losses) -> tuple[list[Text], list[Mes
     return system, messages
 
 
-def encode_contents(messages: list[Message], request: Request, native: bool, losses: Losses) -> list[Wire]:
+def encode_contents(
+    messages: list[Message], request: Request, native: bool, profile: ModelProfile, losses: Losses
+) -> list[Wire]:
     """A native conversation keeps its contents; in others neighbours of one role become one."""
     calls = {
         part.id: part for message in request.messages for part in message.parts if type(part) is ToolCall
     }
-    nested = native or models.is_current(request.model)
+    nested = native or profile.media_in_results
     contents: list[Wire] = []
     for message in messages:
         parts = _encode_parts(message, calls, nested, native, losses)
@@ -123,7 +125,7 @@ def encode_contents(messages: list[Message], request: Request, native: bool, los
     if not native and contents and contents[-1]["role"] == "model":
         why = "Gemini does not continue the assistant's last message, but answers it"
         losses.changed(messages[-1].where, why, "message.prefill")
-    if not native and models.is_current(request.model):
+    if not native and profile.signed_calls:
         _sign_calls(contents, calls, losses)
     return contents
 

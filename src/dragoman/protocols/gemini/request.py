@@ -9,6 +9,7 @@ from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
+from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.protocols.gemini.messages import decode_contents, decode_system, encode_contents, split_system
 from dragoman.protocols.gemini.parts import encode_part
 from dragoman.protocols.gemini.settings import config_as_body, decode_settings, encode_settings
@@ -31,18 +32,18 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     return Request(model, messages, system, tools, choice, settings=settings, extras=extras)
 
 
-def encode_request(request: Request, losses: Losses) -> Wire:
+def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
     native = is_native(request)
     extras = own(request.extras, PROTOCOL_NAME)
     system, messages = split_system(request, losses)
-    body: Wire = {"contents": encode_contents(messages, request, native, losses)}
+    body: Wire = {"contents": encode_contents(messages, request, native, profile, losses)}
     if parts := [wire for part in system for wire in encode_part(part, losses)]:
         body["systemInstruction"] = {"parts": parts, **(extras.get("systemInstruction") or {})}
-    if tools := encode_tools(request.tools, losses, request.model):
+    if tools := encode_tools(request.tools, losses, profile):
         body["tools"] = tools
     body |= encode_choice(request, tools, losses)
     if not native:
-        return body | encode_settings(request, losses)
+        return body | encode_settings(request, profile, losses)
     return body | {key: value for key, value in extras.items() if key not in _REMAINDERS or key not in body}
 
 

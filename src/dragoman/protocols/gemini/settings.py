@@ -8,8 +8,8 @@ from dragoman.core.fields import Fields, boolean
 from dragoman.core.given_settings import GivenSettings
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Tool, Wire
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.thinking import budget_for, effort_for
-from dragoman.protocols.gemini import models
 from dragoman.protocols.gemini.tools import decode_schema, json_schema
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME, inner, opened
 
@@ -64,7 +64,7 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
     return settings
 
 
-def encode_settings(request: Request, losses: Losses) -> Wire:
+def encode_settings(request: Request, profile: ModelProfile, losses: Losses) -> Wire:
     """`generationConfig` and the settings beside it."""
     settings = request.settings
     config: Wire = {_SAME[name][0]: value for name, value in _SUPPORTED(settings)}
@@ -72,8 +72,8 @@ def encode_settings(request: Request, losses: Losses) -> Wire:
         config["stopSequences"] = list(settings.stop[:_MOST_STOPS])
         if len(settings.stop) > _MOST_STOPS:
             losses.dropped("stop", f"Gemini takes at most {_MOST_STOPS} stop sequences", "setting.stop")
-    config |= _encode_output(request, losses)
-    if thinking := _encode_thinking(request, losses):
+    config |= _encode_output(request, profile, losses)
+    if thinking := _encode_thinking(request, profile, losses):
         config["thinkingConfig"] = thinking
     body: Wire = {"generationConfig": config} if config else {}
     body |= _encode_labels(settings.metadata, losses)
@@ -99,21 +99,21 @@ _EFFORTS: dict[str, Effort] = {"MINIMAL": "minimal", "LOW": "low", "MEDIUM": "me
 _LEVELS: dict[Effort, str] = {effort: level for level, effort in _EFFORTS.items()}
 
 
-def _encode_thinking(request: Request, losses: Losses) -> Wire:
+def _encode_thinking(request: Request, profile: ModelProfile, losses: Losses) -> Wire:
+    """A level where the model takes efforts, else a budget in tokens; some models do not think."""
     settings = request.settings
-    match models.thinking(request.model):
-        case "level":
-            wire = _encode_level(request, losses)
-        case "budget":
-            wire = _encode_budget(request, losses)
-        case "never":
-            if settings.effort not in (None, "none") or settings.budget:
-                losses.dropped("effort", "the model does not think", "setting.effort")
-            return {}
+    if profile.efforts is None or profile.efforts:
+        wire = _encode_level(request, profile, losses)
+    elif profile.budget is not False:
+        wire = _encode_budget(request, profile, losses)
+    else:
+        if settings.effort not in (None, "none") or settings.budget:
+            losses.dropped("effort", "the model does not think", "setting.effort")
+        return {}
     return wire | {"includeThoughts": True} if settings.show_reasoning else wire
 
 
-def _encode_level(request: Request, losses: Losses) -> Wire:
+def _encode_level(request: Request, profile: ModelProfile, losses: Losses) -> Wire:
     """Gemini 3: a level. Without one the model decides, as with a budget of -1."""
     effort, budget = request.settings.effort, request.settings.budget
     if effort is None and budget is not None and budget >= 0:
@@ -122,23 +122,21 @@ def _encode_level(request: Request, losses: Losses) -> Wire:
         losses.changed("budget", why, "setting.budget")
     if effort is None:
         return {}
-    level = _LEVELS.get(effort, "MINIMAL" if effort == "none" else "HIGH")
-    if level == "MINIMAL" and models.always_thinks(request.model):
-        level = "LOW"
+    level = _LEVELS.get(profile.nearest_effort(effort, tuple(_LEVELS)) or effort, "HIGH")
     if level != _LEVELS.get(effort):
         why = f"the nearest that the model takes to {effort} is {level}"
         losses.changed("effort", why, "setting.effort")
     return {"thinkingLevel": level}
 
 
-def _encode_budget(request: Request, losses: Losses) -> Wire:
+def _encode_budget(request: Request, profile: ModelProfile, losses: Losses) -> Wire:
     """Gemini 2.5: a budget in tokens."""
     effort, budget = request.settings.effort, request.settings.budget
     if budget in (None, -1) and effort is not None:
         budget = budget_for(effort)
     if budget is None:
         return {}
-    least, most = models.budgets(request.model)
+    least, most = profile.budget_range
     tokens = budget if budget < 0 else min(max(budget, least), most)
     if tokens != budget:
         why = f"the model takes {least} to {most} tokens of thinking, not {budget}"
@@ -170,11 +168,11 @@ def _decode_output_schema(config: Fields) -> Wire | None:
     return None if schema is None else decode_schema(schema, config.path("responseSchema"))
 
 
-def _encode_output(request: Request, losses: Losses) -> Wire:
+def _encode_output(request: Request, profile: ModelProfile, losses: Losses) -> Wire:
     output = request.settings.output
     if output is None or output.kind == "text":
         return {}
-    if any(isinstance(tool, Tool) for tool in request.tools) and not models.is_current(request.model):
+    if any(isinstance(tool, Tool) for tool in request.tools) and not profile.combined_tools:
         losses.dropped("output", "the model takes no output format beside functions", "setting.output")
         return {}
     wire: Wire = {"responseMimeType": "application/json"}

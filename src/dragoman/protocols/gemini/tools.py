@@ -14,8 +14,8 @@ from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.repeated import remembered
-from dragoman.protocols.gemini import models
 from dragoman.protocols.gemini.hosted import ENTRY, HOSTED, decode_hosted, decode_mcp, encode_hosted
 from dragoman.protocols.gemini.wire import MODES, PROTOCOL_NAME, camel, inner, is_native, opened
 
@@ -37,10 +37,10 @@ def _decode_entries(entries: list[Any], losses: Losses) -> tuple[AnyTool, ...]:
 
 
 @remembered
-def encode_tools(tools: tuple[AnyTool, ...], losses: Losses, model: str) -> list[Wire]:
+def encode_tools(tools: tuple[AnyTool, ...], losses: Losses, profile: ModelProfile) -> list[Wire]:
     """Native tools in the entries they came in, functions of others in one, hosted tools in one each."""
     entries: dict[int, Wire] = {}
-    for number, tool in enumerate(_chosen(tools, model, losses)):
+    for number, tool in enumerate(_chosen(tools, profile, losses)):
         extras = own(tool.extras, PROTOCOL_NAME)
         wire = _encode_tool(tool, extras, losses)
         place = extras.get(ENTRY, _NEW if isinstance(tool, Tool) else _NEW + 1 + number)
@@ -118,9 +118,9 @@ def _encode_function(tool: Tool, extras: Wire) -> Wire:
     return wire | {key: value for key, value in extras.items() if key != ENTRY}
 
 
-def _chosen(tools: tuple[AnyTool, ...], model: str, losses: Losses) -> Iterable[AnyTool]:
+def _chosen(tools: tuple[AnyTool, ...], profile: ModelProfile, losses: Losses) -> Iterable[AnyTool]:
     """Before Gemini 3, functions and hosted tools exclude each other: functions stay (G89: bifrost#6065)."""
-    if models.is_current(model) or not any(isinstance(tool, Tool) for tool in tools):
+    if profile.combined_tools or not any(isinstance(tool, Tool) for tool in tools):
         return tools
     for tool in tools:
         if isinstance(tool, HostedTool) and not is_native(tool):

@@ -1,18 +1,44 @@
 """OpenAI Chat Completions, and the many servers that speak it."""
 
-from dragoman.core.codec import Codec
+from functools import lru_cache
+
+from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols.openai_chat.grammar import Grammar
-from dragoman.protocols.openai_chat.models import limits
 from dragoman.protocols.openai_chat.request import decode_request, encode_request
 from dragoman.protocols.openai_chat.response import decode_response, encode_response
 from dragoman.protocols.openai_chat.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.openai_chat.stream_decoder import StreamDecoder
 from dragoman.protocols.openai_chat.stream_encoder import StreamEncoder
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
+from dragoman.schemas.openai import OPENAI
 
-LIMITS = limits("")  # of a client, and of OpenAI's own models
+_HOSTED = ("web_search",)
+CLIENT_LIMITS = ProtocolLimits(
+    schema_field="function.parameters",
+    call_id_length=40,
+    custom_tools=True,
+    hosted_tools=frozenset(_HOSTED),
+    reasoning_state=False,
+    schema_rules=OPENAI,
+)
+
+
+@lru_cache(maxsize=256)
+def limits(profile: ModelProfile) -> ProtocolLimits:
+    """Of one of the many servers of this protocol."""
+    return ProtocolLimits(
+        call_id=profile.call_id,
+        call_id_length=profile.call_id_length,
+        call_state=profile.call_state,
+        custom_tools=profile.custom_tools,
+        hosted_tools=frozenset(_HOSTED if profile.hosted_tools is None else profile.hosted_tools),
+        reasoning_state=False,
+        schema_rules=OPENAI,
+    )
+
 
 CODEC = Codec(
     name=PROTOCOL_NAME,
@@ -26,6 +52,7 @@ CODEC = Codec(
     encode_error=encode_error,
     grammar=Grammar,
     http=HTTP,
+    client_limits=CLIENT_LIMITS,
     limits=limits,
     turns="messages",
     # some servers leave [DONE] out: a finish reason is an end too

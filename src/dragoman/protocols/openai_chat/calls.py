@@ -17,8 +17,8 @@ from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Foreign, Media, State, Text, ToolCall, ToolResult, Wire
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.seal import seal_state, unseal_state
-from dragoman.protocols.openai_chat import models
 from dragoman.protocols.openai_chat.media import encode_media
 from dragoman.protocols.openai_chat.parts import decode_content, encode_part
 from dragoman.protocols.openai_chat.wire import (
@@ -167,15 +167,15 @@ def decode_result(fields: Fields, role: str, losses: Losses) -> ToolResult:
 _QUIET_RESULT = QUIET_MESSAGE | {"name"}
 
 
-def encode_result(result: ToolResult, model: str, losses: Losses) -> tuple[Wire, list[Wire]]:
+def encode_result(result: ToolResult, profile: ModelProfile, losses: Losses) -> tuple[Wire, list[Wire]]:
     """The tool message, and the media parts for a user message after the results (G69: llama.cpp#22536)."""
     only = result.content[0] if len(result.content) == 1 else None
     if isinstance(only, Text) and not (result.failed or is_native(result) or is_native(only)):
         return {"role": "tool", "tool_call_id": result.call_id, "content": only.text}, []
-    return _encode_other(result, model, losses)
+    return _encode_other(result, profile, losses)
 
 
-def _encode_other(result: ToolResult, model: str, losses: Losses) -> tuple[Wire, list[Wire]]:
+def _encode_other(result: ToolResult, profile: ModelProfile, losses: Losses) -> tuple[Wire, list[Wire]]:
     extras = own(result.extras, PROTOCOL_NAME)
     texts, shown = _split_content(result, losses)
     if result.failed:
@@ -193,7 +193,7 @@ def _encode_other(result: ToolResult, model: str, losses: Losses) -> tuple[Wire,
     if "name" in extras and result.name:
         wire["name"] = result.name
     if texts or not is_native(result):
-        wire["content"] = _result_content(result, texts, model)
+        wire["content"] = _result_content(result, texts, profile)
     return wire, shown
 
 
@@ -231,14 +231,14 @@ def _split_content(result: ToolResult, losses: Losses) -> tuple[list[Wire], list
     return texts, shown
 
 
-def _result_content(result: ToolResult, texts: list[Wire], model: str) -> str | list[Wire]:
+def _result_content(result: ToolResult, texts: list[Wire], profile: ModelProfile) -> str | list[Wire]:
     """A string; an array where the texts came as parts or are several."""
     if not texts:
         return ""
     native = any(is_native(part) for part in result.content)
     if len(texts) == 1 and not native:
         return texts[0]["text"]
-    if native or models.takes_text_parts(model):
+    if native or profile.text_parts:
         return texts
     return "\n\n".join([text["text"] for text in texts])
 

@@ -12,7 +12,7 @@ from dragoman.core.fields import Fields
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedKind, HostedTool, Wire
-from dragoman.protocols.openai_chat import models
+from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 _HOSTED: dict[str, HostedKind] = {
@@ -46,7 +46,7 @@ def decode_search_options(options: Wire) -> HostedTool:
     return HostedTool("web_search", "", settings, where="web_search_options", extras=extras)
 
 
-def encode_hosted(tool: HostedTool, extras: Wire, wire: Wire, model: str, losses: Losses) -> Wire:
+def encode_hosted(tool: HostedTool, extras: Wire, wire: Wire, profile: ModelProfile, losses: Losses) -> Wire:
     """The request fields that declare `tool`; `wire` holds those written so far."""
     if "web_search_options" in extras:
         return extras
@@ -55,7 +55,7 @@ def encode_hosted(tool: HostedTool, extras: Wire, wire: Wire, model: str, losses
     if tool.kind != "web_search":
         losses.dropped(tool.where, f"Chat has no hosted {tool.kind} tool", f"hosted.{tool.kind}")
         return {}
-    if not models.takes_web_search(model):
+    if profile.hosted_tools is not None and "web_search" not in profile.hosted_tools:
         losses.dropped(tool.where, "only the search models take web search on Chat", "hosted.web_search")
         return {}
     return {"web_search_options": _encode_search_options(tool, losses)}

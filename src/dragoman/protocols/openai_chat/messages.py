@@ -30,7 +30,7 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
-from dragoman.protocols.openai_chat import models
+from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.openai_chat.calls import (
     decode_calls,
     decode_result,
@@ -69,12 +69,12 @@ def decode_message(message: Any, where: str, losses: Losses) -> Message:
     return Message(role, parts, where=where, extras=leftovers(fields, losses, QUIET_MESSAGE))
 
 
-def encode_messages(request: Request, losses: Losses) -> list[Wire]:
-    turns = _Turns(request.model, losses)
+def encode_messages(request: Request, profile: ModelProfile, losses: Losses) -> list[Wire]:
+    turns = _Turns(profile, losses)
     thinks = request.settings.effort != "none" and request.settings.budget != 0
     leading = tuple(takewhile(_is_foreign_system, request.messages))
     front = [*request.system, *(part for message in leading for part in message.parts)]
-    if front and (content := encode_texts(front, request.model, losses)):
+    if front and (content := encode_texts(front, profile, losses)):
         turns.add({"role": "system", "content": content})
     for message in request.messages[len(leading) :]:
         match message.role:
@@ -82,7 +82,7 @@ def encode_messages(request: Request, losses: Losses) -> list[Wire]:
                 turns.add_user(message)
             case "assistant":
                 turns.flush()
-                for wire in encode_assistant(message, request.model, thinks, losses):
+                for wire in encode_assistant(message, profile, thinks, losses):
                     turns.add(wire)
             case _:
                 turns.flush()
@@ -94,9 +94,9 @@ def encode_messages(request: Request, losses: Losses) -> list[Wire]:
 class _Turns:
     """The messages written so far; `_shown` is media of tool results that waits for the last result."""
 
-    def __init__(self, model: str, losses: Losses) -> None:
+    def __init__(self, profile: ModelProfile, losses: Losses) -> None:
         self.messages: list[Wire] = []
-        self._model, self._losses = model, losses
+        self._profile, self._losses = profile, losses
         self._shown: list[Wire] = []
 
     def add(self, message: Wire) -> None:
@@ -104,7 +104,7 @@ class _Turns:
 
     def add_system(self, message: Message) -> None:
         native, extras = is_native(message), own(message.extras, PROTOCOL_NAME)
-        content = encode_texts(message.parts, self._model, self._losses)
+        content = encode_texts(message.parts, self._profile, self._losses)
         if content or native:
             filled = {"content": content} if content else {}
             self.add({"role": message.role if native else "system", **extras, **filled})
@@ -114,7 +114,7 @@ class _Turns:
         rest: list[AnyPart] = []
         for part in message.parts:
             if isinstance(part, ToolResult):
-                wire, shown = encode_result(part, self._model, self._losses)
+                wire, shown = encode_result(part, self._profile, self._losses)
                 self.add(wire)
                 self._shown += shown
             else:
@@ -144,7 +144,7 @@ class _Turns:
 
     def _answer_tools(self) -> None:
         """Mistral answers 400 to it: "Unexpected role 'user' after role 'tool'"."""
-        if models.is_mistral(self._model) and self.messages and self.messages[-1]["role"] == "tool":
+        if self._profile.assistant_after_tool and self.messages and self.messages[-1]["role"] == "tool":
             self._losses.invented(
                 "assistant message", "this upstream wants one between result and user", "message.filler"
             )
@@ -195,17 +195,17 @@ def _cited(content: list[AnyPart], fields: Fields, losses: Losses) -> list[AnyPa
     return [*content[:first], text, *content[first + 1 :]]
 
 
-def encode_assistant(message: Message, model: str, thinks: bool, losses: Losses) -> list[Wire]:
+def encode_assistant(message: Message, profile: ModelProfile, thinks: bool, losses: Losses) -> list[Wire]:
     """A message of the history; an empty one is left out. `thinks`: the request asks for reasoning."""
     parts, native = message.parts, is_native(message)
     wire: Wire = {"role": "assistant", **own(message.extras, PROTOCOL_NAME)}
-    refusal_field = native or models.knows_openai_fields(model)  # elsewhere a refusal is part of the content
+    refusal_field = native or profile.refusals  # elsewhere a refusal is part of the content
     texts = [part for part in parts if _is_content(part) or (isinstance(part, Refusal) and not refusal_field)]
-    if content := encode_texts(texts, model, losses):
+    if content := encode_texts(texts, profile, losses):
         wire["content"] = content
     calls = [part for part in parts if type(part) is ToolCall]
     if len(texts) + len(calls) < len(parts):
-        wire |= _encode_refusals(parts, texts) | encode_past_reasoning(parts, model, losses)
+        wire |= _encode_refusals(parts, texts) | encode_past_reasoning(parts, profile, losses)
         wire |= _encode_media(parts, native, losses)
     wire |= _encode_sources(texts, native, losses)
     if calls:
@@ -213,10 +213,10 @@ def encode_assistant(message: Message, model: str, thinks: bool, losses: Losses)
         _report_order(parts, losses)
     if native:
         return [wire]
-    return [_completed(wire, message, model, thinks, losses)] if len(wire) > 1 else []
+    return [_completed(wire, message, profile, thinks, losses)] if len(wire) > 1 else []
 
 
-def _completed(wire: Wire, message: Message, model: str, thinks: bool, losses: Losses) -> Wire:
+def _completed(wire: Wire, message: Message, profile: ModelProfile, thinks: bool, losses: Losses) -> Wire:
     """Add what servers demand of a turn.
 
     `content` is always there, null beside calls (G52: vercel/ai#13744, vllm#30648). DeepSeek, Kimi and MiMo
@@ -224,7 +224,7 @@ def _completed(wire: Wire, message: Message, model: str, thinks: bool, losses: L
     """
     if "content" not in wire:
         wire["content"] = None if wire.keys() & {"tool_calls", "function_call", "refusal"} else ""
-    if thinks and "reasoning_content" not in wire and models.demands_reasoning(model):
+    if thinks and profile.reasoning_history == "required" and "reasoning_content" not in wire:
         wire["reasoning_content"] = UNKNOWN_REASONING
         losses.invented(
             message.where or "reasoning",
@@ -268,7 +268,7 @@ def _encode_one(calls: Sequence[ToolCall], losses: Losses) -> Wire:
     return encode_legacy(calls[0])
 
 
-def encode_texts(parts: Sequence[AnyPart], model: str, losses: Losses) -> str | list[Wire]:
+def encode_texts(parts: Sequence[AnyPart], profile: ModelProfile, losses: Losses) -> str | list[Wire]:
     """The content of a system or assistant message: a string, or an array where it came as parts."""
     if len(parts) == 1 and type(parts[0]) is Text and not is_native(parts[0]):
         return parts[0].text
@@ -277,7 +277,7 @@ def encode_texts(parts: Sequence[AnyPart], model: str, losses: Losses) -> str | 
     texts = [part for part in parts if isinstance(part, Text | Refusal) and part.text]
     if len(texts) < 2:
         return texts[0].text if texts else ""
-    if models.takes_text_parts(model):
+    if profile.text_parts:
         return [text_part(part.text) for part in texts]
     for part in texts[1:]:
         losses.changed(part.where, "joined to the text before it", "text.join")

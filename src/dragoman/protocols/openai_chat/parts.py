@@ -31,8 +31,8 @@ from dragoman.core.model import (
     Text,
     Wire,
 )
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.seal import seal_state, unseal_state
-from dragoman.protocols.openai_chat import models
 from dragoman.protocols.openai_chat.media import (
     decode_audio,
     decode_file,
@@ -227,7 +227,7 @@ def decode_echoed(fields: Fields) -> tuple[list[Reasoning], list[Reasoning]]:
     return before, [_unsealed(entry, where) for entry in sealed if "after" in entry]
 
 
-def encode_past_reasoning(parts: Sequence[AnyPart], model: str, losses: Losses) -> Wire:
+def encode_past_reasoning(parts: Sequence[AnyPart], profile: ModelProfile, losses: Losses) -> Wire:
     """The fields that return reasoning to an upstream: what it signed, and text where it accepts text."""
     wire: Wire = {}
     texts: list[str] = []
@@ -238,7 +238,7 @@ def encode_past_reasoning(parts: Sequence[AnyPart], model: str, losses: Losses) 
             wire |= extras
         elif details := _own_details(part.state):
             wire["reasoning_details"] = [*wire.get("reasoning_details", ()), *details]
-        elif part.text and models.takes_reasoning(model):
+        elif part.text and profile.reasoning_history != "refused":
             texts.append(part.text)
         else:
             losses.dropped(

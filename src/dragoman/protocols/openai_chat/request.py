@@ -9,6 +9,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
+from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.protocols.openai_chat.messages import decode_message, encode_messages
 from dragoman.protocols.openai_chat.settings import decode_settings, encode_settings
 from dragoman.protocols.openai_chat.tools import decode_choice, decode_tools, encode_choice, encode_tools
@@ -36,16 +37,16 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     return request
 
 
-def encode_request(request: Request, losses: Losses) -> Wire:
+def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
     native = is_native(request)
     body: Wire = {"model": request.model} if request.model or not native else {}
-    body["messages"] = encode_messages(request, losses)
-    tools = encode_tools(request, losses)
-    body |= tools | encode_choice(request, tools, losses)
+    body["messages"] = encode_messages(request, profile, losses)
+    tools = encode_tools(request, profile, losses)
+    body |= tools | encode_choice(request, tools, profile, losses)
     if request.stream:
         body["stream"] = True
     if native:
         return own(request.extras, PROTOCOL_NAME) | body
     if request.stream:
         body["stream_options"] = {"include_usage": True}
-    return body | encode_settings(request, "tools" in tools, losses)
+    return body | encode_settings(request, "tools" in tools, profile, losses)

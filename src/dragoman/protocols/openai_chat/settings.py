@@ -1,6 +1,6 @@
 """The settings of a request <-> neutral ones.
 
-The name of a setting, and whether it is accepted, depends on the server behind the model: see models.py.
+The name of a setting, and whether it is accepted, depends on the server behind the model: see ModelProfile.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dragoman.core.given_settings import GivenSettings
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.thinking import effort_for
-from dragoman.protocols.openai_chat import models
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 _EFFORTS = frozenset(get_args(Effort))
@@ -31,13 +31,14 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
     return Settings(output=_decode_output(fields, losses), effort=effort, budget=budget, **values)
 
 
-def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
-    settings, model = request.settings, request.model
-    effort = _encode_effort(request, tools, losses)
+def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses: Losses) -> Wire:
+    settings = request.settings
+    effort = _encode_effort(request, tools, profile, losses)
+    reasons = profile.sampling == "unless_reasoning" and profile.reasons_with(effort)
     wire: Wire = {"reasoning_effort": effort} if effort else {}
     if settings.max_tokens is not None:
-        wire[models.max_tokens_field(model)] = settings.max_tokens
-    wire |= _encode_sampling(settings, models.reasons(model, effort), losses)
+        wire[profile.max_tokens_field] = settings.max_tokens
+    wire |= _encode_sampling(settings, reasons, losses)
     wire |= _encode_output(settings.output, losses)
     wire.update(_SAME_NAME(settings))
     if (settings.n or 1) > 1:
@@ -46,7 +47,7 @@ def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
         wire["store"] = True
     if settings.service_tier is not None:
         wire |= _encode_tier(settings.service_tier, losses)
-    wire |= _encode_openai(settings, model, losses)
+    wire |= _encode_openai(settings, profile, losses)
     if settings.top_k is not None:
         losses.dropped("top_k", "Chat has no such setting", "setting.top_k")
     if settings.show_reasoning is False:
@@ -59,19 +60,16 @@ def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
 _SAME_NAME = GivenSettings("seed", "user", "metadata")
 
 
-def _encode_openai(settings: Settings, model: str, losses: Losses) -> Wire:
+def _encode_openai(settings: Settings, profile: ModelProfile, losses: Losses) -> Wire:
     """Fields of OpenAI's own that compatible servers may refuse."""
     wire: Wire = {}
     if settings.verbosity is not None:
-        if models.takes_verbosity(model):
+        if profile.verbosity:
             wire["verbosity"] = settings.verbosity
         else:
             losses.dropped("verbosity", "this model has no such setting", "setting.verbosity")
     if settings.cache_key is not None:
-        if models.is_mistral(model):
-            losses.dropped("cache_key", "this upstream has no such setting", "setting.cache_key")
-        else:
-            wire["prompt_cache_key"] = settings.cache_key
+        wire["prompt_cache_key"] = settings.cache_key
     return wire
 
 
@@ -146,20 +144,20 @@ def _decode_effort(fields: Fields, losses: Losses) -> tuple[Effort | None, int |
     return effort, budget  # pyright: ignore[reportReturnType] - checked above
 
 
-def _encode_effort(request: Request, tools: bool, losses: Losses) -> Effort | None:
-    settings, model = request.settings, request.model
+def _encode_effort(request: Request, tools: bool, profile: ModelProfile, losses: Losses) -> Effort | None:
+    settings = request.settings
     wanted = settings.effort
     name = "budget" if wanted is None and settings.budget is not None else "effort"
     if wanted is None and settings.budget is not None and settings.budget >= 0:
         wanted = effort_for(settings.budget)
-    effort = models.nearest_effort(model, wanted) if wanted else None
-    if tools and models.refuses_tools_with_effort(model, effort):
-        losses.changed(name, f"{model} takes tools on Chat only with effort none", f"setting.{name}")
+    effort = profile.nearest_effort(wanted) if wanted else None
+    if tools and profile.tools_without_reasoning and profile.reasons_with(effort):
+        losses.changed(name, f"{request.model} takes tools on Chat only with effort none", f"setting.{name}")
         return "none"
     if wanted and effort is None and wanted != "none":
         losses.dropped(name, "this model has no such setting", f"setting.{name}")
     elif effort and effort != wanted:
-        losses.changed(name, f"this model knows no effort {wanted}: {effort}", f"setting.{name}")
+        losses.changed(name, f"the model takes no effort {wanted}: {effort}", f"setting.{name}")
     return effort
 
 

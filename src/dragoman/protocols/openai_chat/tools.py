@@ -13,8 +13,8 @@ from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.repeated import remembered
-from dragoman.protocols.openai_chat import models
 from dragoman.protocols.openai_chat.hosted import decode_hosted, decode_search_options, encode_hosted
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, leftovers
 
@@ -33,9 +33,9 @@ def decode_tools(fields: Fields, losses: Losses) -> tuple[AnyTool, ...]:
     return (*tools, *found)
 
 
-def encode_tools(request: Request, losses: Losses) -> Wire:
+def encode_tools(request: Request, profile: ModelProfile, losses: Losses) -> Wire:
     """`tools`, `functions` and `web_search_options`, as far as there are any."""
-    return _encode_tools(request.tools, losses, request.model, _allowed(request, losses))
+    return _encode_tools(request.tools, losses, profile, _allowed(request, profile, losses))
 
 
 @remembered
@@ -44,14 +44,16 @@ def _decode_tools(tools: list[Any], losses: Losses) -> tuple[AnyTool, ...]:
 
 
 @remembered
-def _encode_tools(tools: tuple[AnyTool, ...], losses: Losses, model: str, allowed: tuple[str, ...]) -> Wire:
+def _encode_tools(
+    tools: tuple[AnyTool, ...], losses: Losses, profile: ModelProfile, allowed: tuple[str, ...]
+) -> Wire:
     wire: Wire = {}
     for tool in tools:
         if allowed and isinstance(tool, Tool) and tool.name not in allowed:
             continue
         extras = own(tool.extras, PROTOCOL_NAME)
         if isinstance(tool, HostedTool):
-            wire |= encode_hosted(tool, extras, wire, model, losses)
+            wire |= encode_hosted(tool, extras, wire, profile, losses)
         elif "functions" in extras:
             wire.setdefault("functions", []).append(_encode_function(tool, extras["functions"]))
         else:
@@ -59,10 +61,10 @@ def _encode_tools(tools: tuple[AnyTool, ...], losses: Losses, model: str, allowe
     return wire
 
 
-def _allowed(request: Request, losses: Losses) -> tuple[str, ...]:
+def _allowed(request: Request, profile: ModelProfile, losses: Losses) -> tuple[str, ...]:
     """Names of the only tools to declare: compatible servers do not know `allowed_tools`."""
     choice = request.tool_choice
-    if choice is None or own(choice.extras, PROTOCOL_NAME) or models.knows_openai_fields(request.model):
+    if choice is None or own(choice.extras, PROTOCOL_NAME) or profile.allowed_tools:
         return ()
     if len(choice.names) < 2 and not (choice.names and choice.mode == "auto"):
         return ()
@@ -174,7 +176,7 @@ def decode_choice(fields: Fields) -> ToolChoice | None:
     return None
 
 
-def encode_choice(request: Request, declared: Wire, losses: Losses) -> Wire:
+def encode_choice(request: Request, declared: Wire, profile: ModelProfile, losses: Losses) -> Wire:
     """The choice and the parallel switch; servers refuse both without tools (G61: cc-switch#3640)."""
     choice = request.tool_choice
     if "tools" not in declared and "functions" not in declared:
@@ -183,7 +185,7 @@ def encode_choice(request: Request, declared: Wire, losses: Losses) -> Wire:
         return {}
     wire: Wire = {}
     if choice:
-        wire |= own(choice.extras, PROTOCOL_NAME) or {"tool_choice": _write_choice(choice, request)}
+        wire |= own(choice.extras, PROTOCOL_NAME) or {"tool_choice": _write_choice(choice, request, profile)}
     if request.parallel is not None and "tools" in declared:
         wire["parallel_tool_calls"] = request.parallel
     return wire
@@ -221,15 +223,15 @@ def _named(choice: Any, key: str) -> str:
             )
 
 
-def _write_choice(choice: ToolChoice, request: Request) -> Any:
+def _write_choice(choice: ToolChoice, request: Request, profile: ModelProfile) -> Any:
     if choice.names and choice.mode != "none":
         custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.kind == "custom"}
         tools = [_naming(name, custom) for name in choice.names]
         if choice.mode == "required" and len(tools) == 1:
             return tools[0]
-        if models.knows_openai_fields(request.model):
+        if profile.allowed_tools:
             return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
-    return "any" if choice.mode == "required" and models.is_mistral(request.model) else choice.mode
+    return profile.required_choice if choice.mode == "required" else choice.mode
 
 
 def _naming(name: str, custom: set[str]) -> Wire:

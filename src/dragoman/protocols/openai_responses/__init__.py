@@ -34,7 +34,8 @@ CODEC = Codec(
     encode_error=encode_error,
     grammar=Grammar,
     http=HTTP,
-    limits=lambda model: LIMITS,
+    client_limits=LIMITS,
+    limits=lambda profile: LIMITS,
     turns="input",
     terminal=(
         b"event: response.completed",

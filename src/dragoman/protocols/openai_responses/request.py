@@ -14,6 +14,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Foreign, Message, Request, Settings, Text, Wire
+from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.protocols.openai_responses.hosted import declares_search
 from dragoman.protocols.openai_responses.messages import decode_input, encode_input
 from dragoman.protocols.openai_responses.settings import decode_settings, encode_settings
@@ -51,7 +52,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     )
 
 
-def encode_request(request: Request, losses: Losses) -> Wire:
+def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
     ours = native(request)
     body: Wire = {"model": request.model} if request.model or not ours else {}
     system, messages = (request.system, request.messages) if ours else _parted(request)
@@ -72,7 +73,7 @@ def encode_request(request: Request, losses: Losses) -> Wire:
         ):  # a dialect removed the tools
             kept = {key: value for key, value in kept.items() if key != "parallel_tool_calls"}
         return kept | body
-    return body | encode_settings(request, bool(tools), losses)
+    return body | encode_settings(request, bool(tools), profile, losses)
 
 
 def _parted(request: Request) -> tuple[tuple[Text, ...], tuple[Message, ...]]:

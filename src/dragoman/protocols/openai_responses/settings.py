@@ -12,8 +12,8 @@ from dragoman.core.fields import Fields, boolean, string
 from dragoman.core.given_settings import GivenSettings
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.thinking import effort_for
-from dragoman.protocols.openai_responses import models
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 _EFFORTS = frozenset(get_args(Effort))
@@ -55,15 +55,15 @@ _READ = {
 }
 
 
-def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
+def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses: Losses) -> Wire:
     settings = request.settings
     wire: Wire = {}
     if settings.max_tokens is not None:
         wire["max_output_tokens"] = settings.max_tokens
-    reasoning = _encode_reasoning(request, losses)
+    reasoning = _encode_reasoning(request, profile, losses)
     if reasoning:
         wire["reasoning"] = reasoning
-    wire |= _encode_sampling(request, reasoning.get("effort"), losses)
+    wire |= _encode_sampling(request, reasoning.get("effort"), profile, losses)
     text = _encode_output(settings.output) | ({"verbosity": settings.verbosity} if settings.verbosity else {})
     if text:
         wire["text"] = text
@@ -78,7 +78,7 @@ def encode_settings(request: Request, tools: bool, losses: Losses) -> Wire:
     if tools and request.parallel is not None:
         wire["parallel_tool_calls"] = request.parallel
     wire["store"] = settings.store or False  # the API's default is true (G113: bifrost#2270)
-    wire |= _encode_include(request)
+    wire |= _encode_include(request, profile)
     for name, _ in _ABSENT(settings):
         losses.dropped(name, f"{PROTOCOL_NAME} has no such setting", f"setting.{name}")
     if (settings.n or 1) > 1:
@@ -99,7 +99,7 @@ def _decode_reasoning(fields: Fields, losses: Losses) -> tuple[Effort | None, bo
     return effort, True if shown else None  # pyright: ignore[reportReturnType] - checked above
 
 
-def _encode_reasoning(request: Request, losses: Losses) -> Wire:
+def _encode_reasoning(request: Request, profile: ModelProfile, losses: Losses) -> Wire:
     settings = request.settings
     effort = settings.effort
     if effort is None and settings.budget is not None and settings.budget >= 0:
@@ -109,24 +109,24 @@ def _encode_reasoning(request: Request, losses: Losses) -> Wire:
             f"{PROTOCOL_NAME} counts no thinking tokens: said as effort {effort}",
             "setting.budget",
         )
-    wire: Wire = {}
-    if effort is not None:
-        wire["effort"] = models.nearest_effort(request.model, effort)
-        if wire["effort"] != effort:
-            losses.changed(
-                "effort", f"the model knows no {effort}: said as {wire['effort']}", "setting.effort"
-            )
-    if settings.show_reasoning and effort != "none":
-        wire["summary"] = "auto"
-    if wire and models.reasons(request.model) is False:
+    if profile.reasoning is False:
         if effort not in (None, "none"):
             losses.dropped("effort", "the model does not reason", "setting.effort")
         return {}
+    wire: Wire = {}
+    if effort is not None and (nearest := profile.nearest_effort(effort)):
+        wire["effort"] = nearest
+        if nearest != effort:
+            losses.changed("effort", f"the model takes no effort {effort}: {nearest}", "setting.effort")
+    elif effort not in (None, "none"):
+        losses.dropped("effort", "the model takes no effort", "setting.effort")
+    if settings.show_reasoning and effort != "none":
+        wire["summary"] = "auto"
     return wire
 
 
-def _encode_sampling(request: Request, effort: Effort | None, losses: Losses) -> Wire:
-    refused = models.refuses_sampling(request.model, effort)
+def _encode_sampling(request: Request, effort: Effort | None, profile: ModelProfile, losses: Losses) -> Wire:
+    refused = profile.sampling == "unless_reasoning" and effort != "none"
     wire: Wire = {}
     for name, value in _SAMPLING(request.settings):
         if refused:
@@ -212,9 +212,9 @@ def _decode_include(fields: Fields, losses: Losses) -> bool | None:
     return True if _LOGPROBS in include else None
 
 
-def _encode_include(request: Request) -> Wire:
+def _encode_include(request: Request, profile: ModelProfile) -> Wire:
     include: list[str] = []
-    if models.reasons(request.model) is not False:
+    if profile.reasoning is not False:
         include.append(_ENCRYPTED)
     if request.settings.logprobs:
         include.append(_LOGPROBS)

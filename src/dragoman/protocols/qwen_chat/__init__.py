@@ -14,6 +14,7 @@ from dragoman.core.codec import Session
 from dragoman.core.fields import own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
+from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols import openai_chat as chat
@@ -22,8 +23,8 @@ from dragoman.protocols.qwen_chat.server import decode_error
 from dragoman.protocols.qwen_chat.stream_decoder import StreamDecoder
 
 
-def encode_request(request: Request, losses: Losses) -> Wire:
-    return own(request.extras, SLOT) | chat.encode_request(request, losses)
+def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
+    return own(request.extras, SLOT) | chat.encode_request(request, losses, profile)
 
 
 def begin() -> Wire:
