@@ -1,6 +1,6 @@
 """The only place where the stages of a translation are put in a row. Exchange, client and gateway use it.
 
-    request:   Ledger.prepare → dialect.render → session → encode_request
+    request:   restrict → Ledger.prepare → dialect.render → session → encode_request
     response:  framing → stream_decoder → Sequencer → dialect parser → recovery → Restorer → session
                → stream_encoder → framing
 
@@ -32,6 +32,7 @@ from dragoman.profiles import profile_of
 from dragoman.protocols import protocol as find_protocol
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
+from dragoman.transforms.restrictions import restrict, restricts
 from dragoman.transforms.sequence import Sequencer
 from dragoman.transforms.session import SessionTurn
 
@@ -81,6 +82,8 @@ class Pipeline:
     def encode_request(self, request: Request) -> tuple[Request, Wire]:
         """`request` as the upstream takes it: in neutral form, and as its wire."""
         profile = self.profile = self.profile or profile_of(request.model, "", self._codec.name)
+        if restricts(profile):
+            request = restrict(request, profile, self.losses)
         self._ledger = self._new_ledger(profile)
         prepared = self._ledger.prepare(request, self._summarise)
         if self._dialect:

@@ -18,8 +18,6 @@ from dragoman.core.events import (
 )
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
-    Base64,
-    Media,
     Message,
     Reasoning,
     Request,
@@ -224,19 +222,10 @@ def test_arguments_of_the_history_that_were_encoded_twice(
     assert [loss.code for loss in losses] == codes
 
 
-def test_a_model_that_reads_text_only_gets_a_note_for_an_image() -> None:
-    losses = Losses()
-    ledger = Ledger(PLAIN, ProtocolLimits(images=False), "them", "them", losses)
-    message = Message("user", (Text("look"), Media("image", "image/png", Base64("iVBORw0KGgo"))))
-    sent = ledger.prepare(Request("m", (message,)), summarise=False).messages[0].parts
-    assert all(isinstance(part, Text) for part in sent)
-    assert [loss.code for loss in losses] == ["media.image.changed"]
-
-
 @pytest.mark.parametrize("protocol", ["anthropic", "openai-chat"])
 def test_strict_is_left_off_where_a_map_would_have_to_be_empty(protocol: str) -> None:
     losses = Losses()
-    limits = codec(protocol).limits("")
+    limits = codec(protocol).client_limits
     schema = {"type": "object", "properties": {"env": {"type": "object"}}, "additionalProperties": False}
     ledger = Ledger(PLAIN, limits, "them", protocol, losses)
     tool = Tool("f", parameters=schema, strict=True)

@@ -69,6 +69,7 @@ class ModelCall:
             recover=provider.recover,
             summarise=provider.summarise,
             origin=provider.name,
+            profile=provider.profile(target.name),
         )
         _, body = self.pipeline.encode_request(request_of(target.name, conversation, tools, settings, stream))
         if strict:

@@ -12,6 +12,7 @@ from dragoman import profiles
 from dragoman.client.pools import pool
 from dragoman.core.codec import Codec, OutgoingRequest
 from dragoman.core.errors import ConfigError
+from dragoman.core.model_profile import ModelProfile
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects.engine.dialect import Dialect
 from dragoman.http.client import Timeouts, Transport
@@ -66,6 +67,11 @@ class Provider:
 
     def model(self, name: str) -> Model:
         return Model(self, name)
+
+    def profile(self, model: str) -> ModelProfile:
+        """What is known about one of its models."""
+        server = profiles.known_server(self.name, self.base_url)
+        return profiles.profile_of(model, server, self.protocol)
 
     def transport(self) -> Transport:
         """What carries the requests: yours, the embedded model, or the connections of the running loop."""

@@ -38,7 +38,6 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True):
     text_state: bool = False  # a text has one
     text_pieces: bool = False  # its clients keep each piece of a streamed text as a part of its own
     reasoning_state: bool = True  # every client echoes the slot of a reasoning part
-    images: bool = True  # the model takes images; a note stands in their place where it does not
     schema_rules: SchemaRules = SchemaRules()
     schema_field: str = "parameters"  # where a declaration holds its schema
 

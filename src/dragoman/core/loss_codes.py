@@ -41,6 +41,11 @@ CODES: dict[str, LossCode] = {
         "Close the schema (additionalProperties: false, a type for every value) to get strict mode back.",
     ),
     "tool.custom.changed": LossCode("minor", "A freeform tool, declared as a function with one string."),
+    "tool.count.dropped": LossCode(
+        "material",
+        "A tool beyond the number that the server takes.",
+        "Declare fewer tools; max_tools of the model's profile sets the number.",
+    ),
     "tool.duplicate.dropped": LossCode("material", "A second tool of the same name."),
     "hosted.function.changed": LossCode(
         "minor", "A tool that runs at the client, declared as a function for a target that does not know it."

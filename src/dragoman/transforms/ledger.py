@@ -29,7 +29,7 @@ from dragoman.core.schema_rules import SchemaRules
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.schemas.downgrade import can_be_strict, fit
 from dragoman.transforms import arguments, call_ids
-from dragoman.transforms.content import joined, settle_part, without_images, without_summarised
+from dragoman.transforms.content import joined, settle_part, without_summarised
 from dragoman.transforms.flatten import Declared, Flattened, flatten
 from dragoman.transforms.pairing import pair
 from dragoman.transforms.states import return_states
@@ -63,8 +63,6 @@ class Ledger:
         asked = (
             [without_summarised(m, self.losses) for m in request.messages] if summarise else request.messages
         )
-        if not self.upstream.images:
-            asked = [without_images(message, self.losses) for message in asked]
         messages = [self._message(message, flattened, summarise) for message in asked]
         if self.client.text_pieces:
             messages = joined(messages)

@@ -209,12 +209,6 @@ WRITTEN: dict[str, tuple[Settings, str, Wire, list[str]]] = {
         ["dropped service_tier: Chat has no tier 'warp'"],
     ),
     "cache key": (Settings(cache_key="k"), "m", {"prompt_cache_key": "k"}, []),
-    "cache key at Mistral": (
-        Settings(cache_key="k"),
-        "mistral-small",
-        {},
-        ["dropped cache_key: this upstream has no such setting"],
-    ),
     "verbosity": (Settings(verbosity="low"), "gpt-5.1", {"verbosity": "low"}, []),
     "verbosity elsewhere": (
         Settings(verbosity="low"),

@@ -120,6 +120,7 @@ class Attempts:
             recover=provider.recover,
             origin=provider.name,
             reply_id=record.id.removeprefix("req_"),
+            profile=provider.profile(target.model),
         )
         writer = request.turn_writer
         attempt = Attempt(request, target, exchange, writer if writer and writer.serves(provider) else None)
