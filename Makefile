@@ -30,7 +30,7 @@ BENCH_READY := $(BENCH_VENV)/.ready
 MODEL_READY := $(MODEL_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: browser screenshots help setup run demo test coverage test-agents test-model soak fuzz check docs format bench bench-tools corpora lock clean
+.PHONY: browser screenshots help setup run demo test coverage test-agents test-model soak fuzz check docs generate format bench bench-tools corpora lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ check: $(READY)  ## lint, format check, types, import contracts, documentation
 
 docs: $(READY)  ## build the documentation as a site, into build/site
 	$(MKDOCS)
+
+generate: $(READY)  ## write the generated pages and diagrams of the documentation again
+	@for tool in diagrams known_failures loss_table tool_call_matrix; do $(BIN)/python tools/$$tool.py; done
 
 format: $(READY)  ## format the code and apply the fixes of ruff
 	$(BIN)/ruff format .
