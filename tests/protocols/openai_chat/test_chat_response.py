@@ -508,9 +508,9 @@ def test_how_a_reply_is_written(row: tuple[Response, Wire, str, list[str]]) -> N
     response, message, finish, lost = row
     losses = Losses()
     body = CODEC.encode_response(response, losses)
-    written = {"role": "assistant", "refusal": None, **message}
+    written = {"role": "assistant", "refusal": None, "annotations": [], **message}
     assert body == {
-        "id": "r-1",
+        "id": "chatcmpl-r-1",
         "object": "chat.completion",
         "created": 0,
         "model": "m",

@@ -146,7 +146,7 @@ def test_the_sdk_adds_our_chunks_up(response: Response) -> None:
     assert completion.choices[0].finish_reason == whole["finish_reason"]
     summed = completion.choices[0].message.model_dump()
     for key in ("reasoning_content", "reasoning_details", "annotations"):
-        assert (summed.get(key) or None) == whole["message"].get(key)
+        assert (summed.get(key) or None) == (whole["message"].get(key) or None)
 
 
 def test_what_an_echoing_client_returns_is_what_it_was_given() -> None:

@@ -37,7 +37,7 @@ from dragoman.core.model import (
 from dragoman.core.seal import seal_state
 from dragoman.protocols.openai_chat import CODEC
 
-HEAD = {"id": "r-1", "object": "chat.completion.chunk", "created": 17, "model": "m"}
+HEAD = {"id": "chatcmpl-r-1", "object": "chat.completion.chunk", "created": 17, "model": "m"}
 DONE = Frame("", b"[DONE]")
 
 
@@ -49,7 +49,7 @@ def encode(*events: Event, request: Request | None = None) -> tuple[list[Frame],
 
 
 def reply(*parts: Any, stop: str = "end", usage: Usage | None = None) -> list[Event]:
-    return list(unfold(Response("r-1", "m", parts, Stop(stop), usage, 17)))  # pyright: ignore[reportArgumentType] - a row
+    return list(unfold(Response("chatcmpl-r-1", "m", parts, Stop(stop), usage, 17)))  # pyright: ignore[reportArgumentType] - a row
 
 
 def chunk(delta: Wire, finish: str | None = None) -> Wire:
@@ -286,7 +286,7 @@ def test_what_a_client_sees(row: tuple[list[Any], str, list[Wire], str, list[str
 
 def test_every_delta_is_sent_at_once() -> None:
     encoder = CODEC.stream_encoder(Losses())
-    assert list(encoder.feed(ResponseStart("r-1", "m", created=17))) == []
+    assert list(encoder.feed(ResponseStart("chatcmpl-r-1", "m", created=17))) == []
     assert list(encoder.feed(PartStart(0, Text()))) == []
     assert list(encoder.feed(PartDelta(0, "I'll "))) == [
         Frame("", chunk({"role": "assistant", "content": "I'll "}))
@@ -329,7 +329,7 @@ def test_who_gets_the_usage_chunk(row: tuple[Request | None, bool]) -> None:
 
 
 def test_usage_known_at_the_start_is_better_than_none() -> None:
-    frames, _ = encode(ResponseStart("r-1", "m", Usage(7)), ResponseEnd(Stop("end")))
+    frames, _ = encode(ResponseStart("chatcmpl-r-1", "m", Usage(7)), ResponseEnd(Stop("end")))
     assert frames[-2].data["usage"]["prompt_tokens"] == 7
 
 
@@ -342,7 +342,9 @@ def test_g15_a_failure_is_an_error_and_no_done() -> None:
 
 
 def test_g24_a_sign_of_life_is_an_empty_chunk() -> None:
-    frames, _ = encode(ResponseStart("r-1", "m", created=17), KeepAlive(), KeepAlive(), *reply(Text("a"))[1:])
+    frames, _ = encode(
+        ResponseStart("chatcmpl-r-1", "m", created=17), KeepAlive(), KeepAlive(), *reply(Text("a"))[1:]
+    )
     assert [frame.data for frame in frames[:3]] == [
         chunk({"role": "assistant", "content": ""}),
         chunk({}),

@@ -448,7 +448,7 @@ def test_the_settings_of_the_request_are_repeated():
         "model": "m",
         "input": "hi",
         "instructions": "be brief",
-        "tools": [{"type": "function", "name": "f", "parameters": {}, "strict": True}],
+        "tools": [{"type": "function", "name": "f", "description": "d", "parameters": {}, "strict": True}],
         "tool_choice": {"type": "function", "name": "f"},
         "parallel_tool_calls": False,
         "temperature": 0.5,

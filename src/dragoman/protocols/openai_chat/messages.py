@@ -51,7 +51,14 @@ from dragoman.protocols.openai_chat.parts import (
     encode_past_reasoning,
     encode_reasoning,
 )
-from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_MESSAGE, is_native, leftovers, text_part
+from dragoman.protocols.openai_chat.wire import (
+    PROTOCOL_NAME,
+    QUIET_MESSAGE,
+    REQUIRED_MESSAGE,
+    is_native,
+    leftovers,
+    text_part,
+)
 
 
 def decode_message(message: Any, where: str, losses: Losses) -> Message:
@@ -239,7 +246,7 @@ def encode_reply(parts: Sequence[AnyPart], rest: Wire | None, losses: Losses, le
 
     `legacy`: the client declared `functions` and expects a `function_call`.
     """
-    wire: Wire = {"role": "assistant", "content": None, "refusal": None} if rest is None else dict(rest)
+    wire: Wire = {**REQUIRED_MESSAGE, "annotations": []} if rest is None else dict(rest)
     texts = [part for part in parts if _is_content(part)]
     calls = [part for part in parts if type(part) is ToolCall]
     if any(is_native(part) or isinstance(part, Foreign) for part in texts):

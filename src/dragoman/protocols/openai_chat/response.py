@@ -21,6 +21,7 @@ from dragoman.protocols.openai_chat.wire import (
     QUIET_CHOICE,
     QUIET_MESSAGE,
     QUIET_RESPONSE,
+    REQUIRED_MESSAGE,
     STOP,
     is_native,
     leftovers,
@@ -76,15 +77,18 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
         extras.pop("id", None)  # an empty one; the reply has got an id since
     legacy = declares_functions(request)
     refused = any(isinstance(part, Refusal) for part in parts)
+    if first and request:  # servers that speak Chat leave fields out, which typed clients require
+        first = {"logprobs": None, **first, "message": {**REQUIRED_MESSAGE, **first["message"]}}
     choice: Wire = {"index": 0, "message": encode_reply(parts, first and first["message"], losses, legacy)}
-    if finish := encode_stop(response.stop, refused, legacy, first is not None):
-        choice["finish_reason"] = finish
+    finish = encode_stop(response.stop, refused, legacy, first is not None)
+    if finish or request:
+        choice["finish_reason"] = finish or "stop"
     choice |= {"logprobs": None} if first is None else {k: v for k, v in first.items() if k not in choice}
     body: Wire = {
         "id": encode_id(response.id),
         "object": "chat.completion",
         "created": response.created,
-        "model": response.model,
+        "model": response.model or (request.model if request else ""),
         "choices": [choice, *others],
     }
     if response.usage:
@@ -176,7 +180,7 @@ def encode_usage(usage: Usage) -> Wire:
 
 
 def encode_id(id: str) -> str:
-    return id or "chatcmpl-dragoman"
+    return id if id.startswith("chatcmpl-") else f"chatcmpl-{id or 'dragoman'}"
 
 
 def _counts(details: object) -> dict[str, int]:

@@ -54,6 +54,7 @@ _FIELDS: dict[type, str] = {Text: "content", Reasoning: "reasoning_content", Ref
 class StreamEncoder:
     def __init__(self, losses: Losses, request: Request | None = None) -> None:
         self._losses = losses
+        self._model = request.model if request else ""
         self._wants_usage = _wants_usage(request)
         self._legacy = declares_functions(request)
         self._head: Wire = {}
@@ -66,6 +67,7 @@ class StreamEncoder:
         self._length = self._begin = 0  # of the content so far, and where its open part begins
         self._citations: list[Citation] = []
         self._annotations: list[Wire] = []
+        self._cited = 0  # annotations that were sent
         self._refused = False
         self._usage: Usage | None = None
 
@@ -97,7 +99,7 @@ class StreamEncoder:
             "id": encode_id(event.id),
             "object": "chat.completion.chunk",
             "created": event.created,
-            "model": event.model,
+            "model": event.model or self._model,
         }
         return ()
 
@@ -108,6 +110,11 @@ class StreamEncoder:
         return Frame("", {**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
     def _start_part(self, part: AnyPart) -> Iterable[Frame]:
+        if self._annotations and type(part) is not Text:
+            return (*self._flush_annotations(), *self._open_part(part))
+        return self._open_part(part)
+
+    def _open_part(self, part: AnyPart) -> Iterable[Frame]:
         self._part, self._state = part, part.state
         self._field = _FIELDS.get(type(part), "")
         self._texts, self._citations, self._begin = [], [], self._length
@@ -198,17 +205,26 @@ class StreamEncoder:
         return frames
 
     def _cite(self) -> None:
-        """Annotations are sent at the end at once: SDKs merge lists by `index`, which annotations lack."""
+        """Annotations are sent at once, where their text ends: a decoder adds them to the open text."""
         length = self._length - self._begin
         for citation in self._citations:
             if annotation := encode_citation(citation, self._begin, length):
                 self._annotations.append(annotation)
 
+    def _flush_annotations(self) -> tuple[Frame, ...]:
+        """SDKs replace nothing and append only entries with an `index`, which a second list therefore has."""
+        found, self._annotations = self._annotations, []
+        if not found:
+            return ()
+        if self._cited:
+            found = [{**entry, "index": self._cited + i} for i, entry in enumerate(found)]
+        self._cited += len(found)
+        return (self._chunk({"annotations": found}),)
+
     def _end(self, event: ResponseEnd) -> Iterable[Frame]:
         if self._fresh:
             yield self._chunk({"content": ""})
-        if self._annotations:
-            yield self._chunk({"annotations": self._annotations})
+        yield from self._flush_annotations()
         yield self._chunk({}, encode_stop(event.stop, self._refused, self._legacy))
         if self._wants_usage and (usage := event.usage or self._usage):
             yield Frame("", {**self._head, "choices": [], "usage": encode_usage(usage)})

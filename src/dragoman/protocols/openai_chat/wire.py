@@ -158,6 +158,8 @@ class ErrorWire(TypedDict):
     code: str | None
 
 
+REQUIRED_MESSAGE: Wire = {"role": "assistant", "content": None, "refusal": None}  # of a reply
+
 QUIET_REQUEST = frozenset({"stream", "stream_options", "tools", "functions", "parallel_tool_calls"})
 QUIET_MESSAGE = frozenset({"role", "content"})
 QUIET_CALL = frozenset({"type", "index", "arguments", "extra_content"})

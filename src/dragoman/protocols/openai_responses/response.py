@@ -19,6 +19,7 @@ from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
+    AnyTool,
     Base64,
     Failure,
     Foreign,
@@ -35,7 +36,7 @@ from dragoman.core.model import (
     Wire,
     whole_usage,
 )
-from dragoman.core.repeated import private
+from dragoman.core.repeated import private, remembered
 from dragoman.core.seal import seal_state
 from dragoman.protocols.openai_responses.calls import encode_call, encode_result
 from dragoman.protocols.openai_responses.hosted import TOOL_SEARCH, claimed
@@ -48,6 +49,7 @@ from dragoman.protocols.openai_responses.wire import (
     ITEM,
     PROTOCOL_NAME,
     QUIET_RESPONSE,
+    SECRETS,
     native,
 )
 
@@ -80,7 +82,9 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     if native(response):
         output = encode_output(response.parts, response.id, losses)
         known = {"id": response.id, "model": response.model, "output": output}
-        return {
+        whole = frame_response(response.id, response.model, response.created, request) if request else {}
+        return {  # servers that speak this protocol leave fields out, which typed clients require
+            **whole,
             **own(response.extras, PROTOCOL_NAME),
             **{key: value for key, value in known.items() if value},
         }
@@ -90,11 +94,15 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     if request:
         body["tools"] = private(body["tools"], request.tools)
     refused = any(isinstance(part, Refusal) for part in response.parts)
-    return {**body, **encode_stop(response.stop, refused), "usage": encode_usage(response.usage or Usage())}
+    body |= encode_stop(response.stop, response.created, refused)
+    return {**body, "usage": encode_usage(response.usage or Usage())}
 
 
 def frame_response(id: str, model: str, created: int, request: Request | None) -> Wire:
-    """A response object without its output, final status and usage."""
+    """A response object without its output, final status and usage.
+
+    Every event that holds a response has all these fields: the Open Responses schema requires them.
+    """
     asked = own(request.extras, PROTOCOL_NAME) if request else {}
     echoed = _ECHOED | {key: value for key, value in asked.items() if value is not None and key in _ECHOED}
     instructions = "\n\n".join(part.text for part in request.system) if request else ""
@@ -107,28 +115,31 @@ def frame_response(id: str, model: str, created: int, request: Request | None) -
         "id": id,
         "object": "response",
         "created_at": created,
+        "completed_at": None,
         "status": "in_progress",
         "error": None,
         "incomplete_details": None,
-        "model": model,
+        "model": model or (request.model if request else ""),
         "output": [],
         "usage": None,
         "instructions": instructions or None,
-        "tools": encode_tools(request.tools, Losses()) if request else [],
+        "tools": _echoed_tools(request.tools, Losses()) if request else [],
         "tool_choice": choice or "auto",
         **echoed,
         "metadata": echoed["metadata"] or {},
-        "text": {"format": {"type": "text"}, **echoed["text"]},
+        "text": {"format": {"type": "text"}, "verbosity": "medium", **echoed["text"]},
         "reasoning": {"effort": None, "summary": None, **echoed["reasoning"]},
     }
 
 
 _ECHOED: Wire = {
     "background": False,
+    "frequency_penalty": 0.0,
     "max_output_tokens": None,
     "max_tool_calls": None,
     "metadata": None,
     "parallel_tool_calls": True,
+    "presence_penalty": 0.0,
     "previous_response_id": None,
     "prompt_cache_key": None,
     "reasoning": {},
@@ -142,6 +153,23 @@ _ECHOED: Wire = {
     "truncation": "disabled",
     "user": None,
 }
+
+
+@remembered
+def _echoed_tools(tools: tuple[AnyTool, ...], losses: Losses) -> list[Wire]:
+    """The tools as a response repeats them: functions with every field, MCP servers without secrets."""
+    return [_echoed_tool(tool) for tool in encode_tools(tools, losses)]
+
+
+def _echoed_tool(tool: Wire) -> Wire:
+    match tool.get("type"):
+        case "function":
+            required = {"description": None, "parameters": None, "strict": False}
+            return tool | {key: value for key, value in required.items() if tool.get(key) is None}
+        case "mcp":
+            return {key: value for key, value in tool.items() if key not in SECRETS}
+        case _:
+            return tool
 
 
 def decode_created(fields: Fields) -> int:
@@ -276,11 +304,12 @@ def decode_stop(fields: Fields, called: bool) -> Stop:
             return Stop("tool_calls" if called else "end", status if isinstance(status, str) else "")
 
 
-def encode_stop(stop: Stop, refused: bool = False) -> Wire:
+def encode_stop(stop: Stop, created: int, refused: bool = False) -> Wire:
+    """`completed_at` repeats the time of creation: a codec has no clock."""
     reason = "" if refused and stop.reason == "refusal" else INCOMPLETE.encode(stop.reason)
     if reason:
         return {"status": "incomplete", "incomplete_details": {"reason": reason}}
-    return {"status": "completed", "incomplete_details": None}
+    return {"status": "completed", "completed_at": created, "incomplete_details": None}
 
 
 def settle(parts: tuple[AnyPart, ...], stop: Stop) -> tuple[AnyPart, ...]:

@@ -21,7 +21,7 @@ from dragoman.core.routes import Route
 from dragoman.core.server import Accounting, ProtocolServer, RateLimitStatus, count, listed, rows
 from dragoman.core.stored_turns import PastTurn, StorageRequest, TurnCodec
 from dragoman.protocols.openai_responses.response import decode_usage
-from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME, TYPES
+from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME, SECRETS, TYPES
 
 HTTP = Http(
     path=lambda model, stream: "/responses",
@@ -154,7 +154,6 @@ _HOLD_RESPONSE = (
     "incomplete",
     "failed",
 )  # events that hold the response
-_SECRETS = ("authorization", "headers")  # of a remote MCP server
 _DEFAULT_PAGE, _LARGEST_PAGE = 20, 100  # items on a page
 _ID_PREFIXES = {"message": "msg", "function_call_output": "fco", "custom_tool_call_output": "ctco"}
 
@@ -214,7 +213,7 @@ def safe(value: Wire) -> Wire:
     tools = rows(value.get("tools"))
     if not any(tool.get("type") == "mcp" for tool in tools):
         return value
-    return {**value, "tools": [{key: tool[key] for key in tool if key not in _SECRETS} for tool in tools]}
+    return {**value, "tools": [{key: tool[key] for key in tool if key not in SECRETS} for tool in tools]}
 
 
 def whole(frames: Sequence[Frame]) -> Wire | None:

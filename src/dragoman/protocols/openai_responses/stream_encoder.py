@@ -124,7 +124,7 @@ class StreamEncoder:
         self._losses, self._request = losses, request
         self._sequence = -1
         self._response: Wire = {}
-        self._usage = Usage()
+        self._usage, self._created = Usage(), 0
         self._output: list[Wire] = []
         self._refused = False
         self._part: AnyPart | None = None
@@ -158,14 +158,14 @@ class StreamEncoder:
     # The response
 
     def _start(self, event: ResponseStart) -> Iterable[Frame]:
-        self._usage = event.usage or Usage()
+        self._usage, self._created = event.usage or Usage(), event.created
         response = frame_response(encode_id(event.id), event.model, event.created, self._request)
         self._response = printed(response, self._request.tools if self._request else ())
         body = {"response": self._response}
         return (self._frame("response.created", body), self._frame("response.in_progress", body))
 
     def _end(self, event: ResponseEnd) -> Iterable[Frame]:
-        ended = encode_stop(event.stop, self._refused)
+        ended = encode_stop(event.stop, self._created, self._refused)
         filled = {"output": self._output, "usage": encode_usage(event.usage or self._usage)}
         return (
             self._frame(f"response.{ended['status']}", {"response": {**self._response, **ended, **filled}}),
@@ -258,7 +258,8 @@ class StreamEncoder:
             for i, annotation in enumerate(inner["annotations"]):
                 added = {"annotation_index": i, "annotation": annotation}
                 frames.append(self._placed(f"{_TEXT}.annotation.added", added))
-        frames.append(self._placed(form.done, {form.field: text, **form.more}))
+        named = {"name": part.name} if isinstance(part, ToolCall) and part.kind == "function" else {}
+        frames.append(self._placed(form.done, {**named, form.field: text, **form.more}))
         if form.outer:
             frames.append(self._placed(f"{form.outer}.done", {"part": inner}))
         frames.append(self._item_frame("done", item))

@@ -195,6 +195,7 @@ QUIET_RESPONSE = frozenset(
         "user",
     }
 )
+SECRETS = ("authorization", "headers")  # of a remote MCP server; never repeated
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 
