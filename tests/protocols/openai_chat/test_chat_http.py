@@ -138,9 +138,9 @@ LIMITS: dict[str, tuple[str, bool, int, bool]] = {
     "OpenAI, o-series": ("o4-mini", True, 40, False),
     "OpenAI, fine-tuned": ("ft:gpt-4o:me", True, 40, False),
     "OpenAI, a search model": ("gpt-4o-search-preview", True, 40, True),
-    "open weights": ("gpt-oss-20b", False, 40, True),
-    "others": ("llama-4-maverick", False, 40, True),
-    "a name that only looks so": ("olmo-3", False, 40, True),
+    "open weights": ("gpt-oss-20b", False, 40, False),
+    "others": ("llama-4-maverick", False, 40, False),
+    "a name that only looks so": ("olmo-3", False, 40, False),
     "G48 Mistral": ("mistral-large-2512", False, 9, False),
     "G48 Mistral, elsewhere": ("mistralai/Devstral-Small", False, 9, False),
 }

@@ -180,7 +180,7 @@ WRITTEN: dict[str, tuple[str, Tool | HostedTool, Wire, list[str]]] = {
         ],
     ),
     "G95 web search": (
-        "some-model",
+        "gpt-4o-search-preview",
         SEARCH,
         {
             "web_search_options": {
@@ -198,6 +198,12 @@ WRITTEN: dict[str, tuple[str, Tool | HostedTool, Wire, list[str]]] = {
     ),
     "G95 web search at a model that refuses it": (
         "gpt-5",
+        SEARCH,
+        {},
+        ["dropped tools[0]: only the search models take web search on Chat"],
+    ),
+    "B3 web search at a server of which nothing is known": (
+        "some-model",
         SEARCH,
         {},
         ["dropped tools[0]: only the search models take web search on Chat"],

@@ -15,12 +15,11 @@ from dragoman.protocols.openai_chat.stream_encoder import StreamEncoder
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 from dragoman.schemas.openai import OPENAI
 
-_HOSTED = ("web_search",)
 CLIENT_LIMITS = ProtocolLimits(
     schema_field="function.parameters",
     call_id_length=40,
     custom_tools=True,
-    hosted_tools=frozenset(_HOSTED),
+    hosted_tools=frozenset({"web_search"}),
     reasoning_state=False,
     schema_rules=OPENAI,
 )
@@ -34,7 +33,7 @@ def limits(profile: ModelProfile) -> ProtocolLimits:
         call_id_length=profile.call_id_length,
         call_state=profile.call_state,
         custom_tools=profile.custom_tools,
-        hosted_tools=frozenset(_HOSTED if profile.hosted_tools is None else profile.hosted_tools),
+        hosted_tools=frozenset(profile.hosted_tools or ()),
         reasoning_state=False,
         schema_rules=OPENAI,
     )

@@ -55,7 +55,7 @@ def encode_hosted(tool: HostedTool, extras: Wire, wire: Wire, profile: ModelProf
     if tool.kind != "web_search":
         losses.dropped(tool.where, f"Chat has no hosted {tool.kind} tool", f"hosted.{tool.kind}")
         return {}
-    if profile.hosted_tools is not None and "web_search" not in profile.hosted_tools:
+    if "web_search" not in (profile.hosted_tools or ()):  # other servers refuse or ignore the field
         losses.dropped(tool.where, "only the search models take web search on Chat", "hosted.web_search")
         return {}
     return {"web_search_options": _encode_search_options(tool, losses)}
