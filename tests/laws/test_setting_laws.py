@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, OutputFormat, Request, Settings, Text, Tool
+from dragoman.profiles import profile_of
 from dragoman.protocols import upstream, upstream_names
+from dragoman.transforms.restrictions import restrict
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 VALUES: dict[str, list[Any]] = {
@@ -36,7 +38,13 @@ VALUES: dict[str, list[Any]] = {
     "store": [True],
     "cache_key": ["k"],
 }
-MODELS = ["some-model", "gpt-4o", "gpt-5.2", "claude-opus-4-6", "claude-3-5-haiku-latest", "gemini-3-pro"]
+MODELS = {
+    "some-model": "", "gpt-4o": "", "gpt-5.2": "", "gpt-5.5": "", "o3": "",
+    "claude-opus-4-6": "", "claude-opus-5": "", "claude-3-5-haiku-latest": "",
+    "gemini-3-pro": "", "gemini-2.5-flash": "", "gemini-2.0-flash": "",
+    "openai/gpt-oss-120b": "groq", "gpt-oss-120b": "cerebras", "mistral-large": "mistral",
+    "kimi-k2": "moonshot", "grok-4": "xai",
+}  # fmt: skip
 BARE = Request("some-model", (Message("user", (Text("go"),)),), tools=(Tool("f", "d", SCHEMA),))
 CASES = [(name, value) for name, values in VALUES.items() for value in values]
 
@@ -47,14 +55,15 @@ def test_every_setting_has_values_here() -> None:
 
 def says_nothing(name: str, value: Any, model: str) -> bool:
     """What is already so: no thinking by a model that has none; reasoning that servers show unless told."""
-    return (name in ("effort", "budget") and value in ("none", 0) and model == "gpt-4o") or (
-        name == "show_reasoning"
-    )
+    profile = profile_of(model)
+    thinkless = profile.efforts == () or profile.tools_without_reasoning
+    return (name in ("effort", "budget") and value in ("none", 0) and thinkless) or name == "show_reasoning"
 
 
 def written(name: str, request: Request) -> tuple[bytes, Losses]:
-    losses = Losses()
-    return jsontext.encode(upstream(name).encode_request(request, losses)), losses
+    losses, profile = Losses(), profile_of(request.model, MODELS[request.model], name)
+    request = restrict(request, profile, losses)
+    return jsontext.encode(upstream(name).encode_request(request, losses, profile)), losses
 
 
 @pytest.mark.parametrize("target", upstream_names())

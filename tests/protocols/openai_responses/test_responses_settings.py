@@ -235,8 +235,14 @@ ENCODED: dict[str, tuple[str, dict[str, Any], Wire, list[str]]] = {
         {"max_output_tokens": 10, "temperature": 0.5, "top_p": 0.9, "top_logprobs": 2},
         [],
     ),
-    "sampling of a model that reasons": (
+    "sampling of a model that does not reason by default": (
         "gpt-5.2",
+        {"temperature": 0.5},
+        {"temperature": 0.5},
+        [],
+    ),
+    "sampling of a model that reasons": (
+        "gpt-5.5",
         {"temperature": 0.5, "top_p": 0.9},
         {},
         [

@@ -108,7 +108,8 @@ def _encode_thinking(request: Request, profile: ModelProfile, losses: Losses) ->
         wire = _encode_budget(request, profile, losses)
     else:
         if settings.effort not in (None, "none") or settings.budget:
-            losses.dropped("effort", "the model does not think", "setting.effort")
+            name = "effort" if settings.effort else "budget"
+            losses.dropped(name, "the model does not think", f"setting.{name}")
         return {}
     return wire | {"includeThoughts": True} if settings.show_reasoning else wire
 

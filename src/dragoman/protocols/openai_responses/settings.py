@@ -126,7 +126,7 @@ def _encode_reasoning(request: Request, profile: ModelProfile, losses: Losses) -
 
 
 def _encode_sampling(request: Request, effort: Effort | None, profile: ModelProfile, losses: Losses) -> Wire:
-    refused = profile.sampling == "unless_reasoning" and effort != "none"
+    refused = profile.sampling == "unless_reasoning" and profile.reasons_with(effort)
     wire: Wire = {}
     for name, value in _SAMPLING(request.settings):
         if refused:
