@@ -398,6 +398,17 @@ def test_no_spans_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
         traces_for({"OTEL_TRACES_EXPORTER": "console"})
 
 
+@pytest.mark.parametrize("tokens", ["9" * 400, "9" * 30, "-5"])
+def test_a_count_that_is_none_leaves_the_metrics_alone(tokens: str) -> None:
+    usage = f'{{"prompt_tokens": {tokens}, "completion_tokens": 3}}'.encode()
+    reply = chat("hello").replace(b'"usage":{', b'"usage":%b,"other":{' % usage)
+    with running(Canned(Answer(200, reply))) as url, gateway(provider("one", url)) as stand:
+        for client in ("openai-chat", "anthropic"):
+            ask(stand.url, client, "hi", "one:m")
+            stand.last()
+            assert send(stand.url, "GET", "/metrics").status == 200
+
+
 # Workers
 
 

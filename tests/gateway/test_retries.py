@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from dragoman.core import jsontext
 from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
@@ -70,6 +71,16 @@ TRIES: dict[str, tuple[tuple[Answer, ...], int, int]] = {
     "no such model": ((Answer(404, error("no")), GOOD), 404, 1),
     "a redirect": ((Answer(307, location="http://elsewhere/"), GOOD), 500, 1),
     "longer than anybody waits": ((Answer(429, error("busy"), retry_after="60"), GOOD), 429, 1),
+    "longer than the universe": ((Answer(429, error("busy"), retry_after="1e308"), GOOD), 429, 1),
+    "for infinity": ((Answer(429, error("busy"), retry_after="inf"), GOOD), 200, 2),
+    "for infinity, in milliseconds": ((Answer(503, error("busy"), retry_after_ms="1e999"), GOOD), 200, 2),
+    "for no number": ((Answer(429, error("busy"), retry_after="nan"), GOOD), 200, 2),
+    "until a date far away": (
+        (Answer(429, error("busy"), retry_after="Wed, 21 Oct 2099 07:28:00 GMT"), GOOD),
+        429,
+        1,
+    ),
+    "a status that is none": ((Answer(999, b"odd"), Answer(600, b""), Answer(742, error("odd"))), 502, 3),
     "until a date": ((Answer(429, error("busy"), retry_after="Wed, 21 Oct 2026 07:28:00 GMT"), GOOD), 200, 2),
 }
 
@@ -150,6 +161,16 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.mark.parametrize("delay", ["9" * 400 + "s", "86400000s"])
+def test_a_delay_of_gemini_without_end(delay: str) -> None:
+    info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
+    body = {"error": {"code": 429, "message": "busy", "status": "RESOURCE_EXHAUSTED", "details": [info]}}
+    upstream = Canned(Answer(429, jsontext.encode(body)))
+    with running(upstream) as url, gateway(provider("one", url, "gemini"), HASTY) as stand:
+        assert ask(stand.url, "openai-chat", "hi", "one:m").status == 429
+        assert stand.last()["status"] == 429
 
 
 def test_a_circuit() -> None:

@@ -6,6 +6,9 @@ import os
 import time
 from typing import Any
 
+import pytest
+
+from dragoman.core.errors import DragomanError
 from dragoman.gateway.process.workers import Workers
 
 
@@ -22,6 +25,40 @@ class Dying:
         return self._seen == 1
 
     def terminate(self) -> None: ...
+
+
+class Dead:
+    """A worker that has ended."""
+
+    def __init__(self, exitcode: int) -> None:
+        self.exitcode, self.sentinel = exitcode, 0
+
+    def is_alive(self) -> bool:
+        return False
+
+
+def dies(workers: Any, exitcode: int, lived: float) -> float:
+    """The pause after the death of one more worker."""
+    workers._running = {Dead(exitcode): time.monotonic() - lived}
+    workers._remove_the_dead()
+    return max(workers._paused_until - time.monotonic(), 0.0)
+
+
+def test_workers_that_are_killed_are_replaced_for_ever_and_ever_later() -> None:
+    workers: Any = Workers(lambda: None, 1, grace=1)
+    pauses = [dies(workers, -9, lived=0.1) for _ in range(20)]
+    assert pauses[0] < 0.5 < pauses[5] < pauses[19] <= 10.0
+    assert dies(workers, 1, lived=60.0) <= 10.0
+    for _ in range(20):  # it has served before, so it will again
+        dies(workers, 1, lived=0.1)
+
+
+def test_workers_that_cannot_start_end_the_gateway() -> None:
+    workers: Any = Workers(lambda: None, 1, grace=1)
+    for _ in range(5):
+        dies(workers, 1, lived=0.1)
+    with pytest.raises(DragomanError, match="soon after their start"):
+        dies(workers, 1, lived=0.1)
 
 
 def test_workers_that_end_at_once_are_not_waited_for() -> None:

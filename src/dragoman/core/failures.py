@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -38,6 +39,7 @@ _KIND: dict[int, FailureKind] = {
     504: "timeout",
     529: "overloaded",
 }
+_DAY = 24 * 3600.0
 _TOO_LONG = re.compile(
     r"context[ _](length|window)|prompt is too long|too many (input )?tokens|maximum context|"
     r"exceeds? the (maximum|available) (number of )?(input )?(tokens|context)|input token count",
@@ -63,6 +65,11 @@ def not_a_reply(body: Wire, missing: str) -> Failure:
     found = next((body[key] for key in ("message", "detail", "errors") if body.get(key)), None)
     message = found if found is None or isinstance(found, str) else jsontext.dumps(found)
     return Failure("server", message or f"the upstream's reply has no {missing}", 502)
+
+
+def bounded_wait(seconds: float) -> float | None:
+    """A wait that an upstream asks for, at most a day; None for `inf` and `nan`."""
+    return min(max(seconds, 0.0), _DAY) if math.isfinite(seconds) else None
 
 
 def words(value: Any) -> str:

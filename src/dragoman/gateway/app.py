@@ -215,15 +215,17 @@ class Gateway:
         finally:
             if request.admission:
                 request.admission.leave()
-            if failure:
-                await self._refuse(request, failure, body)
-            elif record.failure:  # a stream ended with it
-                record.failure = self._redacted(record.failure, request.key)
-            record.status, record.lost = request.writer.status, request.lost
-            self.access_log.finish(record)
-            if request.recording and self.recorder:
-                self.recorder.finish(request.recording, record, rule_for(self.config, record.model))
-            request.release()
+            try:
+                if failure:
+                    await self._refuse(request, failure, body)
+                elif record.failure:  # a stream ended with it
+                    record.failure = self._redacted(record.failure, request.key)
+            finally:
+                record.status, record.lost = request.writer.status, request.lost
+                self.access_log.finish(record)
+                if request.recording and self.recorder:
+                    self.recorder.finish(request.recording, record, rule_for(self.config, record.model))
+                request.release()
 
     async def _answer_own(self, request: GatewayRequest, handler: Handler) -> None:
         """A route of the gateway itself, without a line in the access log. Metrics need a key, and whatever

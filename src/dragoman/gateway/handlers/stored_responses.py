@@ -16,7 +16,7 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.conversations.turn_writer import stores_turns
 from dragoman.gateway.request import GatewayRequest
-from dragoman.gateway.upstreams.sending import AttemptFailed, headers_for
+from dragoman.gateway.upstreams.sending import AttemptFailed, headers_for, http_status
 from dragoman.http.client import Transport, TransportError
 from dragoman.http.client.retries import unreachable
 from dragoman.profiles import Provider
@@ -78,4 +78,4 @@ class StoredResponsesHandler:
         if not jsontext.is_complete(body.decode("utf-8", "replace")):
             problem = f"{provider.name} answered with something that is no JSON"
             raise AttemptFailed(Failure("server", problem, 502))
-        await request.writer.whole(reply.status, body)
+        await request.writer.whole(http_status(reply.status), body)

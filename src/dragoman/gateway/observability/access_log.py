@@ -19,6 +19,7 @@ from typing import TextIO
 from msgspec import Struct
 
 from dragoman.core import jsontext
+from dragoman.core.model import Usage
 from dragoman.core.optional import MissingExtraError
 from dragoman.gateway.config import Config
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
@@ -27,6 +28,7 @@ from dragoman.gateway.observability.traces import Traces, traces_for
 
 _LONGEST = 300  # characters of an error
 _BATCH_SECONDS = 0.05
+_MOST_TOKENS = 10**12
 
 
 class AccessLogLine(Struct, omit_defaults=True):
@@ -88,6 +90,8 @@ class AccessLog:
 
     def finish(self, record: ExchangeRecord) -> None:
         losses = _by_kind(record)
+        if record.usage and not is_plausible(record.usage):
+            record.usage = None
         self.metrics.count(record, losses)
         self.write(jsontext.dumps(_line(record, losses)))
         if record.crash:
@@ -145,6 +149,11 @@ def _by_kind(record: ExchangeRecord) -> dict[str, int]:
     for loss in record.losses:
         counts[loss.kind] = counts.get(loss.kind, 0) + 1
     return counts
+
+
+def is_plausible(usage: Usage) -> bool:
+    """Whether the numbers can be added up: an upstream may send a count of 400 digits, or a negative one."""
+    return all(0 <= n <= _MOST_TOKENS for n in (usage.input, usage.output, usage.cached, usage.reasoning))
 
 
 def _now() -> str:

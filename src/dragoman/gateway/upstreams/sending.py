@@ -43,7 +43,7 @@ async def send(transport: Transport, attempt: Attempt, body: bytes, headers: dic
         # A server that hung up on this request may serve the next one
         reachable = not isinstance(error, ConnectFailed | TimedOut)
         raise AttemptFailed(unreachable(provider.name, error), retry=True, reachable=reachable) from error
-    if reply.status < 300:
+    if 200 <= reply.status < 300:
         return reply
     raise await _refusal(reply, attempt)
 
@@ -68,13 +68,20 @@ async def _refusal(reply: Reply, attempt: Attempt) -> AttemptFailed:
         body = b""
     finally:
         reply.close()
-    if reply.status < 400:  # a redirect is not followed: it would carry the prompt and the key elsewhere
+    if (
+        300 <= reply.status < 400
+    ):  # a redirect is not followed: it would carry the prompt and the key elsewhere
         where = reply.headers.get("location", "")
         return AttemptFailed(Failure("server", f"the upstream redirects to {where!r}; set its base_url", 502))
     codec = attempt.exchange.upstream
-    failure = read_failure(codec, reply.status, body, reply.headers)
+    failure = read_failure(codec, http_status(reply.status), body, reply.headers)
     readable = attempt.exchange.client is codec and _is_error(body, codec)
     return AttemptFailed(failure, retry=failure.kind in RETRYABLE, body=body if readable else b"")
+
+
+def http_status(status: int) -> int:
+    """The status of an upstream as a client may get it: 600 to 999 parse as a status, but are none."""
+    return status if 200 <= status < 600 else 502
 
 
 def _is_error(body: bytes, codec: Codec) -> bool:

@@ -6,11 +6,13 @@ The kind of failure decides whether to retry; `Retry-After`, else a backoff with
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec
-from dragoman.core.failures import kind_of
+from dragoman.core.failures import bounded_wait, kind_of
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, FailureKind
 from dragoman.core.transport import ConnectFailed, TimedOut, TransportError
@@ -39,13 +41,18 @@ def read_failure(codec: Codec, status: int, body: bytes, headers: Mapping[str, s
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds; the other form of the header, a date, is left to the backoff."""
+    """Seconds to wait, from either form of the header: a number or an HTTP date."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            return max(float(headers[name]) * scale, 0.0)
-        except (KeyError, ValueError):
-            continue
-    return None
+        if value := headers.get(name):
+            try:
+                return bounded_wait(float(value) * scale)
+            except ValueError:
+                continue
+    try:
+        date = parsedate_to_datetime(headers.get("retry-after", ""))
+        return bounded_wait(date.timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
 
 
 def backoff(attempt: int, asked: float | None) -> float:

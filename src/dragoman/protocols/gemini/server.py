@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 from urllib.parse import quote
 
 from dragoman.core.codec import Http
-from dragoman.core.failures import kind_of, says_context_too_long, status_of, words
+from dragoman.core.failures import bounded_wait, kind_of, says_context_too_long, status_of, words
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.core.routes import Route
@@ -105,7 +105,7 @@ def _retry_after(details: list[Wire]) -> float | None:
     for detail in details:
         delay = detail.get("retryDelay")
         if isinstance(delay, str) and (found := _SECONDS.fullmatch(delay)):
-            return float(found[1])
+            return bounded_wait(float(found[1]))
     return None
 
 
