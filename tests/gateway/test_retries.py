@@ -80,7 +80,7 @@ TRIES: dict[str, tuple[tuple[Answer, ...], int, int]] = {
         429,
         1,
     ),
-    "a status that is none": ((Answer(999, b"odd"), Answer(600, b""), Answer(742, error("odd"))), 502, 3),
+    "a status that is none": ((Answer(999, b"odd"), Answer(600, b""), Answer(742, error("odd"))), 500, 3),
     "until a date": ((Answer(429, error("busy"), retry_after="Wed, 21 Oct 2026 07:28:00 GMT"), GOOD), 200, 2),
 }
 
