@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 
 import dragoman
 from dragoman.core import jsontext
@@ -109,3 +110,88 @@ def test_G07_a_call_without_a_name_is_reported_and_not_offered(client: str) -> N
     assert [loss.where for loss in exchange.losses if loss.kind == "dropped"] == [
         "candidates[0].content.parts[0]"
     ]
+
+
+# Forwarded streams: the end is an event, not bytes that look like one
+
+SAYS_END = {
+    "anthropic": ["event: message_stop", '"type":"message_stop"', "event: error"],
+    "openai-chat": ["data: [DONE]", '"finish_reason":"stop"', 'data: {"error": 1}'],
+    "openai-responses": ["event: response.completed", '"type":"response.completed"'],
+    "gemini": ['"finishReason"', '"error"'],
+}
+
+
+@pytest.mark.parametrize("name", names())
+def test_A3_a_text_that_names_an_end_is_none(name: str) -> None:
+    for says in SAYS_END[name]:
+        arguments = jsontext.dumps({"finishReason": "x", "error": "y", "note": says})
+        reply = Response(
+            "r", "m", (Text(says), ToolCall("c", "f", arguments)), Stop("tool_calls"), Usage(1, 2)
+        )
+        pieces = stream_wire(name, reply)
+        last = next(at for at in range(len(pieces), 0, -1) if not ends(name, pieces[:at]))
+        stream = dragoman.Exchange(name, name).stream()
+        for piece in pieces[:last]:
+            stream.feed(piece)
+        assert not stream.ended
+        stream.close()
+        assert stream.failure
+
+
+def ends(name: str, pieces: list[bytes]) -> bool:
+    return any(codec(name).is_end(frame) for frame in sse.Decoder().feed(b"".join(pieces)))
+
+
+@pytest.mark.parametrize("name", names())
+def test_A3_a_cut_anywhere_is_a_failure_until_the_last_event_is_whole(name: str) -> None:
+    whole = b"".join(stream_wire(name, REPLY))
+    for cut in range(1, len(whole)):
+        stream = dragoman.Exchange(name, name).stream()
+        out = stream.feed(whole[:cut]) + stream.close()
+        is_whole = ends(name, [whole[:cut] + b"\n\n"])
+        assert (stream.failure is None) == is_whole
+        for frame in sse.Decoder().feed(out + b"\n\n"):
+            assert frame.data == b"[DONE]" or jsontext.is_complete(frame.data.decode())
+
+
+# The model that a reply names
+
+
+def renamed(name: str, upstream: str, response: Response, size: int, how: str) -> list[str]:
+    exchange = dragoman.Exchange(name, upstream, reply_model="asked/\u00fcber")
+    body = jsontext.encode(codec(upstream).encode_response(response, Losses()))
+    field, envelope = codec(name).model_field, codec(name).envelope
+    if how == "whole":
+        return [exchange.response(body)[field], jsontext.decode(exchange.response_bytes(body))[field]]
+    stream, data = exchange.stream(), b"".join(stream_wire(upstream, response))
+    out = b"".join(stream.feed(data[i : i + size]) for i in range(0, len(data), size)) + stream.close()
+    events = [jsontext.decode(frame.data) for frame in sse.Decoder().feed(out) if frame.data != b"[DONE]"]
+    replies = [event.get(envelope, event) for event in events]
+    return [reply[field] for reply in replies if field in reply]
+
+
+@every_pair
+@pytest.mark.parametrize("how", ["whole", "streamed"])
+@pytest.mark.parametrize("size", [7, 1 << 20])
+def test_A7_a_reply_names_the_model_that_was_asked_for(
+    client: str, upstream: str, how: str, size: int
+) -> None:
+    arguments = jsontext.dumps({"model": "m", "modelVersion": "m"})
+    reply = Response(
+        "r", "m", (Text('"model":"m"'), ToolCall("c", "f", arguments)), Stop("tool_calls"), Usage()
+    )
+    assert set(renamed(client, upstream, reply, size, how)) == {"asked/\u00fcber"}
+
+
+@pytest.mark.parametrize("name", names())
+def test_A7_and_nothing_else_changes(name: str) -> None:
+    arguments = jsontext.dumps({"model": "m", "modelVersion": "m"})
+    reply = Response(
+        "r", "m", (Text('"model":"m"'), ToolCall("c", "f", arguments)), Stop("tool_calls"), Usage()
+    )
+    stream = dragoman.Exchange(name, name, reply_model="b").stream()
+    out = b"".join(map(stream.feed, stream_wire(name, reply))) + stream.close()
+    field = codec(name).model_field.encode()
+    there = b"".join(stream_wire(name, replace(reply, model="b")))
+    assert out.replace(b'"%b":"b"' % field, b"") == there.replace(b'"%b":"b"' % field, b"")

@@ -29,8 +29,10 @@ class Exchange:
 
     `origin` names the maker of the response's opaque state, where the protocol alone does not identify it
     (a provider, an account); state returns only to the origin that made it. `reply_id` is the id of a reply
-    to which the upstream gives none; some clients take two replies with one id for one. `profile` holds the
-    facts about the model at its provider; by default they are looked up by protocol and model name.
+    to which the upstream gives none; some clients take two replies with one id for one. `reply_model` is the
+    model that replies name, where the upstream knows it under another name; Claude Code drops thinking that
+    another model than the requested one made. `profile` holds the facts about
+    the model at its provider; by default they are looked up by protocol and model name.
     """
 
     path = ""
@@ -52,6 +54,7 @@ class Exchange:
         origin: str = "",
         reply_id: str = "",
         profile: ModelProfile | None = None,
+        reply_model: str = "",
     ) -> None:
         if images not in ("native", "summary"):
             raise ConfigError(f"images is 'native' or 'summary', not {images!r}")
@@ -64,7 +67,9 @@ class Exchange:
         self.recover = recover
         self.headers: dict[str, str] = {}
         self._summarise = images == "summary"
-        self._origin, self._reply_id, self._profile = origin or upstream, reply_id, profile
+        self._origin = origin or upstream
+        self._reply_id, self._reply_model = reply_id, reply_model
+        self._profile = profile
         self._losses = Losses()
         self._foreign = self.client.name != self.upstream.name
         self._same = client == upstream and not (dialect or recover or self._summarise)
@@ -188,6 +193,9 @@ class Exchange:
         failure = self.upstream.decode_error(wire, 200)
         if failure:
             raise UpstreamError(failure)
+        field, model = self.upstream.model_field, self._reply_model
+        if model and field in wire and wire[field] != model:
+            wire = {**wire, field: model}
         self._forwarded_reply = wire
         return wire
 
@@ -206,10 +214,14 @@ class Exchange:
         """Like `response`, as bytes; between equal protocols they pass unchanged."""
         seen = server(self.upstream.name).tally.reply.read(body) if self._same else None
         if seen is None or self.upstream.decode_error(seen, 200):
-            out = self.response(body)
-            return body if out is self._forwarded_reply else jsontext.encode(out)
+            return jsontext.encode(self.response(body))
         self._forwarded_reply = seen
-        return body
+        field, model = self.upstream.model_field, self._reply_model
+        old = seen.get(field) if model else None
+        if old is None or old == model:
+            return body
+        renamed = jsontext.replaced(body, field, old, model)
+        return jsontext.encode({**jsontext.decode(body), field: model}) if renamed is None else renamed
 
     def error(self, failure: Failure) -> Wire:
         """A failure in the client's protocol; `status` is then the HTTP status to answer with."""
@@ -220,7 +232,7 @@ class Exchange:
     def stream(self, array: bool = False) -> ForwardedStream | TranslatedStream:
         """Upstream's bytes → client's bytes. `array`: a Gemini client that did not ask for SSE."""
         if self._same and not array and self._upstream.framing is SSE:
-            return ForwardedStream(self.client, lambda: self._translate_stream(array))
+            return ForwardedStream(self.client, lambda: self._translate_stream(array), self._reply_model)
         return self._translate_stream(array)
 
     def _translate_stream(self, array: bool) -> TranslatedStream:
@@ -238,6 +250,7 @@ class Exchange:
             summarise=self._summarise,
             origin=self._origin,
             reply_id=self._reply_id,
+            reply_model=self._reply_model,
             profile=self._profile,
         )
 

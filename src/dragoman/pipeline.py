@@ -11,10 +11,12 @@ client's protocol understands.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dragoman.core.codec import Codec, Frame, ProtocolLimits
+from dragoman.core import jsontext
+from dragoman.core.codec import Codec, Frame, ProtocolLimits, frame_object
 from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed, unfold
 from dragoman.core.fields import read_body
@@ -46,8 +48,8 @@ class Pipeline:
     `dialect` writes tool calls as text; `recover` finds calls that the model wrote as text in any
     other dialect.
     `summarise` replaces images in tool results by a sentence. `origin` names the maker of the response's
-    opaque state, `reply_id` is the id of a reply without one. `profile`: what is known about the model at the
-    upstream; without it, what its name tells.
+    opaque state, `reply_id` is the id of a reply without one, `reply_model` the model that a reply names.
+    `profile`: what is known about the model at the upstream; without it, what its name tells.
     """
 
     session: SessionTurn | None = None  # where the upstream stores the conversation
@@ -65,12 +67,14 @@ class Pipeline:
         origin: str = "",
         reply_id: str = "",
         profile: ModelProfile | None = None,
+        reply_model: str = "",
     ) -> None:
         self._client, self._upstream, self.losses = client, upstream, losses
         self.profile = profile
         self._codec = upstream.codec
         self._dialect, self._recover, self._summarise = dialect, recover, summarise
-        self._origin, self._reply_id = origin or upstream.codec.name, reply_id
+        self._origin = origin or upstream.codec.name
+        self._reply_id, self._reply_model = reply_id, reply_model
 
     @property
     def ledger(self) -> Ledger:
@@ -127,7 +131,7 @@ class Pipeline:
             stages.append(self._dialect.parser(tools, self.losses))
         if self._recover:
             stages.append(recovery(tools, self.losses))
-        stages.append(Restorer(ledger, self._reply_id))
+        stages.append(Restorer(ledger, self._reply_id, self._reply_model))
         if self.session:
             stages.append(self.session)
         return stages
@@ -293,17 +297,19 @@ class ForwardedStream:
       that lack what clients rely on (`Codec.numbered`) must be rewritten: both are `translated` instead.
     - between events: nothing is held back. A chunk that ends an event passes as it is; this is the fast path.
     - inside an event: its beginning is held back until the rest comes.
-    - ended: one of the protocol's last events has passed. A stream that closes without it has failed.
+    - ended: one of the protocol's last events has passed, whole. A stream that closes without it has failed.
+
+    `reply_model` replaces the name of the model, where it differs.
     """
 
-    def __init__(self, codec: Codec, translate: Callable[[], TranslatedStream]) -> None:
-        self._codec, self._translate = codec, translate
+    def __init__(
+        self, codec: Codec, translate: Callable[[], TranslatedStream], reply_model: str = ""
+    ) -> None:
+        self._codec, self._translate, self._reply_model = codec, translate, reply_model
         self._translated: TranslatedStream | None = None
-        self._tail = b""
-        self._begun = self._ended = False
-        self._overlap = max(len(mark) for mark in codec.terminal)
+        self._rename: Callable[[bytes], bytes] | None = None
+        self._begun = self._ended = self._between = False
         self._held: list[bytes] = []  # the beginning of an event
-        self._between = False
         self._first = self._last = b""  # what was passed on at the beginning, and just now
         self._failure: Failure | None = None
 
@@ -318,20 +324,28 @@ class ForwardedStream:
 
     def feed(self, data: bytes) -> bytes:
         if self._between and data.endswith(b"\n\n"):
+            if self._rename:
+                data = self._rename(data)
             self._ended = self._ended or self._holds_end(data)
             self._last = data
             return data
-        if not self._tail and not self._translated:
+        if not self._begun and not self._held and not self._translated:
             data = data.lstrip()
             if data[:1] in (b"{", b"["):
                 self._translated = self._translate()
         return self._translated.feed(data) if self._translated else self._split(data)
 
     def close(self) -> bytes:
+        """The blank line after the last event may be missing, as SDKs allow; half an event is left out."""
         if self._translated:
             return self._translated.close()
-        held, self._held = self._held, []
-        return b"".join(held) if self._ended else self.fail(_TRUNCATED)
+        rest = b"".join(self._held)
+        self._held.clear()
+        if not self._ended and not self._holds_end(rest + b"\n\n"):
+            return self.fail(_TRUNCATED)
+        self._ended = True
+        frames = sse.Decoder().feed(rest + b"\n\n")
+        return rest if all(frame.data == b"[DONE]" or frame_object(frame) for frame in frames) else b""
 
     def fail(self, failure: Failure) -> bytes:
         """End the stream with `failure`, in its protocol; an event that is not whole is left out."""
@@ -342,29 +356,75 @@ class ForwardedStream:
 
     def _split(self, data: bytes) -> bytes:
         """Pass on whole events, hold back the beginning of the next one."""
-        seen = self._tail + data
-        self._ended = self._ended or self._holds_end(seen)
-        end = sse.last_event_end(seen) - len(self._tail)
-        self._tail = seen[-self._overlap :]
+        before = b"".join(self._held[-3:])[-3:]  # a blank line may have been cut
+        end = sse.last_event_end(before + data) - len(before)
         if end <= 0:
             self._between = False
-            self._held.append(data)
+            if data:
+                self._held.append(data)
             return b""
-        held, self._held = self._held, [data[end:]]
+        whole = b"".join([*self._held, data[:end]])
         self._between = end == len(data)
-        self._last = b"".join(held) + data[:end]
-        if not self._begun and b"data:" in self._last:
-            if self._codec.numbered not in self._last:
+        self._held = [] if self._between else [data[end:]]
+        if not self._begun and b"data:" in whole:
+            if self._codec.numbered not in whole:
                 self._translated = self._translate()
-                return self._translated.feed(self._last + data[end:])
-            self._begun, self._first = True, self._last
+                return self._translated.feed(whole + data[end:])
+            self._begun, self._first = True, whole
+            self._rename = self._renaming(whole)
+        self._last = self._rename(whole) if self._rename else whole
+        self._ended = self._ended or self._holds_end(whole)
         return self._last
 
-    def _holds_end(self, data: bytes) -> bool:
-        for mark in self._codec.terminal:  # noqa: SIM110 - a generator costs more than the search
-            if mark in data:
-                return True
+    def _holds_end(self, events: bytes) -> bool:
+        """The marks are quick to find, but a text may hold them too: then the events are read."""
+        for mark in self._codec.terminal:
+            if mark in events:
+                return any(map(self._codec.is_end, sse.Decoder().feed(events)))
         return False
+
+    def _renaming(self, first: bytes) -> Callable[[bytes], bytes] | None:
+        """What renames the model in later events, from how the first ones name it; None: it is right."""
+        codec, new = self._codec, self._reply_model
+        if not new or b'"%b":%b' % (codec.model_field.encode(), jsontext.encode(new)) in first:
+            return None
+        for frame in sse.Decoder().feed(first):
+            old = _model_in(frame_object(frame), codec)
+            name = re.escape(jsontext.encode(old))
+            spelled = re.search(rb'"%b"\s*:\s*%b' % (codec.model_field.encode(), name), first)
+            if spelled and old != new:
+                return _Renaming(codec, spelled[0], new)
+        return None
+
+
+class _Renaming:
+    """Names the model in events as the client asked for it; `old` is how the first events spell its field."""
+
+    def __init__(self, codec: Codec, old: bytes, new: str) -> None:
+        self._codec, self._old, self._new = codec, old, new
+        self._replacement = b'"%b":%b' % (codec.model_field.encode(), jsontext.encode(new))
+
+    def __call__(self, events: bytes) -> bytes:
+        found = events.count(self._old)  # quotes inside strings are escaped, so this is no text
+        if not found:
+            return events
+        if found <= events.count(b"data:"):
+            return events.replace(self._old, self._replacement)
+        return b"".join([piece for frame in sse.Decoder().feed(events) for piece in self._anew(frame)])
+
+    def _anew(self, frame: Frame) -> Iterable[bytes]:
+        """An event with several such fields: arguments or schemas may hold them too."""
+        event = frame_object(frame)
+        if event and _model_in(event, self._codec):
+            reply = event.get(self._codec.envelope, event)
+            reply[self._codec.model_field] = self._new
+        return sse.Encoder().feed(Frame(frame.event, event or frame.data))
+
+
+def _model_in(event: Wire, codec: Codec) -> str:
+    reply = event.get(codec.envelope, event)
+    name = reply.get(codec.model_field) if jsontext.is_object(reply) else None
+    return name if isinstance(name, str) else ""
 
 
 def encode_failure(

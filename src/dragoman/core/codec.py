@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from dragoman.core import jsontext
 from dragoman.core.events import Event
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
@@ -20,6 +21,15 @@ class Frame(Struct, frozen=True, gc=False):
 
     event: str
     data: Any
+
+
+def frame_object(frame: Frame) -> Wire:
+    """The JSON object in a frame; empty where there is none, or where it was cut."""
+    try:
+        value = jsontext.decode(frame.data)
+    except ValueError:
+        return {}
+    return value if jsontext.is_object(value) else {}
 
 
 class ProtocolLimits(Struct, frozen=True, kw_only=True):
@@ -126,9 +136,12 @@ class Codec(Struct, frozen=True, kw_only=True):
     client_limits: ProtocolLimits  # what its clients accept
     limits: Callable[[ModelProfile], ProtocolLimits]  # what its servers accept
     turns: str  # the field of a request that holds the conversation
-    terminal: tuple[bytes, ...]  # byte strings of which one appears in every stream that ended well
+    terminal: tuple[bytes, ...]  # one of these stands in every last frame, and perhaps in others
+    is_end: Callable[[Frame], bool]  # whether a frame, with its data as bytes, is a last one
     keep_alive: bytes  # what may be sent to a client of this protocol while the upstream is silent
     continued: Callable[[Frame, bytes, bytes], Frame] = unchanged
+    model_field: str = "model"  # where a reply names its model
+    envelope: str = ""  # the field of a frame that holds the reply, where it is not the frame itself
     numbered: bytes = b""  # what every event holds; a stream that begins without it is said anew for clients
     spelling: dict[str, str] = {}  # neutral setting -> how this protocol spells it, for losses
     session: Session | None = None  # a server that keeps the conversation

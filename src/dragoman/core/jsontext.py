@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any, NoReturn, TypeGuard
 
 import msgspec
@@ -42,7 +43,6 @@ class TooDeep(ValueError):
 
 TOO_DEEP = (TooDeep, RecursionError)  # what was read nests too deeply for what is to be made of it
 _BROKEN = (msgspec.DecodeError, UnicodeError, RecursionError)
-_COLON = re.compile(rb"\s*:\s*")
 _decoder = msgspec.json.Decoder(float_hook=_read_float)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encoder = msgspec.json.Encoder(enc_hook=_print_number)
@@ -86,24 +86,30 @@ def decode_object(text: str) -> dict[str, Any] | None:
 
 
 def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
-    """`body` with another value of the field, all other bytes untouched; None where it is not plain which.
+    """`body` with another text in that field, all other bytes untouched; None where this takes a parser.
 
-    `old` is what the object says there. Whether the first place in the text that says it is the one that
-    counts is seen from what the object says afterwards.
+    `old` is the text that the object has there. The first place in the body that looks like this is changed;
+    whether that was the right one is seen from the object afterwards.
     """
-    name = b'"%b"' % field.encode()
-    at = body.find(name)
-    colon = _COLON.match(body, at + len(name)) if at >= 0 else None
-    if not colon:
+    if type(old) is not str:
         return None
-    start, before, after = colon.end(), encode(old), encode(new)
-    if not body.startswith(before, start):
+    pattern, text = _change(field, old, new)
+    found = pattern.search(body)
+    if found is None:
         return None
-    made = body[:start] + after + body[start + len(before) :]
+    start, end = found.span(1)
+    made = body[:start] + text + body[end:]
     try:
-        return made if _fields.decode(made).get(field) == msgspec.Raw(after) else None
+        return made if _fields.decode(made).get(field) == msgspec.Raw(text) else None
     except _BROKEN:
         return None
+
+
+@lru_cache(256)
+def _change(field: str, old: str, new: str) -> tuple[re.Pattern[bytes], bytes]:
+    """What finds a field that holds `old`, and `new` as JSON."""
+    pattern = rb'"%b"\s*:\s*(%b)' % (re.escape(field).encode(), re.escape(encode(old)))
+    return re.compile(pattern), encode(new)
 
 
 class Glance:

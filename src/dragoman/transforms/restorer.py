@@ -28,10 +28,13 @@ from dragoman.transforms.restoration import Declaration, Restoration
 
 
 class Restorer(EventStage):
-    """Upstream's events, part after part -> the client's events. `reply_id` is for a reply without an id."""
+    """Upstream's events, part after part → the client's events.
 
-    def __init__(self, ledger: Ledger, reply_id: str = "") -> None:
-        self._ledger, self._reply_id = ledger, reply_id
+    `reply_id` is for a reply without an id; `reply_model`, where given, is the model that it names.
+    """
+
+    def __init__(self, ledger: Ledger, reply_id: str = "", reply_model: str = "") -> None:
+        self._ledger, self._reply_id, self._reply_model = ledger, reply_id, reply_model
         self._reply = Restoration(ledger)
         self._index = -1
         self._part: AnyPart | None = None
@@ -66,6 +69,7 @@ class Restorer(EventStage):
         return replace(
             response,
             id=response.id or self._reply_id,
+            model=self._reply_model or response.model,
             parts=tuple(parts),
             stop=stop,
             usage=response.usage or self._reply.estimate(),
@@ -98,7 +102,12 @@ class Restorer(EventStage):
     # A part in pieces
 
     def _begun(self, event: ResponseStart) -> ResponseStart:
-        return replace(event, id=event.id or self._reply_id, usage=event.usage or self._reply.estimate())
+        return replace(
+            event,
+            id=event.id or self._reply_id,
+            model=self._reply_model or event.model,
+            usage=event.usage or self._reply.estimate(),
+        )
 
     def _start(self, part: AnyPart) -> Iterable[Event]:
         self._index += 1

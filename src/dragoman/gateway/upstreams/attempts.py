@@ -121,6 +121,7 @@ class Attempts:
             origin=provider.name,
             reply_id=record.id.removeprefix("req_"),
             profile=provider.profile(target.model),
+            reply_model=request.model,
         )
         writer = request.turn_writer
         attempt = Attempt(request, target, exchange, writer if writer and writer.serves(provider) else None)

@@ -9,7 +9,7 @@ from dragoman.protocols.anthropic.hosted import HOSTED
 from dragoman.protocols.anthropic.request import decode_request, encode_request
 from dragoman.protocols.anthropic.response import decode_response, encode_response
 from dragoman.protocols.anthropic.server import HTTP, SERVER, decode_error, encode_error
-from dragoman.protocols.anthropic.stream_decoder import StreamDecoder
+from dragoman.protocols.anthropic.stream_decoder import StreamDecoder, is_end
 from dragoman.protocols.anthropic.stream_encoder import StreamEncoder
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, SPELLING
 
@@ -52,6 +52,8 @@ CODEC = Codec(
     limits=lambda profile: LIMITS,
     turns="messages",
     terminal=(b"event: message_stop", b'"type":"message_stop"', b"event: error"),
+    is_end=is_end,
+    envelope="message",
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     spelling=SPELLING,
 )

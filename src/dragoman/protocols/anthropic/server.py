@@ -144,6 +144,7 @@ class _BlockGlance(TypedDict, total=False):
 
 
 class _ReplyGlance(TypedDict, total=False):
+    model: Any
     type: Any
     error: Any
     content: list[_BlockGlance] | None

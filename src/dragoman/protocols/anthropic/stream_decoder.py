@@ -30,7 +30,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame
+from dragoman.core.codec import Frame, frame_object
 from dragoman.core.errors import WireError
 from dragoman.core.events import (
     Event,
@@ -78,6 +78,12 @@ class _OpenBlock:
             return []
         self.announced = True
         return [PartStart(index, emptied(self.part))]
+
+
+def is_end(frame: Frame) -> bool:
+    """Whether a frame ends the stream: `message_stop`, or an error."""
+    event = frame_object(frame)
+    return bool(event) and event.get("type", frame.event) in ("message_stop", "error")
 
 
 class StreamDecoder:

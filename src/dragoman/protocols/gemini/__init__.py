@@ -9,7 +9,7 @@ from dragoman.protocols.gemini.request import decode_request, encode_request
 from dragoman.protocols.gemini.response import decode_response, encode_response
 from dragoman.protocols.gemini.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.gemini.settings import SPELLING
-from dragoman.protocols.gemini.stream_decoder import StreamDecoder
+from dragoman.protocols.gemini.stream_decoder import StreamDecoder, is_end
 from dragoman.protocols.gemini.stream_encoder import StreamEncoder
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
@@ -54,6 +54,8 @@ CODEC = Codec(
     limits=lambda profile: LIMITS,
     turns="contents",
     terminal=(b'"finishReason"', b'"blockReason"', b'"error"'),
+    is_end=is_end,
+    model_field="modelVersion",
     keep_alive=b"\n",
     spelling=SPELLING,
 )

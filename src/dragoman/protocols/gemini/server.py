@@ -152,6 +152,7 @@ class _CandidateGlance(TypedDict, total=False):
 
 
 class _ReplyGlance(TypedDict, total=False):
+    modelVersion: Any
     error: Any
     candidates: list[_CandidateGlance] | None
     usageMetadata: Any

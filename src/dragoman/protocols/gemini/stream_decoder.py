@@ -32,7 +32,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame
+from dragoman.core.codec import Frame, frame_object
 from dragoman.core.errors import WireError
 from dragoman.core.events import (
     Event,
@@ -51,6 +51,7 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Reasoning, Stop, Text, ToolCall, Wire
 from dragoman.core.seal import unseal_state
+from dragoman.core.server import rows
 from dragoman.protocols.gemini.hosted import decode_grounding
 from dragoman.protocols.gemini.parts import decode_part
 from dragoman.protocols.gemini.response import decode_block, decode_stop, decode_time, read_usage
@@ -61,6 +62,15 @@ _CANDIDATE_KEYS = QUIET_CANDIDATE | {"content", "finishReason"}
 _THOUGHT_KEYS = frozenset({"text", "thought"})
 _WHOLE_CALL = frozenset({"id", "name", "args"})
 TEXT, THOUGHT = Text(), Reasoning()
+
+
+def is_end(frame: Frame) -> bool:
+    """Whether a frame ends the stream: it gives a reason why, or an error. Usage may still follow."""
+    chunk = frame_object(frame)
+    feedback = chunk.get("promptFeedback")
+    return bool(chunk.get("error") or (is_object(feedback) and feedback.get("blockReason"))) or any(
+        candidate.get("finishReason") for candidate in rows(chunk.get("candidates"))
+    )
 
 
 class StreamDecoder:

@@ -10,7 +10,7 @@ from dragoman.protocols.openai_chat.grammar import Grammar
 from dragoman.protocols.openai_chat.request import decode_request, encode_request
 from dragoman.protocols.openai_chat.response import decode_response, encode_response
 from dragoman.protocols.openai_chat.server import HTTP, SERVER, decode_error, encode_error
-from dragoman.protocols.openai_chat.stream_decoder import StreamDecoder
+from dragoman.protocols.openai_chat.stream_decoder import StreamDecoder, is_end
 from dragoman.protocols.openai_chat.stream_encoder import StreamEncoder
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 from dragoman.schemas.openai import OPENAI
@@ -62,6 +62,7 @@ CODEC = Codec(
         b'"finish_reason":"',
         b'"finish_reason": "',
     ),
+    is_end=is_end,
     keep_alive=b": keep-alive\n\n",
     spelling={
         "output": "response_format",

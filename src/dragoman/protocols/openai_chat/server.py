@@ -113,6 +113,7 @@ class _Choice(TypedDict, total=False):
 
 
 class _Reply(TypedDict, total=False):
+    model: Any
     error: Any
     object: Any
     choices: list[_Choice] | None

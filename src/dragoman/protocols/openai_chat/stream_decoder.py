@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame
+from dragoman.core.codec import Frame, frame_object
 from dragoman.core.errors import WireError
 from dragoman.core.events import (
     Event,
@@ -36,6 +36,7 @@ from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Citation, Foreign, Reasoning, Refusal, Text, Wire
+from dragoman.core.server import rows
 from dragoman.protocols.openai_chat.parts import StreamedDetails, decode_citation, decode_images, thought_text
 from dragoman.protocols.openai_chat.response import decode_stop, decode_usage, is_cut
 from dragoman.protocols.openai_chat.server import decode_error, truncated
@@ -62,6 +63,14 @@ _KNOWN_DELTA = _EXTENSIONS | frozenset(
         "status",
     }
 )
+
+
+def is_end(frame: Frame) -> bool:
+    """Whether a frame ends the stream: `[DONE]`, an error, or a finish reason (some omit `[DONE]`)."""
+    if frame.data.strip() == b"[DONE]":
+        return True
+    chunk = frame_object(frame)
+    return bool(chunk.get("error")) or any(c.get("finish_reason") for c in rows(chunk.get("choices")))
 
 
 class StreamDecoder:

@@ -137,6 +137,7 @@ class _Item(TypedDict, total=False):
 
 
 class _Reply(TypedDict, total=False):
+    model: Any
     type: Any
     object: Any
     status: Any

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame
+from dragoman.core.codec import Frame, frame_object
 from dragoman.core.errors import WireError
 from dragoman.core.events import (
     Event,
@@ -65,6 +65,15 @@ PROGRESS = (
     "response.compaction",
 )
 Handler = Callable[[Wire], Iterable[Event]]
+
+
+def is_end(frame: Frame) -> bool:
+    """Whether a frame ends the stream, well or not."""
+    event = frame_object(frame)
+    return bool(event) and event.get("type", frame.event) in _ENDS
+
+
+_ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
 
 
 class StreamDecoder:
