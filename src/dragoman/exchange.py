@@ -193,11 +193,9 @@ class Exchange:
         failure = self.upstream.decode_error(wire, 200)
         if failure:
             raise UpstreamError(failure)
-        field, model = self.upstream.model_field, self._reply_model
-        if model and field in wire and wire[field] != model:
-            wire = {**wire, field: model}
         self._forwarded_reply = wire
-        return wire
+        field, model = self.upstream.model_field, self._reply_model
+        return {**wire, field: model} if model and field in wire else wire
 
     def _translate_reply(self, wire: Wire) -> Wire:
         self._pipeline = self._pipeline or self._new_pipeline()
@@ -214,14 +212,21 @@ class Exchange:
         """Like `response`, as bytes; between equal protocols they pass unchanged."""
         seen = server(self.upstream.name).tally.reply.read(body) if self._same else None
         if seen is None or self.upstream.decode_error(seen, 200):
-            return jsontext.encode(self.response(body))
+            out = self.response(body)
+            if self._forwarded_reply is None:
+                return jsontext.encode(out)
+            seen = self._forwarded_reply
         self._forwarded_reply = seen
         field, model = self.upstream.model_field, self._reply_model
         old = seen.get(field) if model else None
         if old is None or old == model:
             return body
         renamed = jsontext.replaced(body, field, old, model)
-        return jsontext.encode({**jsontext.decode(body), field: model}) if renamed is None else renamed
+        return (
+            jsontext.encode({**read_body(body, self.upstream.name), field: model})
+            if renamed is None
+            else renamed
+        )
 
     def error(self, failure: Failure) -> Wire:
         """A failure in the client's protocol; `status` is then the HTTP status to answer with."""

@@ -15,7 +15,7 @@ from gateway.stands import Stand, gateway
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 MESSAGE = {"role": "assistant", "content": "é→", "tool_calls": [CALL]}
-REPLY = chat("", choices=[{"index": 0, "message": MESSAGE, "finish_reason": "tool_calls"}])
+REPLY = chat("", model="one:m", choices=[{"index": 0, "message": MESSAGE, "finish_reason": "tool_calls"}])
 HUGE = b"7" * 5000
 
 
@@ -229,3 +229,16 @@ def test_a_thread_and_remote_tools_are_seen_at_anthropic() -> None:
     assert betas == ["mcp-client-2025-11-20", "mcp-client-2025-11-20", None, None]
     assert got.failure("anthropic").message.startswith("anthropic: thread: expected create")
     assert "thread" not in upstream.asked[-1].json
+
+
+# The upstream knows the model under another name than the client
+
+
+@pytest.mark.parametrize("cut", [(b"", b""), (b"[", b"]"), (b' { "x": {"model": "one:m"},', b"")], ids=str)
+def test_a_reply_names_the_model_that_was_asked_for(line: Line, cut: tuple[bytes, bytes]) -> None:
+    theirs = REPLY.replace(b'"model":"one:m"', b'"model":"m-2026-11-01"')
+    reply = cut[0] + (theirs[1:] if cut[0].startswith(b" ") else theirs) + cut[1]
+    got = line.ask(ASK, reply)
+    said = jsontext.decode(got.body)
+    assert said["model"] == "one:m"
+    assert said["choices"] == jsontext.decode(REPLY)["choices"]
