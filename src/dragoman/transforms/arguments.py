@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dragoman.core import jsontext
 from dragoman.core.memory import of_short_texts
-from dragoman.core.model import Wire
+from dragoman.core.model import ToolCall, Wire
 from dragoman.schemas.argument_checker import Checker, read
 
 RAW = "_raw_arguments"
@@ -22,6 +22,8 @@ def repair(arguments: str, parameters: Wire | None) -> tuple[str, str]:
     if isinstance(value, str):
         text, value = _unwrapped(value)
         reason = "the object was encoded twice"
+    if value is None and text.strip() == "null":
+        return "{}", "null stands for no arguments"
     if not isinstance(value, dict):
         return arguments, ""
     repaired, why = _checker(parameters).repair(text, value) if parameters else (text, "")
@@ -34,6 +36,22 @@ def decode_twice(arguments: str) -> str:
         return arguments
     text, value = _unwrapped(read(arguments))
     return text if isinstance(value, dict) else arguments
+
+
+def is_begun_object(text: str) -> bool:
+    """Whether arguments that begin so are an object, and not one encoded twice or another value."""
+    return text.startswith("{") or text.lstrip().startswith("{")
+
+
+def is_broken(call: ToolCall, text: str | None = None) -> bool:
+    """Whether the arguments of a finished call break off: what an SDK makes of such JSON must never run.
+
+    Some servers give the reason `tool_calls` or `stop` for a reply that ran out of tokens inside a call.
+    """
+    text = call.arguments if text is None else text
+    if call.kind != "function" or not text.lstrip().startswith(("{", "[", '"')):
+        return False
+    return not jsontext.is_complete(text)
 
 
 def watch(parameters: Wire | None, *, strict: bool = False) -> bool:

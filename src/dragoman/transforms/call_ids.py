@@ -21,6 +21,8 @@ from dragoman.core.model import AnyPart, Reasoning, State, ToolCall
 from dragoman.core.seal import MAGIC, seal, unseal
 
 LONGEST = 8192  # sealed ids stay shorter; what does not fit is withheld and reported
+_AGAIN = "__dgm"
+_REPEATED = re.compile(r"__dgm\d+\Z")
 _INVENTED = re.compile(r"call_dgm_(\d+)\Z")
 
 
@@ -79,11 +81,26 @@ def wrap(call: CallId, limits: ProtocolLimits) -> str:
 def unwrap(id: str, limits: ProtocolLimits) -> CallId | None:
     """The inverse of `wrap`; None for an id that is not ours and stands for itself."""
     prefix = limits.call_id_prefix
+    first = _REPEATED.sub("", id) if _AGAIN in id else id
     if MAGIC in id:
-        return _opened(unseal(id[id.index(MAGIC) :]))
+        return _opened(unseal(first[first.index(MAGIC) :]))
     if prefix and id.startswith(prefix) and id.startswith("_", len(prefix)):
-        return CallId(id[len(prefix) + 1 :])
-    return None
+        return CallId(first[len(prefix) + 1 :])
+    return CallId(first) if first != id else None
+
+
+def unique(id: str, used: set[str]) -> str:
+    """An id that the conversation does not have yet, and that `unwrap` reads as `id`.
+
+    Kimi numbers calls within a reply, so that `functions.f:0` comes in each turn (kimi-code#1730); others
+    repeat an id within one reply.
+    """
+    made, number = id, 1
+    while made in used:
+        number += 1
+        made = f"{id}{_AGAIN}{number}"
+    used.add(made)
+    return made
 
 
 def with_thoughts(before: list[AnyPart], call: CallId, where: str) -> list[AnyPart]:

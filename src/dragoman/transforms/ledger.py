@@ -47,6 +47,7 @@ class Ledger:
     ) -> None:
         self.client, self.upstream, self.origin, self.own, self.losses = client, upstream, origin, own, losses
         self.declared: Declared = {}
+        self.client_ids: set[str] = set()  # of the calls so far, as the client sees them
         self.calls = 0  # of the conversation so far; an invented id counts on from here
         self.usage: Usage | None = None  # of the reply, once it has ended
         self.called = 0  # complete calls of the reply
@@ -134,6 +135,7 @@ class Ledger:
 
     def _call(self, call: ToolCall, flattened: Flattened, before: list[AnyPart]) -> ToolCall:
         """The id as the upstream gave it; state and reasoning that travelled inside go to their places."""
+        self.client_ids.add(call.id)
         opened = call_ids.unwrap(call.id, self.client)
         if opened is not None:
             call = replace(call, id=opened.id, state=opened.state or call.state)

@@ -59,8 +59,9 @@ class Restoration:
     def restored(self, call: ToolCall, declared: Declaration, mends: bool) -> ToolCall:
         """`call` as its client declared the tool; `mends`: the arguments are whole and may need a repair."""
         call = unflatten(call, declared)
-        if mends and call.kind == "function" and isinstance(declared, Tool):
-            repaired, reason = arguments.repair(call.arguments, declared.parameters)
+        if mends and call.kind == "function" and not isinstance(declared, HostedTool):
+            parameters = declared.parameters if declared else None
+            repaired, reason = arguments.repair(call.arguments, parameters)
             if reason:
                 self._ledger.losses.changed(f"{call.where or call.name}.arguments", reason)
                 call = replace(call, arguments=repaired)
@@ -90,6 +91,11 @@ class Restoration:
             ledger.losses.invented("tool call id", f"{ledger.own} sent none")
         full = call_ids.CallId(id, state, tuple(self._reasoning), tuple(self._opening))
         self._reasoning, self._opening = [], []
+        return call_ids.unique(self._wrapped(full, where), ledger.client_ids)
+
+    def _wrapped(self, full: call_ids.CallId, where: str) -> str:
+        """What does not fit into an id is withheld and reported."""
+        ledger, id, state = self._ledger, full.id, full.state
         wrapped = call_ids.wrap(full, ledger.client)
         if len(wrapped) > call_ids.LONGEST and (full.opening or full.reasoning):
             for thought in (*full.opening, *full.reasoning):

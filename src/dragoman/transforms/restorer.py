@@ -1,7 +1,10 @@
-"""The stage that gives a response back in the client's own terms: names, kinds, ids, state, stop.
+"""The stage that puts a response into the client's terms: names, kinds, ids, state, stop, model.
 
-A call is held back until it is whole where its id must carry state, where it is not a plain function,
-or where its declared types could need a repair; all others stream on.
+States of a part:  announced → streaming → ended
+                   held back → ended
+
+A call is held back until it is whole where its id must carry state, where it is not a plain function, where
+its declared types could need a repair, or where its arguments do not begin as an object; all others stream.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from dragoman.core.events import (
     spelled,
 )
 from dragoman.core.model import AnyPart, Failure, Reasoning, Response, State, Text, ToolCall
+from dragoman.transforms.arguments import is_begun_object, is_broken
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restoration import Declaration, Restoration
 
@@ -39,7 +43,8 @@ class Restorer(EventStage):
         self._index = -1
         self._part: AnyPart | None = None
         self._held: list[str] | None = None
-        self._flowing = -1  # the part whose deltas pass as they are: nothing of it need be remembered
+        self._flowing = -1  # the part whose deltas pass as they are
+        self._is_call = False  # it is a call: its text is checked at its end
         self._announced = False  # the start of the call is already with the client
         self._text: list[str] = []
         self._state: State | None = None
@@ -47,8 +52,11 @@ class Restorer(EventStage):
 
     def feed(self, event: Event, /) -> Iterable[Event]:
         if type(event) is PartDelta:
-            flows = event.index == self._flowing and event.state is None
-            return (event,) if flows else self._delta(event)
+            if event.index == self._flowing and event.state is None:
+                if self._is_call:
+                    self._text.append(event.text)
+                return (event,)
+            return self._delta(event)
         if type(event) is PartStart:
             return self._start(event.part)
         if type(event) is PartEnd:
@@ -86,13 +94,16 @@ class Restorer(EventStage):
         return (replace(part, state=None), carried) if carried else (replace(part, state=state),)
 
     def _whole_call(self, call: ToolCall) -> Iterable[ToolCall]:
-        reply, complete = self._reply, call.complete
+        reply = self._reply
+        complete = call.complete and not is_broken(call)
         call, declared = self._ledger.restored_name(call)
         held = reply.must_hold(call, declared)
         reply.cut |= not complete
         if not reply.offered(call):
             return ()
-        call = reply.restored(call, declared, complete and (held or call.arguments.startswith('"')))
+        if complete is not call.complete:
+            call = replace(call, complete=complete)
+        call = reply.restored(call, declared, complete and (held or not is_begun_object(call.arguments)))
         reply.complete_calls += complete
         state = call.state and reply.stamped(call.state)
         kept = self._ledger.client.call_state or not held
@@ -112,7 +123,7 @@ class Restorer(EventStage):
     def _start(self, part: AnyPart) -> Iterable[Event]:
         self._index += 1
         self._part, self._held, self._state, self._announced = part, None, part.state, False
-        self._flowing = -1
+        self._flowing, self._is_call = -1, False
         self._text.clear()
         if not isinstance(part, ToolCall):
             return (PartStart(self._index, part),)
@@ -121,6 +132,7 @@ class Restorer(EventStage):
             self._part, self._held = call, []
             return ()
         self._part, self._announced = self._reply.restored(call, self._declared, mends=False), True
+        self._is_call = True
         id = self._reply.client_id(call.id, None, call.where)
         return (PartStart(self._index, replace(self._part, id=id)),)
 
@@ -133,8 +145,9 @@ class Restorer(EventStage):
         if self._held is not None:
             self._held.append(delta.text)
             return ()
-        if delta.text.startswith('"') and not self._text and type(self._part) is ToolCall:
-            self._held = [delta.text]  # an object encoded twice: mended when it is complete
+        if self._is_call and not self._text and not is_begun_object(delta.text):
+            if delta.text:
+                self._held = [delta.text]  # an object encoded twice, or no object: repaired when it is whole
             return ()
         if delta.text:
             self._text.append(delta.text)
@@ -144,10 +157,11 @@ class Restorer(EventStage):
 
     def _end(self, complete: bool) -> Iterable[Event]:
         part, index = self._part, self._index
-        self._reply.cut |= not complete
         if type(part) is ToolCall:
             if self._held is not None:
                 return self._held_call(part, "".join(self._held), complete)
+            complete = complete and not is_broken(part, "".join(self._text))
+            self._reply.cut |= not complete
             self._reply.complete_calls += complete
         elif part and (carried := self._reply.said(part, "".join(self._text), self._state)):
             self._index += 1
@@ -160,6 +174,8 @@ class Restorer(EventStage):
         return (PartEnd(index, complete),)
 
     def _held_call(self, call: ToolCall, text: str, complete: bool) -> Iterable[Event]:
+        complete = complete and not is_broken(call, text)
+        self._reply.cut |= not complete
         if not self._reply.offered(call):
             self._index -= 1
             return ()

@@ -54,6 +54,7 @@ from dragoman.protocols.anthropic.parts import encode_citation
 from dragoman.protocols.anthropic.response import encode_id, encode_reply_part, encode_stop, encode_usage
 from dragoman.protocols.anthropic.server import encode_error
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
+from dragoman.transforms.arguments import is_begun_object, wrap_raw
 
 # The delta that fills a part, and the field that holds its text
 _DELTAS: dict[type, tuple[str, str]] = {
@@ -72,6 +73,7 @@ class StreamEncoder:
         self._index = -1
         self._part: AnyPart | None = None
         self._open = False
+        self._fresh = False  # a call of which nothing is written yet
         self._delta = ("", "")
         self._state: State | None = None
         self._usage = Usage()
@@ -116,6 +118,7 @@ class StreamEncoder:
 
     def _begin(self, part: AnyPart) -> Iterable[Frame]:
         self._part, self._open, self._state = part, False, part.state
+        self._fresh = isinstance(part, ToolCall)
         self._delta = _DELTAS.get(type(part), ("", ""))
         if isinstance(part, Refusal) and self._refusal is None:
             self._refusal = []
@@ -126,6 +129,10 @@ class StreamEncoder:
             self._state = delta.state
         if not delta.text and not delta.citation:
             return ()
+        if self._fresh:
+            self._fresh = False
+            if not is_begun_object(delta.text):  # then it is whole: an Anthropic input is an object
+                delta = replace(delta, text=wrap_raw(delta.text))
         start = () if self._open or self._part is None else self._open_block(_empty_block(self._part))
         if self._refusal is not None and isinstance(self._part, Refusal):
             self._refusal.append(delta.text)
