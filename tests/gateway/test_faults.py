@@ -54,7 +54,7 @@ def settled(stand: Stand, behind: tuple[DemoApp, str], before: int) -> None:
     wait_until(lambda: behind[0].under_way == 0)
     wait_until(lambda: stand.gateway.access_log.metrics.in_flight == len(stand.gateway.keep_alives) == 0)
     wait_until(lambda: tasks(stand) <= before)
-    good = "good:m" if "good" in stand.gateway._config.providers else model_of("anthropic")
+    good = "good:m" if "good" in stand.gateway.config.providers else model_of("anthropic")
     got = ask(stand.url, "openai-chat", "still there?", good)
     assert got.text("openai-chat") == "You said: still there?"
 
