@@ -16,6 +16,7 @@ import pytest
 from dragoman.core.errors import ConfigError
 from dragoman.core.optional import MissingExtraError
 from dragoman.gateway.conversations.store import (
+    ChainTooLarge,
     LazyStore,
     Retention,
     StoredTurn,
@@ -23,6 +24,7 @@ from dragoman.gateway.conversations.store import (
     open_store,
     sql,
 )
+from dragoman.gateway.conversations.store.sqlite import SqliteStore
 from gateway.conversations.databases import Database, PostgresDatabase, SqliteDatabase
 
 NUL_AND_MORE = ("", "a\0b", "a b", "é", "\ud800", "x" * 300)
@@ -144,7 +146,8 @@ def test_what_is_used_stays_whole_and_what_is_idle_goes(database: Database):
         database.rows("update dragoman_handles set used = used - 1000")
         assert len(await store.chain("me", "goes-on")) == 2
         assert await store.recall("me", "used")
-        backend = await store._opened()  # the sweep is nobody's to ask for from outside
+        backend = await store._opened()  # nothing outside the store asks for a sweep
+        await store._touch(backend)
         await backend.sweep(Retention(seconds=500))
         assert [each.id for each in await store.chain("me", "goes-on")] == ["living", "goes-on"]
         assert await store.get("me", "idle") is None
@@ -161,6 +164,7 @@ def test_over_the_size_the_least_recently_used_go_first(database: Database):
             await store.put(turn(f"{name}2", name, size=1000))
         await store.chain("me", "a2")
         backend = await store._opened()
+        await store._touch(backend)
         await backend.sweep(Retention(bytes=5000))
         assert [len(await store.chain("me", f"{name}2")) for name in "abcd"] == [2, 0, 0, 2]
 
@@ -177,7 +181,77 @@ def test_a_store_sweeps_by_itself(database: Database):
                 return
         raise AssertionError("it is still there")
 
-    doing(database.url, act, Retention(bytes=100))
+    doing(database.url, act, Retention(seconds=0.01))
+
+
+def test_the_size_is_enforced_soon_after_it_is_exceeded(database: Database):
+    async def act(store: LazyStore) -> None:
+        for number in range(30):
+            await store.put(turn(f"{number}", size=5000))
+        for _ in range(500):
+            await asyncio.sleep(0.02)
+            if database.rows("select count(*) from dragoman_turns")[0][0] <= 4:
+                return
+        raise AssertionError("it is larger than it may be")
+
+    doing(database.url, act, Retention(bytes=22_000))
+
+
+def test_a_turn_larger_than_the_store_is_refused(database: Database):
+    async def act(store: LazyStore) -> None:
+        with pytest.raises(StoreError, match="larger than the whole store"):
+            await store.put(turn("a", size=5000))
+
+    doing(database.url, act, Retention(bytes=1000))
+
+
+def test_a_chain_beyond_the_limit_is_not_read(database: Database):
+    async def act(store: LazyStore) -> None:
+        for number in range(4):
+            await store.put(turn(f"{number}", f"{number - 1}" if number else None, size=1000))
+        assert len(await store.chain("me", "3", 5000)) == 4
+        assert await store.chain("me", "none", 10) == []
+        with pytest.raises(ChainTooLarge, match="more than the 3000"):
+            await store.chain("me", "3", 3000)
+
+    doing(database.url, act)
+
+
+def test_a_full_disk_can_be_read_and_emptied(tmp_path: Path):
+    async def act(store: LazyStore) -> None:
+        await store.put(turn("a", size=200_000))
+        backend = await store._opened()
+        assert isinstance(backend, SqliteStore)
+        await backend._do(lambda file: file.execute("pragma max_page_count = 1"))  # so many as there are
+        with pytest.raises(StoreError, match="full"):
+            await store.put(turn("b", size=200_000))
+        assert await store.get("me", "a")
+        assert len(await store.chain("me", "a")) == 1
+        assert await store.delete("me", "a")
+        await store.put(turn("b", size=100_000))
+
+    doing(f"sqlite:///{tmp_path}/store.db", act)
+
+
+def test_a_sweep_lets_others_write_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    transactions = 0
+    run_batch = SqliteStore._run_batch
+
+    def counted(self: SqliteStore, batch: list[Any]) -> None:
+        nonlocal transactions
+        transactions += 1
+        run_batch(self, batch)
+
+    monkeypatch.setattr(SqliteStore, "_run_batch", counted)
+
+    async def act(store: LazyStore) -> None:
+        for number in range(40):
+            await store.put(turn(f"{number}", size=100_000))
+        before = transactions
+        await (await store._opened()).sweep(Retention(bytes=0))
+        assert transactions > before + 40
+
+    doing(f"sqlite:///{tmp_path}/store.db", act)
 
 
 def test_many_write_at_once(database: Database):

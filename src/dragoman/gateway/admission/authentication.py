@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 from msgspec import Struct
 
@@ -19,6 +20,8 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.config.keys import Allowance
 
 _HEADERS = ("x-api-key", "x-goog-api-key", "api-key")  # Anthropic, Gemini, Azure OpenAI
+_AUTHORITY = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::\d*)?")
+_NAT64 = IPv6Network("64:ff9b::/96")
 _PRIVATE = (".localhost", ".local", ".internal", ".home.arpa")  # names that are not in the public DNS
 
 
@@ -82,18 +85,46 @@ def owner_of(key: str, keys: tuple[str, ...]) -> str:
 
 
 def is_cross_site_request(headers: Mapping[str, str]) -> bool:
-    """Whether a page of another site may have caused it: by its origin, or by a public host name, which its
-    owner can point to this machine (DNS rebinding)."""
-    scheme, _, page = headers.get("origin", "").partition("://")
-    return (scheme in ("http", "https") and not _is_private(page)) or not _is_private(headers.get("host", ""))
+    """Whether a page of another site may have caused it: by its origin, by what the browser says of it
+    (Fetch Metadata), or by a public host name, which its owner can point to this machine (DNS rebinding)."""
+    origin = headers.get("origin", "")
+    if origin:
+        if origin == "null" or not _is_private_origin(origin):  # null: a sandboxed frame, a data: URL
+            return True
+    elif headers.get("sec-fetch-site") == "cross-site":
+        return True
+    return not _is_private(headers.get("host", ""))
+
+
+def _is_private_origin(origin: str) -> bool:
+    """Extensions and desktop applications (`vscode-webview://…`) were installed; they are no web pages."""
+    scheme, _, authority = origin.partition("://")
+    return scheme.lower() not in ("http", "https", "ws", "wss") or _is_private(authority)
 
 
 @lru_cache(maxsize=256)
 def _is_private(authority: str) -> bool:
     """A name without dots or of a private domain, or an address that is not routed on the internet."""
-    host = authority.partition("]")[0].lstrip("[") if "[" in authority else authority.partition(":")[0]
-    host = host.lower().rstrip(".")
+    if not authority:  # HTTP/1.0
+        return True
+    found = _AUTHORITY.fullmatch(authority.lower())
+    if found is None:
+        return False
+    if found["v6"]:
+        return _is_private_v6(found["v6"])
+    host = found["name"].rstrip(".")
     try:
-        return not ip_address(host).is_global
+        return not IPv4Address(host).is_global
     except ValueError:
         return "." not in host or host.endswith(_PRIVATE)
+
+
+def _is_private_v6(host: str) -> bool:
+    """An address that embeds an IPv4 one is as private as that one."""
+    try:
+        address = IPv6Address(host)
+    except ValueError:
+        return False
+    if address.ipv4_mapped:
+        return not address.ipv4_mapped.is_global
+    return not (address.is_global or address.sixtofour or address.teredo or address in _NAT64)

@@ -164,7 +164,10 @@ class ServerConnection(asyncio.Protocol):
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[LOWER_NAMES[name]] = value.decode("latin-1")
+        headers, lower, text = self._headers, LOWER_NAMES[name], value.decode("latin-1")
+        if lower == "host" and lower in headers:  # more than one is invalid (RFC 9112, section 3.2)
+            text = f"{headers[lower]}, {text}"
+        headers[lower] = text
 
     def on_headers_complete(self) -> None:
         parser = self._parser

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dragoman.gateway.conversations.store.lazy import LazyStore, open_store
-from dragoman.gateway.conversations.store.values import Retention, Store, StoredTurn, StoreError
+from dragoman.gateway.conversations.store.values import (
+    ChainTooLarge,
+    Retention,
+    Store,
+    StoredTurn,
+    StoreError,
+)
 
-__all__ = ["LazyStore", "Retention", "Store", "StoreError", "StoredTurn", "open_store"]
+__all__ = ["ChainTooLarge", "LazyStore", "Retention", "Store", "StoreError", "StoredTurn", "open_store"]

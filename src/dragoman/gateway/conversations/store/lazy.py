@@ -6,13 +6,18 @@ import asyncio
 import os
 import random
 import re
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from contextlib import suppress
 
 from dragoman.core.optional import require
 from dragoman.gateway.conversations.store.addresses import StoreAddress, default_url, read_address
 from dragoman.gateway.conversations.store.values import Backend, Retention, StoredTurn, StoreError
 
+_SLACK = 0.05  # of the size limit may be written before a sweep is due
+_TOUCH_EVERY = 60.0  # seconds between two writes of what was read
 _EVERY = 3600.0  # seconds between sweeps, on average
 _ID = re.compile(r"[!-~]{1,256}")  # other ids were never stored
 
@@ -25,19 +30,37 @@ class LazyStore:
         self._opening = asyncio.Lock()
         self._backend: Backend | None = None
         self._sweeping: asyncio.Task[None] | None = None
+        self._used: dict[tuple[str, str], None] = {}  # turns that were read since the last touch
+        self._written = 0  # bytes since the last sweep
+        self._full = asyncio.Event()  # so many that a sweep is due
         self.on_error: Callable[[StoreError], object] = lambda error: None
 
     async def put(self, turn: StoredTurn) -> None:
+        if turn.size > self._retention.bytes:
+            raise StoreError(f"a turn of {turn.size} bytes is larger than the whole store may be")
         await (await self._opened()).put(turn)
+        self._written += turn.size
+        if self._written > self._retention.bytes * _SLACK:
+            self._full.set()
 
     async def get(self, owner: str, id: str) -> StoredTurn | None:
-        return await (await self._opened()).get(owner, id) if _ID.fullmatch(id) else None
+        turn = await (await self._opened()).get(owner, id) if _ID.fullmatch(id) else None
+        return self._note_use(turn)
 
-    async def chain(self, owner: str, id: str) -> list[StoredTurn]:
-        return await (await self._opened()).chain(owner, id) if _ID.fullmatch(id) else []
+    async def chain(self, owner: str, id: str, limit: int = sys.maxsize) -> list[StoredTurn]:
+        turns = await (await self._opened()).chain(owner, id, limit) if _ID.fullmatch(id) else []
+        self._note_use(turns[-1] if turns else None)
+        return turns
 
     async def find(self, owner: str, name: str) -> StoredTurn | None:
-        return await (await self._opened()).find(owner, name) if _ID.fullmatch(name) else None
+        turn = await (await self._opened()).find(owner, name) if _ID.fullmatch(name) else None
+        return self._note_use(turn)
+
+    def _note_use(self, turn: StoredTurn | None) -> StoredTurn | None:
+        """Retention counts from the last use; it is written later, together with others."""
+        if turn:
+            self._used[turn.owner, turn.id] = None
+        return turn
 
     async def delete(self, owner: str, id: str) -> bool:
         return await (await self._opened()).delete(owner, id) if _ID.fullmatch(id) else False
@@ -52,6 +75,7 @@ class LazyStore:
         if self._sweeping:
             self._sweeping.cancel()
         if self._backend:
+            await self._touch(self._backend)
             await self._backend.close()
         self._backend = self._sweeping = None
 
@@ -66,12 +90,27 @@ class LazyStore:
 
     async def _sweep(self, store: Backend) -> None:
         """Soon after the first use, then at random intervals, since gateways may start together."""
-        wait = self._every * random.uniform(0.01, 0.02)
+        due = time.monotonic() + self._every * random.uniform(0.01, 0.02)
         while True:
-            await asyncio.sleep(wait)
-            wait = self._every * random.uniform(0.5, 1.5)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(
+                    self._full.wait(), min(max(due - time.monotonic(), 0.001), _TOUCH_EVERY)
+                )
+            await self._touch(store)
+            if self._full.is_set() or time.monotonic() >= due:
+                due = time.monotonic() + self._every * random.uniform(0.5, 1.5)
+                self._written = 0
+                self._full.clear()
+                try:
+                    await store.sweep(self._retention)
+                except StoreError as error:
+                    self.on_error(error)
+
+    async def _touch(self, store: Backend) -> None:
+        if self._used:
+            used, self._used = list(self._used), {}
             try:
-                await store.sweep(self._retention)
+                await store.touch(used)
             except StoreError as error:
                 self.on_error(error)
 

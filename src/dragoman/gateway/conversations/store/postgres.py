@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs] - it has none
 
 from dragoman.gateway.conversations.store import sql
 from dragoman.gateway.conversations.store.addresses import without_password
-from dragoman.gateway.conversations.store.values import Retention, StoredTurn, StoreError
+from dragoman.gateway.conversations.store.values import ChainTooLarge, Retention, StoredTurn, StoreError
 
 
 class PostgresConnection(Protocol):
@@ -72,22 +73,25 @@ class PostgresStore:
     async def get(self, owner: str, id: str) -> StoredTurn | None:
         return _first(await self._turns(sql.GET, owner, id))
 
-    async def chain(self, owner: str, id: str) -> list[StoredTurn]:
+    async def chain(self, owner: str, id: str, limit: int = sys.maxsize) -> list[StoredTurn]:
+        size = await self._do(lambda connection: connection.fetchval(sql.CHAIN_SIZE, owner, id))
+        if size > limit:
+            raise ChainTooLarge(int(size), limit)
         return sql.unbroken(await self._turns(sql.CHAIN, owner, id))
 
     async def find(self, owner: str, name: str) -> StoredTurn | None:
         return _first(await self._turns(sql.FIND, owner, name))
 
     async def _turns(self, statement: str, owner: str, id: str) -> list[StoredTurn]:
-        """Reading is a use of the whole conversation."""
+        rows = await self._do(lambda connection: connection.fetch(statement, owner, id))
+        return [sql.read_turn(tuple(row)) for row in rows]
 
-        async def read(connection: PostgresConnection) -> list[StoredTurn]:
-            turns = [sql.read_turn(tuple(row)) for row in await connection.fetch(statement, owner, id)]
-            if turns:
-                await connection.execute(sql.TOUCH, owner, turns[-1].id, time.time())
-            return turns
+    async def touch(self, used: Sequence[tuple[str, str]]) -> None:
+        async def write(connection: PostgresConnection) -> None:
+            for owner, id in used:
+                await connection.execute(sql.TOUCH, owner, id, time.time())
 
-        return await self._do(read)
+        await self._do(write)
 
     async def delete(self, owner: str, id: str) -> bool:
         async def remove(connection: PostgresConnection) -> bool:
@@ -111,8 +115,8 @@ class PostgresStore:
         async def drop(connection: PostgresConnection) -> None:
             if not await connection.fetchval("select pg_try_advisory_xact_lock($1)", _SWEEP_LOCK):
                 return  # another gateway sweeps
-            for statement, value in sql.sweeps(retention):
-                await connection.execute(statement, value, timeout=300)
+            for rows in sql.expired(retention):
+                await connection.execute(rows.delete_all, rows.value, timeout=300)
 
         await self._do(drop)
 

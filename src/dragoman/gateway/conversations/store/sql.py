@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 
+from msgspec import Struct
+
 from dragoman.gateway.conversations.store.values import Retention, StoredTurn, StoreError
 
 SQLITE = {"bytes": "blob", "seconds": "real", "count": "integer"}
@@ -115,12 +117,15 @@ ITEM = """insert into dragoman_items (owner, name, turn) values ($1, $2, $3)
     on conflict (owner, name) do update set turn = excluded.turn"""
 
 GET = f"select {_COLUMNS} from dragoman_turns turns where owner = $1 and id = $2"
-CHAIN = f"""with recursive chain (id, previous, depth) as (
+_CHAIN = """with recursive chain (id, previous, depth) as (
         select id, previous, 0 from dragoman_turns where owner = $1 and id = $2
         union all
         select before.id, before.previous, chain.depth + 1
-        from dragoman_turns before join chain on before.id = chain.previous where before.owner = $1)
-    select {_COLUMNS} from chain join dragoman_turns turns on turns.owner = $1 and turns.id = chain.id
+        from dragoman_turns before join chain on before.id = chain.previous where before.owner = $1)"""
+CHAIN_SIZE = f"""{_CHAIN} select coalesce(sum(length(items) + length(reply) + length(settings)), 0)
+    from chain join dragoman_turns turns on turns.owner = $1 and turns.id = chain.id"""
+CHAIN = f"""{_CHAIN} select {_COLUMNS}
+    from chain join dragoman_turns turns on turns.owner = $1 and turns.id = chain.id
     order by chain.depth desc"""
 FIND = f"""select {_COLUMNS} from dragoman_items items
     join dragoman_turns turns on turns.owner = items.owner and turns.id = items.turn
@@ -137,26 +142,45 @@ REMEMBER = """insert into dragoman_handles (owner, digest, handle, used) values 
     on conflict (owner, digest) do update set handle = excluded.handle, used = excluded.used"""
 RECALL = "update dragoman_handles set used = $3 where owner = $1 and digest = $2 returning handle"
 
-_DELETE_OLD = "delete from {table} where used < $1"
-# Keeps what was used most recently, up to the size limit.
-_DELETE_EXCESS = """delete from {table} where (owner, {key}) in (select owner, {key} from (
+_OLD = "select owner, {key} from {table} where used < $1"
+# What was used most recently is kept, up to the size limit.
+_EXCESS = """select owner, {key} from (
         select owner, {key}, sum({size}) over (order by used desc, owner, {key}) as total from {table}) ranked
-    where total > $1)"""
+    where total > $1"""
+_DELETE = "delete from {table} where owner = $1 and {key} = $2"
+_DELETE_ALL = "delete from {table} where (owner, {key}) in ({rows})"
 _TABLES = (
     {"table": "dragoman_conversations", "key": "root", "size": "size"},
     {"table": "dragoman_handles", "key": "digest", "size": "length(digest) + length(handle)"},
 )
 
 
-def sweeps(retention: Retention) -> list[tuple[str, float | int]]:
-    """The statements of a sweep, each with its value."""
-    old = [(_DELETE_OLD.format(**table), time.time() - retention.seconds) for table in _TABLES]
-    return [*old, *((_DELETE_EXCESS.format(**table), retention.bytes) for table in _TABLES)]
+class Expired(Struct, frozen=True):
+    """Rows that a sweep deletes: how they are found, and deleted one by one or all at once."""
+
+    select: str
+    value: float
+    delete: str
+    delete_all: str
+
+
+def expired(retention: Retention) -> list[Expired]:
+    found = [(_OLD, table, time.time() - retention.seconds) for table in _TABLES]
+    found += [(_EXCESS, table, retention.bytes) for table in _TABLES]
+    return [
+        Expired(
+            rows.format(**table),
+            value,
+            _DELETE.format(**table),
+            _DELETE_ALL.format(rows=rows.format(**table), **table),
+        )
+        for rows, table, value in found
+    ]
 
 
 def writes(turn: StoredTurn, root: str) -> list[tuple[str, tuple[object, ...]]]:
     """The statements that write `turn` into the conversation whose first turn is `root`."""
-    now, size = time.time(), len(turn.items) + len(turn.reply) + len(turn.settings)
+    now, size = time.time(), turn.size
     row = (
         turn.owner, turn.id, root, turn.previous, turn.protocol, now, turn.items, turn.reply, turn.settings
     )  # fmt: skip

@@ -11,16 +11,18 @@ import os
 import queue
 import re
 import sqlite3
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from dragoman.gateway.conversations.store import sql
-from dragoman.gateway.conversations.store.values import Retention, StoredTurn, StoreError
+from dragoman.gateway.conversations.store.values import ChainTooLarge, Retention, StoredTurn, StoreError
 
 T = TypeVar("T")
 _BUSY_TIMEOUT = 10.0  # seconds to wait for another process that writes
+_VACUUM_SECONDS = 0.02  # of one transaction
 _BATCH = 256  # operations in one transaction
 _PARAMETER = re.compile(r"\$(\d)")
 
@@ -45,22 +47,26 @@ class SqliteStore:
     async def get(self, owner: str, id: str) -> StoredTurn | None:
         return _first(await self._turns(sql.GET, owner, id))
 
-    async def chain(self, owner: str, id: str) -> list[StoredTurn]:
+    async def chain(self, owner: str, id: str, limit: int = sys.maxsize) -> list[StoredTurn]:
+        ((size,),) = await self._read(lambda file: _rows(file, sql.CHAIN_SIZE, owner, id))
+        if size > limit:
+            raise ChainTooLarge(size, limit)
         return sql.unbroken(await self._turns(sql.CHAIN, owner, id))
 
     async def find(self, owner: str, name: str) -> StoredTurn | None:
         return _first(await self._turns(sql.FIND, owner, name))
 
     async def _turns(self, statement: str, owner: str, id: str) -> list[StoredTurn]:
-        """Reading is a use of the whole conversation."""
+        return [
+            sql.read_turn(row) for row in await self._read(lambda file: _rows(file, statement, owner, id))
+        ]
 
-        def read(file: sqlite3.Connection) -> list[StoredTurn]:
-            turns = [sql.read_turn(row) for row in _rows(file, statement, owner, id)]
-            if turns:
-                _rows(file, sql.TOUCH, owner, turns[-1].id, time.time())
-            return turns
+    async def touch(self, used: Sequence[tuple[str, str]]) -> None:
+        def write(file: sqlite3.Connection) -> None:
+            for owner, id in used:
+                _rows(file, sql.TOUCH, owner, id, time.time())
 
-        return await self._do(read)
+        await self._do(write)
 
     async def delete(self, owner: str, id: str) -> bool:
         def remove(file: sqlite3.Connection) -> bool:
@@ -80,24 +86,27 @@ class SqliteStore:
         return found[0][0] if found else None
 
     async def sweep(self, retention: Retention) -> None:
-        def drop(file: sqlite3.Connection) -> None:
-            for statement, value in sql.sweeps(retention):
-                _rows(file, statement, value)
-            for _ in range(_rows(file, "pragma freelist_count")[0][0]):
-                _rows(file, "pragma incremental_vacuum")  # one page a call: Python steps a statement once
-
-        await self._do(drop)
+        """In short transactions, so that others write in between: deleting and vacuuming a gigabyte takes
+        seconds, and SQLite has one writer."""
+        for rows in sql.expired(retention):
+            for owner, key in await self._read(lambda file, rows=rows: _rows(file, rows.select, rows.value)):
+                await self._do(lambda file, args=(rows.delete, owner, key): _rows(file, *args))
+        while await self._do(_vacuum_some):
+            pass
 
     async def close(self) -> None:
         """Operations that are queued are still done."""
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
 
-    async def _do(self, run: Callable[[sqlite3.Connection], T]) -> T:
+    async def _do(self, run: Callable[[sqlite3.Connection], T], writes: bool = True) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.put(_Operation(run, future, loop))
+        self._queue.put(_Operation(run, future, loop, writes))
         return await future
+
+    async def _read(self, run: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._do(run, writes=False)
 
     def _run(self) -> None:
         while (first := self._queue.get()) is not None:
@@ -115,7 +124,8 @@ class SqliteStore:
     def _run_batch(self, batch: list[_Operation[Any]]) -> None:
         """Where one fails, each is run alone, so that only the failing one fails."""
         try:
-            results = _in_transaction(self._connection, [operation.run for operation in batch])
+            kind = "immediate" if any(operation.writes for operation in batch) else "deferred"
+            results = _in_transaction(self._connection, [operation.run for operation in batch], kind)
         except Exception as error:  # of any kind, since callers wait for the result
             if len(batch) == 1 or _is_locked(error):
                 for operation in batch:
@@ -131,15 +141,16 @@ class SqliteStore:
 class _Operation(Generic[T]):
     """A function for the store's thread, and the future of its result on the event loop."""
 
-    __slots__ = ("_future", "_loop", "run")
+    __slots__ = ("_future", "_loop", "run", "writes")
 
     def __init__(
         self,
         run: Callable[[sqlite3.Connection], T],
         future: asyncio.Future[T],
         loop: asyncio.AbstractEventLoop,
+        writes: bool,
     ) -> None:
-        self.run, self._future, self._loop = run, future, loop
+        self.run, self._future, self._loop, self.writes = run, future, loop, writes
 
     def end(self, result: T) -> None:
         self._call(lambda: self._future.cancelled() or self._future.set_result(result))
@@ -192,8 +203,10 @@ def _retry_locked(run: Callable[[], object]) -> None:
             time.sleep(0.01)
 
 
-def _in_transaction(file: sqlite3.Connection, runs: Iterable[Callable[[sqlite3.Connection], T]]) -> list[T]:
-    file.execute("begin immediate")
+def _in_transaction(
+    file: sqlite3.Connection, runs: Iterable[Callable[[sqlite3.Connection], T]], kind: str = "immediate"
+) -> list[T]:
+    file.execute(f"begin {kind}")
     try:
         results = [run(file) for run in runs]
         file.execute("commit")
@@ -202,6 +215,16 @@ def _in_transaction(file: sqlite3.Connection, runs: Iterable[Callable[[sqlite3.C
             file.execute("rollback")
         raise
     return results
+
+
+def _vacuum_some(file: sqlite3.Connection) -> bool:
+    """Gives pages back to the file system; whether there are more."""
+    until = time.monotonic() + _VACUUM_SECONDS
+    for left in range(_rows(file, "pragma freelist_count")[0][0], 0, -1):
+        if time.monotonic() > until:
+            return left > 0
+        _rows(file, "pragma incremental_vacuum")  # one page a call: Python steps a statement once
+    return False
 
 
 def _rows(file: sqlite3.Connection, statement: str, *values: object) -> list[Any]:

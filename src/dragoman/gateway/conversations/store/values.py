@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -11,6 +13,13 @@ from dragoman.core.errors import DragomanError
 
 class StoreError(DragomanError):
     """The store cannot be read or written now; the message holds no secret."""
+
+
+class ChainTooLarge(DragomanError):
+    """A conversation that is too large to be sent to an upstream."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"the stored conversation has {size} bytes, more than the {limit} that are allowed")
 
 
 class StoredTurn(Struct, frozen=True):
@@ -30,6 +39,10 @@ class StoredTurn(Struct, frozen=True):
     settings: bytes = b"{}"
     names: tuple[str, ...] = ()
 
+    @property
+    def size(self) -> int:
+        return len(self.items) + len(self.reply) + len(self.settings)
+
 
 class Store(Protocol):
     """`owner` is a hash of the client's key: a key reads only what it stored."""
@@ -40,8 +53,11 @@ class Store(Protocol):
 
     async def get(self, owner: str, id: str) -> StoredTurn | None: ...
 
-    async def chain(self, owner: str, id: str) -> list[StoredTurn]:
-        """Oldest first, ending with `id`; empty where it, or a turn before it, is not stored."""
+    async def chain(self, owner: str, id: str, limit: int = sys.maxsize) -> list[StoredTurn]:
+        """Oldest first, ending with `id`; empty where it, or a turn before it, is not stored.
+
+        Raises ChainTooLarge, before it is read, where it has more than `limit` bytes.
+        """
         ...
 
     async def find(self, owner: str, name: str) -> StoredTurn | None:
@@ -67,7 +83,11 @@ class Retention(Struct, frozen=True):
 
 
 class Backend(Store, Protocol):
-    """An open store."""
+    """An open store. Reading writes nothing, so that it works on a full disk; `touch` records the use."""
+
+    async def touch(self, used: Sequence[tuple[str, str]]) -> None:
+        """The conversations of these turns, as (owner, id), were used now."""
+        ...
 
     async def sweep(self, retention: Retention) -> None:
         """Delete what `retention` does not keep."""
