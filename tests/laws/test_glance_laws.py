@@ -44,7 +44,7 @@ def spoiled(data: st.DataObject, wire: Any) -> Any:
 
 def said_by_request(protocol: str, wire: Wire) -> object:
     speaker, serves = codec(protocol), server(protocol)
-    wish = serves.kept.wish if serves.kept and serves.tally.request else None
+    wish = serves.kept.decode_storage if serves.kept and serves.tally.request else None
     try:
         kept = wish(wire) if wish else None
     except WireError as error:

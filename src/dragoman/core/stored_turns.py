@@ -1,4 +1,4 @@
-"""How a protocol keeps conversations at the server, told so that a gateway can do it for any upstream."""
+"""How a protocol stores conversations at the server, as functions that a gateway can use for any upstream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dragoman.core.model import Failure, Wire
 
 
 class ConversationError(DragomanError):
-    """What a request asks of the store cannot be had; `failure` says it so that its client understands."""
+    """A request cannot be continued or stored; `failure` is what its client gets."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -21,20 +21,21 @@ class ConversationError(DragomanError):
 
 
 class StorageRequest(Struct, frozen=True):
-    """What a request asks of a server that keeps conversations.
+    """What a request asks of the store.
 
-    `continues` is the id of the reply it goes on from, `refers` are ids of single items. `stores`: this turn
-    is to be kept; `insists`: the client said so, and an answer that is not kept is of no use to it.
+    `previous_id` is the reply that it continues, `item_ids` are single items that it refers to, repeated as
+    often as they are. `store`: store this turn; `required`: the client asked for that explicitly, so a reply
+    that could not be stored is an error.
     """
 
-    continues: str = ""
-    refers: tuple[str, ...] = ()
-    stores: bool = False
-    insists: bool = False
+    previous_id: str = ""
+    item_ids: tuple[str, ...] = ()
+    store: bool = False
+    required: bool = False
 
 
 class PastTurn(Struct, frozen=True):
-    """A turn that was kept: what the client said, what it got, and what it laid down for later turns."""
+    """A stored turn: what was new in its request, its reply, and the settings that later turns inherit."""
 
     id: str
     items: list[Any]
@@ -43,30 +44,27 @@ class PastTurn(Struct, frozen=True):
 
 
 class TurnCodec(Struct, frozen=True, kw_only=True):
-    """The functions read requests and replies of their protocol.
+    """Reads and writes the stored turns of one protocol.
 
-    In a stream, an event that holds the reply has it in `field`; one of `marks` stands in each event that
-    does, and in the one that ends it well, whose type is in `ends`. `prefix` begins the ids of replies.
+    In a stream, events that hold the reply have it in `reply_field`; `reply_markers` are byte strings of
+    which each such event, and the one that ends the stream well, contains at least one; the types of the
+    latter are `end_types`. Ids of replies begin with `id_prefix`.
     """
 
-    wish: Callable[[Wire], StorageRequest | None]  # None: nothing is asked of the store
-    items: Callable[[Wire], list[Any]]  # what a request says newly
-    settings: Callable[[Wire], Wire]  # what it lays down for later turns
-    join: Callable[
-        [Wire, Sequence[PastTurn], Mapping[str, Wire]], Wire
-    ]  # the whole request; items found by id
-    named: Callable[[Sequence[Any], Wire], dict[str, Wire]]  # the items of a turn that have an id, by it
-    told: Callable[
-        [Wire, str, str, bool], Wire
-    ]  # (reply, its id, what it continues, stored) as clients get it
-    safe: Callable[[Wire], Wire]  # a reply, or an item, without the secrets that a request holds
-    whole: Callable[[Sequence[Frame]], Wire | None]  # the reply that a finished stream told
-    unknown: Callable[[str], Failure]  # a conversation that nobody keeps
-    absent: Callable[[str], Failure]  # a reply or an item that nobody keeps
-    prefix: str
-    field: str
-    marks: tuple[bytes, ...]
-    ends: frozenset[str]
-    deleted: Callable[[str], Wire] = lambda id: {}
-    page: Callable[[Sequence[PastTurn], Mapping[str, str]], Wire] = lambda turns, query: {}
-    path: Callable[[str, bool], str] = lambda id, items: ""  # where an upstream has a reply, or its items
+    decode_storage: Callable[[Wire], StorageRequest | None]  # None: nothing is asked of the store
+    new_items: Callable[[Wire], list[Any]]  # of a request
+    inherited_settings: Callable[[Wire], Wire]  # of a request, for later turns
+    join: Callable[[Wire, Sequence[PastTurn], Mapping[str, Wire]], Wire]  # the whole request
+    items_by_id: Callable[[Sequence[Any], Wire], dict[str, Wire]]  # those of a turn that have an id
+    label_reply: Callable[[Wire, str, str, bool], Wire]  # (reply, its id, previous id, stored)
+    without_secrets: Callable[[Wire], Wire]  # a reply, or an item
+    reply_of_stream: Callable[[Sequence[Frame]], Wire | None]  # of a finished one
+    unknown_conversation: Callable[[str], Failure]
+    unknown_item: Callable[[str], Failure]  # also of a reply
+    id_prefix: str
+    reply_field: str
+    reply_markers: tuple[bytes, ...]
+    end_types: frozenset[str]
+    encode_deleted: Callable[[str], Wire] = lambda id: {}
+    encode_items: Callable[[Sequence[PastTurn], Mapping[str, str]], Wire] = lambda turns, query: {}
+    upstream_path: Callable[[str, bool], str] = lambda id, items: ""  # of a reply, or of its items

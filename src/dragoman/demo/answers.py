@@ -73,7 +73,7 @@ def _handle(name: str, route: RouteMatch, body: bytes, memory: Memory) -> Script
         case "model":
             return _json(protocol_server.encode_model(route.model))
         case "retrieve" | "delete" | "items" if protocol_server.kept:
-            return _failed(codec, protocol_server.kept.absent(route.id))
+            return _failed(codec, protocol_server.kept.unknown_item(route.id))
         case _:
             pass
     try:
@@ -94,10 +94,10 @@ def _stored_elsewhere(protocol_server: ProtocolServer, route: RouteMatch, wire: 
     for field, code in protocol_server.stateful.items():
         if wire.get(field):
             return Failure("bad_request", f"demo: {field} is not supported", 400, code)
-    wish = protocol_server.kept.wish(wire) if protocol_server.kept else None
+    storage = protocol_server.kept.decode_storage(wire) if protocol_server.kept else None
     return (
-        protocol_server.kept.unknown(wish.continues)
-        if protocol_server.kept and wish and wish.continues
+        protocol_server.kept.unknown_conversation(storage.previous_id)
+        if protocol_server.kept and storage and storage.previous_id
         else None
     )
 

@@ -127,7 +127,7 @@ class Gateway:
 
     def _handlers(self) -> dict[str, Handler]:
         config, slots, transport = self.config, self.limits.slots, self._transport
-        stored_turns = StoredTurns(self.store, self._log_store_error)
+        stored_turns = StoredTurns(self.store, self._log_store_error, config.max_body)
         reader = RequestReader(config, stored_turns, self._wire_log)
         models = ModelsHandler(config)
         stored_responses = StoredResponsesHandler(config, stored_turns, transport)

@@ -397,3 +397,31 @@ def test_the_private_gateway_of_an_agent_leaves_nothing_behind(
         first = client.responses.create(model="demo", input="a", store=True)
         client.responses.create(model="demo", input="b", previous_response_id=first.id)
     assert list(tmp_path.iterdir()) == []
+
+
+BOUNDED = f'[server]\nmax_body_mb = 1\nkeys = "{CLIENT_KEY}"\n'
+
+
+def test_item_references_are_bounded_before_they_are_expanded(tmp_path: Path):
+    """68 kB of references to one item of 1 MB would become 1.5 GB."""
+    with gateway(BOUNDED + stored_at(f"sqlite:///{tmp_path}/store.db")) as stand:
+        client = responses(stand)
+        item: Any = {"type": "message", "id": "msg_big", "role": "user", "content": "x" * 300_000}
+        client.responses.create(model="demo:m", input=[item], store=True)
+        reference: Any = {"type": "item_reference", "id": "msg_big"}
+        client.responses.create(model="demo:m", input=[reference] * 2)
+        with pytest.raises(openai.BadRequestError, match="more than 1048576 bytes"):
+            client.responses.create(model="demo:m", input=[reference] * 1500)
+
+
+def test_a_chain_is_bounded_as_a_body_is(tmp_path: Path):
+    with gateway(BOUNDED + stored_at(f"sqlite:///{tmp_path}/store.db")) as stand:
+        client, previous = responses(stand), None
+        for _ in range(3):
+            request: Any = {"model": "demo:m", "input": "y" * 300_000, "store": True}
+            previous = client.responses.create(**request, previous_response_id=previous).id
+        with pytest.raises(openai.BadRequestError, match="more than the 1048576"):
+            client.responses.create(
+                **request,
+                previous_response_id=client.responses.create(**request, previous_response_id=previous).id,
+            )

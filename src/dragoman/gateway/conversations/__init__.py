@@ -1,1 +1,1 @@
-"""Conversations kept by the gateway, and those that an upstream keeps."""
+"""Conversations that clients continue by id: stored by the gateway, or by an upstream."""

@@ -1,19 +1,21 @@
-"""Conversations that clients leave at the server: found in the store, joined with what is new, and kept.
+"""Conversations that clients continue by id: read from the store and joined with the new request.
 
-A conversation goes on where it began. One that a provider of the client's own protocol stores is left to it;
-every other one is kept here, and its upstream gets it whole.
+A conversation stays where it began. A provider of the client's own protocol may store conversations itself;
+every other one is stored here, and its upstream gets the whole of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from dragoman.core import jsontext
 from dragoman.core.body import Body
 from dragoman.core.model import Failure, Wire
 from dragoman.core.stored_turns import ConversationError, PastTurn, StorageRequest, TurnCodec
-from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
+from dragoman.gateway.conversations.store import ChainTooLarge, Store, StoredTurn, StoreError
 from dragoman.gateway.conversations.turn_writer import TurnWriter, stores_turns
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import Target
@@ -24,10 +26,12 @@ UNREADABLE = Failure("overloaded", "the store of conversations cannot be read no
 
 
 class StoredTurns:
-    """What exchanges with a store share. `report` is told what the store could not do."""
+    """`report` is called when the store fails. `limit`: most bytes of a request and all that it continues."""
 
-    def __init__(self, store: Store, report: Callable[[StoreError], object]) -> None:
-        self.store, self._report = store, report
+    def __init__(
+        self, store: Store, report: Callable[[StoreError], object], limit: int = sys.maxsize
+    ) -> None:
+        self.store, self._report, self._limit = store, report, limit
 
     async def prepare(self, request: GatewayRequest, targets: Targets) -> Targets:
         """Joins the request with the stored turns that it continues, and sets the writer of its own turn.
@@ -35,31 +39,34 @@ class StoredTurns:
         Returns the targets that may answer it; raises ConversationError where none can.
         """
         _refuse_stateful(request, targets)
-        kept = request.protocol_server.kept
-        wish = kept.wish(request.body.glance) if kept else None
-        if kept is None or wish is None:
+        codec = request.protocol_server.kept
+        storage = codec.decode_storage(request.body.glance) if codec else None
+        if codec is None or storage is None:
             return targets
-        before = await self.past(request.client.name, request.owner, wish.continues)
-        found = await self._items(request, kept, wish.refers)
-        if (wish.continues and not before) or len(found) < len(set(wish.refers)):
-            return _left_to(request, kept, wish, targets, found)
+        past = await self.past(request.client.name, request.owner, storage.previous_id)
+        items = await self._items(request, codec, storage)
+        if (storage.previous_id and not past) or len(items) < len(set(storage.item_ids)):
+            return _targets_that_store(request, codec, storage, targets, items)
         given = request.body.wire
-        wire = kept.join(given, before, found)
+        wire = codec.join(given, past, items)
         body = request.body if wire is given else Body(jsontext.encode(wire), request.client.name, wire=wire)
-        if not wish.stores or request.route.action != "generate":
+        if not storage.store or request.route.action != "generate":
             request.body = body
             return targets
-        items = kept.items(kept.join(given, (), found))
+        new_items = codec.new_items(codec.join(given, (), items))
         request.turn_writer = TurnWriter(
-            kept, self.store, request.owner, request.client, wish, items, given, body, self._report
+            codec, self.store, request.owner, request.client, storage, new_items, given, body, self._report
         )
         return targets
 
     async def past(self, protocol: str, owner: str, id: str) -> list[PastTurn]:
-        """The turns up to `id`; none where it is not kept here."""
+        """The turns up to `id`, oldest first; empty where it is not stored here."""
         if not id:
             return []
-        turns = await self._read(self.store.chain(owner, id))
+        try:
+            turns = await self._read(self.store.chain(owner, id, self._limit))
+        except ChainTooLarge as error:
+            raise ConversationError(Failure("bad_request", str(error), 400)) from None
         return [_past(turn) for turn in turns] if turns and turns[-1].protocol == protocol else []
 
     async def reply(self, protocol: str, owner: str, id: str) -> Wire | None:
@@ -69,15 +76,23 @@ class StoredTurns:
     async def delete(self, owner: str, id: str) -> bool:
         return await self._read(self.store.delete(owner, id))
 
-    async def _items(self, request: GatewayRequest, kept: TurnCodec, names: Sequence[str]) -> dict[str, Wire]:
-        """The items of earlier turns that a request names, as far as they are kept here."""
+    async def _items(
+        self, request: GatewayRequest, codec: TurnCodec, storage: StorageRequest
+    ) -> dict[str, Wire]:
+        """The stored items that a request refers to. Each reference becomes a copy of its item, so together
+        they are bounded before the request is built."""
         found: dict[str, Wire] = {}
-        for name in dict.fromkeys(names):
-            turn = await self._read(self.store.find(request.owner, name))
+        size = len(request.body.data)
+        for id, count in Counter(storage.item_ids).items():
+            turn = await self._read(self.store.find(request.owner, id))
             if turn and turn.protocol == request.client.name:
                 past = _past(turn)
-                item = kept.named(past.items, past.reply).get(name)
-                found |= {name: item} if item else {}
+                if item := codec.items_by_id(past.items, past.reply).get(id):
+                    found[id] = item
+                    size += count * len(jsontext.encode(item))
+                    if size > self._limit:
+                        problem = f"the request and its item references have more than {self._limit} bytes"
+                        raise ConversationError(Failure("bad_request", problem, 400))
         return found
 
     async def _read(self, reading: Awaitable[T]) -> T:
@@ -88,23 +103,25 @@ class StoredTurns:
             raise ConversationError(UNREADABLE) from None
 
 
-def _left_to(
+def _targets_that_store(
     request: GatewayRequest,
-    kept: TurnCodec,
-    wish: StorageRequest,
+    codec: TurnCodec,
+    storage: StorageRequest,
     targets: Targets,
-    found: Mapping[str, Wire],
+    items: Mapping[str, Wire],
 ) -> Targets:
-    """Those of `targets` that may know what the store does not: they get the request as it is."""
+    """Those of `targets` that may have stored the conversation themselves: they get the request as it is."""
     able = tuple(target for target in targets if stores_turns(request.client.name, target.provider))
-    if able and not found:
+    if able and not items:
         return able
-    missing = [name for name in wish.refers if name not in found]
-    raise ConversationError(kept.absent(missing[0]) if missing else kept.unknown(wish.continues))
+    missing = [id for id in storage.item_ids if id not in items]
+    raise ConversationError(
+        codec.unknown_item(missing[0]) if missing else codec.unknown_conversation(storage.previous_id)
+    )
 
 
 def _refuse_stateful(request: GatewayRequest, targets: Targets) -> None:
-    """What only an upstream of the client's own protocol can do."""
+    """Fields that only an upstream of the client's own protocol can honour."""
     protocol = request.client.name
     for field, code in request.protocol_server.stateful.items():
         if request.body.glance.get(field) and not all(

@@ -1,7 +1,13 @@
-"""One turn that a client asked to keep: it is in the store before the end of its reply goes out.
+"""Stores a turn before the end of its reply is sent, so that the client can continue it at once.
 
-Where it cannot be written, a client that insisted gets an error instead; one that only left the default gets
-its answer, which says that it is not stored.
+Where the store fails, a client that asked for storage explicitly gets an error; one that left the default
+gets its reply, which says that it is not stored.
+
+    StoredStream:  PASSING   an end event                -> HOLDING   (it and what follows are held back)
+                   PASSING   the stream fails or is cut  -> ENDED     (nothing is stored)
+                   HOLDING   `end`: stored               -> ENDED     (the held events are sent)
+                             not stored, required        -> FAILED    (an error event is sent instead)
+                             not stored, by default      -> ENDED     (the held events say that it is not)
 """
 
 from __future__ import annotations
@@ -23,6 +29,7 @@ from dragoman.gateway.upstreams.sending import AttemptFailed
 from dragoman.pipeline import ForwardedStream, TranslatedStream, encode_failure
 from dragoman.profiles import Provider
 
+_MOST = 64 * 1024 * 1024  # bytes of a streamed reply
 _UNSTORED = Failure("server", "the answer could not be stored, which the request asked for", 500)
 
 
@@ -32,50 +39,50 @@ def stores_turns(protocol: str, provider: Provider) -> bool:
 
 
 class TurnWriter:
-    """`body` is the request with everything that came before it; `items` only what is new in it.
+    """`body` is the request with the whole conversation, `items` only what is new in it.
 
-    `always`: also where the provider would store it, because the conversation began here.
+    `always`: also for providers that store turns themselves, because the conversation began here.
     """
 
     def __init__(
         self,
-        kept: TurnCodec,
+        codec: TurnCodec,
         store: Store,
         owner: str,
         client: Codec,
-        wish: StorageRequest,
+        storage: StorageRequest,
         items: list[Any],
-        asked: Wire,
+        given: Wire,
         body: Body,
         report: Callable[[StoreError], object],
     ) -> None:
-        self.kept, self.client, self.wish, self.body = kept, client, wish, body
-        self.always = bool(wish.continues)
+        self.codec, self.client, self.storage, self.body = codec, client, storage, body
+        self.always = bool(storage.previous_id)
         self._store, self._owner, self._report = store, owner, report
-        self._items, self._asked = items, asked
-        self._id = kept.prefix + os.urandom(16).hex()
+        self._items, self._given = items, given
+        self._id = codec.id_prefix + os.urandom(16).hex()
 
     def serves(self, provider: Provider) -> bool:
         return self.always or not stores_turns(self.client.name, provider)
 
-    def told(self, reply: Wire, stored: bool = True) -> Wire:
-        """The reply as the client gets it: under an id that nobody else gives."""
-        return self.kept.told(reply, self._id, self.wish.continues, stored)
+    def labelled(self, reply: Wire, stored: bool = True) -> Wire:
+        """The reply as the client gets it, under our own id."""
+        return self.codec.label_reply(reply, self._id, self.storage.previous_id, stored)
 
     async def whole(self, reply: Wire, lost: list[Loss]) -> Wire:
-        out = self.told(reply)
+        out = self.labelled(reply)
         if await self.put(out):
             return out
-        if self.wish.insists:
+        if self.storage.required:
             raise AttemptFailed(_UNSTORED)
         lost.append(_NOT_STORED)
-        return self.told(reply, stored=False)
+        return self.labelled(reply, stored=False)
 
     async def put(self, reply: Wire | None) -> bool:
-        """Whether it is durable now."""
+        """Whether it is stored durably."""
         try:
             if reply is None:
-                raise StoreError("the whole reply could not be found in its stream")
+                raise StoreError("the reply is too large, or could not be found in its stream")
             await self._store.put(self._turn(reply))
         except StoreError as error:
             self._report(error)
@@ -83,26 +90,28 @@ class TurnWriter:
         return True
 
     def _turn(self, reply: Wire) -> StoredTurn:
-        kept = self.kept
+        codec = self.codec
+        items = [codec.without_secrets(item) if is_object(item) else item for item in self._items]
         return StoredTurn(
             self._id,
             self._owner,
             self.client.name,
-            self.wish.continues or None,
-            jsontext.encode([kept.safe(item) if is_object(item) else item for item in self._items]),
-            jsontext.encode(kept.safe(reply)),
-            jsontext.encode(kept.settings(self._asked)),
-            tuple(kept.named(kept.items(self._asked), reply)),
+            self.storage.previous_id or None,
+            jsontext.encode(items),
+            jsontext.encode(codec.without_secrets(reply)),
+            jsontext.encode(codec.inherited_settings(self._given)),
+            tuple(codec.items_by_id(codec.new_items(self._given), reply)),
         )
 
 
 class StoredStream:
-    """A stream whose end is held back until its turn is stored."""
+    """See the states above."""
 
-    def __init__(self, stream: ForwardedStream | TranslatedStream, keeper: TurnWriter) -> None:
-        self._stream, self._keeper = stream, keeper
-        self._pieces: list[bytes] = []  # what went out
-        self._late: list[Frame] = []  # the end, and what follows it
+    def __init__(self, stream: ForwardedStream | TranslatedStream, writer: TurnWriter) -> None:
+        self._stream, self._writer = stream, writer
+        self._sent: list[bytes] = []  # up to `_MOST` bytes: what is larger is not stored
+        self._size = 0
+        self._held: list[Frame] = []
         self._failure: Failure | None = None
 
     @property
@@ -114,62 +123,65 @@ class StoredStream:
         return self._failure or self._stream.failure
 
     def feed(self, data: bytes) -> bytes:
-        return self._passed(self._stream.feed(data))
+        return self._pass(self._stream.feed(data))
 
     def close(self) -> bytes:
-        return self._passed(self._stream.close())
+        return self._pass(self._stream.close())
 
     def fail(self, failure: Failure) -> bytes:
-        self._late.clear()
-        return self._passed(self._stream.fail(failure))
+        self._held.clear()
+        return self._pass(self._stream.fail(failure))
 
     async def end(self, last: bytes, lost: list[Loss]) -> bytes:
-        """What goes out at last: nothing is changed in a stream that did not end well."""
-        if not self._late:
+        """The last bytes of the stream. One that did not end well is not changed."""
+        if not self._held:
             return last
-        keeper = self._keeper
-        frames = _frames(b"".join(self._pieces)) + [Frame(frame.event, _data(frame)) for frame in self._late]
-        if not await keeper.put(keeper.kept.whole(frames)):
-            if keeper.wish.insists:
+        writer = self._writer
+        frames = _frames(b"".join(self._sent)) + [Frame(frame.event, _data(frame)) for frame in self._held]
+        reply = writer.codec.reply_of_stream(frames) if self._size <= _MOST else None
+        if not await writer.put(reply):
+            if writer.storage.required:
                 return last + self._unstored()
             lost.append(_NOT_STORED)
-            self._late = [self._told(frame, stored=False) for frame in self._late]
-        return last + _printed(self._late)  # what the close of the stream said before its end
+            self._held = [self._labelled(frame, stored=False) for frame in self._held]
+        return last + _printed(self._held)
 
-    def _passed(self, out: bytes) -> bytes:
-        if self._late or any(mark in out for mark in self._keeper.kept.marks):
-            out = self._looked_through(out)
-        if out:
-            self._pieces.append(out)
+    def _pass(self, out: bytes) -> bytes:
+        if self._held or any(marker in out for marker in self._writer.codec.reply_markers):
+            out = self._hold_end(out)
+        if out and self._size <= _MOST:
+            self._sent.append(out)
+            self._size += len(out)
         return out
 
-    def _looked_through(self, out: bytes) -> bytes:
+    def _hold_end(self, out: bytes) -> bytes:
         passed: list[Frame] = []
+        end_types = self._writer.codec.end_types
         for frame in _frames(out):
-            frame = self._told(frame)
-            is_end = is_object(frame.data) and frame.data.get("type", frame.event) in self._keeper.kept.ends
-            (self._late if self._late or is_end else passed).append(frame)
+            frame = self._labelled(frame)
+            is_end = is_object(frame.data) and frame.data.get("type", frame.event) in end_types
+            (self._held if self._held or is_end else passed).append(frame)
         return _printed(passed)
 
-    def _told(self, frame: Frame, stored: bool = True) -> Frame:
-        """Where an event holds the reply, it is the one that is kept."""
+    def _labelled(self, frame: Frame, stored: bool = True) -> Frame:
+        """The reply in an event gets our id, and whether it is stored."""
         try:
             data = jsontext.decode(_data(frame))
         except ValueError:
             return frame
-        field = self._keeper.kept.field
+        field = self._writer.codec.reply_field
         if not is_object(data):
             return frame
         reply = data.get(field)
         return Frame(
-            frame.event, {**data, field: self._keeper.told(reply, stored)} if is_object(reply) else data
+            frame.event, {**data, field: self._writer.labelled(reply, stored)} if is_object(reply) else data
         )
 
     def _unstored(self) -> bytes:
-        """The stream goes on from what went out, and fails."""
+        """An error event that continues what was sent."""
         self._failure = _UNSTORED
-        first, last = (self._pieces[0], self._pieces[-1]) if self._pieces else (b"", b"")
-        return encode_failure(self._keeper.client, _UNSTORED, first, last)
+        first, last = (self._sent[0], self._sent[-1]) if self._sent else (b"", b"")
+        return encode_failure(self._writer.client, _UNSTORED, first, last)
 
 
 _NOT_STORED = Loss("changed", "store", "the store could not be written; the answer says store: false")

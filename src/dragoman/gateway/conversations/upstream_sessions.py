@@ -1,6 +1,6 @@
-"""Conversations that an upstream keeps: where each one goes on is in the store, found by a hash.
+"""Conversations that an upstream stores: our store has the handle to continue each, under a hash.
 
-The store is never a need. Where it does not answer, everything is sent anew, and the log says so.
+The store is optional here. Where it fails, the whole conversation is sent again, and the log says so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dragoman.gateway.admission.authentication import owner_of
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.profiles import Provider
 
-_PATIENCE = 2.0  # seconds; sending everything takes less
+_TIMEOUT = 2.0  # seconds; sending the whole conversation takes less
 
 
 class Handles(Protocol):
@@ -29,16 +29,16 @@ class Handles(Protocol):
 
 
 class UpstreamSessions:
-    """`keys` are those of the gateway's clients; `write` takes the lines of the log."""
+    """`keys` are those of the gateway's clients; `write` writes a line of the log."""
 
     def __init__(
         self,
         handles: Handles,
         keys: tuple[str, ...],
         write: Callable[[str], object],
-        patience: float = _PATIENCE,
+        timeout: float = _TIMEOUT,
     ) -> None:
-        self._handles, self._keys, self._write, self._patience = handles, keys, write, patience
+        self._handles, self._keys, self._write, self._timeout = handles, keys, write, timeout
 
     def talk(self, exchange: Exchange, provider: Provider, client_key: str, id: str) -> UpstreamSession:
         key = client_key if provider.passthrough else provider.api_key
@@ -47,7 +47,7 @@ class UpstreamSessions:
 
     async def recall(self, id: str, owner: str, digest: str) -> Wire | None:
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 handle = await self._handles.recall(owner, digest)
         except (StoreError, TimeoutError) as error:
             self._report(id, "everything is sent anew", error)
@@ -56,7 +56,7 @@ class UpstreamSessions:
 
     async def remember(self, id: str, owner: str, digest: str, handle: Wire) -> None:
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 await self._handles.remember(owner, digest, jsontext.encode(handle))
         except (StoreError, TimeoutError) as error:
             self._report(id, "everything will be sent anew", error)
@@ -66,7 +66,7 @@ class UpstreamSessions:
 
 
 class UpstreamSession:
-    """One exchange with an upstream that keeps the conversation.
+    """One exchange with an upstream that stores the conversation.
 
     A handle is good for one account at one provider only, and for the client's key that made it.
     """
@@ -76,7 +76,7 @@ class UpstreamSession:
     ) -> None:
         self._sessions, self._exchange = sessions, exchange
         self._id, self._owner, self._account = id, owner, account
-        self._kept = False
+        self._stored = False
 
     async def resumed(self) -> Wire | None:
         """The request with only what is new; None where the conversation is not known."""
@@ -85,11 +85,11 @@ class UpstreamSession:
         return self._exchange.resume(handle) if handle else None
 
     async def keep(self) -> None:
-        """Once the reply is complete, and before its end reaches the client, who may go on at once."""
-        kept = None if self._kept else self._exchange.next_session
-        if kept:
-            self._kept = True
-            digest, handle = kept
+        """Call it when the reply is complete and before its end is sent: the client may continue at once."""
+        session = None if self._stored else self._exchange.next_session
+        if session:
+            self._stored = True
+            digest, handle = session
             await self._sessions.remember(self._id, self._owner, self._name(digest), handle)
 
     def _name(self, digest: str) -> str:

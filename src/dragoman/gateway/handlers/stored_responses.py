@@ -41,15 +41,15 @@ class StoredResponsesHandler:
         if response is None and (provider := self._provider(protocol)):
             await self._forward(request, codec, provider)
         elif response is None:
-            raise ConversationError(codec.absent(id))
+            raise ConversationError(codec.unknown_item(id))
         elif request.route.action == "delete":
             await self._stored_turns.delete(owner, id)
-            await writer.json(200, codec.deleted(id))
+            await writer.json(200, codec.encode_deleted(id))
         elif request.route.action == "items":
             turns = await self._stored_turns.past(protocol, owner, id)
             if not turns:  # an earlier turn was deleted
-                raise ConversationError(codec.absent(id))
-            await writer.json(200, codec.page(turns, request.query))
+                raise ConversationError(codec.unknown_item(id))
+            await writer.json(200, codec.encode_items(turns, request.query))
         elif request.route.stream:
             raise ConversationError(_NOT_STREAMED)
         else:
@@ -62,7 +62,7 @@ class StoredResponsesHandler:
     async def _forward(self, request: GatewayRequest, codec: TurnCodec, provider: Provider) -> None:
         route = request.route
         query = urlencode({name: value for name, value in request.query.items() if name != "key"})
-        url = provider.base_url.rstrip("/") + codec.path(route.id, route.action == "items")
+        url = provider.base_url.rstrip("/") + codec.upstream_path(route.id, route.action == "items")
         url = f"{url}?{query}" if query else url
         method = "DELETE" if route.action == "delete" else "GET"
         outgoing = OutgoingRequest(method, url, request.client.http.headers, b"")

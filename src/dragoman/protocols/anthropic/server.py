@@ -175,9 +175,9 @@ def decode_storage(request: Wire) -> StorageRequest | None:
         case None:
             return None
         case {"type": "create"}:
-            return StorageRequest(stores=True, insists=True)
+            return StorageRequest(store=True, required=True)
         case {"type": "continue", "previous_message_id": str(id)}:
-            return StorageRequest(id, stores=True, insists=True)
+            return StorageRequest(id, store=True, required=True)
         case _:
             raise WireError(
                 PROTOCOL_NAME, "thread", "expected create, or continue with a previous_message_id"
@@ -251,20 +251,20 @@ def _unknown(id: str) -> Failure:
 
 
 THREADS = TurnCodec(
-    wish=decode_storage,
-    items=_new_messages,
-    settings=_inherited,
+    decode_storage=decode_storage,
+    new_items=_new_messages,
+    inherited_settings=_inherited,
     join=_join,
-    named=lambda items, reply: {},
-    told=lambda reply, id, previous, stored: {**reply, "id": id},
-    safe=lambda reply: reply,
-    whole=_whole,
-    unknown=_unknown,
-    absent=_unknown,
-    prefix="msg_",
-    field="message",
-    marks=(b"message_start", b"message_stop"),
-    ends=frozenset({"message_stop"}),
+    items_by_id=lambda items, reply: {},
+    label_reply=lambda reply, id, previous, stored: {**reply, "id": id},
+    without_secrets=lambda reply: reply,
+    reply_of_stream=_whole,
+    unknown_conversation=_unknown,
+    unknown_item=_unknown,
+    id_prefix="msg_",
+    reply_field="message",
+    reply_markers=(b"message_start", b"message_stop"),
+    end_types=frozenset({"message_stop"}),
 )
 
 SERVER = ProtocolServer(

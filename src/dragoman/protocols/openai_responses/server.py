@@ -159,7 +159,7 @@ _DEFAULT_PAGE, _LARGEST_PAGE = 20, 100  # items on a page
 _ID_PREFIXES = {"message": "msg", "function_call_output": "fco", "custom_tool_call_output": "ctco"}
 
 
-def wish(request: Wire) -> StorageRequest:
+def decode_storage(request: Wire) -> StorageRequest:
     """A response is stored unless the request says `store: false`."""
     previous, store = request.get("previous_response_id"), request.get("store")
     if previous is not None and type(previous) is not str:
@@ -290,25 +290,25 @@ def _choice(query: Mapping[str, str], key: str, allowed: tuple[str, ...]) -> str
 
 
 KEPT = TurnCodec(
-    wish=wish,
-    items=items,
-    settings=lambda request: {},
+    decode_storage=decode_storage,
+    new_items=items,
+    inherited_settings=lambda request: {},
     join=join,
-    named=named,
-    told=told,
-    safe=safe,
-    whole=whole,
-    unknown=lambda id: Failure(
+    items_by_id=named,
+    label_reply=told,
+    without_secrets=safe,
+    reply_of_stream=whole,
+    unknown_conversation=lambda id: Failure(
         "bad_request", f"Previous response with id '{id}' not found.", 400, "previous_response_not_found"
     ),
-    absent=lambda id: Failure("not_found", f"Nothing with id '{id}' is kept here.", 404, "not_kept"),
-    prefix="resp_",
-    field="response",
-    marks=tuple(f"response.{step}".encode() for step in _HOLD_RESPONSE),
-    ends=_ENDS,
-    deleted=lambda id: {"id": id, "object": "response", "deleted": True},
-    page=page,
-    path=lambda id, items: f"/responses/{quote(id, safe='')}" + ("/input_items" if items else ""),
+    unknown_item=lambda id: Failure("not_found", f"Nothing with id '{id}' is kept here.", 404, "not_kept"),
+    id_prefix="resp_",
+    reply_field="response",
+    reply_markers=tuple(f"response.{step}".encode() for step in _HOLD_RESPONSE),
+    end_types=_ENDS,
+    encode_deleted=lambda id: {"id": id, "object": "response", "deleted": True},
+    encode_items=page,
+    upstream_path=lambda id, items: f"/responses/{quote(id, safe='')}" + ("/input_items" if items else ""),
 )
 TALLY = Accounting(  # a request is read in full, because it is stored by default
     reply=Glance(_Reply),
