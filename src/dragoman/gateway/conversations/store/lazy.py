@@ -9,8 +9,8 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from contextlib import suppress
+from pathlib import Path
 
 from dragoman.core.optional import require
 from dragoman.gateway.conversations.store.addresses import StoreAddress, default_url, read_address
