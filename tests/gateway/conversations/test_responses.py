@@ -417,11 +417,8 @@ def test_item_references_are_bounded_before_they_are_expanded(tmp_path: Path):
 def test_a_chain_is_bounded_as_a_body_is(tmp_path: Path):
     with gateway(BOUNDED + stored_at(f"sqlite:///{tmp_path}/store.db")) as stand:
         client, previous = responses(stand), None
-        for _ in range(3):
-            request: Any = {"model": "demo:m", "input": "y" * 300_000, "store": True}
+        request: Any = {"model": "demo:m", "input": "y" * 300_000, "store": True}
+        for _ in range(4):
             previous = client.responses.create(**request, previous_response_id=previous).id
         with pytest.raises(openai.BadRequestError, match="more than the 1048576"):
-            client.responses.create(
-                **request,
-                previous_response_id=client.responses.create(**request, previous_response_id=previous).id,
-            )
+            client.responses.create(**request, previous_response_id=previous)
