@@ -34,3 +34,8 @@ def test_deferred_tools_are_declared_where_no_conversation_can_load_them(target:
     translated = str(dragoman.translate_tools(tools, "anthropic", target))
     assert "'f'" in translated
     assert "'g'" in translated
+
+
+def test_declarations_alone_are_not_counted():
+    tools = [{"name": f"t{i}", "input_schema": {"type": "object"}} for i in range(200)]
+    assert len(dragoman.translate_tools(tools, "anthropic", "openai-chat")) == 200

@@ -13,6 +13,7 @@ from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, Request, Text, Tool, ToolCall, ToolResult, Wire
 from dragoman.pipeline import Pipeline
+from dragoman.profiles import profile_of
 from dragoman.protocols import codec as find_codec
 from dragoman.protocols import protocol as find_protocol
 
@@ -60,7 +61,9 @@ def translate_tools(tools: list[Any], source: str, target: str) -> list[Wire]:
     if source != target:
         loaded = [replace(tool, deferred=False) if isinstance(tool, Tool) else tool for tool in request.tools]
         request = replace(request, tools=tuple(loaded))
-    _, body = Pipeline(decoder.client_limits, find_protocol(target), Losses()).encode_request(request)
+    profile = replace(profile_of("", "", target), max_tools=0)  # nobody has asked for a request of this size
+    pipeline = Pipeline(decoder.client_limits, find_protocol(target), Losses(), profile=profile)
+    _, body = pipeline.encode_request(request)
     return body.get("tools", [])
 
 

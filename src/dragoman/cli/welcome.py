@@ -1,4 +1,4 @@
-"""What a gateway says of itself: where it is, who answers, and how to point an agent at it."""
+"""What a starting gateway prints: its address, its providers and models, and a command for each agent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def welcome(config: Config, url: str, workers: int) -> str:
 
 
 def listens(config: Config) -> str:
-    """To whom."""
+    """Who may use it."""
     return "clients need a key" if config.keys else "loopback only: no keys are set"
 
 
@@ -38,7 +38,7 @@ def answers(config: Config) -> list[str]:
 
 
 def unanswered(config: Config) -> list[str]:
-    """Models that lead to providers without a key only."""
+    """Models whose providers all lack their key."""
     return [
         f"{asked} cannot be served: {', '.join(targets)} lack their keys"
         for asked, targets in config.models

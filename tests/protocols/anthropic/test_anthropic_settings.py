@@ -19,6 +19,7 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
+from dragoman.core.model_profile import ModelProfile
 from dragoman.profiles import profile_of
 from dragoman.protocols.anthropic import CODEC
 
@@ -350,3 +351,8 @@ def test_g107_no_budget_together_with_a_forced_tool(model: str, thinks: bool) ->
     assert body["tool_choice"] == {"type": "any"}
     assert ("thinking" in body) is thinks
     assert losses == ([] if thinks else ["dropped effort: no thinking together with a forced tool choice"])
+
+
+def test_the_limit_that_is_invented_is_one_that_the_model_takes() -> None:
+    profile = ModelProfile(max_output=8000)
+    assert CODEC.encode_request(Request("m", (HELLO,)), Losses(), profile)["max_tokens"] == 8000

@@ -82,7 +82,7 @@ _UNSUPPORTED = GivenSettings(
 def encode_max_tokens(request: Request, profile: ModelProfile, losses: Losses) -> int:
     if request.settings.max_tokens is not None:
         return request.settings.max_tokens
-    most = profile.default_output
+    most = min(profile.default_output, profile.max_output or profile.default_output)
     losses.invented("max_tokens", f"Anthropic requires it: {most}", "setting.max_tokens")
     return most
 
