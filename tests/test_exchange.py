@@ -50,7 +50,12 @@ def test_G82_strict_is_left_off_where_it_would_forbid_what_the_schema_allows(ups
 @pytest.mark.parametrize("streamed", (False, True))
 @pytest.mark.parametrize(
     "client, id",
-    [("anthropic", "msg_abc"), ("openai-responses", "resp_abc"), ("gemini", "abc"), ("openai-chat", "abc")],
+    [
+        ("anthropic", "msg_abc"),
+        ("openai-responses", "resp_abc"),
+        ("gemini", "abc"),
+        ("openai-chat", "chatcmpl-abc"),
+    ],
 )
 def test_a_reply_without_an_id_gets_the_one_that_is_given(client: str, id: str, streamed: bool) -> None:
     """Claude Code joins two replies with one id, so that calls made one after another look like one turn."""

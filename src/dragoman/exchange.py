@@ -146,7 +146,7 @@ class Exchange:
         )
         self._pipeline = self._new_pipeline()
         sent, out = self._pipeline.encode_request(request)
-        self._losses.respell(self.client.spelling, decoding if self._foreign else ())
+        self._losses.respell(self.client.spelling, wire, decoding if self._foreign else ())
         if self.strict:
             self._losses.refuse(self.strict)
         self._address(sent.model, sent.stream, out)

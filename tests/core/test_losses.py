@@ -32,8 +32,27 @@ def test_another_reason_is_another_loss() -> None:
 
 def test_settings_are_named_as_the_source_spells_them() -> None:
     losses = some()
-    losses.respell({"top_k": "generationConfig.topK"}, [Loss("dropped", "x", "heard first")])
+    losses.respell({"top_k": "generationConfig.topK"}, None, [Loss("dropped", "x", "heard first")])
     assert [loss.where for loss in losses] == ["x", "generationConfig.topK", "messages[1]", "max_tokens"]
+
+
+SPELLED = {
+    "the first that is there": ("user", "user"),
+    "the last where none is there": ("effort", "reasoning"),
+    "the end of a path": ("tools[0].strict", "tools[0].function.strict"),
+    "another end": ("functions[0].strict", "functions[0].strict"),
+    "nothing known": ("tools[0].deferred", "tools[0].deferred"),
+}
+
+
+@pytest.mark.parametrize("where, expected", SPELLED.values(), ids=SPELLED)
+def test_a_place_is_one_that_the_source_has(where: str, expected: str) -> None:
+    source = {"user": "u", "tools": [{"function": {"strict": True}}], "functions": [{"strict": True}]}
+    spelling = {"user": "safety_identifier|user", "effort": "reasoning_effort|reasoning"}
+    losses = Losses()
+    losses.dropped(where, "why", "field.unknown")
+    losses.respell({**spelling, ".strict": ".function.strict|.strict"}, source)
+    assert [loss.where for loss in losses] == [expected]
 
 
 def test_strict_mode_refuses_what_is_lost() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import socket
 
+import pytest
+
 from dragoman.core import jsontext
 from dragoman.demo import DemoApp, Fault
+from dragoman.demo.answers import answer
 from dragoman.demo.faults import Memory
 from gateway.running import running
 from gateway.stands import wait_until
@@ -31,3 +34,16 @@ def test_marks_are_not_remembered_for_ever() -> None:
     assert all(memory.still_fails(mark) for mark in marks)
     assert not memory.still_fails(marks[-1])
     assert memory.still_fails(marks[0])  # forgotten, so it fails anew
+
+
+INVALID: dict[str, tuple[str, bytes]] = {
+    "Chat without messages": ("/v1/chat/completions", b'{"model":"demo"}'),
+    "Chat with none": ("/v1/chat/completions", b'{"model":"demo","messages":[]}'),
+    "Responses without input": ("/v1/responses", b'{"model":"demo"}'),
+    "Gemini with no contents": ("/v1beta/models/demo:generateContent", b'{"contents":[]}'),
+}
+
+
+@pytest.mark.parametrize("path, body", INVALID.values(), ids=INVALID)
+def test_b15_an_invalid_request_is_refused(path: str, body: bytes) -> None:
+    assert answer("POST", path, {}, {}, body, Memory()).status == 400

@@ -143,5 +143,5 @@ class Codec(Struct, frozen=True, kw_only=True):
     model_field: str = "model"  # where a reply names its model
     envelope: str = ""  # the field of a frame that holds the reply, where it is not the frame itself
     numbered: bytes = b""  # what every event holds; a stream that begins without it is said anew for clients
-    spelling: dict[str, str] = {}  # neutral setting -> how this protocol spells it, for losses
+    spelling: dict[str, str] = {}  # neutral path -> how this protocol spells it, for Losses.respell
     session: Session | None = None  # a server that keeps the conversation

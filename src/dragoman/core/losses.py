@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +33,29 @@ class Loss(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.where}: {self.why}"
+
+
+def _respelled(loss: Loss, spelling: dict[str, str], source: Any) -> Loss:
+    head, known = "", spelling.get(loss.where)
+    if known is None:
+        head, dot, last = loss.where.rpartition(".")
+        known = spelling.get(f".{last}") if dot else None
+    if known is None:
+        return loss
+    *first, last = [f"{head}{path}" for path in known.split("|")]
+    return replace(loss, where=next((path for path in first if _has(source, path)), last))
+
+
+def _has(source: Any, path: str) -> bool:
+    for step in _STEP.findall(path):
+        try:
+            source = source[int(step) if step.isdigit() else step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return source is not None
+
+
+_STEP = re.compile(r"[^.\[\]]+")
 
 
 class Losses:
@@ -65,9 +89,13 @@ class Losses:
     def extend(self, losses: Iterable[Loss]) -> None:
         self._items.update(dict.fromkeys(losses))
 
-    def respell(self, spelling: dict[str, str], before: Iterable[Loss] = ()) -> None:
-        """Name settings as the source spells them, and put `before` in front."""
-        spelled = [replace(loss, where=spelling.get(loss.where, loss.where)) for loss in self._items]
+    def respell(self, spelling: dict[str, str], source: Any = None, before: Iterable[Loss] = ()) -> None:
+        """Name places as the source spells them, and put `before` in front.
+
+        `spelling` maps a neutral path, or the end of one (`.strict`), to the paths of the protocol, joined by
+        `|`: the first that `source` has, or else the last, is meant.
+        """
+        spelled = [_respelled(loss, spelling, source) for loss in self._items]
         self._items = dict.fromkeys([*before, *spelled])
 
     def refuse(self, strict: Strictness = True) -> None:

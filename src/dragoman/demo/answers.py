@@ -84,6 +84,10 @@ def _handle(name: str, route: RouteMatch, body: bytes, memory: Memory) -> Script
             return _json(protocol_server.encode_count(estimate_tokens(_request(codec, wire))))
         request = _request(codec, wire)
         request = replace(request, model=route.model) if route.model else request
+        if not request.messages:
+            return _failed(
+                codec, Failure("bad_request", f"{codec.turns}: expected at least one message", 400)
+            )
         return _generate(codec, route, request, memory)
     except WireError as error:
         return _failed(codec, Failure("bad_request", str(error), 400))

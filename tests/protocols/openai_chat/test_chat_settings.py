@@ -59,7 +59,18 @@ READ: dict[str, tuple[Wire, Settings, list[str]]] = {
     ),
     "reasoning switched off": ({"reasoning": {"enabled": False}}, Settings(effort="none"), []),
     "user": ({"user": "u"}, Settings(user="u"), []),
-    "safety_identifier": ({"safety_identifier": "s", "user": "u"}, Settings(user="s"), []),
+    "safety_identifier": ({"safety_identifier": "s", "user": "s"}, Settings(user="s"), []),
+    "d12 user beside safety_identifier": (
+        {"safety_identifier": "s", "user": "u"},
+        Settings(user="s"),
+        ["dropped user: safety_identifier stands for the user: 'u' is not sent"],
+    ),
+    "d10 reasoning enabled": ({"reasoning": {"enabled": True}}, Settings(effort="medium"), []),
+    "reasoning enabled with a budget": (
+        {"reasoning": {"enabled": True, "max_tokens": 9}},
+        Settings(budget=9),
+        [],
+    ),
     "bookkeeping": (
         {
             "metadata": {"a": "b"},
@@ -245,7 +256,32 @@ WRITTEN: dict[str, tuple[Settings, str, Wire, list[str]]] = {
     ),
     "effort": (Settings(effort="high"), "gpt-5.2", {"reasoning_effort": "high"}, []),
     "effort of an unknown model": (Settings(effort="max"), "m", {"reasoning_effort": "max"}, []),
-    "G107 effort from a budget": (Settings(budget=9000), "m", {"reasoning_effort": "medium"}, []),
+    "G107 effort from a budget": (
+        Settings(budget=9000),
+        "m",
+        {"reasoning_effort": "medium"},
+        ["changed budget: Chat counts no thinking tokens: sent as effort medium"],
+    ),
+    "d12 reasoning cannot be shown": (
+        Settings(show_reasoning=True),
+        "gpt-5",
+        {},
+        ["dropped show_reasoning: Chat shows no summary of reasoning"],
+    ),
+    "reasoning is shown anyway": (Settings(show_reasoning=True), "deepseek-reasoner", {}, []),
+    "B1 a long user": (
+        Settings(user="u" * 65),
+        "m",
+        {"user": "f20e249d15fa4b9f44ba21d154f62e1efa76ddfdce5d25139a33a4787cee5a8b"},
+        ["changed user: longer than 64 characters: sent as its hash"],
+    ),
+    "B11 top_logprobs alone": (
+        Settings(top_logprobs=3),
+        "gpt-4o",
+        {"top_logprobs": 3, "logprobs": True},
+        [],
+    ),
+    "B11 no top_logprobs": (Settings(top_logprobs=0), "gpt-4o", {}, []),
     "G107 budget of zero": (Settings(budget=0), "m", {"reasoning_effort": "none"}, []),
     "G107 budget as the model likes": (Settings(budget=-1), "m", {}, []),
     "G107 effort clamped down": (

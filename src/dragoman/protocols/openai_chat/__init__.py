@@ -65,11 +65,21 @@ CODEC = Codec(
     is_end=is_end,
     keep_alive=b": keep-alive\n\n",
     spelling={
+        "max_tokens": "max_completion_tokens|max_tokens",
         "output": "response_format",
-        "effort": "reasoning_effort",
-        "budget": "reasoning",
+        "output.name": "response_format.json_schema.name",
+        "output.description": "response_format.json_schema.description",
+        "output.strict": "response_format.json_schema.strict",
+        "effort": "reasoning_effort|reasoning",
+        "budget": "reasoning.max_tokens|reasoning",
         "parallel": "parallel_tool_calls",
+        "user": "safety_identifier|user",
         "cache_key": "prompt_cache_key",
+        ".strict": ".function.strict|.strict",
+        ".detail": ".image_url.detail|.detail",
+        ".name": ".file.filename|.name",
+        ".location": ".user_location",
+        ".context_size": ".search_context_size",
     },
 )
 

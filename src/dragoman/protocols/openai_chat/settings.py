@@ -5,6 +5,7 @@ The name of a setting, and whether it is accepted, depends on the server behind 
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, get_args
 
 from dragoman.core.errors import WireError
@@ -27,6 +28,9 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
     if (most := fields.integer("max_completion_tokens")) is not None:
         values["max_tokens"] = most
     if (user := fields.take("safety_identifier", str)) is not None:
+        if values.get("user", user) != user:
+            why = f"safety_identifier stands for the user: {values['user']!r} is not sent"
+            losses.dropped("user", why, "setting.user")
         values["user"] = user
     return Settings(output=_decode_output(fields, losses), effort=effort, budget=budget, **values)
 
@@ -41,6 +45,8 @@ def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses
     wire |= _encode_sampling(settings, reasons, losses)
     wire |= _encode_output(settings.output, losses)
     wire.update(_SAME_NAME(settings))
+    if settings.user is not None:
+        wire["user"] = _encode_user(settings.user, losses)
     if (settings.n or 1) > 1:
         wire["n"] = settings.n
     if settings.store:
@@ -54,10 +60,21 @@ def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses
         losses.dropped(
             "show_reasoning", "Chat cannot ask for reasoning to be hidden", "setting.show_reasoning"
         )
+    elif settings.show_reasoning and profile.reasoning_history == "refused" and profile.reasoning:
+        losses.dropped("show_reasoning", "Chat shows no summary of reasoning", "setting.show_reasoning")
     return wire
 
 
-_SAME_NAME = GivenSettings("seed", "user", "metadata")
+_SAME_NAME = GivenSettings("seed", "metadata")
+_LONGEST_USER = 64
+
+
+def _encode_user(user: str, losses: Losses) -> str:
+    """OpenAI answers 400 to more than 64 characters; Claude Code's user_id has about 150."""
+    if len(user) <= _LONGEST_USER:
+        return user
+    losses.changed("user", f"longer than {_LONGEST_USER} characters: sent as its hash", "setting.user")
+    return hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _encode_openai(settings: Settings, profile: ModelProfile, losses: Losses) -> Wire:
@@ -114,6 +131,11 @@ def _encode_sampling(settings: Settings, reasons: bool, losses: Losses) -> Wire:
             wire[name] = value
         elif value is not False and value != _DEFAULTS.get(name):
             losses.dropped(name, "the model refuses it while it reasons", f"setting.{name}")
+    if "top_logprobs" in wire and not wire.get("logprobs"):  # OpenAI answers 400 to one without the other
+        if wire["top_logprobs"]:
+            wire["logprobs"] = True
+        else:
+            del wire["top_logprobs"]
     if settings.stop and reasons:
         losses.dropped("stop", "the model refuses it while it reasons", "setting.stop")
     elif settings.stop:
@@ -135,8 +157,11 @@ def _decode_effort(fields: Fields, losses: Losses) -> tuple[Effort | None, int |
     wider = fields.fields("reasoning") if is_object(fields.rest.get("reasoning")) else None
     if wider is not None:
         effort, budget = effort or wider.take("effort", str), wider.integer("max_tokens")
-        if wider.take("enabled", bool) is False:
+        enabled = wider.take("enabled", bool)
+        if enabled is False:
             effort = "none"
+        elif enabled and effort is None and budget is None:
+            effort = "medium"  # what OpenRouter documents for `enabled: true` alone
         wider.extras(losses)
     if effort is not None and effort not in _EFFORTS:
         losses.dropped("reasoning_effort", f"nobody else knows the effort {effort!r}", "setting.effort")
@@ -158,6 +183,8 @@ def _encode_effort(request: Request, tools: bool, profile: ModelProfile, losses:
         losses.dropped(name, "this model has no such setting", f"setting.{name}")
     elif effort and effort != wanted:
         losses.changed(name, f"the model takes no effort {wanted}: {effort}", f"setting.{name}")
+    elif effort not in (None, "none") and name == "budget":
+        losses.changed(name, f"Chat counts no thinking tokens: sent as effort {effort}", "setting.budget")
     return effort
 
 

@@ -104,11 +104,12 @@ def _encode_reasoning(request: Request, profile: ModelProfile, losses: Losses) -
     effort = settings.effort
     if effort is None and settings.budget is not None and settings.budget >= 0:
         effort = effort_for(settings.budget)
-        losses.changed(
-            "budget",
-            f"{PROTOCOL_NAME} counts no thinking tokens: said as effort {effort}",
-            "setting.budget",
-        )
+        if effort != "none":
+            losses.changed(
+                "budget",
+                f"{PROTOCOL_NAME} counts no thinking tokens: said as effort {effort}",
+                "setting.budget",
+            )
     if profile.reasoning is False:
         if effort not in (None, "none"):
             losses.dropped("effort", "the model does not reason", "setting.effort")
