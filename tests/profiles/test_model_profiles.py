@@ -1,5 +1,6 @@
 """Facts about models at providers: rows that combine, and what is said of single models."""
 
+import time
 import tomllib
 from importlib.resources import files
 
@@ -161,3 +162,9 @@ def test_what_the_user_says_wins_and_the_longest_pattern_most():
 
 def test_equal_facts_are_one_object():
     assert profile_of("some-model") is profile_of("another-model")
+
+
+def test_a_name_of_any_length_is_looked_up_at_once():
+    start = time.perf_counter()
+    assert profile_of("gemini" * 1_000_000).call_state
+    assert time.perf_counter() - start < 1

@@ -18,6 +18,7 @@ from msgspec import Struct
 from dragoman.core.model_profile import ModelProfile
 
 _VERSION = r"(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)"
+_LONGEST = 200  # characters of a name; clients send any, and the cache keeps them
 _MATCHING = ("match", "vendor", "from", "below")
 
 
@@ -50,14 +51,18 @@ class _Row(Struct, frozen=True):
         return (self.least or (0, 0)) <= version and (self.below is None or version < self.below)
 
 
-@lru_cache(maxsize=1024)
 def profile_of(
     model: str, provider: str = "", protocol: str = "", overrides: tuple[ProfileRow, ...] = ()
 ) -> ModelProfile:
     """`provider` is the name of a known one, or empty: then the vendor's own server is assumed.
 
-    `overrides` are what the user said about the provider's models; the longest pattern wins.
+    `overrides` are the user's own facts about the provider's models; the longest pattern wins.
     """
+    return _profile_of(model[:_LONGEST], provider, protocol, overrides)
+
+
+@lru_cache(maxsize=1024)
+def _profile_of(model: str, provider: str, protocol: str, overrides: tuple[ProfileRow, ...]) -> ModelProfile:
     said = [row for row in sorted(overrides, key=_length) if row.fits(model)]
     name = next((row.like for row in reversed(said) if row.like), model)
     facts: dict[str, Any] = {}
