@@ -49,7 +49,7 @@ def test_what_reads_runs_without_a_question(project: Path):
 
 def test_nobody_there_means_no(project: Path):
     result = ask("Please run ls", "--tool", "run_shell_command", "--root", str(project))
-    assert "nobody is there to ask" in result.stderr
+    assert "there is no terminal to confirm it" in result.stderr
     assert "notes.txt" not in result.stdout
 
 
@@ -95,7 +95,7 @@ def _at_a_terminal(project: Path) -> tuple[subprocess.Popen[bytes], int]:
     return process, ours
 
 
-ANSWERS = {"y\n": ("Output: notes.txt", 0), "n\n": ("the user said no", 0), "\n": ("the user said no", 0)}
+ANSWERS = {"y\n": ("Output: notes.txt", 0), "n\n": ("the user refused", 0), "\n": ("the user refused", 0)}
 
 
 @pytest.mark.parametrize("answer, expected", ANSWERS.items(), ids=["yes", "no", "neither"])

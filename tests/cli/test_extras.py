@@ -85,6 +85,15 @@ def test_every_module_can_be_imported_where_there_is_no_posix() -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+def test_translate_works_without_extras() -> None:
+    words = "translate request --from anthropic --to gemini -"
+    code = f"from dragoman.cli import main\nsys.argv = ['dragoman', *{words.split()}]\n"
+    code += (
+        "sys.stdin = __import__('io').TextIOWrapper(__import__('io').BytesIO(b'{\"messages\": []}'))\nmain()"
+    )
+    assert "contents" in python(code).stdout
+
+
 @pytest.mark.parametrize("words", ["demo", "protocols", "--help"])
 def test_the_rest_works_without_extras(words: str) -> None:
     ran = python(f"from dragoman.cli import main\nsys.argv = ['dragoman', '{words}']\nmain()")

@@ -37,7 +37,7 @@ def test_every_protocol_and_dialect_is_listed():
     result = run("protocols")
     assert result.exit_code == 0
     listed = [line.split() for line in result.stdout.splitlines() if line.startswith("  ")]
-    assert [name for name, *_ in listed] == [*dragoman.protocols(), *dragoman.dialects()]
+    assert [name for name, *_ in listed] == [*dragoman.protocols(), "qwen-chat", *dragoman.dialects()]
     assert all(len(about) > 1 for _, *about in listed)
     assert "POST /v1/messages" in result.stdout
 

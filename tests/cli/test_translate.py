@@ -115,7 +115,8 @@ def test_json_holds_body_and_losses():
     assert (result.exit_code, result.stderr) == (0, "")
     assert document.keys() == {"body", "losses"}
     assert document["body"]["model"] == "m"
-    assert [loss.keys() for loss in document["losses"]] == [{"kind", "where", "why"}]
+    fields = {"kind", "where", "why", "code", "severity", "value", "target"}
+    assert [loss.keys() for loss in document["losses"]] == [fields]
     assert (document["losses"][0]["kind"], document["losses"][0]["where"]) == ("dropped", "top_k")
 
 

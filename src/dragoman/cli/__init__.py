@@ -1,6 +1,6 @@
-"""The command line: one file per command, loaded when it is called for.
+"""The command line: one file per command, imported when the command is called.
 
-Exit codes: 0 done; 1 refused, broken wire or a failed upstream; 2 used wrongly.
+Exit codes: 0 done; 1 refused, invalid input, a failed upstream or a missing extra; 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from dragoman.core.optional import require
 
 COMMANDS = {
     "run": "Run an agent (Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code) on any model.",
-    "serve": "Serve every protocol on one port: the gateway.",
-    "models": "List the models that clients may ask for.",
-    "check": "Check the configuration and say what would be served.",
+    "serve": "Start the gateway: every protocol on one port.",
+    "models": "List the models that clients can request.",
+    "check": "Check the configuration and print what would be served.",
     "trust": "Use the dragoman.toml of this folder.",
     "inspect": "Show recorded exchanges: both wires, losses, route.",
-    "plan": "Say what a request would lose at each provider.",
+    "plan": "Print what a request would lose at each provider.",
     "replay": "Send a recorded request again, to any model.",
     "translate": "Translate a request, a response, a stream or tool declarations.",
-    "ask": "Ask any model, which may use tools and MCP servers.",
+    "ask": "Send a prompt to any model, with tools and MCP servers.",
     "mcp": "Offer the standard tools as an MCP server.",
-    "demo": "Walk one tool call across two protocols; needs no key and no network.",
+    "demo": "Show one tool call between two protocols; needs no key and no network.",
     "protocols": "List the protocols and dialects.",
 }
 EXTRAS = {
@@ -55,7 +55,7 @@ Examples:
 
 
 class Program(click.Group):
-    """Lists its commands without importing them, and says every error in one line."""
+    """Lists its commands without importing them, and prints every error as one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -72,7 +72,7 @@ class Program(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """What a command returns is the exit code; nothing means 0."""
+        """The result of a command is the exit code; None means 0."""
         _settle_streams()
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
@@ -88,7 +88,7 @@ class Program(click.Group):
 
 
 def _settle_streams() -> None:
-    """A stream that was closed before we began is an empty one; an arrow in a latin-1 terminal is a `?`."""
+    """A standard stream that is closed becomes an empty one; an arrow in a latin-1 terminal becomes `?`."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open for as long as the program runs
@@ -107,10 +107,10 @@ def _complain(problem: str, context: click.Context | None = None, code: int = 1)
 @click.version_option(__version__, prog_name="dragoman", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Carries tool calls between LLM protocols.
+    """Translates tool calls between LLM protocols.
 
     The agent speaks one protocol, the model another: dragoman translates requests, replies and
-    streams both ways, and says what did not survive.
+    streams in both directions, and reports what is lost.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

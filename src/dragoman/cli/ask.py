@@ -1,4 +1,4 @@
-"""`dragoman ask`: a question to any model, which may use tools; the client, in the terminal."""
+"""`dragoman ask`: the client in the terminal: a prompt for any model, with tools."""
 
 from __future__ import annotations
 
@@ -29,16 +29,26 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("prompt")
-@click.option("--model", required=True, metavar="PROVIDER:MODEL", help="Who answers.")
+@click.option("--model", required=True, metavar="PROVIDER:MODEL", help="The model that answers.")
 @click.option(
-    "--tool", "names", multiple=True, metavar="NAME", help="A standard tool that it may use; or all."
+    "--tool",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A standard tool that the model may use, or all; repeatable.",
 )
-@click.option("--mcp", "servers", multiple=True, metavar="[NAME=]URL|COMMAND", help="An MCP server to use.")
-@click.option("--root", default=".", metavar="DIR", help="The directory that the tools stay in.  [.]")
-@click.option("--system", metavar="TEXT", help="Instructions.")
+@click.option(
+    "--mcp", "servers", multiple=True, metavar="[NAME=]URL|COMMAND", help="An MCP server; repeatable."
+)
+@click.option(
+    "--root", default=".", metavar="DIR", help="The directory that the tools are restricted to.  [.]"
+)
+@click.option("--system", metavar="TEXT", help="System prompt.")
 @click.option("--yes", is_flag=True, help="Run everything without asking.")
-@click.option("--max-turns", type=click.IntRange(1), default=20, show_default=True, help="Replies, at most.")
-@click.option("--reasoning", is_flag=True, help="Show what the model thinks, on stderr.")
+@click.option(
+    "--max-turns", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of replies."
+)
+@click.option("--reasoning", is_flag=True, help="Show reasoning on stderr.")
 def command(
     prompt: str,
     model: str,
@@ -50,10 +60,10 @@ def command(
     max_turns: int,
     reasoning: bool,
 ) -> int:
-    """Ask a model; PROMPT is - for stdin.
+    """Send PROMPT to a model; - reads it from stdin.
 
-    The answer goes to stdout as it comes, calls and their results to stderr. What reads runs; what may
-    change something, reaches the network or belongs to an MCP server is asked about first.
+    The answer is streamed to stdout, calls and results to stderr. Tools that only read run at once; others,
+    and those of MCP servers, need your confirmation.
     """
     from dragoman.cli.output import write_losses
     from dragoman.cli.screen import Screen
@@ -84,7 +94,7 @@ def command(
         raise click.Abort from None
     finally:
         screen.end_line()
-    write_losses(loss for loss in run.losses if loss.kind != "invented")  # what was added hurts nobody
+    write_losses(loss for loss in run.losses if loss.kind != "invented")
     if run.stopped != "answer":
         click.echo(f"dragoman ask: stopped before the answer: {run.stopped}", err=True)
         return 1
@@ -92,7 +102,7 @@ def command(
 
 
 def approver(task: asyncio.Task[Any] | None) -> Callable[[dict[str, Any]], bool | str]:
-    """Asks the person at the terminal; Ctrl-C at the question ends `task`, the whole conversation."""
+    """Asks for confirmation in the terminal; Ctrl-C at the question cancels `task`, the conversation."""
     from dragoman.cli.screen import visible
     from dragoman.client.values import call_name
     from dragoman.toolkit import READING
@@ -101,19 +111,19 @@ def approver(task: asyncio.Task[Any] | None) -> Callable[[dict[str, Any]], bool 
         if call_name(call) in READING:
             return True
         if not sys.stdin.isatty():
-            return "nobody is there to ask, and --yes was not given"
+            return "there is no terminal to confirm it, and --yes was not given"
         try:
-            return confirmed(f"Run {visible(call_name(call))}?") or "the user said no"
+            return confirmed(f"Run {visible(call_name(call))}?") or "the user refused"
         except click.Abort:
             if task:
                 task.cancel()
-            return "the user has left"
+            return "the user cancelled"
 
     return approve
 
 
 def confirmed(question: str) -> bool:
-    """A yes. While we wait, Ctrl-C must reach the question, not the event loop that stands still."""
+    """Whether the user confirms. Ctrl-C must reach the question, not the event loop, which is blocked."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return click.confirm(question, default=False, err=True)
@@ -122,7 +132,7 @@ def confirmed(question: str) -> bool:
 
 
 def mcp_server(said: str) -> McpServer:
-    """`docs=https://…`, `files=npx server`, or without a name, which is then the host's or the program's."""
+    """`docs=https://…`, `files=npx server`; without a name, the host or the program names it."""
     from dragoman.toolkit.mcp import McpServer
 
     name, mark, target = said.partition("=")

@@ -1,4 +1,4 @@
-"""`dragoman check`: whether the configuration is right, and what would be served."""
+"""`dragoman check`: validates the configuration and prints what would be served."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dragoman.cli.welcome import answers, listens, unanswered
 @click.command()
 @config_option
 def command(config: str | None) -> int:
-    """Check the configuration and say what would be served.
+    """Check the configuration and print what would be served.
 
     \b
-    Exit code 1: a mistake, named with its file, line and key, or a model that nobody can answer for.
+    Exit code 1: an error, with file, line and key, or a model without a usable provider.
     """
     settings = settings_of(config)
     click.echo(f"{file_in_force(settings)}: no mistakes")

@@ -18,15 +18,19 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.option("--root", default=".", metavar="DIR", help="The directory that the tools stay in.  [.]")
-@click.option("--tool", "names", multiple=True, metavar="NAME", help="Offer this tool; all unless told.")
-@click.option("--read-only", is_flag=True, help="Offer only what changes nothing.")
+@click.option(
+    "--root", default=".", metavar="DIR", help="The directory that the tools are restricted to.  [.]"
+)
+@click.option(
+    "--tool", "names", multiple=True, metavar="NAME", help="Offer this tool; default: all. Repeatable."
+)
+@click.option("--read-only", is_flag=True, help="Offer only tools that change nothing.")
 def command(root: str, names: tuple[str, ...], read_only: bool) -> None:
     """Offer the standard tools as an MCP server.
 
     \b
-    It speaks on stdin and stdout until its input ends. What a client lets a model run is the client's
-    decision: commands and changes are not asked about here.
+    It uses stdin and stdout until stdin is closed. Commands and changes run without a question here: the
+    client decides what a model may run.
     """
     from dragoman.toolkit.offering import serve_stdio
 

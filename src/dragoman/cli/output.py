@@ -1,4 +1,4 @@
-"""What commands print: bodies on stdout, losses on stderr, both as a person or a program reads them."""
+"""Output of commands: bodies on stdout, losses on stderr, for people or as JSON."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import msgspec
 from dragoman import Loss
 from dragoman.core import jsontext
 
-COLOURS = {"dropped": "red", "changed": "yellow", "invented": "cyan"}
+COLOURS = {"dropped": "red", "changed": "yellow", "invented": "cyan", "emulated": "cyan"}
 
 
 def pretty(value: Any) -> bytes:
-    """Indented JSON; numbers stay as they were spelled."""
+    """Indented JSON; numbers keep their spelling."""
     return msgspec.json.format(jsontext.encode(value), indent=2) + b"\n"
 
 
 def write(data: bytes) -> None:
-    """To stdout at once: whoever reads a stream reads it as it comes."""
+    """To stdout, unbuffered: a stream is passed on as it arrives."""
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
@@ -33,5 +33,4 @@ def write_losses(losses: Iterable[Loss]) -> None:
 
 
 def as_document(body: Any, losses: Iterable[Loss]) -> bytes:
-    listed = [{"kind": loss.kind, "where": loss.where, "why": loss.why} for loss in losses]
-    return pretty({"body": body, "losses": listed})
+    return pretty({"body": body, "losses": [msgspec.to_builtins(loss) for loss in losses]})

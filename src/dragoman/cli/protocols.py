@@ -1,4 +1,4 @@
-"""`dragoman protocols`: what can be translated, one line each, in the words of the modules themselves."""
+"""`dragoman protocols`: the protocols and dialects, one line each, from the docstrings of their modules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from dragoman import dialects, protocols
 from dragoman.dialects import dialect
-from dragoman.protocols import codec
+from dragoman.protocols import upstream, upstream_names
 
 
 @click.command()
@@ -16,18 +16,27 @@ def command() -> None:
     """List the protocols (wire formats) and the dialects (tool calls written as text).
 
     \b
-    Their names are what --from, --to and --dialect take.
+    These are the values of --from, --to and --dialect, and of protocol and dialect in dragoman.toml.
     """
-    width = max(map(len, (*protocols(), *dialects())))
+    width = max(map(len, (*upstream_names(), *dialects())))
     click.echo("protocols")
     for name in protocols():
-        spoken = codec(name)
-        about = _about(spoken.decode_request.__module__.rpartition(".")[0])
-        click.echo(f"  {name:<{width}}  {about} · POST {spoken.http.path('MODEL', False)}")
+        click.echo(_line(name, width))
+    click.echo("protocols of upstreams only")
+    for name in upstream_names():
+        if name not in protocols():
+            click.echo(_line(name, width))
     click.echo("dialects")
     for name in dialects():
         about = _about(type(dialect(name)).__module__).removeprefix(f"{name}: ")
         click.echo(f"  {name:<{width}}  {about}")
+
+
+def _line(name: str, width: int) -> str:
+    codec = upstream(name)
+    folder = ".".join(codec.encode_request.__module__.split(".")[:3])
+    about = _about(folder).removeprefix(f"`{name}`: ")
+    return f"  {name:<{width}}  {about} · POST {codec.http.path('MODEL', False)}"
 
 
 def _about(module: str) -> str:

@@ -1,7 +1,7 @@
-"""What `dragoman ask` shows: the answer on stdout as it grows, calls and results on stderr.
+"""The output of `dragoman ask`: the answer on stdout as it is streamed, calls and results on stderr.
 
-Models and tools write what they like, so control characters are shown, never obeyed: an escape sequence
-could otherwise dress up the very command that a person is asked about.
+Control characters of models and tools are escaped: an escape sequence could otherwise disguise the command
+that the user is asked to confirm.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dragoman.client import (
 from dragoman.client.values import call_name
 from dragoman.core import jsontext
 
-LINES = 12  # of a result; the model gets all of it
+LINES = 12  # of a result that are shown; the model gets all of it
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class Screen:
     def __init__(self, reasoning: bool = False) -> None:
         self._reasoning = reasoning
-        self._open = False  # a line of the answer that has no end yet
+        self._open = False  # the last line of the answer has no end yet
         self._rich = sys.stderr.isatty() and find_spec("rich") is not None
 
     def __call__(self, event: RunEvent) -> None:
@@ -82,7 +82,7 @@ def visible(text: str) -> str:
 
 
 def described(call: dict[str, Any]) -> list[str]:
-    """The arguments of a call, all of them, one to a line."""
+    """All arguments of a call, one per line."""
     written = call["function"]["arguments"]
     try:
         arguments = jsontext.decode(written)

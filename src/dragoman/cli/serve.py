@@ -1,4 +1,4 @@
-"""`dragoman serve`: the gateway, until it is told to stop."""
+"""`dragoman serve`: the gateway, until a signal stops it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @config_option
-@click.option("--host", help="The address to listen on; anything but loopback needs keys.  [127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.  [8787]")
+@click.option("--host", help="The address to listen on; others than loopback need client keys.  [127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="0 chooses a free port.  [8787]")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
-@click.option("--verbose", is_flag=True, help="Log what passes on both sides, secrets aside.")
+@click.option("--verbose", is_flag=True, help="Log the bodies of both wires, with secrets redacted.")
 @click.option("--inspect", is_flag=True, help="Record exchanges and show them at /inspect.")
 def command(
     config: str | None, host: str | None, port: int | None, workers: int, verbose: bool, inspect: bool
 ) -> None:
-    """Serve every protocol on one port.
+    """Start the gateway: every protocol on one port.
 
-    Clients ask for a model; dragoman.toml says which provider answers. Without a file, every known
-    provider whose key is in the environment does; without any key, a scripted model does.
+    Clients request a model; dragoman.toml maps it to a provider. Without a file, every known provider
+    with a key in the environment is used; without any key, a scripted model answers.
     """
     from dragoman.gateway.process import serve
 

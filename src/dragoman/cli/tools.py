@@ -1,4 +1,4 @@
-"""The standard tools as commands choose them: by name, within a directory."""
+"""The standard tools that a command selects, by name, restricted to a directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dragoman.toolkit import READING, standard_tools
 
 
 def chosen(root: str, names: Sequence[str], read_only: bool = False) -> list[Tool]:
-    """Those with these names, or all of them."""
+    """The tools with these names, or all of them."""
     known = {tool.name: tool for tool in standard_tools(root)}
     for name in names:
         if name not in known:

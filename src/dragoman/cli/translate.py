@@ -1,4 +1,4 @@
-"""`dragoman translate`: one body or stream, from a file or a pipe, into another protocol."""
+"""`dragoman translate`: a body or a stream, from a file or a pipe, into another protocol."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dragoman.core.fields import describe
 from dragoman.core.jsontext import decode
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
-from dragoman.gateway.observability.recording import FILE_SUFFIX, load_recording
 from dragoman.pipeline import EventReader, ForwardedStream, TranslatedStream
 from dragoman.protocols import protocol
 
 What = Literal["request", "response", "stream", "tools"]
 CHUNK = 1 << 16
+RECORDING = ".exchange.json"
 
 EXAMPLES = """\b
 Examples:
@@ -33,7 +33,7 @@ Examples:
 
 @dataclass(frozen=True)
 class Job:
-    """What the command line asked for."""
+    """The options of the command line."""
 
     what: What
     exchange: Exchange
@@ -49,28 +49,30 @@ class Job:
 @click.command(epilog=EXAMPLES, short_help="Translate a request, a response, a stream or tools.")
 @click.argument("what", type=click.Choice(["request", "response", "stream", "tools"]))
 @click.argument("file", type=click.File("rb"), default="-")
-@click.option("--from", "source", type=click.Choice(protocols()), required=True, help="What FILE speaks.")
-@click.option("--to", "target", type=click.Choice(protocols()), required=True, help="What comes out.")
+@click.option("--from", "source", type=click.Choice(protocols()), required=True, help="The protocol of FILE.")
+@click.option(
+    "--to", "target", type=click.Choice(protocols()), required=True, help="The protocol of the output."
+)
 @click.option("--dialect", type=click.Choice(dialects()), help="Tool calls are text in this dialect.")
-@click.option("--strict", is_flag=True, help="Refuse, with exit code 1, where something would be lost.")
+@click.option("--strict", is_flag=True, help="Refuse, with exit code 1, if something would be lost.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"body": …, "losses": […]} to stdout.')
 @click.option(
     "--images",
     type=click.Choice(["native", "summary"]),
     default="native",
     show_default=True,
-    help="Images in tool results: as rich as the target takes them, or as a line of text.",
+    help="Images in tool results: in the richest form of the target, or as a line of text.",
 )
 @click.option("--recover", is_flag=True, help="Recover tool calls that the model wrote as text.")
-@click.option("--model", metavar="M", help="The model of the request; also what a Gemini URL says.")
+@click.option("--model", metavar="M", help="The model of the request; for Gemini, the model in the URL.")
 @click.option("--stream/--no-stream", default=None, help="Whether the request asks for a stream.")
 @click.option(
     "--request",
     type=click.File("rb"),
     metavar="FILE",
-    help="The client's request, so that a response gets its names, ids and types back.",
+    help="The client's request: restores names, ids and types in a response.",
 )
-@click.option("--show-path", is_flag=True, help="Say on stderr where the request must be sent.")
+@click.option("--show-path", is_flag=True, help="Print the path of the request on stderr.")
 def command(
     what: What,
     file: IO[bytes],
@@ -88,10 +90,10 @@ def command(
 ) -> int:
     """Translate FILE (or stdin) from one protocol to another.
 
-    A request goes from the client's protocol to the upstream's; a response and a stream go from the
-    upstream's to the client's; tools are declarations alone, or a body that holds them.
+    A request is translated from the client's protocol to the upstream's, a response and a stream from the
+    upstream's to the client's. Tools are declarations: an array of them, or a body with a tools field.
 
-    The translation goes to stdout, what did not survive to stderr.
+    The translation goes to stdout, losses go to stderr.
     """
     asks = what in ("request", "tools")
     file = _recorded(file, asks)
@@ -104,8 +106,10 @@ def command(
 
 def _recorded(file: IO[bytes], asks: bool) -> IO[bytes]:
     """Of a recording (`dragoman inspect`), the client's request or the upstream's reply."""
-    if not str(getattr(file, "name", "")).endswith(FILE_SUFFIX):  # a pipe has none
+    if not str(getattr(file, "name", "")).endswith(RECORDING):  # a pipe has no name
         return file
+    from dragoman.gateway.observability.recording import load_recording  # needs the extra `gateway`
+
     recording = load_recording(file.read())
     reply = recording.answered.reply if recording.answered else recording.reply
     return io.BytesIO((recording.request if asks else reply).body.data)

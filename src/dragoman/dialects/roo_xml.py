@@ -1,4 +1,4 @@
-"""roo-xml: the tool's name is the tag, and so is each parameter's (Roo MarkdownCode, Cline).
+"""roo-xml: the tool's name is the tag, and so is each parameter's (Roo Code, Cline).
 
     <read>
     <filePath>/src/app.js</filePath>
