@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -129,3 +130,11 @@ def test_what_a_caller_is_given_is_its_own() -> None:
         told.append(str(reply))
         scribble(reply)
     assert told[:4] == told[4:]
+
+
+def test_b11_a_reply_without_a_time_has_that_of_the_exchange() -> None:
+    reply = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
+    for client, field in (("openai-chat", "created"), ("openai-responses", "created_at")):
+        before = int(time.time())
+        assert dragoman.Exchange(client, "anthropic").response(reply)[field] >= before
+        assert dragoman.Exchange(client, "anthropic", reply_created=7).response(reply)[field] == 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
 from msgspec.structs import replace
@@ -31,8 +32,9 @@ class Exchange:
     (a provider, an account); state returns only to the origin that made it. `reply_id` is the id of a reply
     to which the upstream gives none; some clients take two replies with one id for one. `reply_model` is the
     model that replies name, where the upstream knows it under another name; Claude Code drops thinking that
-    another model than the requested one made. `profile` holds the facts about
-    the model at its provider; by default they are looked up by protocol and model name.
+    another model than the requested one made. `reply_created` is the time of a reply without one, in seconds
+    since 1970; by default that of the exchange. `profile` holds the facts about the model at its provider; by
+    default they are looked up by protocol and model name.
     """
 
     path = ""
@@ -55,6 +57,7 @@ class Exchange:
         reply_id: str = "",
         profile: ModelProfile | None = None,
         reply_model: str = "",
+        reply_created: int | None = None,
     ) -> None:
         if images not in ("native", "summary"):
             raise ConfigError(f"images is 'native' or 'summary', not {images!r}")
@@ -69,6 +72,7 @@ class Exchange:
         self._summarise = images == "summary"
         self._origin = origin or upstream
         self._reply_id, self._reply_model = reply_id, reply_model
+        self._reply_created = int(time.time()) if reply_created is None else reply_created
         self._profile = profile
         self._losses = Losses()
         self._foreign = self.client.name != self.upstream.name
@@ -256,6 +260,7 @@ class Exchange:
             origin=self._origin,
             reply_id=self._reply_id,
             reply_model=self._reply_model,
+            reply_created=self._reply_created,
             profile=self._profile,
         )
 

@@ -48,7 +48,8 @@ class Pipeline:
     `dialect` writes tool calls as text; `recover` finds calls that the model wrote as text in any
     other dialect.
     `summarise` replaces images in tool results by a sentence. `origin` names the maker of the response's
-    opaque state, `reply_id` is the id of a reply without one, `reply_model` the model that a reply names.
+    opaque state, `reply_id` is the id of a reply without one, `reply_model` the model that a reply names,
+    `reply_created` the time of a reply without one, in seconds since 1970.
     `profile`: what is known about the model at the upstream; without it, what its name tells.
     """
 
@@ -68,13 +69,14 @@ class Pipeline:
         reply_id: str = "",
         profile: ModelProfile | None = None,
         reply_model: str = "",
+        reply_created: int = 0,
     ) -> None:
         self._client, self._upstream, self.losses = client, upstream, losses
         self.profile = profile
         self._codec = upstream.codec
         self._dialect, self._recover, self._summarise = dialect, recover, summarise
         self._origin = origin or upstream.codec.name
-        self._reply_id, self._reply_model = reply_id, reply_model
+        self._reply_id, self._reply_model, self._reply_created = reply_id, reply_model, reply_created
 
     @property
     def ledger(self) -> Ledger:
@@ -131,7 +133,7 @@ class Pipeline:
             stages.append(self._dialect.parser(tools, self.losses))
         if self._recover:
             stages.append(recovery(tools, self.losses))
-        stages.append(Restorer(ledger, self._reply_id, self._reply_model))
+        stages.append(Restorer(ledger, self._reply_id, self._reply_model, self._reply_created))
         if self.session:
             stages.append(self.session)
         return stages

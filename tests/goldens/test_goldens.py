@@ -56,7 +56,7 @@ def test_no_golden_is_left_over() -> None:
 def outcome(scenario: Scenario, client: str, upstream: str) -> Wire:
     found: Wire = {}
     if client in scenario.requests:
-        exchange = dragoman.Exchange(client, upstream)
+        exchange = dragoman.Exchange(client, upstream, reply_created=0)
         body = scenario.requests[client]
         out = exchange.request(body, model=MODELS[upstream])
         found |= {"request": UNCHANGED if out == body else plain(out), **told(exchange, "request")}
@@ -89,7 +89,7 @@ UNCHANGED = "unchanged"
 
 def begun(scenario: Scenario, client: str, upstream: str) -> dragoman.Exchange:
     """An exchange whose request, where the scenario has one, is made."""
-    exchange = dragoman.Exchange(client, upstream)
+    exchange = dragoman.Exchange(client, upstream, reply_created=0)
     if client in scenario.requests:
         exchange.request(scenario.requests[client], model=MODELS[upstream])
     return exchange
@@ -99,7 +99,7 @@ def returned(
     scenario: Scenario, client: str, upstream: str, reply: Wire, what: str, before: Wire | None = None
 ) -> Wire:
     """The conversation after the client has sent `reply` back, with a result for each call."""
-    exchange = dragoman.Exchange(client, upstream)
+    exchange = dragoman.Exchange(client, upstream, reply_created=0)
     out = exchange.request(next_request(client, scenario.requests[client], reply), model=MODELS[upstream])
     turns = plain(out[codec(upstream).turns][-3:])
     if before and before.get("next request") == turns:

@@ -193,7 +193,7 @@ def freeform(arguments: str, tool: str = "") -> str:
     """
     text = _input_text(arguments)
     patch = _PATCH.search(text) if tool == "apply_patch" else None
-    return patch[0] if patch else text
+    return patch[0] if patch and patch[0] != text.strip() else text
 
 
 _PATCH = re.compile(r"^[*]{3} Begin Patch$.*^[*]{3} End Patch$", re.MULTILINE | re.DOTALL)

@@ -34,11 +34,15 @@ from dragoman.transforms.restoration import Declaration, Restoration
 class Restorer(EventStage):
     """Upstream's events, part after part → the client's events.
 
-    `reply_id` is for a reply without an id; `reply_model`, where given, is the model that it names.
+    `reply_id` is for a reply without an id, `reply_created` for one without a time; `reply_model`, where
+    given, is the model that it names.
     """
 
-    def __init__(self, ledger: Ledger, reply_id: str = "", reply_model: str = "") -> None:
+    def __init__(
+        self, ledger: Ledger, reply_id: str = "", reply_model: str = "", reply_created: int = 0
+    ) -> None:
         self._ledger, self._reply_id, self._reply_model = ledger, reply_id, reply_model
+        self._reply_created = reply_created
         self._reply = Restoration(ledger)
         self._index = -1
         self._part: AnyPart | None = None
@@ -78,6 +82,7 @@ class Restorer(EventStage):
             response,
             id=response.id or self._reply_id,
             model=self._reply_model or response.model,
+            created=response.created or self._reply_created,
             parts=tuple(parts),
             stop=stop,
             usage=response.usage or self._reply.estimate(),
@@ -117,6 +122,7 @@ class Restorer(EventStage):
             event,
             id=event.id or self._reply_id,
             model=self._reply_model or event.model,
+            created=event.created or self._reply_created,
             usage=event.usage or self._reply.estimate(),
         )
 
