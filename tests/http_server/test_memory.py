@@ -8,6 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from dragoman.gateway.app import Gateway
+from dragoman.gateway.config import Config
+from dragoman.gateway.observability.access_log import AccessLog
+from dragoman.http.server import ServerTimeouts
 from gateway.running import serving
 from gateway.stands import wait_until
 from http_server.clients import Echo, Raw
@@ -95,3 +99,12 @@ def test_an_upgrade_is_ignored_and_the_body_read(client: Raw, chunked: bool, at_
 def test_an_upgrade_without_a_body(client: Raw) -> None:
     client.say(b"GET /a HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: h2c\r\n\r\n")
     assert client.hear_json()["path"] == "/a"
+
+
+def test_a_slow_body_is_the_clients_timeout() -> None:
+    hasty = ServerTimeouts(body=0.2, min_rate=1_000_000)
+    with serving(Gateway(Config(), AccessLog(lambda line: None)), hasty) as url:
+        raw = Raw(url)
+        raw.say(b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
+        assert raw.hear()[0] == 408
+        raw.socket.close()

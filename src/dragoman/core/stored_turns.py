@@ -41,6 +41,7 @@ class PastTurn(Struct, frozen=True):
     items: list[Any]
     reply: Wire
     settings: Wire
+    size: int = 0  # bytes
 
 
 class TurnCodec(Struct, frozen=True, kw_only=True):

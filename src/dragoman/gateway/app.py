@@ -288,6 +288,8 @@ class Gateway:
         if writer.begun:  # the answer is cut off here, which the client sees, unlike a clean end
             return
         status, error = request.client.encode_error(failure)
+        if failure.status == 408:  # the client is slow, not an upstream, for which 504 stands
+            status = 408
         if body:
             error = jsontext.decode(self._redactor.clean(body.decode("utf-8", "replace"), request.key))
             status = failure.status

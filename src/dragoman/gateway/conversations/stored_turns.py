@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from dragoman.core import jsontext
@@ -17,6 +17,7 @@ from dragoman.core.model import Failure, Wire
 from dragoman.core.stored_turns import ConversationError, PastTurn, StorageRequest, TurnCodec
 from dragoman.gateway.conversations.store import ChainTooLarge, Store, StoredTurn, StoreError
 from dragoman.gateway.conversations.turn_writer import TurnWriter, stores_turns
+from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import Target
 
@@ -48,8 +49,8 @@ class StoredTurns:
         if (storage.previous_id and not past) or len(items) < len(set(storage.item_ids)):
             return _targets_that_store(request, codec, storage, targets, items)
         given = request.body.wire
-        wire = codec.join(given, past, items)
-        body = request.body if wire is given else Body(jsontext.encode(wire), request.client.name, wire=wire)
+        size = len(request.body.data) + sum(turn.size for turn in past)
+        body = await run_for(size, _joined, request, codec, past, items)
         if not storage.store or request.route.action != "generate":
             request.body = body
             return targets
@@ -67,7 +68,9 @@ class StoredTurns:
             turns = await self._read(self.store.chain(owner, id, self._limit))
         except ChainTooLarge as error:
             raise ConversationError(Failure("bad_request", str(error), 400)) from None
-        return [_past(turn) for turn in turns] if turns and turns[-1].protocol == protocol else []
+        if not turns or turns[-1].protocol != protocol:
+            return []
+        return await run_for(sum(turn.size for turn in turns), lambda: [_past(turn) for turn in turns])
 
     async def reply(self, protocol: str, owner: str, id: str) -> Wire | None:
         turn = await self._read(self.store.get(owner, id))
@@ -103,6 +106,15 @@ class StoredTurns:
             raise ConversationError(UNREADABLE) from None
 
 
+def _joined(
+    request: GatewayRequest, codec: TurnCodec, past: Sequence[PastTurn], items: Mapping[str, Wire]
+) -> Body:
+    wire = codec.join(request.body.wire, past, items)
+    if wire is request.body.wire:
+        return request.body
+    return Body(jsontext.encode(wire), request.client.name, wire=wire)
+
+
 def _targets_that_store(
     request: GatewayRequest,
     codec: TurnCodec,
@@ -133,4 +145,4 @@ def _refuse_stateful(request: GatewayRequest, targets: Targets) -> None:
 
 def _past(turn: StoredTurn) -> PastTurn:
     items, reply, settings = (jsontext.decode(text) for text in (turn.items, turn.reply, turn.settings))
-    return PastTurn(turn.id, items, reply, settings)
+    return PastTurn(turn.id, items, reply, settings, turn.size)

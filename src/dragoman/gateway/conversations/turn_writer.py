@@ -25,6 +25,7 @@ from dragoman.core.model import Failure, Wire
 from dragoman.core.stored_turns import StorageRequest, TurnCodec
 from dragoman.framing import sse
 from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
+from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.upstreams.sending import AttemptFailed
 from dragoman.pipeline import ForwardedStream, TranslatedStream, encode_failure
 from dragoman.profiles import Provider
@@ -83,7 +84,7 @@ class TurnWriter:
         try:
             if reply is None:
                 raise StoreError("the reply is too large, or could not be found in its stream")
-            await self._store.put(self._turn(reply))
+            await self._store.put(await run_for(len(self.body.data), self._turn, reply))
         except StoreError as error:
             self._report(error)
             return False

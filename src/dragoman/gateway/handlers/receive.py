@@ -5,8 +5,8 @@ from __future__ import annotations
 import zlib
 from functools import lru_cache, partial
 
-from dragoman.core.body import Body
 from dragoman.core.errors import DragomanError
+from dragoman.gateway import large_bodies
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.observability.wire_log import WireLog
@@ -46,7 +46,7 @@ class RequestReader:
             head = f"{client.name} {request.route.action} {request.route.model}"
             self._wire_log.asked(record.id, request.key, head, request.headers, data)
         glance = server.tally.request if client.name in self._forwarding else None
-        request.body = body = Body(data, client.name, glance)
+        request.body = body = await large_bodies.read(data, client.name, glance)
         route, seen = request.route, body.glance
         request.model = route.model or str(seen.get("model") or "")
         request.stream = bool(seen.get("stream")) if route.stream is None else route.stream

@@ -24,6 +24,7 @@ from dragoman.core.model import Failure
 from dragoman.framing import sse
 from dragoman.gateway.conversations.turn_writer import StoredStream
 from dragoman.gateway.handlers.keep_alive import KeepAlive
+from dragoman.gateway.large_bodies import LARGE, run_for
 from dragoman.gateway.observability.stream_usage import StreamUsage
 from dragoman.gateway.request import Attempt, GatewayRequest
 from dragoman.gateway.upstreams.sending import LARGEST_REPLY, AttemptFailed
@@ -50,7 +51,9 @@ async def _relay_whole(attempt: Attempt, reply: Reply) -> None:
     exchange, request = attempt.exchange, attempt.request
     try:
         data = await reply.read(LARGEST_REPLY)
-        out = exchange.response(data) if attempt.turn_writer else exchange.response_bytes(data)
+        translate = exchange.response if attempt.turn_writer else exchange.response_bytes
+        size = max(len(data), len(request.body.data))  # arguments are checked against the declared schemas
+        out = await run_for(size, translate, data) if size > LARGE else translate(data)
     except TransportError as error:
         raise AttemptFailed(_broken(error), retry=True) from error
     except WireError as error:

@@ -18,6 +18,7 @@ from dragoman.core.model import Failure, FailureKind
 from dragoman.exchange import Exchange
 from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
+from dragoman.gateway.large_bodies import LARGE, run_for
 from dragoman.gateway.observability.traces import trace_headers
 from dragoman.gateway.request import Attempt, GatewayRequest
 from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
@@ -133,7 +134,11 @@ class Attempts:
     async def _send(self, attempt: Attempt, relay: Relay, resume: bool = True) -> None:
         request, exchange, provider = attempt.request, attempt.exchange, attempt.target.provider
         given = attempt.turn_writer.body if attempt.turn_writer else request.body
-        body = exchange.request_bytes(given, attempt.target.model, request.stream)
+        if len(given.data) > LARGE:
+            translate, model = exchange.request_bytes, attempt.target.model
+            body = await run_for(len(given.data), translate, given, model, request.stream)
+        else:
+            body = exchange.request_bytes(given, attempt.target.model, request.stream)
         if exchange.has_session:
             attempt.session = self._sessions.talk(exchange, provider, request.key, request.record.id)
             if resume and (resumed := await attempt.session.resumed()):

@@ -1,0 +1,99 @@
+"""Large bodies are worked on in threads, so that one of them does not stop the event loop.
+
+A thread helps only as far as it lets go of the interpreter lock: Python code does every `_SWITCH` seconds, a
+call into C when it returns. So a large body is decoded in steps, and the number of its values, which bounds
+every single call, is limited: 60 MB of numbers take 20 seconds, and no request of an agent looks like that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+import msgspec
+
+from dragoman.core import jsontext
+from dragoman.core.body import Body
+from dragoman.core.errors import DragomanError
+from dragoman.core.jsontext import Glance
+from dragoman.core.model import Wire
+from dragoman.http.server import TooLarge
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LARGE = 256 * 1024  # bytes; below it, a body takes a few milliseconds
+MOST_VALUES = 1_000_000  # commas; text has them too, but a million are more than any context window takes
+_STEP = 64 * 1024  # bytes that are decoded by one call
+_COUNTED = 1024 * 1024
+_SWITCH = 0.001
+_THREADS = 2
+
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_entries = msgspec.json.Decoder(list[msgspec.Raw])
+_threads: ThreadPoolExecutor | None = None
+_running = 0
+
+
+class TooManyValues(TooLarge):
+    """A body that would take too long, whatever its size."""
+
+    def __init__(self) -> None:
+        DragomanError.__init__(self, f"the body has more than {MOST_VALUES} JSON values")
+
+
+async def run_for(size: int, function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """Call `function`, in a thread where its body has more than LARGE bytes."""
+    if size <= LARGE:
+        return function(*args, **named)
+    global _threads, _running
+    if _threads is None:
+        sys.setswitchinterval(_SWITCH)
+        _threads = ThreadPoolExecutor(_THREADS, "large-body")
+    _running += 1
+    gc.disable()  # a collection among a million new objects holds the lock for 100 ms
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_threads, lambda: function(*args, **named))
+    finally:
+        _running -= 1
+        if not _running:
+            gc.enable()
+
+
+async def read(data: bytes, protocol: str, glance: Glance | None) -> Body:
+    """The body of a request, of any size. Raises WireError or TooManyValues."""
+    if len(data) <= LARGE:
+        return Body(data, protocol, glance)
+    return await run_for(len(data), _read, data, protocol, glance)
+
+
+def _read(data: bytes, protocol: str, glance: Glance | None) -> Body:
+    commas = 0
+    for start in range(0, len(data), _COUNTED):
+        commas += data.count(b",", start, start + _COUNTED)
+    if commas > MOST_VALUES:
+        raise TooManyValues
+    if glance:
+        return Body(data, protocol, glance)
+    return Body(data, protocol, wire=_decode_object(data, protocol))
+
+
+def _decode_object(data: bytes, protocol: str) -> Wire:
+    try:
+        value = _decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError):  # again, for an error that names the place
+        return Body(data, protocol).wire
+    return value if jsontext.is_object(value) else Body(data, protocol).wire
+
+
+def _decode(data: bytes) -> Any:
+    first = data[:64].lstrip()[:1]
+    if len(data) > _STEP and first == b"{":
+        return {name: _decode(bytes(value)) for name, value in _fields.decode(data).items()}
+    if len(data) > _STEP and first == b"[":
+        return [_decode(bytes(value)) for value in _entries.decode(data)]
+    return jsontext.decode(data)

@@ -1,0 +1,85 @@
+"""Bodies that are large, or have very many values: they are translated, and others are answered meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from dragoman.core import jsontext
+from dragoman.core.body import Body
+from dragoman.core.errors import WireError
+from dragoman.gateway import large_bodies
+from dragoman.gateway.large_bodies import LARGE, MOST_VALUES, TooManyValues, run_for
+
+TEXT = "x" * LARGE
+SAME = {
+    "one string": jsontext.encode({"model": "m", "text": TEXT}),
+    "many messages": jsontext.encode({"model": "m", "messages": [{"role": "user", "content": "é"}] * 20_000}),
+    "numbers as they are spelled": b'{"a": [' + b"1.10, 1e3, 12345678901234567890, " * 20_000 + b"0]}",
+    "a large entry in an array": jsontext.encode({"a": [{"b": [TEXT, [TEXT]]}, 1, None]}),
+    "the last of two": b'{"a": 1, "a": 2, "b": "' + TEXT.encode() + b'"}',
+    "spaces before it": b" " * 100 + jsontext.encode({"a": TEXT}),
+    "a lone surrogate": b'{"a": "\\ud800", "b": "' + TEXT.encode() + b'"}',
+}
+BROKEN = {
+    "cut": SAME["many messages"][:-1],
+    "an array": b"[" + SAME["one string"] + b", 1]",
+    "not UTF-8": b'{"a": "\xff' + TEXT.encode() + b'"}',
+    "too deep": b'{"a":' * LARGE,
+    "a word": b'{"a": nul, "b": "' + TEXT.encode() + b'"}',
+}
+
+
+def read(data: bytes) -> Body:
+    return asyncio.run(large_bodies.read(data, "openai-chat", None))
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_large_body_says_what_it_says_when_it_is_read_at_once(name: str) -> None:
+    assert jsontext.encode(read(SAME[name]).wire) == jsontext.encode(Body(SAME[name], "openai-chat").wire)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_body_is_the_same_error(name: str) -> None:
+    with pytest.raises(WireError) as expected:
+        Body(BROKEN[name], "openai-chat")
+    with pytest.raises(WireError) as caught:
+        read(BROKEN[name])
+    assert str(caught.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("value", [b"1.10", b"[]", b"{}"])
+def test_more_values_than_any_request_has_are_refused_at_once(value: bytes) -> None:
+    began = time.perf_counter()
+    with pytest.raises(TooManyValues, match="1000000 JSON values"):
+        read(b'{"model": "m", "x": [' + (value + b",") * (MOST_VALUES + 1) + b"1]}")
+    assert time.perf_counter() - began < 2
+
+
+def test_the_loop_goes_on_while_a_large_body_is_read() -> None:
+    data = jsontext.encode({"messages": [{"role": "user", "content": "hello"}] * 100_000})
+
+    async def work() -> tuple[float, float]:
+        longest, last = 0.0, time.perf_counter()
+        began, reading = last, asyncio.create_task(large_bodies.read(data, "openai-chat", None))
+        while not reading.done():
+            await asyncio.sleep(0.001)
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+        return longest, last - began
+
+    longest, total = asyncio.run(work())
+    assert longest < max(total / 2, 0.05), "one iteration took as long as the whole"
+
+
+def test_small_work_is_done_at_once_and_large_work_in_a_thread() -> None:
+    async def work() -> tuple[str, str]:
+        name = lambda: threading.current_thread().name  # noqa: E731
+        return await run_for(LARGE, name), await run_for(LARGE + 1, name)
+
+    small, large = asyncio.run(work())
+    assert small == threading.current_thread().name
+    assert large.startswith("large-body")
