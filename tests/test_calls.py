@@ -8,7 +8,7 @@ import pytest
 
 import dragoman
 from dragoman.core.errors import ConfigError
-from dragoman.core.model import ToolCall
+from dragoman.core.model import Text, ToolCall, ToolResult
 
 CALL, NAMELESS = ToolCall("call_1", "f", "{}"), ToolCall("", "f", "{}")
 
@@ -16,6 +16,9 @@ CALL, NAMELESS = ToolCall("call_1", "f", "{}"), ToolCall("", "f", "{}")
 WRONG: dict[str, tuple[list[ToolCall], Any, str]] = {
     "too few": ([CALL], [], "1 calls need as many outputs, got 0"),
     "no output for an id": ([CALL], {"call_2": "x"}, "no output for call call_1 of f"),
+    "an id that no call has": ([CALL], {"call_1": "x", "call_9": "y"}, "no call has the id 'call_9'"),
+    "a result of another call": ([CALL], [ToolResult("call_2", "g")], "no output for call call_1 of f"),
+    "two results of one call": ([CALL], [ToolResult("call_1", "f")] * 2, "two outputs answer the same call"),
     "calls without ids": ([NAMELESS, NAMELESS], {"": "x"}, "has no id"),
     "no JSON": ([CALL], [object()], "the output for f is no text and no JSON value"),
 }
@@ -39,3 +42,11 @@ def test_deferred_tools_are_declared_where_no_conversation_can_load_them(target:
 def test_declarations_alone_are_not_counted():
     tools = [{"name": f"t{i}", "input_schema": {"type": "object"}} for i in range(200)]
     assert len(dragoman.translate_tools(tools, "anthropic", "openai-chat")) == 200
+
+
+@pytest.mark.parametrize("protocol", dragoman.protocols())
+def test_D10_results_answer_the_call_whose_id_they_name(protocol: str) -> None:
+    calls = [ToolCall("call_1", "f", "{}"), ToolCall("call_2", "g", "{}")]
+    results = [ToolResult("call_2", "g", (Text("two"),)), ToolResult("call_1", "f", (Text("one"),))]
+    in_order = dragoman.build_tool_results(calls, ["one", "two"], protocol)
+    assert dragoman.build_tool_results(calls, results, protocol) == in_order

@@ -21,10 +21,8 @@ from dragoman.core.errors import (
     WireError,
 )
 from dragoman.core.losses import Loss
-from dragoman.core.model import ToolCall, ToolResult
-from dragoman.dialects import names as dialects
+from dragoman.core.model import Failure, ToolCall, ToolResult
 from dragoman.exchange import Exchange
-from dragoman.protocols import names as protocols
 
 if TYPE_CHECKING:
     from dragoman.client import (
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
         stream,
         tool,
     )
+    from dragoman.dialects import names as dialects
+    from dragoman.protocols import names as protocols
 
 __version__ = "0.1.0"
 
@@ -51,6 +51,7 @@ __all__ = [
     "ConfigError",
     "DragomanError",
     "Exchange",
+    "Failure",
     "GrammarError",
     "Loss",
     "LossError",
@@ -77,6 +78,14 @@ __all__ = [
     "tool",
     "translate_tools",
 ]
+
+
+if not TYPE_CHECKING:
+    from dragoman import dialects, protocols  # packages that list their names when they are called
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:

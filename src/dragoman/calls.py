@@ -38,7 +38,8 @@ def build_tool_results(
     """What to append to the conversation to answer `calls`, as messages (items, contents) of `protocol`.
 
     `outputs` is in the order of the calls, or keyed by call id. An output is text, any JSON value
-    (sent as JSON text), an exception (sent as a failed result), or a ToolResult.
+    (sent as JSON text), an exception (sent as a failed result), or a ToolResult, which answers the call whose
+    id it names. An id that no call has is refused.
     """
     codec, calls = find_codec(protocol), list(calls)
     listed = _in_order(calls, outputs)
@@ -68,8 +69,14 @@ def translate_tools(tools: list[Any], source: str, target: str) -> list[Wire]:
 
 
 def _in_order(calls: list[ToolCall], outputs: Iterable[Any] | Mapping[str, Any]) -> list[Any]:
+    """One output for each call, in the order of the calls."""
     if not isinstance(outputs, Mapping):
-        return list(outputs)
+        listed = list(outputs)
+        if not listed or not all(isinstance(output, ToolResult) and output.call_id for output in listed):
+            return listed
+        outputs = {output.call_id: output for output in listed}
+        if len(outputs) != len(listed):
+            raise ConfigError("two outputs answer the same call")
     for call in calls:
         if not call.id:
             raise ConfigError(
@@ -77,6 +84,8 @@ def _in_order(calls: list[ToolCall], outputs: Iterable[Any] | Mapping[str, Any])
             )
         if call.id not in outputs:
             raise ConfigError(f"no output for call {call.id} of {call.name}")
+    if unknown := outputs.keys() - {call.id for call in calls}:
+        raise ConfigError(f"no call has the id {min(unknown)!r}")
     return [outputs[call.id] for call in calls]
 
 

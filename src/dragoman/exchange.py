@@ -43,6 +43,8 @@ class Exchange:
     resumed = False  # only the new messages were sent
     _request: Request | None = None  # the client's, in neutral form
     _pipeline: Pipeline | None = None  # from the first translation on
+    _request_wire: Wire | None = None  # where losses are looked up, as is
+    _reply_wire: Wire | None = None
     _forwarded_reply: Wire | None = None  # a whole reply that passes unchanged, as far as it was read
 
     def __init__(
@@ -80,7 +82,14 @@ class Exchange:
 
     @property
     def losses(self) -> list[Loss]:
-        """What did not survive so far; `where` names the field as its source spells it."""
+        """What did not survive so far; `where` and `value` are the field and its text in the source."""
+        if not len(self._losses):
+            return []
+        return self._losses.with_values(self._request_wire, self._reply_wire)
+
+    @property
+    def bare_losses(self) -> list[Loss]:
+        """The same without their values, which take time to look up."""
         return list(self._losses)
 
     @property
@@ -155,6 +164,7 @@ class Exchange:
             self._losses.refuse(self.strict)
         self._address(sent.model, sent.stream, out)
         keep(wire, request.tools)
+        self._request_wire = wire
         return out
 
     @property
@@ -204,6 +214,7 @@ class Exchange:
     def _translate_reply(self, wire: Wire) -> Wire:
         self._pipeline = self._pipeline or self._new_pipeline()
         decoding = Losses()
+        self._reply_wire = wire
         response = self._pipeline.decode_response(wire, decoding)
         if self._foreign:
             self._losses.extend(decoding)

@@ -13,7 +13,8 @@ from dragoman import Exchange, Loss, WireError, dialects, protocols
 from dragoman.cli.output import as_document, pretty, write, write_losses
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import decode
-from dragoman.core.losses import Losses
+from dragoman.core.loss_codes import Severity
+from dragoman.core.losses import Losses, Strictness
 from dragoman.core.model import Failure, Wire
 from dragoman.pipeline import EventReader, ForwardedStream, TranslatedStream
 from dragoman.protocols import protocol
@@ -41,12 +42,21 @@ class Job:
     request: IO[bytes] | None
     model: str | None
     stream: bool | None
-    strict: bool
+    strict: Strictness
     as_json: bool
     show_path: bool
 
 
-@click.command(epilog=EXAMPLES, short_help="Translate a request, a response, a stream or tools.")
+class _Command(click.Command):
+    """`--strict` alone refuses every loss; click would take the next word for its value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, ["--strict=cosmetic" if arg == "--strict" else arg for arg in args])
+
+
+@click.command(
+    cls=_Command, epilog=EXAMPLES, short_help="Translate a request, a response, a stream or tools."
+)
 @click.argument("what", type=click.Choice(["request", "response", "stream", "tools"]))
 @click.argument("file", type=click.File("rb"), default="-")
 @click.option("--from", "source", type=click.Choice(protocols()), required=True, help="The protocol of FILE.")
@@ -54,7 +64,11 @@ class Job:
     "--to", "target", type=click.Choice(protocols()), required=True, help="The protocol of the output."
 )
 @click.option("--dialect", type=click.Choice(dialects()), help="Tool calls are text in this dialect.")
-@click.option("--strict", is_flag=True, help="Refuse, with exit code 1, if something would be lost.")
+@click.option(
+    "--strict",
+    type=click.Choice(["material", "minor", "cosmetic"]),
+    help="Refuse, with exit code 1, if something is lost; --strict=material: if it changes what happens.",
+)
 @click.option("--json", "as_json", is_flag=True, help='Print {"body": …, "losses": […]} to stdout.')
 @click.option(
     "--images",
@@ -79,7 +93,7 @@ def command(
     source: str,
     target: str,
     dialect: str | None,
-    strict: bool,
+    strict: Severity | None,
     as_json: bool,
     images: Literal["native", "summary"],
     recover: bool,
@@ -100,7 +114,7 @@ def command(
     _refuse_idle(what, dialect, model, stream, request, show_path)
     client, upstream = (source, target) if asks else (target, source)
     exchange = Exchange(client, upstream, dialect=dialect, images=images, recover=recover)
-    job = Job(what, exchange, file, request, model, stream, strict, as_json, show_path)
+    job = Job(what, exchange, file, request, model, stream, strict or False, as_json, show_path)
     return translate_stream(job) if what == "stream" else translate_body(job)
 
 
@@ -181,7 +195,7 @@ def _fresh(job: Job, before: set[Loss]) -> list[Loss]:
     if job.strict:
         losses = Losses()
         losses.extend(fresh)
-        losses.refuse()
+        losses.refuse(job.strict)
     return fresh
 
 

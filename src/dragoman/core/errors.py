@@ -26,7 +26,10 @@ class WireError(DragomanError):
 
     def __init__(self, protocol: str, path: str, problem: str) -> None:
         self.protocol, self.path, self.problem = protocol, path, problem
-        super().__init__(f"{protocol}: {path or 'body'}: {problem}")
+        super().__init__(protocol, path, problem)  # what __init__ took, so that it can be pickled
+
+    def __str__(self) -> str:
+        return f"{self.protocol}: {self.path or 'body'}: {self.problem}"
 
 
 class GrammarError(DragomanError):
@@ -38,8 +41,11 @@ class LossError(DragomanError):
 
     def __init__(self, losses: list[Loss]) -> None:
         self.losses = losses
-        listed = "; ".join(f"{loss.where} {loss.kind}: {loss.why}" for loss in losses)
-        super().__init__(f"strict translation refused: {listed}")
+        super().__init__(losses)
+
+    def __str__(self) -> str:
+        listed = "; ".join(f"{loss.where} {loss.kind}: {loss.why}" for loss in self.losses)
+        return f"strict translation refused: {listed}"
 
 
 class ConfigError(DragomanError):
@@ -51,4 +57,7 @@ class UpstreamError(DragomanError):
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
-        super().__init__(failure.message)
+        super().__init__(failure)
+
+    def __str__(self) -> str:
+        return self.failure.message

@@ -9,8 +9,10 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.core.errors import LossError
+from dragoman.core.errors import ConfigError, LossError
+from dragoman.core.jsontext import dumps, is_array, is_object
 from dragoman.core.loss_codes import Severity, severity_of
+from dragoman.core.model import Wire
 
 LossKind = Literal["dropped", "changed", "invented", "emulated"]
 Strictness = bool | Literal["material", "minor", "cosmetic"]
@@ -103,6 +105,8 @@ class Losses:
 
         What was invented or emulated adds something; it loses nothing.
         """
+        if isinstance(strict, str) and strict not in _RANK:
+            raise ConfigError(f"strict is True, False, {', '.join(map(repr, _RANK))}, not {strict!r}")
         lowest = _RANK[strict] if isinstance(strict, str) else 0
         lost = [
             loss
@@ -112,8 +116,48 @@ class Losses:
         if lost:
             raise LossError(lost)
 
+    def with_values(self, *sources: Wire | None) -> list[Loss]:
+        """The losses, each with the beginning of what a source holds at its place."""
+        known = [source for source in sources if source is not None]
+        return [_with_value(loss, known) if known and not loss.value else loss for loss in self._items]
+
     def __iter__(self) -> Iterator[Loss]:
         return iter(self._items)
 
     def __len__(self) -> int:
         return len(self._items)
+
+
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_LONGEST_VALUE = 80
+ABSENT = object()
+
+
+def resolve(source: Any, where: str) -> Any:
+    """What `source` holds at the path `where`; `ABSENT` where there is no such place."""
+    for name, index in _STEP.findall(where):
+        if name and is_object(source) and name in source:
+            source = source[name]
+        elif index and is_array(source) and int(index) < len(source):
+            source = source[int(index)]
+        else:
+            return ABSENT
+    return source
+
+
+def _with_value(loss: Loss, sources: list[Wire]) -> Loss:
+    for source in sources:
+        value = resolve(source, loss.where) if loss.where else ABSENT
+        if value is not ABSENT:
+            text = value if isinstance(value, str) else _shortened(value)
+            return replace(
+                loss, value=text[: _LONGEST_VALUE - 1] + "…" if len(text) > _LONGEST_VALUE else text
+            )
+    return loss
+
+
+def _shortened(value: Any) -> str:
+    try:
+        return dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return str(type(value).__name__)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
 
 from dragoman.core.errors import ConfigError
 from dragoman.core.events import EventStage
@@ -49,6 +51,16 @@ def dialect(name: str) -> Dialect:
 def _outside() -> dict[str, EntryPoint]:
     """The dialects of other packages."""
     return {point.name: point for point in entry_points(group="dragoman.dialects")}
+
+
+class _Package(ModuleType):
+    """This package, callable: `dragoman.dialects()` lists the names of its modules."""
+
+    def __call__(self) -> tuple[str, ...]:
+        return names()
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def recovery(tools: tuple[AnyTool, ...], losses: Losses) -> EventStage:

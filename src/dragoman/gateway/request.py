@@ -72,7 +72,7 @@ class GatewayRequest(Struct, eq=False):
     @property
     def losses(self) -> list[Loss]:
         """What the current attempt lost so far."""
-        translated = self.attempt.exchange.losses if self.attempt else []
+        translated = self.attempt.exchange.bare_losses if self.attempt else []
         return translated + self.lost if self.lost else translated
 
 

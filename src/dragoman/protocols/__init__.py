@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError
@@ -58,6 +60,16 @@ def server(name: str) -> ProtocolServer:
 def routes() -> list[tuple[Route, str]]:
     """The routes of all protocols that clients speak, each with the name of its protocol."""
     return [(route, name) for name in names() for route in server(name).routes]
+
+
+class _Package(ModuleType):
+    """This package, callable: `dragoman.protocols()` lists the names that clients speak."""
+
+    def __call__(self) -> tuple[str, ...]:
+        return names()
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def _load(name: str, folders: dict[str, str]) -> Protocol:

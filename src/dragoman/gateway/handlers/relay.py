@@ -145,7 +145,7 @@ class _StreamRelay:
         request.record.first_byte()
         await self.keep_alive.settle()
         if not request.writer.begun:
-            await request.writer.begin(request.content_type, loss_header(self.attempt.exchange.losses))
+            await request.writer.begin(request.content_type, loss_header(self.attempt.exchange.bare_losses))
 
     def _count(self) -> None:
         exchange, record, usage = self.attempt.exchange, self.attempt.request.record, self.usage

@@ -54,5 +54,5 @@ class ExchangeRecord(Struct, eq=False):
 
     @property
     def losses(self) -> list[Loss]:
-        translated = self.exchange.losses if self.exchange else []
+        translated = self.exchange.bare_losses if self.exchange else []
         return translated + self.lost if self.lost else translated
