@@ -49,15 +49,8 @@ def _respelled(loss: Loss, spelling: dict[str, str], source: Any) -> Loss:
 
 
 def _has(source: Any, path: str) -> bool:
-    for step in _STEP.findall(path):
-        try:
-            source = source[int(step) if step.isdigit() else step]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return source is not None
-
-
-_STEP = re.compile(r"[^.\[\]]+")
+    found = resolve(source, path)
+    return found is not ABSENT and found is not None
 
 
 class Losses:
