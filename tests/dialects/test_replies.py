@@ -26,6 +26,40 @@ ZERO = ("now", "{}")
 Row = tuple[str, list[Any]]
 
 ROO: dict[str, Row] = {
+    "the end of the call is missing": ("Now.\n<get_time>\n<tz>UTC</tz>\n", ["Now.", UTC]),
+    "a closing tag in lower case": (
+        "<get_time>\n<tz>UTC</TZ>\n</get_time>",
+        ["<get_time>\n<tz>UTC</TZ>\n</get_time>"],
+    ),
+    "a space in tags": ("<get_time >\n<tz >UTC</tz >\n</get_time>", [UTC]),
+    "in <tool_call>": ("Ok.\n<tool_call>\n<get_time>\n<tz>UTC</tz>\n</get_time>\n</tool_call>", ["Ok.", UTC]),
+    "in <tool_use>": ("<tool_use><get_time><tz>UTC</tz></get_time></tool_use>", [UTC]),
+    "in <tools>, which is not closed": ("<tools>\n<get_time>\n<tz>UTC</tz>\n</get_time>", [UTC]),
+    "a wrapper without a call": (
+        "<tool_call>\n<a>b</a>\n</tool_call>",
+        ["<tool_call>\n<a>b</a>\n</tool_call>"],
+    ),
+    "in a code block that ends the reply": (
+        "Ok.\n```xml\n<get_time>\n<tz>UTC</tz>\n</get_time>\n```\n",
+        ["Ok.", UTC],
+    ),
+    "in a code block with text behind it": (
+        "```xml\n<get_time>\n<tz>UTC</tz>\n</get_time>\n```\nThat is a call.",
+        ["```xml\n<get_time>\n<tz>UTC</tz>\n</get_time>\n```\nThat is a call."],
+    ),
+    "the form of hermes": (
+        '<tool_call>\n{"name": "get_time", "arguments": {"tz": "UTC"}}\n</tool_call>',
+        [UTC],
+    ),
+    "the form of hermes, not closed": ('<tool_call>{"name": "get_time", "arguments": {"tz": "UTC"}}', [UTC]),
+    "the form of qwen3-coder": (
+        "<tool_call>\n<function=get_time>\n<parameter=tz>\nUTC\n</parameter>\n</function>\n</tool_call>",
+        [UTC],
+    ),
+    "the form of hermes, of an undeclared tool": (
+        '<tool_call>{"name": "rm", "arguments": {}}</tool_call>',
+        ['<tool_call>{"name": "rm", "arguments": {}}</tool_call>'],
+    ),
     "one call": (
         "<get_weather>\n<city>Paris</city>\n<days>2</days>\n</get_weather>",
         [PARIS],
@@ -574,3 +608,43 @@ def test_a_call_in_native_reasoning_is_no_loss_where_the_reply_makes_one() -> No
         event.part.name for event in out if isinstance(event, PartStart) and isinstance(event.part, ToolCall)
     ] == ["now"]
     assert not list(losses)
+
+
+REPAIRED = {
+    "the end is missing": ("<get_time>\n<tz>UTC</tz>", "</get_time> is missing at the end"),
+    "a space": ("<get_time >\n<tz>UTC</tz>\n</get_time>", "<get_time > is read as <get_time>"),
+    "a wrapper": ("<tools><get_time><tz>UTC</tz></get_time></tools>", "a call stood in <tools>"),
+    "a code block": ("```\n<get_time><tz>UTC</tz></get_time>\n```", "a call stood in a code block"),
+    "another form": (NOW_CALL, "a call of now was written in the form of hermes"),
+}
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_each_repair_is_reported(name: str) -> None:
+    text, why = REPAIRED[name]
+    _, stop, losses = parse(dialect("roo-xml"), TOOLS, text)
+    assert stop == "tool_calls"
+    assert [loss.code for loss in losses] == ["dialect.call.changed"]
+    assert why in losses[0].why
+
+
+def test_a_misspelled_closing_tag_is_repaired() -> None:
+    tools = (tool("read", ["filePath"], filePath="string"),)
+    for closes in ("</filepath>", "</file_path>", "</filePath >"):
+        parts, _, losses = parse(dialect("roo-xml"), tools, f"<read>\n<filePath>a{closes}\n</read>")
+        assert said(*parts) == [("read", '{"filePath":"a"}')]
+        assert f"{closes} is read as </filePath>" in losses[0].why
+
+
+@pytest.mark.parametrize("stop", ["length", "content_filter"])
+def test_a_cut_reply_makes_no_call_of_a_call_without_its_end(stop: Any) -> None:
+    text = "Now.\n<get_time>\n<tz>UTC</tz>"
+    parts, reason, _ = parse(dialect("roo-xml"), TOOLS, text, stop=stop)
+    assert (said(*parts), reason) == ([text], stop)
+
+
+def test_a_call_without_its_end_needs_all_required_parameters() -> None:
+    tools = (tool("write", ["path", "content"], path="string", content="string"),)
+    text = "<write>\n<path>a</path>\n"
+    parts, _, _ = parse(dialect("roo-xml"), tools, text)
+    assert said(*parts) == [text]

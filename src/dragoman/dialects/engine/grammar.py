@@ -12,14 +12,20 @@ from msgspec import Struct
 from dragoman.dialects.engine.source import LONGEST_NAME, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools
 
+_MOST_SPACES = 4
+
 
 class CallToken(Struct, frozen=True):
-    """A call that is certain. `id` is empty where the text has none; `raw` is how it was written."""
+    """A call. `id` is empty where the text has none; `raw` is how it was written.
+
+    `unended`: the text ended before the call was closed, so it counts only if the reply was not cut there.
+    """
 
     name: str
     arguments: str
     id: str = ""
     raw: str = ""
+    unended: bool = False
 
 
 class TextToken(Struct, frozen=True):
@@ -68,6 +74,17 @@ def opens_with(*texts: str) -> Opening:
     )
 
 
+def tag_of(*names: str) -> Opening:
+    """A call begins with a tag of one of these names; some spaces may stand behind the name."""
+    spaced = [f"<{name}{' ' * _MOST_SPACES}>" for name in names]
+    return Opening(
+        f"<(?:{'|'.join(re.escape(name) for name in names)}) {{0,{_MOST_SPACES}}}>",
+        "|".join(_beginning(text) for text in spaced),
+        max(len(text) for text in spaced),
+        "<",
+    )
+
+
 def tag() -> Opening:
     """A call begins with a tag of any name."""
     name = rf"[A-Za-z_][\w.:\-]{{0,{LONGEST_NAME - 1}}}"
@@ -94,7 +111,7 @@ def stray(*markers: str) -> CallGrammar:
 class Sink(Protocol):
     """Where a reader puts what is certain; nothing before it can be taken back."""
 
-    def call(self, name: str, arguments: str, id: str = "") -> None: ...
+    def call(self, name: str, arguments: str, id: str = "", *, unended: bool = False) -> None: ...
 
     def text(self, text: str) -> None: ...
 

@@ -29,7 +29,7 @@ from dragoman.core.events import (
     ResponseFailed,
 )
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, AnyTool, Reasoning, Stop, Text, ToolCall
+from dragoman.core.model import AnyPart, AnyTool, Reasoning, Stop, StopReason, Text, ToolCall
 from dragoman.dialects.engine.grammar import (
     CallGrammar,
     CallToken,
@@ -60,6 +60,7 @@ class DialectParser(EventStage):
         self._count = 0
         self._called = self._reasoned = False
         self._reasoning: dict[int, tuple[str, Scanner]] = {}  # where it stands, and a scanner for its calls
+        self._unended: tuple[OpenText, CallToken] | None = None  # waits for the reason of the end
         self._considered: dict[str, str] = {}  # name of a call in reasoning -> where it stands
 
     def feed(self, event: Event, /) -> Iterable[Event]:
@@ -70,25 +71,28 @@ class DialectParser(EventStage):
         if type(event) is PartEnd:
             return self._end(event)
         if type(event) is ResponseEnd:
-            events = self._finish()
+            events = [*self._finish(), *self._decide(accept=event.stop.reason in _NOT_CUT)]
             stop = Stop("tool_calls", event.stop.raw) if self._called else event.stop
             self._report_considered()
             return (*events, replace(event, stop=stop))
-        return (*self._finish(), event) if type(event) is ResponseFailed else (event,)
+        if type(event) is ResponseFailed:
+            return (*self._finish(), *self._decide(accept=False), event)
+        return (event,)
 
     def close(self) -> Iterable[Event]:
-        return self._finish()
+        return [*self._finish(), *self._decide(accept=False)]
 
     def _start(self, index: int, part: AnyPart) -> Iterable[Event]:
+        decided = self._decide(accept=False)  # more follows: the reply does not end behind that call
         if type(part) is Text:
             self._texts[index] = OpenText(part, self._scanner(not self._reasoned))
-            return ()
+            return decided
         if type(part) is Reasoning:
             self._reasoned = True
             if self._dialect:
                 self._reasoning[index] = part.where or "reasoning", self._scanner(False)
         self._others[index] = place = self._next()
-        return (PartStart(place, part),)
+        return (*decided, PartStart(place, part))
 
     def _delta(self, delta: PartDelta) -> Iterable[Event]:
         text = self._texts.get(delta.index)
@@ -130,6 +134,8 @@ class DialectParser(EventStage):
 
     def _ended(self, text: OpenText, *, complete: bool) -> list[Event]:
         events = self._events(text, text.scanner.close())
+        if self._unended:
+            return events
         if text.untouched:  # an empty text is one all the same
             events += self._text(text, "")
         return [*events, *self._close(text, complete=complete)]
@@ -159,8 +165,20 @@ class DialectParser(EventStage):
             events.append(PartDelta(text.open or 0, written))
         return events
 
+    def _decide(self, *, accept: bool) -> list[Event]:
+        """A call whose end is missing at the end of the reply counts where the reply was not cut there."""
+        if self._unended is None:
+            return []
+        (text, call), self._unended = self._unended, None
+        if accept:
+            return [*self._call(text, replace(call, unended=False)), *self._close(text)]
+        return [*self._text(text, call.raw), *self._close(text)]
+
     def _call(self, text: OpenText, call: CallToken) -> Iterator[Event]:
         text.untouched = False
+        if call.unended:
+            self._unended = text, call
+            return
         if self._only_first and self._called:
             why = f"{self._dialect} allows one call in a reply; a further call of {call.name} is left out"
             self._losses.dropped(text.part.where or "text", why, "dialect.call")
@@ -194,6 +212,9 @@ class DialectParser(EventStage):
     def _next(self) -> int:
         self._count += 1
         return self._count - 1
+
+
+_NOT_CUT: tuple[StopReason, ...] = ("end", "stop_sequence", "tool_calls")
 
 
 class OpenText:

@@ -111,12 +111,12 @@ class Scanner:
 
     # Sink: what the readers of grammars report
 
-    def call(self, name: str, arguments: str, id: str = "") -> None:
+    def call(self, name: str, arguments: str, id: str = "", *, unended: bool = False) -> None:
         if self._admits and not self._admits(name):
             raise Broken(f"{name} is not declared")
         if self._may_close and self._ready is None:
             self._ready, self._out = self._out, []
-        self._out.append(CallToken(name, arguments, id, "".join([*self._space, self._source.raw()])))
+        self._out.append(CallToken(name, arguments, id, "".join([*self._space, self._source.raw()]), unended))
         self._space, self._quiet, self._framed = [], True, True
         self._commit()
 
@@ -373,7 +373,7 @@ class Probe:
     class Certain(Exception):
         pass
 
-    def call(self, name: str, arguments: str, id: str = "") -> None:
+    def call(self, name: str, arguments: str, id: str = "", *, unended: bool = False) -> None:
         if not self._whole:
             raise Probe.Certain
 

@@ -56,8 +56,17 @@ class TagRules(Struct, frozen=True):
     distinct: bool = False
 
 
+class Repairs:
+    """What was repaired in a call: the reasons, and whether the reply ended before the call was closed."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+        self.unended = False
+
+
 LENIENT = TagRules()
 PLAIN = re.compile(r"([^\s/=\"'](?:[^=\"']*[^\s/=\"'])?)")
+SPACED = re.compile(PLAIN.pattern + r"\s*")
 EQUALS = re.compile(r"\s*=\s*[\"']?(.+?)[\"']?\s*")
 ATTRIBUTE = re.compile(r"""\s+name\s*=\s*(?:"([^"]+)"|'([^']+)'|([^\s"'=/]+))(?:\s[^<>]*)?/?""")
 
@@ -81,12 +90,17 @@ def read_parameters(
     declared: DeclaredTools,
     sink: Sink,
     rules: TagRules = LENIENT,
+    repairs: Repairs | None = None,
 ) -> Reader[str]:
-    """The parameters and the end of the call, consumed: its arguments as JSON text."""
+    """The parameters and the end of the call, consumed: its arguments as JSON text.
+
+    With `repairs`, a closing tag may be spelled otherwise, and that of the call may be missing at the end of
+    the reply, provided that all required parameters are there.
+    """
     values: dict[str, Any] = {}
     known = declared.parameters(tool) if rules.known else None
     yield from source.run(form.gap, 0)
-    ended, read, name = yield from _following(source, form, known)
+    ended, read, name = yield from _following(source, form, known, repairs)
     if not ended and not name:
         raise Broken(f"expected {form.opens} or {form.ends[0]}")
     source.named = f"a call of {tool}"
@@ -95,37 +109,60 @@ def read_parameters(
             if rules.distinct:
                 raise Broken(f"{name} is given twice")
             sink.changed(f"a call of {tool} gives {name} twice; the last counts")
-        text, after, following = yield from _value(source, name, form, known, rules)
+        text, after, following = yield from _value(source, name, form, known, rules, repairs)
         if form.lost and not rules.loose and _lost(text, form.lost, {*values, name}, declared, tool):
             raise Broken(f"{form.closes.replace('{}', name)} is missing")
         json = form.typed(read) if form.typed else None
         values[name] = declared.read(tool, name, text, framed=form.framed, json=json)
         read, name = after, following
+    if repairs and repairs.unended and not values.keys() >= set(declared.required(tool)):
+        raise Broken(f"{form.ends[0]} is missing")
     return jsontext.dumps(values)
 
 
 def _value(
-    source: Source, name: str, form: ParameterForm, known: Wire | None, rules: TagRules
+    source: Source,
+    name: str,
+    form: ParameterForm,
+    known: Wire | None,
+    rules: TagRules,
+    repairs: Repairs | None,
 ) -> Reader[tuple[str, str, str]]:
     """The text of a value; the head and the name of the parameter that follows it."""
     closes = form.closes.replace("{}", name)
-    stops = (closes, form.opens, *form.ends) if rules.loose else (closes,)
+    closers = (closes, *_other_spellings(name)) if repairs else (closes,)
+    stops = (closes, form.opens, *form.ends) if rules.loose else closers
     parts: list[str] = []
     while True:
         text, stop = yield from source.until_any(*stops)
         parts.append(text)
         gap = ""
-        if stop == closes:
+        if stop in closers:
             gap = yield from source.run(form.gap, 0)
         else:
             source.at -= len(stop)
-        ended, read, following = yield from _following(source, form, known)
+        ended, read, following = yield from _following(source, form, known, repairs)
+        if repairs and not ended and not following and not read and (yield from source.exhausted()):
+            repairs.unended = ended = True
+            repairs.reasons.append(f"{form.ends[0]} is missing at the end")
         if ended or following:
+            if repairs and stop != closes:
+                repairs.reasons.append(f"{stop} is read as {closes}")
             return "".join(parts), read, following
-        parts += (closes, gap, read) if stop == closes else (read,)
+        parts += (stop, gap, read) if stop in closers else (read,)
 
 
-def _following(source: Source, form: ParameterForm, known: Wire | None) -> Reader[tuple[bool, str, str]]:
+def _other_spellings(name: str) -> tuple[str, ...]:
+    """How models misspell the closing tag of `name`: other case, underscores for capitals, a space."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    camel = re.sub(r"_(\w)", lambda found: found[1].upper(), name)
+    spellings = dict.fromkeys([name.lower(), snake, camel, f"{name} "])
+    return tuple(f"</{spelling}>" for spelling in spellings if spelling != name)
+
+
+def _following(
+    source: Source, form: ParameterForm, known: Wire | None, repairs: Repairs | None
+) -> Reader[tuple[bool, str, str]]:
     """Whether the call ends here; else what was read, and the name of a parameter where it was one."""
     if (yield from source.skip(*form.ends)):
         return True, "", ""
@@ -134,6 +171,8 @@ def _following(source: Source, form: ParameterForm, known: Wire | None) -> Reade
     text, name = yield from form.head(source)
     if known is not None and name not in known:
         name = ""
+    if repairs and name and text.endswith(" >"):
+        repairs.reasons.append(f"<{text} is read as <{name}>")
     return False, form.opens + text, name
 
 
