@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dragoman import protocols
+from dragoman import dialects, protocols
 from dragoman.cli import main
 from dragoman.cli.demo import actors, cycle, show
 from dragoman.pipeline import TranslatedStream
@@ -29,6 +29,20 @@ def test_every_pair_carries_the_call(client: str, upstream: str, stream: bool):
     walked = cycle.walk(client, upstream, stream)
     assert [check.what for check in walked.checks if not check.good] == []
     assert len(walked.steps) == 4
+
+
+@pytest.mark.parametrize("stream", (False, True), ids=("whole", "streamed"))
+@pytest.mark.parametrize("dialect", dialects())
+def test_the_model_speaks_every_dialect(dialect: str, stream: bool):
+    walked = cycle.walk("anthropic", "openai-chat", stream, dialect)
+    assert [check.what for check in walked.checks if not check.good] == []
+    assert not [loss for step in walked.steps for loss in step.losses if loss.code.startswith("dialect.")]
+
+
+def test_a_dialect_is_shown():
+    result = run("--from", "openai-chat", "--to", "openai-chat", "--dialect", "roo-xml")
+    assert result.exit_code == 0
+    assert "<list_files>" in result.stdout
 
 
 @pytest.mark.parametrize("name, options", GOLDEN.items(), ids=GOLDEN)

@@ -117,11 +117,11 @@ def _generate(codec: Codec, route: RouteMatch, request: Request, memory: Memory)
     if fault and fault.name in STATUS:
         return _failed(codec, STATUS[fault.name])
     rendered = textual.read(request)
-    response = reply(rendered or request, codec.name)
+    response = reply(rendered.request if rendered else request, codec.name)
     if isinstance(response, Failure):
         return _failed(codec, response)
     if rendered:
-        response = textual.write(response)
+        response = textual.write(response, rendered)
     elif fault and fault.name == "leak":
         response = textual.leaked(response)
     if fault and fault.name == "garbage":

@@ -1,18 +1,21 @@
-"""The scripted model without native tool calling: declarations in the prompt, calls in the text (Hermes).
+"""The scripted model without native tool calling: it reads the prompt of any dialect and answers in kind.
 
-A request that declares no tools but renders some in its system text is read as a model of that family
-would read it, and answered in kind.
+A request that declares no tools but renders some in its system text is read back: the dialect by a phrase of
+its instructions, the tools from their declarations, the results from the user's messages.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.jsontext import is_object
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
     Message,
@@ -25,50 +28,103 @@ from dragoman.core.model import (
     ToolCall,
     ToolChoice,
     ToolResult,
+    Wire,
 )
+from dragoman.dialects import dialect
+from dragoman.dialects.engine.dialect import Dialect, PastCall
+from dragoman.dialects.engine.values import DeclaredTools
+from dragoman.dialects.gemma import QUOTE, GemmaPayload
 
-_TOOLS = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
-_RESPONSE = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
-_CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
+# Dialect -> a phrase that only its instructions hold, and how it writes a result
+_TOOL_RESPONSE = r"<tool_response>\n(.*?)\n</tool_response>"
+_JSON_RESULT = r'"(?:output|error)": ("(?:[^"\\]|\\.)*")\}'
+_DIALECTS: dict[str, tuple[str, str]] = {
+    "roo-xml": (
+        "Use tools by outputting XML-formatted",
+        r"Tool (?:Result|Error) from \S+:\n(.*?)(?=\n\nTool |\Z)",
+    ),
+    "hermes": ('{"name": <function-name>, "arguments": <args-json-object>}', _TOOL_RESPONSE),
+    "qwen3-coder": ("<function=example_function_name>", _TOOL_RESPONSE),
+    "anthropic-xml": (
+        '<invoke name="$FUNCTION_NAME">\n<parameter name',
+        r"<(?:stdout|error)>(.*?)</(?:stdout|error)>",
+    ),
+    "llama3-json": ("Environment: ipython", _JSON_RESULT),
+    "pythonic": ("[func_name1(param1=", _JSON_RESULT),
+    "mistral": ("[AVAILABLE_TOOLS]", r"\[TOOL_RESULTS\](.*?)\[/TOOL_RESULTS\]"),
+    "deepseek": (
+        "<｜tool▁call▁begin｜>tool_name<｜tool▁sep｜>",
+        r"<｜tool▁output▁begin｜>(.*?)<｜tool▁output▁end｜>",
+    ),
+    "glm": ("<arg_key>{arg-key-1}</arg_key>", _TOOL_RESPONSE),
+    "kimi-k2": ("<|tool_calls_section_begin|>", r"## Return of \S+\n(.*?)(?=\n\n## Return of |\Z)"),
+    "minimax-m2": ("<minimax:tool_call>", r"<response>(.*?)</response>"),
+    "harmony": ("namespace functions {", r"<\|message\|>(.*?)<\|end\|>"),
+    "gemma": ("<|tool>declaration:", r'response:[^{]+\{(?:value|error):<\|"\|>(.*?)<\|"\|>\}'),
+    "granite": ("respond with <|tool_call|>", _TOOL_RESPONSE),
+}
 _MUST = re.compile(r"You must call the tool (\S+) in this reply\.")
 
 
-def read(request: Request) -> Request | None:
-    """The request that a rendered prompt stands for; None where it renders no tools."""
-    system = "\n".join(_system(request))
-    found = _TOOLS.search(system)
-    if request.tools or not found or "<tool_call>" not in system:
+class Rendered(Struct, frozen=True):
+    """What a rendered prompt stands for, and the dialect that it is written in."""
+
+    request: Request
+    dialect: Dialect
+
+
+def read(request: Request) -> Rendered | None:
+    """None where the prompt renders no tools."""
+    if request.tools:
         return None
-    return replace(
-        request,
-        tools=tuple(_tools(found[1])),
-        tool_choice=_choice(system),
-        parallel=False if "Call at most one tool in a reply." in system else None,
-        messages=tuple(
-            _message(message, _names(request.messages[:index]))
-            for index, message in enumerate(request.messages)
-        ),
+    system = "\n".join(_system(request))
+    name = next((name for name, (phrase, _) in _DIALECTS.items() if phrase in system), "")
+    tools = tuple(_tools(name, system)) if name else ()
+    if not tools:
+        return None
+    written = dialect(name)
+    one = written.only_first or "Call at most one tool in a reply." in system
+    messages = tuple(
+        _message(message, _called(request.messages[:index], written, tools), _DIALECTS[name][1])
+        for index, message in enumerate(request.messages)
     )
+    request = replace(
+        request,
+        tools=tools,
+        tool_choice=_choice(system),
+        parallel=False if one else None,
+        messages=messages,
+    )
+    return Rendered(request, written)
 
 
-def write(response: Response) -> Response:
-    """The same reply as text: the thought, the words and the calls in a row."""
-    thought = "".join(part.text for part in response.parts if isinstance(part, Reasoning))
-    said = [part.text for part in response.parts if isinstance(part, Text)]
-    calls = [_written(part) for part in response.parts if isinstance(part, ToolCall)]
-    text = (f"<think>\n{thought}\n</think>\n\n" if thought else "") + "\n".join([*said, *calls])
-    return replace(response, parts=(Text(text),), stop=Stop("end"))
+def write(response: Response, rendered: Rendered) -> Response:
+    """The same reply as text: the reasoning, the text and the calls in a row."""
+    written = rendered.dialect
+    declared = DeclaredTools(rendered.request.tools)
+    reasoning = "".join(part.text for part in response.parts if isinstance(part, Reasoning))
+    text = "\n".join(part.text for part in response.parts if isinstance(part, Text))
+    calls = [part for part in response.parts if isinstance(part, ToolCall)]
+    past = tuple(_past_call(call, number, declared) for number, call in enumerate(calls))
+    pieces = [text] if text else []
+    pieces += [written.write_calls(past)] if past else []
+    whole = (written.write_reasoning(reasoning) if reasoning else "") + written.gap.join(pieces)
+    return replace(response, parts=(Text(whole),), stop=Stop("end"))
 
 
 def leaked(response: Response) -> Response:
-    """The calls as text and everything else as it was, as weak models leak them."""
-    parts = tuple(Text(_written(part)) if isinstance(part, ToolCall) else part for part in response.parts)
+    """The calls as text (hermes) and everything else as it was, as weak models leak them."""
+    hermes, declared = dialect("hermes"), DeclaredTools(())
+    parts = tuple(
+        Text(hermes.write_calls((_past_call(part, 0, declared),))) if isinstance(part, ToolCall) else part
+        for part in response.parts
+    )
     return replace(response, parts=parts, stop=Stop("end"))
 
 
-def _written(call: ToolCall) -> str:
-    called = {"name": call.name, "arguments": jsontext.decode_object(call.arguments) or {}}
-    return f"<tool_call>\n{jsontext.dumps(called)}\n</tool_call>"
+def _past_call(call: ToolCall, number: int, declared: DeclaredTools) -> PastCall:
+    arguments = jsontext.decode_object(call.arguments) or {}
+    return PastCall(call.id, call.name, arguments, declared.write(call.name, arguments), number)
 
 
 def _system(request: Request) -> Iterator[str]:
@@ -79,16 +135,6 @@ def _system(request: Request) -> Iterator[str]:
             yield from (part.text for part in message.parts if isinstance(part, Text))
 
 
-def _tools(lines: str) -> Iterator[Tool]:
-    for line in lines.splitlines():
-        declared = jsontext.decode_object(line) or {}
-        function = declared.get("function")
-        if is_object(function):
-            yield Tool(
-                str(function.get("name")), str(function.get("description") or ""), function.get("parameters")
-            )
-
-
 def _choice(system: str) -> ToolChoice | None:
     if "Do not call any tool in this reply." in system:
         return ToolChoice("none")
@@ -97,29 +143,90 @@ def _choice(system: str) -> ToolChoice | None:
     return ToolChoice("required") if "You must call a tool in this reply." in system else None
 
 
-def _names(before: tuple[Message, ...]) -> list[str]:
-    """What the last message of the model called, in order."""
-    said = [
-        part.text
-        for message in before[-1:]
-        if message.role == "assistant"
-        for part in message.parts
-        if isinstance(part, Text)
-    ]
-    calls = [jsontext.decode_object(text) or {} for text in _CALL.findall("\n".join(said))]
-    return [str(call.get("name") or "") for call in calls]
+def _called(before: tuple[Message, ...], written: Dialect, tools: tuple[Tool, ...]) -> list[str]:
+    """The names that the last message of the model called, in order."""
+    if not before or before[-1].role != "assistant":
+        return []
+    reply = Response("", "", before[-1].parts, Stop("end"))
+    parsed = written.parser(tools, Losses()).whole(reply)
+    return [part.name for part in parsed.parts if isinstance(part, ToolCall)]
 
 
-def _message(message: Message, names: list[str]) -> Message:
+def _message(message: Message, names: list[str], result: str) -> Message:
     """A user's message with its results taken out of the text."""
     if message.role != "user" or not names:
         return message
     parts: list[AnyPart] = []
     for part in message.parts:
-        results = _RESPONSE.findall(part.text) if isinstance(part, Text) else []
-        if results:
-            told = zip([*names, *[""] * len(results)], results, strict=False)
-            parts += [ToolResult("", name, (Text(text),)) for name, text in told]
-        else:
-            parts.append(part)
+        results = re.findall(result, part.text, re.DOTALL) if isinstance(part, Text) else []
+        texts = [jsontext.decode(text) if result is _JSON_RESULT else text for text in results]
+        named = zip([*names, *[""] * len(texts)], texts, strict=False)
+        parts += [ToolResult("", name, (Text(text),)) for name, text in named] if texts else [part]
     return replace(message, parts=tuple(parts))
+
+
+# Declarations
+
+_ROO_TOOL = re.compile(r"^## (\S+)\nDescription: (.*?)\nParameters:(.*?)\n\nUsage:", re.DOTALL | re.MULTILINE)
+_QWEN_TOOL = re.compile(
+    r"<function>\n<name>(.*?)</name>\n<description>(.*?)</description>\n"
+    r"<parameters>(.*?)</parameters>\n</function>",
+    re.DOTALL,
+)
+_DEEPSEEK_TOOL = re.compile(r"### (\S+)\nDescription: (.*?)\n\nParameters: (\{[^\n]*\})", re.DOTALL)
+_HARMONY_TOOL = re.compile(r"^type (\S+) = \((?:_: \{\n(.*?)\n\})?\) => any;", re.DOTALL | re.MULTILINE)
+
+
+def _tools(name: str, system: str) -> Iterator[Tool]:
+    match name:
+        case "roo-xml":
+            yield from _roo_tools(system)
+        case "qwen3-coder":
+            yield from _qwen_tools(system)
+        case "deepseek":
+            for found in _DEEPSEEK_TOOL.finditer(system):
+                yield Tool(found[1], found[2], jsontext.decode_object(found[3]))
+        case "harmony":
+            for found in _HARMONY_TOOL.finditer(system):
+                fields = re.findall(r"^(\w+)(\??): (\w+)", found[2] or "", re.MULTILINE)
+                yield _tool(found[1], "", [(field, kind, not mark) for field, mark, kind in fields])
+        case "gemma":
+            for found in re.finditer(r"<\|tool>declaration:([^{]+)(\{.*?\})<tool\|>", system, re.DOTALL):
+                declared = GemmaPayload(found[2], QUOTE, found[1], DeclaredTools(())).whole()
+                yield Tool(found[1], str(declared.get("description") or ""), declared.get("parameters"))
+        case _:
+            yield from _json_tools(system)
+
+
+def _json_tools(system: str) -> Iterator[Tool]:
+    """Declarations as JSON, one or a list of them in a line."""
+    for line in re.sub(r"</?(?:function|tool)>|\[/?AVAILABLE_TOOLS\]", "\n", system).splitlines():
+        if line[:1] not in ("{", "[") or not jsontext.is_complete(line):
+            continue
+        value: Any = jsontext.decode(line)
+        for item in value if is_array(value) else [value]:
+            function: Any = item.get("function", item) if is_object(item) else {}
+            if is_object(function) and "parameters" in function:
+                description = str(function.get("description") or "")
+                yield Tool(str(function.get("name")), description, function["parameters"])
+
+
+def _roo_tools(system: str) -> Iterator[Tool]:
+    for found in _ROO_TOOL.finditer(system):
+        fields = re.findall(r"^- (\S+): \((required|optional)\) ?(\w*)", found[3], re.MULTILINE)
+        yield _tool(found[1], found[2], [(name, kind, need == "required") for name, need, kind in fields])
+
+
+def _qwen_tools(system: str) -> Iterator[Tool]:
+    for found in _QWEN_TOOL.finditer(system):
+        required = re.search(r"<required>(.*?)</required>", found[3])
+        needed: list[str] = jsontext.decode(required[1]) if required else []
+        fields = re.findall(r"<parameter>\n<name>(.*?)</name>\n(?:<type>(\w+)</type>)?", found[3])
+        yield _tool(found[1], found[2], [(name, kind, name in needed) for name, kind in fields])
+
+
+def _tool(name: str, description: str, fields: list[tuple[str, str, bool]]) -> Tool:
+    """A tool of plain parameters: (name, type, whether it is required)."""
+    properties: Wire = {field: {"type": kind or "string"} for field, kind, _ in fields}
+    required = [field for field, _, needed in fields if needed]
+    return Tool(name, description, {"type": "object", "properties": properties, "required": required})

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from dragoman import DragomanError, protocols
+from dragoman import DragomanError, dialects, protocols
 from dragoman.cli.demo.cycle import Cycle, walk
 
 EXAMPLES = """\b
 Examples:
   dragoman demo
   dragoman demo --from openai-chat --to anthropic --stream
+  dragoman demo --from openai-chat --to openai-chat --dialect roo-xml
   dragoman demo --all
 """
 
@@ -25,8 +26,12 @@ Examples:
     help="What the model speaks.",
 )  # fmt: skip
 @click.option("--stream", is_flag=True, help="The model streams its replies.")
+@click.option(
+    "--dialect", type=click.Choice(dialects()), default=None,
+    help="The model has no tool calling of its own: its calls are text in this dialect.",
+)  # fmt: skip
 @click.option("--all", "every", is_flag=True, help="Every pair of protocols, one line each.")
-def command(client: str, upstream: str, stream: bool, every: bool) -> int:
+def command(client: str, upstream: str, stream: bool, dialect: str | None, every: bool) -> int:
     """Walk one tool call across two protocols.
 
     The four steps of every tool call: the agent asks, the model calls a tool, the agent sends the
@@ -34,21 +39,21 @@ def command(client: str, upstream: str, stream: bool, every: bool) -> int:
     real, and so is the tool, which reads a small directory made for the purpose.
     """
     if every:
-        return _every(stream)
+        return _every(stream, dialect)
     from dragoman.cli.demo.show import show
 
-    cycle = walk(client, upstream, stream)
+    cycle = walk(client, upstream, stream, dialect)
     show(cycle)
     return 0 if cycle.good else 1
 
 
-def _every(stream: bool) -> int:
+def _every(stream: bool, dialect: str | None) -> int:
     width = max(map(len, protocols()))
     good = 0
     for client in protocols():
         for upstream in protocols():
             try:
-                cycle = walk(client, upstream, stream)
+                cycle = walk(client, upstream, stream, dialect)
                 verdict, fine = _verdict(cycle), cycle.good
             except DragomanError as error:
                 verdict, fine = str(error), False

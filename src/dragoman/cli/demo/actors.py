@@ -114,7 +114,8 @@ class Model:
 
     def reply(self, request: Request) -> Response:
         results = results_of(request)
-        return self._answer(results) if results else self._call(request.tools)
+        tools = request.tools[:1] if request.parallel is False else request.tools
+        return self._answer(results) if results else self._call(tools)
 
     def _call(self, tools: Iterable[object]) -> Response:
         names = [tool.name for tool in tools if isinstance(tool, Tool)]
@@ -134,8 +135,8 @@ class Model:
         return tuple(calls)
 
     def _answer(self, results: list[ToolResult]) -> Response:
-        listed, read = (text_of(result).splitlines() for result in results[:2])
-        text = f"{len(listed)} entries; the README says {read[0]}."
+        listed, *read = (text_of(result).splitlines() for result in results[:2])
+        text = f"{len(listed)} entries" + (f"; the README says {read[0][0]}." if read else ".")
         return Response("resp_2", MODEL, (Text(text),), Stop("end"), Usage(190, 30))
 
 
