@@ -27,6 +27,7 @@ from dragoman.exchange import Exchange
 if TYPE_CHECKING:
     from dragoman.client import (
         AssistantMessage,
+        ModelRetry,
         Provider,
         SystemMessage,
         Tool,
@@ -55,6 +56,7 @@ __all__ = [
     "GrammarError",
     "Loss",
     "LossError",
+    "ModelRetry",
     "Provider",
     "SystemMessage",
     "Tool",

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import enum
+import inspect
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Optional, TypedDict, Union
 
 import pydantic
 import pytest
 
-from dragoman import ConfigError, Tool, tool
+from dragoman import ConfigError, ModelRetry, Tool, tool
+from dragoman.client.docstrings import docstring
 from dragoman.client.schemas import schema
+from dragoman.client.values import outcome
+from dragoman.core.model import Base64, Media
 
 
 class Unit(enum.Enum):
@@ -193,6 +198,16 @@ def broken() -> None:
 
 
 @tool
+def retried() -> None:
+    raise ModelRetry("try again with a city")
+
+
+@tool
+def confused() -> int:
+    return hash([])
+
+
+@tool
 def untyped(x):
     return x
 
@@ -234,19 +249,27 @@ CALLS: dict[str, tuple[Tool, dict[str, Any], str, bool]] = {
     "nothing comes out": (nothing, {}, "", False),
     "what JSON cannot say": (unprintable, {}, "{'at': something}", False),
     "an exception": (broken, {}, "ValueError: no luck", True),
-    "a wrong type": (level, {"level": 7}, "ValidationError: Invalid enum value 7", True),
+    "a wrong type": (
+        level,
+        {"level": 7},
+        "The arguments of level are wrong.\nlevel: Invalid enum value 7",
+        True,
+    ),
     "a missing field": (
         visit,
         {"place": {}},
-        "ValidationError: Object missing required field `city`",
+        "The arguments of visit are wrong.\nplace: Object missing required field `city`",
         True,
     ),
     "an unknown argument": (
         nothing,
         {"x": 1},
-        "TypeError: nothing() got an unexpected keyword argument 'x'",
+        "The arguments of nothing are wrong.\nx: there is no such argument; the arguments are: none",
         True,
     ),
+    "a retry": (retried, {}, "try again with a city", True),
+    "a TypeError of the function itself": (confused, {}, "TypeError: unhashable type: 'list'", True),
+    "a callable without a signature": (Tool("dict", function=dict), {"x": 1}, '{"x":1}', False),
     "no function": (Tool("bare"), {}, "the tool bare has no function here", True),
 }
 
@@ -255,3 +278,86 @@ CALLS: dict[str, tuple[Tool, dict[str, Any], str, bool]] = {
 def test_calls(called: Tool, arguments: dict[str, Any], text: str, failed: bool):
     outcome = called.call(arguments)
     assert (outcome.text, outcome.failed) == (text, failed)
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(32)
+IMAGE = Media("image", "image/png", Base64(base64.b64encode(PNG).decode()))
+
+
+class Picture:
+    def _repr_png_(self) -> bytes:
+        return PNG
+
+
+OUTPUTS: dict[str, tuple[Any, str, tuple[Media, ...]]] = {
+    "bytes of an image": (PNG, "", (IMAGE,)),
+    "bytearray": (bytearray(PNG), "", (IMAGE,)),
+    "an image of Pillow": (Picture(), "", (IMAGE,)),
+    "bytes of text": ("é\n".encode(), "é\n", ()),
+    "other bytes": (b"\xff\x00", "", (Media("document", "application/octet-stream", Base64("/wA=")),)),
+    "text and images": (["before", PNG, Picture(), {"a": 1}], 'before\n{"a":1}', (IMAGE, IMAGE)),
+    "dataclasses": ([Place("Oslo", "NO")], '[{"city":"Oslo","country":"NO","tags":[]}]', ()),
+}
+
+
+@pytest.mark.parametrize(("output", "text", "media"), OUTPUTS.values(), ids=OUTPUTS)
+def test_results(output: Any, text: str, media: tuple[Media, ...]):
+    made = outcome(output)
+    assert (made.text, made.media, made.failed) == (text, media, False)
+
+
+DOCSTRINGS = {
+    "Google": """Search.
+
+        More about it: all of it.
+
+        Args:
+            query (str, optional): what to find,
+                in words: any
+            **limit: how many
+
+        Returns:
+            query: the results
+        """,
+    "numpy": """Search.
+
+        More about it: all of it.
+
+        Parameters
+        ----------
+        query : str, optional
+            what to find,
+            in words: any
+        limit
+            how many
+
+        Returns
+        -------
+        query : list
+            the results
+        """,
+    "Sphinx": """Search.
+
+        More about it: all of it.
+
+        :param str query: what to find,
+            in words: any
+        :type query: str
+        :param limit: how many
+        :returns: the results,
+            all of them
+        """,
+}
+
+
+@pytest.mark.parametrize("text", DOCSTRINGS.values(), ids=DOCSTRINGS)
+def test_docstrings(text: str):
+    assert docstring(inspect.cleandoc(text)) == (
+        "Search.\n\nMore about it: all of it.",
+        {"query": "what to find, in words: any", "limit": "how many"},
+    )
+
+
+def test_two_parameters_of_one_entry():
+    text = "Add.\n\nParameters\n----------\na, b : int\n    A number."
+    assert docstring(text) == ("Add.", {"a": "A number.", "b": "A number."})

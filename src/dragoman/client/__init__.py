@@ -19,13 +19,14 @@ from dragoman.client.results import Result
 from dragoman.client.streaming import AsyncStream, Stream, astream, stream
 from dragoman.client.tools import Tool, tool
 from dragoman.client.transcripts import export, load
-from dragoman.client.values import get_arguments
+from dragoman.client.values import ModelRetry, get_arguments
 
 __all__ = [
     "AssistantMessage",
     "AsyncStream",
     "Finish",
     "Model",
+    "ModelRetry",
     "Provider",
     "ReasoningDelta",
     "RefusalDelta",

@@ -1,4 +1,7 @@
-"""JSON Schema from type hints: what a function or a class says about itself, said to a model."""
+"""JSON Schema from type hints and docstrings of functions and classes.
+
+Types of pydantic and msgspec are described by their own generators, everything else here.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,15 @@ import types
 import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence, Set
+from importlib import import_module
 from inspect import Parameter, cleandoc, getdoc, signature
+from itertools import count
 from typing import Any
 
+import msgspec
+
 from dragoman.client.docstrings import docstring
+from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
 from dragoman.core.model import Wire
 
@@ -31,6 +39,7 @@ _PLAIN: dict[Any, Wire] = {
     list: {"type": "array", "items": {}},
     tuple: {"type": "array", "items": {}},
     set: {"type": "array", "items": {}, "uniqueItems": True},
+    frozenset: {"type": "array", "items": {}, "uniqueItems": True},
     bytes: {"type": "string", "contentEncoding": "base64"},
     pathlib.Path: {"type": "string"},
     decimal.Decimal: {"type": "string"},
@@ -38,15 +47,36 @@ _PLAIN: dict[Any, Wire] = {
     datetime.datetime: {"type": "string", "format": "date-time"},
     datetime.date: {"type": "string", "format": "date"},
     datetime.time: {"type": "string", "format": "time"},
+    datetime.timedelta: {"type": "string", "format": "duration"},
 }
+_DEFINITION = "#/$defs/"
+_PYDANTIC_HOOKS = ("__pydantic_core_schema__", "__get_pydantic_core_schema__")
+# Attribute of an annotation -> keyword of JSON Schema
+_KEYWORDS = {
+    "description": "description",
+    "title": "title",
+    "examples": "examples",
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+    "pattern": "pattern",
+}
+_LENGTHS = {"string": "Length", "array": "Items", "object": "Properties"}
 _NAMES: dict[type[Any], str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The parameters of a function with their types; what cannot be told by name is refused."""
+    """The parameters of a function with their types, without `self` or `cls`.
+
+    Positional-only ones are refused.
+    """
     hints = _resolved(function)
     found: dict[str, Any] = {}
-    for name, parameter in signature(function).parameters.items():
+    for index, (name, parameter) in enumerate(signature(function).parameters.items()):
+        if index == 0 and is_method(function):
+            continue
         if parameter.kind is Parameter.POSITIONAL_ONLY:
             raise ConfigError(f"{name} is positional only; a model calls by name")
         if parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
@@ -54,102 +84,209 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
+def is_method(function: Callable[..., Any]) -> bool:
+    """Whether this is a function of a class body, not bound to an instance yet."""
+    first = next(iter(signature(function).parameters.values()), None)
+    return first is not None and first.name in ("self", "cls") and first.annotation is Parameter.empty
+
+
 def function_schema(function: Callable[..., Any]) -> Wire:
     """The parameters of `function` as an object schema; a default makes one optional."""
     _, described = docstring(getdoc(function) or "")
     parameters = signature(function).parameters
     rows = {name: (hint, parameters[name].default) for name, hint in hints_of(function).items()}
-    return _object(rows, described, Parameter.empty)
+    builder = SchemaBuilder()
+    return builder.rooted(builder.object(rows, described, Parameter.empty))
 
 
-def schema(hint: Any, inside: tuple[Any, ...] = ()) -> Wire:
+def schema(hint: Any) -> Wire:
     """The schema of one type."""
-    if hint in inside:  # it holds itself; how deep, only the model knows
-        return {"type": "object"}
-    if isinstance(hint, Mapping):  # a schema already
-        return dict(typing.cast(Wire, hint))
+    builder = SchemaBuilder()
+    return builder.rooted(builder.build(hint))
+
+
+def pydantic_adapter(hint: Any) -> Any:
+    """The TypeAdapter of a type that is made for pydantic, else None."""
+    return any_adapter(hint) if mentions_pydantic(hint) else None
+
+
+def mentions_pydantic(hint: Any) -> bool:
+    """Whether the type, or an argument of it, is a class of pydantic or annotated for it."""
+    if isinstance(hint, type) and any(hasattr(hint, hook) for hook in _PYDANTIC_HOOKS):
+        return True
+    notes = getattr(hint, "__metadata__", ())
+    if any(type(note).__module__.split(".")[0] in ("pydantic", "annotated_types") for note in notes):
+        return True
+    return any(mentions_pydantic(each) for each in typing.get_args(hint))
+
+
+def any_adapter(hint: Any) -> Any:
+    """pydantic's TypeAdapter of any type; None where pydantic is not installed or does not know the type."""
     try:
-        if hint in _PLAIN:
-            return dict(_PLAIN[hint])
-    except TypeError:
-        pass
-    origin = typing.get_origin(hint)
-    return _generic(hint, origin, inside) if origin else _class(hint, inside)
+        pydantic = import_module("pydantic")
+    except ImportError:  # annotated_types can be installed alone
+        return None
+    try:
+        return pydantic.TypeAdapter(hint)
+    except pydantic.errors.PydanticUserError:  # msgspec structs; typing.TypedDict before Python 3.12
+        return None
 
 
-def _generic(hint: Any, origin: Any, inside: tuple[Any, ...]) -> Wire:
-    args = typing.get_args(hint)
-    if origin is typing.Annotated:
-        return {**schema(args[0], inside), **_annotation(args[1:])}
-    if origin is typing.Literal:
-        return _enum(list(args))
-    if origin in (typing.Union, types.UnionType):
-        return _union([schema(each, inside) for each in args])
-    if origin in (typing.Required, typing.NotRequired, getattr(typing, "ReadOnly", None)):
-        return schema(args[0], inside)
-    if origin is tuple and args and args[-1] is not Ellipsis:
-        items = [schema(each, inside) for each in args]
+class SchemaBuilder:
+    """Builds schemas of types that may share definitions.
+
+    pydantic and msgspec put nested models under `$defs` of their own schema, and refer to them from the root.
+    As part of a larger schema those definitions must move to the root of that: `definitions` collects them.
+    """
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, Any] = {}
+        self._open: list[Any] = []  # the classes that are being described, outermost first
+
+    def rooted(self, made: Wire) -> Wire:
+        return {**made, "$defs": self.definitions} if self.definitions else made
+
+    def build(self, hint: Any) -> Wire:
+        if hint in self._open:  # recursive: described to this depth only
+            return {"type": "object"}
+        if isinstance(hint, Mapping):  # a schema already
+            return dict(typing.cast(Wire, hint))
+        try:
+            if hint in _PLAIN:
+                return dict(_PLAIN[hint])
+        except TypeError:
+            pass
+        if type(hint).__name__ == "TypeAliasType":  # type X = …, since Python 3.12
+            return self.build(hint.__value__)
+        origin = typing.get_origin(hint)
+        if origin:
+            return self._generic(hint, origin)
+        self._open.append(hint)
+        try:
+            return self._class(hint)
+        finally:
+            self._open.pop()
+
+    def object(self, rows: Mapping[str, tuple[Any, Any]], described: Mapping[str, str], missing: Any) -> Wire:
+        """The schema of an object from its properties: name -> type and default (`missing`: required)."""
+        properties: Wire = {}
+        required: list[str] = []
+        for name, (hint, default) in rows.items():
+            row = self.build(hint)
+            if described.get(name) and "description" not in row:
+                row["description"] = described[name]
+            if default is missing:
+                required.append(name)
+            elif isinstance(default, str | int | float | bool) and not isinstance(default, enum.Enum):
+                row["default"] = default
+            properties[name] = row
+        out: Wire = {"type": "object", "properties": properties}
+        return {**out, "required": required} if required else out
+
+    def _generic(self, hint: Any, origin: Any) -> Wire:
+        args = typing.get_args(hint)
+        if origin is typing.Annotated:
+            return self._annotated(hint, args[0], args[1:])
+        if origin is typing.Literal:
+            return _enum(list(args))
+        if origin in (typing.Union, types.UnionType):
+            return _union([self.build(each) for each in args])
+        if origin in (typing.Required, typing.NotRequired, getattr(typing, "ReadOnly", None)):
+            return self.build(args[0])
+        if origin is tuple and args and args[-1] is not Ellipsis:
+            return self._tuple(args)
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            return {"type": "object", "additionalProperties": self.build(args[1])}
+        if isinstance(origin, type) and issubclass(origin, Set):
+            return {"type": "array", "items": self.build(args[0]), "uniqueItems": True}
+        if isinstance(origin, type) and issubclass(origin, Sequence):
+            return {"type": "array", "items": self.build(args[0])}
+        if isinstance(origin, type) and issubclass(origin, msgspec.Struct):
+            return self._struct(hint)
+        return self.build(origin)
+
+    def _annotated(self, hint: Any, inner: Any, notes: tuple[Any, ...]) -> Wire:
+        if adapter := pydantic_adapter(hint):
+            made = self._adopted(adapter.json_schema())
+        else:
+            made = self.build(inner)
+        return {**made, **_constraints(notes, made)}
+
+    def _tuple(self, hints: Sequence[Any]) -> Wire:
+        items = [self.build(each) for each in hints]
         return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {"type": "object", "additionalProperties": schema(args[1], inside)}
-    if isinstance(origin, type) and issubclass(origin, Set):
-        return {"type": "array", "items": schema(args[0], inside), "uniqueItems": True}
-    if isinstance(origin, type) and issubclass(origin, Sequence):
-        return {"type": "array", "items": schema(args[0], inside)}
-    return _class(origin, inside)
+
+    def _class(self, hint: Any) -> Wire:
+        base = _base(hint)
+        if issubclass(base, enum.Enum):
+            return _described(_enum([member.value for member in base]), base)
+        if adapter := pydantic_adapter(hint):
+            return self._adopted(adapter.json_schema())
+        if callable(made := getattr(hint, "model_json_schema", None)):  # what has pydantic's methods
+            return self._adopted(typing.cast(Wire, made()))
+        if issubclass(base, msgspec.Struct):
+            return self._struct(base)
+        if dataclasses.is_dataclass(base):
+            hints = _resolved(base)
+            rows = {field.name: (hints[field.name], _default(field)) for field in dataclasses.fields(base)}
+            return _described(self.object(rows, _described_fields(base), dataclasses.MISSING), base)
+        if typing.is_typeddict(base):
+            return _described(self._typed_dict(base), base)
+        if "_fields" in vars(base) and tuple in base.__mro__:  # NamedTuple
+            return self._tuple(list(_resolved(base).values()))
+        if issubclass(base, str | int | float):
+            return {"type": next(_NAMES[each] for each in base.__mro__ if each in _NAMES)}
+        if isinstance(hint, typing.TypeVar):
+            return self.build(hint.__bound__) if hint.__bound__ else {}
+        if meant := getattr(hint, "__supertype__", None):  # NewType
+            return self.build(meant)
+        raise ConfigError(f"no JSON Schema for {hint!r}; give the tool its parameters by hand")
+
+    def _typed_dict(self, hint: type[Any]) -> Wire:
+        required: frozenset[str] = hint.__required_keys__
+        missing = dataclasses.MISSING
+        rows = {name: (each, missing if name in required else None) for name, each in _resolved(hint).items()}
+        return self.object(rows, _described_fields(hint), missing)
+
+    def _struct(self, hint: Any) -> Wire:
+        """msgspec writes every struct as a definition; the outermost stands inline unless it is recursive."""
+        (made,), definitions = msgspec.json.schema_components(
+            [hint], schema_hook=self.build, ref_template=_DEFINITION + "{name}"
+        )
+        name = str(made.get("$ref", "")).removeprefix(_DEFINITION)
+        if name in definitions and f'"{made["$ref"]}"' not in jsontext.dumps(definitions):
+            made = definitions.pop(name)
+        return self._adopted({**made, "$defs": definitions})
+
+    def _adopted(self, made: Wire) -> Wire:
+        """`made` with its definitions moved to ours, all renamed where one of the names is taken."""
+        definitions: Wire = made.get("$defs", {})
+        made = {key: value for key, value in made.items() if key != "$defs"}
+        for number in count(1):
+            names = {name: name if number == 1 else f"{name}_{number}" for name in definitions}
+            moved = {names[name]: _renamed(each, names) for name, each in definitions.items()}
+            if all(self.definitions.get(name, each) == each for name, each in moved.items()):
+                self.definitions.update(moved)
+                return typing.cast(Wire, _renamed(made, names))
+        raise AssertionError("count does not end")
 
 
-def _class(hint: Any, inside: tuple[Any, ...]) -> Wire:
-    inside, base = (*inside, hint), _base(hint)
-    if issubclass(base, enum.Enum):
-        return _described(_enum([member.value for member in base]), base)
-    if callable(made := getattr(hint, "model_json_schema", None)):  # pydantic
-        return typing.cast(Wire, made())
-    if dataclasses.is_dataclass(base):
-        hints = _resolved(base)
-        rows = {field.name: (hints[field.name], _default(field)) for field in dataclasses.fields(base)}
-        return _described(_object(rows, _described_fields(base), dataclasses.MISSING, inside), base)
-    if typing.is_typeddict(base):
-        return _described(_typed_dict(base, inside), base)
-    if issubclass(base, str | int | float):
-        return {"type": next(_NAMES[each] for each in base.__mro__ if each in _NAMES)}
-    if isinstance(hint, typing.TypeVar):
-        return schema(hint.__bound__, inside) if hint.__bound__ else {}
-    if callable(meant := getattr(hint, "__supertype__", None)):  # NewType
-        return schema(meant, inside)
-    raise ConfigError(f"no JSON Schema for {hint!r}; give the tool its parameters by hand")
+def _renamed(node: Any, names: Mapping[str, str]) -> Any:
+    """`node` with references (also in a `discriminator`) to the definitions under their new names."""
+    match node:
+        case dict():
+            return {key: _renamed(value, names) for key, value in typing.cast(Wire, node).items()}
+        case list():
+            return [_renamed(value, names) for value in typing.cast(list[Any], node)]
+        case str() if node.startswith(_DEFINITION):
+            name = node.removeprefix(_DEFINITION)
+            return _DEFINITION + names.get(name, name)
+        case _:
+            return node
 
 
 def _base(hint: Any) -> type[Any]:
     return hint if isinstance(hint, type) else object
-
-
-def _typed_dict(hint: type[Any], inside: tuple[Any, ...]) -> Wire:
-    required: frozenset[str] = hint.__required_keys__
-    missing = dataclasses.MISSING
-    rows = {name: (each, missing if name in required else None) for name, each in _resolved(hint).items()}
-    return _object(rows, _described_fields(hint), missing, inside)
-
-
-def _object(
-    rows: Mapping[str, tuple[Any, Any]],
-    described: Mapping[str, str],
-    missing: Any,
-    inside: tuple[Any, ...] = (),
-) -> Wire:
-    properties: Wire = {}
-    required: list[str] = []
-    for name, (hint, default) in rows.items():
-        row = schema(hint, inside)
-        if described.get(name) and "description" not in row:
-            row["description"] = described[name]
-        if default is missing:
-            required.append(name)
-        elif isinstance(default, str | int | float | bool) and not isinstance(default, enum.Enum):
-            row["default"] = default
-        properties[name] = row
-    out: Wire = {"type": "object", "properties": properties}
-    return {**out, "required": required} if required else out
 
 
 def _enum(values: list[Any]) -> Wire:
@@ -174,13 +311,24 @@ def _union(options: list[Wire]) -> Wire:
     return {"anyOf": options}
 
 
-def _annotation(notes: tuple[Any, ...]) -> Wire:
-    """A string says what it is for; so does anything with a description (pydantic's Field)."""
+def _constraints(notes: tuple[Any, ...], made: Wire) -> Wire:
+    """Keywords of annotations: a string is a description; msgspec.Meta, pydantic's Field and annotated_types
+    call their limits by the same names."""
+    out: Wire = {}
+    lengths = _LENGTHS.get(str(made.get("type")), "")
     for note in notes:
-        said = note if isinstance(note, str) else getattr(note, "description", None)
-        if isinstance(said, str) and said:
-            return {"description": said}
-    return {}
+        for each in (note, *getattr(note, "metadata", ())):  # pydantic's Field keeps its limits in a list
+            if isinstance(each, str):
+                out.setdefault("description", each)
+                continue
+            for name, keyword in _KEYWORDS.items():
+                if isinstance(value := getattr(each, name, None), str | int | float | list):
+                    out.setdefault(keyword, value)
+            for name, keyword in (("min_length", f"min{lengths}"), ("max_length", f"max{lengths}")):
+                if lengths and isinstance(value := getattr(each, name, None), int):
+                    out.setdefault(keyword, value)
+            out.update(getattr(each, "extra_json_schema", None) or {})  # msgspec.Meta
+    return out
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

@@ -1,16 +1,18 @@
-"""A tool: what a model is told about it, and the function behind it."""
+"""A tool: its declaration for the model, and the function behind it."""
 
 from __future__ import annotations
 
 import asyncio
+import typing
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from inspect import getdoc, isawaitable, iscoroutinefunction
-from typing import Any, overload
-
-import msgspec
+from types import MethodType
+from typing import Any, Literal, overload
 
 from dragoman.client import schemas
 from dragoman.client.background import wait_for
+from dragoman.client.validation import ArgumentValidator
 from dragoman.client.values import ToolOutcome, outcome
 from dragoman.core import model
 from dragoman.core.errors import ConfigError
@@ -39,6 +41,17 @@ class Tool:
         self.parameters: model.Wire = parameters or {"type": "object", "properties": {}}
         self.strict, self.timeout, self.parallel = strict, timeout, parallel
         self.hints: dict[str, Any] = {}  # parameter -> type, where the schema was made from them
+        self.binds: Literal["", "instance", "class"] = ""  # to what a method is bound when it is looked up
+        self._checked: ArgumentValidator | None = None
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Tool:
+        """A tool that was written as a method is bound like a method: `self` or `cls` is not an argument."""
+        target: Any = owner if self.binds == "class" else instance
+        if not self.binds or target is None or self.function is None:
+            return self
+        bound = copy(self)
+        bound.function, bound.binds, bound._checked = MethodType(self.function, target), "", None
+        return bound
 
     def call(self, arguments: Mapping[str, Any]) -> ToolOutcome:
         """Call the function with these arguments; what it raises becomes a failed outcome."""
@@ -49,13 +62,18 @@ class Tool:
         if self.function is None:
             return ToolOutcome(f"the tool {self.name} has no function here", failed=True)
         try:
-            values = {name: _convert(value, self.hints.get(name)) for name, value in arguments.items()}
+            values = self._validator(self.function).convert(arguments)
             if iscoroutinefunction(self.function):
                 return outcome(await self.function(**values))
             output = await asyncio.to_thread(self.function, **values)
             return outcome(await output if isawaitable(output) else output)
         except Exception as error:
             return outcome(error)
+
+    def _validator(self, function: Function) -> ArgumentValidator:
+        if self._checked is None:
+            self._checked = ArgumentValidator(self.name, function, self.hints)
+        return self._checked
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself, as it was written."""
@@ -93,9 +111,15 @@ def tool(
     timeout: float | None = None,
     parallel: bool = True,
 ) -> Tool | Callable[[Function], Tool]:
-    """A tool from a function: its name, its docstring and its type hints say all that a model must know."""
+    """A tool from a function or a method: its name, docstring and type hints become the declaration."""
 
     def made(function: Function) -> Tool:
+        inner = getattr(function, "__func__", None)
+        if isinstance(inner, Tool):  # @classmethod above @tool, since Python 3.13
+            return inner.__get__(getattr(function, "__self__", None))
+        kind = type(function)
+        if kind is classmethod or kind is staticmethod:
+            function = typing.cast(Function, inner)
         summary, _ = schemas.docstring(getdoc(function) or "")
         out = Tool(
             name or function.__name__,
@@ -107,6 +131,8 @@ def tool(
             parallel=parallel,
         )
         out.hints = schemas.hints_of(function)
+        if schemas.is_method(function):
+            out.binds = "class" if kind is classmethod else "instance"
         return out
 
     return made if function is None else made(function)
@@ -122,6 +148,8 @@ def tools_of(tools: Iterable[AnyTool]) -> list[Tool | model.Tool | model.HostedT
 
 def _tool(value: AnyTool) -> Tool | model.Tool | model.HostedTool:
     match value:
+        case Tool(binds="instance" | "class"):
+            raise ConfigError(f"the tool {value.name} is a method; take it from an instance of its class")
         case Tool() | model.Tool() | model.HostedTool():
             return value
         case Mapping():
@@ -134,20 +162,3 @@ def _tool(value: AnyTool) -> Tool | model.Tool | model.HostedTool:
             return tool(value)
         case _:
             raise ConfigError(f"a tool is a Tool, a function or a declaration, not {value!r}")
-
-
-def _convert(value: Any, hint: Any) -> Any:
-    """A dict becomes the dataclass, the enum or the model that the function declares."""
-    if hint is None or hint is Any:
-        return value
-    try:
-        return msgspec.convert(value, hint, strict=False, dec_hook=_validated)
-    except msgspec.ValidationError:
-        raise
-    except TypeError:  # a type that msgspec does not know: the function gets what the model wrote
-        return value
-
-
-def _validated(hint: Any, value: Any) -> Any:
-    validate = getattr(hint, "model_validate", None)
-    return validate(value) if validate else value

@@ -1,7 +1,8 @@
-"""What goes into a tool and what comes out of it: parsed arguments, and outputs of any type as content."""
+"""Arguments of tool calls as dicts, and results of tools, of any type, as content for a model."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,7 +12,12 @@ from msgspec import Struct
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import is_object
-from dragoman.core.model import Media, Text, ToolCall, ToolResult
+from dragoman.core.model import Base64, Media, Text, ToolCall, ToolResult, media_kind
+from dragoman.transforms.content import sniff
+
+
+class ModelRetry(Exception):
+    """Raised by a tool: the message goes to the model as a failed result, so that it can call again."""
 
 
 class ToolOutcome(Struct, frozen=True):
@@ -62,14 +68,21 @@ def outcome(output: Any) -> ToolOutcome:
             return output
         case str():
             return ToolOutcome(output)
+        case ModelRetry():
+            return ToolOutcome(str(output), failed=True)
         case BaseException():
             return ToolOutcome(f"{type(output).__name__}: {output}", failed=True)
         case Media():
             return ToolOutcome(media=(output,))
+        case bytes() | bytearray():
+            return _binary(bytes(output))
         case ToolResult():
             return _joined(output.content, output.failed)
-        case list() | tuple() if any(isinstance(item, Media) for item in _items(output)):
+        case list() | tuple() if any(_is_media(item) for item in _items(output)):
             return _joined(_items(output))
+        case _ if callable(png := getattr(output, "_repr_png_", None)):  # Pillow's images, figures (IPython)
+            shown = png()
+            return _binary(shown) if isinstance(shown, bytes) else ToolOutcome(_json(output))
         case _:
             return ToolOutcome(_json(output))
 
@@ -91,9 +104,24 @@ def _items(output: Any) -> Iterable[Any]:
 
 def _joined(items: Iterable[Any], failed: bool = False) -> ToolOutcome:
     listed = list(items)
-    texts = [item.text if isinstance(item, Text) else outcome(item).text for item in listed]
-    shown = tuple(item for item in listed if isinstance(item, Media))
-    return ToolOutcome("\n".join(text for text in texts if text), shown, failed)
+    outcomes = [ToolOutcome(item.text) if isinstance(item, Text) else outcome(item) for item in listed]
+    shown = tuple(media for each in outcomes for media in each.media)
+    return ToolOutcome("\n".join(each.text for each in outcomes if each.text), shown, failed)
+
+
+def _is_media(item: Any) -> bool:
+    return isinstance(item, Media | bytes | bytearray) or hasattr(item, "_repr_png_")
+
+
+def _binary(data: bytes) -> ToolOutcome:
+    """Media where the first bytes show a known type; else text where it is UTF-8."""
+    encoded = b64encode(data).decode()
+    if not (media_type := sniff(encoded)):
+        try:
+            return ToolOutcome(data.decode())
+        except UnicodeDecodeError:
+            media_type = "application/octet-stream"
+    return ToolOutcome(media=(Media(media_kind(media_type), media_type, Base64(encoded)),))
 
 
 def _json(value: Any) -> str:
