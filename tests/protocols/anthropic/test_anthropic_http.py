@@ -83,7 +83,11 @@ ERRORS: dict[str, tuple[Wire, int, Failure | None]] = {
     "nothing inside": ({"type": "error"}, 500, Failure("server", "", 500)),
     "a reply is no error": ({"type": "message", "content": [], "error": None}, 200, None),
     "a reply with an odd field is none": ({"type": "message", "content": [], "error": "x"}, 200, None),
-    "nothing is none": ({}, 200, None),
+    "an empty body is no reply": ({}, 200, Failure("server", "the upstream's reply has no content", 502)),
+    "nor is a proxy's detail": ({"detail": "no key"}, 200, Failure("server", "no key", 502)),
+    "nor are errors": ({"errors": ["quota"]}, 200, Failure("server", '["quota"]', 502)),
+    "but an event of a stream may be anything": ({}, 0, None),
+    "an unknown body with an error status is left to the caller": ({"detail": "x"}, 500, None),
 }
 
 

@@ -20,6 +20,11 @@ PATHS = {
         "/v1beta/publishers/google/models/x:generateContent",
     ),
     "a name with a slash": ("google/gemini", False, "/v1beta/models/google%2Fgemini:generateContent"),
+    "a project that would leave the path": (
+        "projects/../../x",
+        False,
+        "/v1beta/models/projects%2F..%2F..%2Fx:generateContent",
+    ),
     "a name that would leave the path": (
         "../x?a=b#c",
         False,
@@ -149,6 +154,28 @@ def test_errors_of_others(kind: FailureKind, status: int, word: str):
     assert list(body) == ["error"]
     assert (body["error"]["code"], body["error"]["status"]) == (status, word)
     assert body["error"]["message"].endswith("what happened")
+
+
+NO_REPLIES = {
+    "nothing": ({}, "the upstream's reply has no candidates"),
+    "an error that is null": ({"error": None}, "the upstream's reply has no candidates"),
+    "no candidates": ({"candidates": [], "usageMetadata": {}}, "the upstream's reply has no candidates"),
+    "a prompt that nobody blocked": ({"promptFeedback": {}}, "the upstream's reply has no candidates"),
+    "a proxy's detail": ({"detail": "no key"}, "no key"),
+    "errors": ({"errors": ["quota"]}, '["quota"]'),
+    "an error as text": ({"error": "model crashed"}, "model crashed"),
+}
+
+
+@pytest.mark.parametrize("body, message", NO_REPLIES.values(), ids=NO_REPLIES)
+def test_a_body_that_is_no_reply_is_a_failure(body: dict[str, Any], message: str):
+    failure = CODEC.decode_error(body, 200)
+    assert failure is not None
+    assert (failure.kind, failure.message) == ("server", message)
+
+
+def test_a_blocked_prompt_is_a_reply():
+    assert CODEC.decode_error({"promptFeedback": {"blockReason": "SAFETY"}}, 200) is None
 
 
 def test_too_long_is_said_in_the_words_that_agents_know():

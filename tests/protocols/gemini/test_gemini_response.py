@@ -334,7 +334,7 @@ ENCODED_STOPS = {
     "context full": (Stop("context_full", "model_context_window_exceeded"), "MAX_TOKENS"),
     "filter": (Stop("content_filter", "content_filter"), "SAFETY"),
     "refusal": (Stop("refusal", "refusal"), "SAFETY"),
-    "pause": (Stop("pause", "pause_turn"), "CONTINUATION"),
+    "pause": (Stop("pause", "pause_turn"), "OTHER"),
     "malformed call": (Stop("malformed_call"), "MALFORMED_FUNCTION_CALL"),
     "other": (Stop("other", "steered"), "OTHER"),
     "a word of Gemini's own": (Stop("content_filter", "SPII"), "SPII"),
@@ -466,9 +466,9 @@ MALFORMED = {
         "expected a string, got the number 1",
     ),
     "finish reason": (
-        answer(finishReason=1),
+        answer(finishReason=99),
         "candidates[0].finishReason",
-        "expected a string, got the number 1",
+        "expected a string, got the number 99",
     ),
     "usage": ({"usageMetadata": 1}, "usageMetadata", "expected an object, got the number 1"),
     "count": (
@@ -502,3 +502,11 @@ def test_malformed(body: Wire, path: str, problem: str):
     with pytest.raises(WireError) as error:
         decode(body)
     assert (error.value.protocol, error.value.path, error.value.problem) == ("gemini", path, problem)
+
+
+def test_enums_as_numbers():
+    """Google's Go clients ask for them (enum-encoding=int)."""
+    response = CODEC.decode_response(answer({"text": "hi"}, finishReason=2), Losses())
+    assert response.stop == Stop("length", "MAX_TOKENS")
+    blocked = CODEC.decode_response({"promptFeedback": {"blockReason": 1}}, Losses())
+    assert blocked.stop == Stop("content_filter", "SAFETY")

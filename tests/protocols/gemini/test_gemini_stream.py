@@ -485,7 +485,7 @@ MALFORMED = {
         ),
         "candidates[0].content.parts[0].functionCall.partialArgs[1].jsonPath",
     ),
-    "finish reason": ({"candidates": [{"finishReason": 1}]}, "candidates[0].finishReason"),
+    "finish reason": ({"candidates": [{"finishReason": 99}]}, "candidates[0].finishReason"),
     "usage": ({"usageMetadata": 1}, "usageMetadata"),
     "count": ({"usageMetadata": {"promptTokenCount": "x"}}, "usageMetadata.promptTokenCount"),
     "id": ({"responseId": 1}, "responseId"),

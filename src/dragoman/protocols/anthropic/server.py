@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 from dragoman.core.codec import Frame, Http, OutgoingRequest, bearer
 from dragoman.core.errors import DragomanError, WireError
 from dragoman.core.events import fold
-from dragoman.core.failures import kind_of, says_context_too_long, status_of, words
+from dragoman.core.failures import kind_of, not_a_reply, says_context_too_long, status_of, words
 from dragoman.core.fields import Fields
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.losses import Losses
@@ -70,10 +70,14 @@ _STATUS: dict[FailureKind, int] = {"overloaded": 529, "billing": 402}
 
 
 def decode_error(body: Wire, status: int) -> Failure | None:
-    """Compatible servers leave out the outer `type`, or make `error` a string."""
+    """Also of a body with status 200 that is no reply: it has no content.
+
+    Compatible servers leave out the outer `type`, or make `error` a string.
+    """
     error = body.get("error")
     if body.get("type") != "error" and ("content" in body or not error):
-        return None
+        whole = 0 < status < 400  # 0: an event of a stream
+        return not_a_reply(body, "content") if whole and "content" not in body else None
     if not is_object(error):
         error = {"message": error}
     name, message = words(error.get("type")), words(error.get("message"))

@@ -30,12 +30,15 @@ from dragoman.core.model import (
 from dragoman.protocols.gemini.hosted import decode_grounding, encode_grounding
 from dragoman.protocols.gemini.parts import decode_parts, encode_part
 from dragoman.protocols.gemini.wire import (
+    BLOCK_REASONS,
     CUT_CALL,
+    FINISH_REASONS,
     PROTOCOL_NAME,
     QUIET_CANDIDATE,
     QUIET_CONTENT,
     QUIET_RESPONSE,
     STOP,
+    enum_name,
     inner,
     is_native,
     opened,
@@ -88,6 +91,8 @@ def _decode_candidate(candidate: Fields, losses: Losses) -> tuple[tuple[AnyPart,
     """A candidate may have no content, and a content no parts."""
     content = inner(candidate, "content")
     parts: tuple[AnyPart, ...] = ()
+    if type(number := candidate.rest.get("finishReason")) is int:
+        candidate.rest["finishReason"] = enum_name(number, FINISH_REASONS)
     raw = candidate.text("finishReason")
     metadata = candidate.rest.get("groundingMetadata")
     candidate.extras(losses, quiet=QUIET_CANDIDATE)
@@ -146,7 +151,7 @@ def encode_stop(stop: Stop, refused: bool = False) -> str:
 
 def decode_block(feedback: Any) -> Stop | None:
     """The stop of a blocked prompt, which has a reason and no candidate."""
-    reason = feedback.get("blockReason") if is_object(feedback) else None
+    reason = enum_name(feedback.get("blockReason"), BLOCK_REASONS) if is_object(feedback) else None
     return Stop("content_filter", reason) if isinstance(reason, str) else None
 
 

@@ -11,7 +11,14 @@ from typing import Any, TypedDict
 from urllib.parse import quote
 
 from dragoman.core.codec import Http
-from dragoman.core.failures import bounded_wait, kind_of, says_context_too_long, status_of, words
+from dragoman.core.failures import (
+    bounded_wait,
+    kind_of,
+    not_a_reply,
+    says_context_too_long,
+    status_of,
+    words,
+)
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.core.routes import Route
@@ -51,9 +58,10 @@ _RESOURCES = ("tunedModels/", "publishers/", "projects/")  # names of models tha
 
 def path(model: str, stream: bool) -> str:
     name = model.removeprefix("models/")
-    resource = name if name.startswith(_RESOURCES) else f"models/{quote(name, safe='')}"
+    if not name.startswith(_RESOURCES) or ".." in name.split("/"):  # a name must not leave the path
+        name = f"models/{quote(name, safe='')}"
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
-    return f"/v1beta/{quote(resource, safe='/%')}:{method}"
+    return f"/v1beta/{quote(name, safe='/%')}:{method}"
 
 
 HTTP = Http(path=path, authenticate=lambda key, request: {"x-goog-api-key": key}, model_in_body=False)
@@ -66,12 +74,22 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 def decode_error(body: Any, status: int) -> Failure | None:
-    """Google wraps the error of a stream that is not SSE in an array."""
-    if is_array(body) and len(body) == 1:
+    """Also of a body with status 200 that is no reply: it has neither a candidate nor a blocked prompt."""
+    if is_array(body) and len(body) == 1:  # Google wraps the error of a stream that is not SSE
         body = body[0]
-    error = body.get("error") if is_object(body) else None
-    if not is_object(error):
+    if not is_object(body):
         return None
+    if body.get("error"):
+        return decode_error_object(body["error"], status)
+    whole = 0 < status < 400  # 0: an event of a stream
+    replied = body.get("candidates") or _is_blocked(body)
+    return not_a_reply(body, "candidates") if whole and not replied else None
+
+
+def decode_error_object(error: Any, status: int = 0) -> Failure:
+    """Compatible servers make `error` a string."""
+    if not is_object(error):
+        return Failure(kind_of(status), words(error), status or 500)
     code, message, name = _status(error.get("code")), words(error.get("message")), words(error.get("status"))
     details = rows(error.get("details"))
     kind = ERRORS.decode(name) if name else kind_of(status or code)
@@ -95,6 +113,11 @@ def encode_error(failure: Failure) -> tuple[int, Wire]:
 
 def truncated(missing: str) -> Failure:
     return Failure("truncated", f"the upstream's stream ended without {missing}", 502)
+
+
+def _is_blocked(body: Wire) -> bool:
+    feedback = body.get("promptFeedback")
+    return is_object(feedback) and feedback.get("blockReason") is not None
 
 
 def _status(code: Any) -> int:
@@ -154,6 +177,7 @@ class _CandidateGlance(TypedDict, total=False):
 class _ReplyGlance(TypedDict, total=False):
     modelVersion: Any
     error: Any
+    promptFeedback: Any
     candidates: list[_CandidateGlance] | None
     usageMetadata: Any
 

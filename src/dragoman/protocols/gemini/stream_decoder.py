@@ -55,8 +55,16 @@ from dragoman.core.server import rows
 from dragoman.protocols.gemini.hosted import decode_grounding
 from dragoman.protocols.gemini.parts import decode_part
 from dragoman.protocols.gemini.response import decode_block, decode_stop, decode_time, read_usage
-from dragoman.protocols.gemini.server import decode_error, truncated
-from dragoman.protocols.gemini.wire import PROTOCOL_NAME, QUIET_CANDIDATE, STOP, opened, printed
+from dragoman.protocols.gemini.server import decode_error_object, truncated
+from dragoman.protocols.gemini.wire import (
+    FINISH_REASONS,
+    PROTOCOL_NAME,
+    QUIET_CANDIDATE,
+    STOP,
+    enum_name,
+    opened,
+    printed,
+)
 
 _CANDIDATE_KEYS = QUIET_CANDIDATE | {"content", "finishReason"}
 _THOUGHT_KEYS = frozenset({"text", "thought"})
@@ -109,9 +117,9 @@ class StreamDecoder:
     def _chunk(self, chunk: Wire, events: list[Event]) -> None:
         if self._ended:
             return
-        if "error" in chunk and (failure := decode_error(chunk, 0)):
+        if error := chunk.get("error"):
             self._ended = True
-            events.append(ResponseFailed(failure))
+            events.append(ResponseFailed(decode_error_object(error)))
             return
         if not self._started:
             self._started = True
@@ -147,6 +155,7 @@ class StreamDecoder:
                 raise _wrong("candidates[0].content", "an object", content)
             self._parts(content.get("parts"), events)
         if finish := candidate.get("finishReason"):
+            finish = enum_name(finish, FINISH_REASONS)
             if not isinstance(finish, str):
                 raise _wrong("candidates[0].finishReason", "a string", finish)
             if finish != "FINISH_REASON_UNSPECIFIED":

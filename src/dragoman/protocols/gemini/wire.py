@@ -176,9 +176,28 @@ STOP: Table[StopReason] = Table(
     ("UNEXPECTED_TOOL_CALL", "malformed_call"),
     ("TOO_MANY_TOOL_CALLS", "malformed_call"),
     ("MALFORMED_RESPONSE", "malformed_call"),
+    ("OTHER", "other"),
+    ("OTHER", "pause"),  # CONTINUATION is not among the values that SDKs know; only Google may send it
     ("CONTINUATION", "pause"),
     other=("OTHER", "other"),
 )
+
+# Google's Go clients write enums as numbers (`$alt=json;enum-encoding=int`); the values of google.ai's protos
+FINISH_REASONS = (
+    "FINISH_REASON_UNSPECIFIED", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "LANGUAGE",
+    "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL", "IMAGE_SAFETY",
+    "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS",
+)  # fmt: skip
+BLOCK_REASONS = (
+    "BLOCK_REASON_UNSPECIFIED",
+    "SAFETY",
+    "OTHER",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "IMAGE_SAFETY",
+)
+SCHEMA_TYPES = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
+CALLING_MODES = ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
 
 # error.status <-> kind of failure; core.failures has the HTTP status
 ERRORS: Table[FailureKind] = Table(
@@ -268,6 +287,11 @@ def inner(fields: Fields, key: str) -> Fields | None:
     """An object inside another one, or None where there is none."""
     value = fields.any(key)
     return None if value is None else opened(value, fields.path(key))
+
+
+def enum_name(value: Any, names: tuple[str, ...]) -> Any:
+    """The name of an enum value that came as a number; any other value as it is."""
+    return names[value] if type(value) is int and 0 <= value < len(names) else value
 
 
 def is_native(value: Value) -> bool:
