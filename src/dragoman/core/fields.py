@@ -133,13 +133,13 @@ class Fields:
             self.protocol, self.path(key), f"expected {_NAMES.get(expected, expected)}, got {describe(value)}"
         )
 
-    def extras(self, losses: Losses, quiet: frozenset[str] = NOTHING) -> Extras:
+    def extras(self, losses: Losses, quiet: frozenset[str] = NOTHING, topic: str = "field.unknown") -> Extras:
         """What is left, under the protocol's name. `quiet`: bookkeeping that means nothing elsewhere."""
         rest = self.rest
         if not rest.keys() <= quiet:
             for key, value in rest.items():
                 if value is not None and key not in quiet:
-                    losses.dropped(self.path(key), f"only {self.protocol} understands it", "field.unknown")
+                    losses.dropped(self.path(key), f"only {self.protocol} understands it", topic)
         return {self.protocol: rest}
 
 

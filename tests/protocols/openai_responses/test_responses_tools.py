@@ -157,7 +157,16 @@ DECODED: dict[str, tuple[list[Wire], list[Tool | HostedTool], list[str]]] = {
                 "web_search",
                 settings={"allowed_domains": ["a.com"], "location": {"city": "Paris"}, "context_size": "low"},
             ),
-            HostedTool("mcp", settings={"label": "l", "url": "u", "headers": {"a": "b"}, "allowed": ["t"]}),
+            HostedTool(
+                "mcp",
+                settings={
+                    "label": "l",
+                    "url": "u",
+                    "headers": {"a": "b"},
+                    "allowed": ["t"],
+                    "approval": "always",
+                },
+            ),
             HostedTool("code_execution"),
             HostedTool("computer"),
             HostedTool("other", "something_new"),
@@ -411,3 +420,29 @@ def test_g61_nothing_is_said_about_tools_without_tools():
     assert "parallel_tool_calls" not in body
     assert losses == ["dropped tool_choice: there are no tools to choose from"]
     assert encode(tool_choice=ToolChoice("auto"))[1] == []
+
+
+def test_settings_of_hosted_tools_that_nobody_else_has_are_reported() -> None:
+    losses = Losses()
+    tools = [
+        {"type": "web_search", "external_web_access": False},
+        {"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["f"]}},
+        {"type": "code_interpreter", "container": "cntr_1"},
+        {
+            "type": "mcp",
+            "server_label": "a",
+            "server_url": "u",
+            "authorization": "k",
+            "server_description": "d",
+        },
+    ]
+    request = CODEC.decode_request({"model": "m", "input": "hi", "tools": tools}, losses)
+    mcp = request.tools[-1]
+    assert isinstance(mcp, HostedTool)
+    assert mcp.settings["headers"] == {"Authorization": "Bearer k"}
+    assert [loss.where for loss in losses if loss.code == "hosted.setting.dropped"] == [
+        "tools[0].external_web_access",
+        "tools[1].container.file_ids",
+        "tools[2].container",
+        "tools[3].server_description",
+    ]

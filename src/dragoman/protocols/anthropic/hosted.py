@@ -59,6 +59,8 @@ _DECLARED: dict[HostedKind, Wire] = {
     "memory": {"type": "memory_20250818", "name": "memory"},
 }
 HOSTED = frozenset({*_DECLARED, "computer", "mcp"})
+# How clients spell neutral settings
+_SPELLED = {"context_size": "search_context_size", "location": "user_location"}
 _WEB_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains")
 _TAKEN = frozenset(
     {"type", "name", "user_location", "mcp_server_name", "default_config", "configs", *_WEB_SETTINGS}
@@ -74,8 +76,8 @@ def decode_hosted(fields: Fields, losses: Losses) -> HostedTool:
         raise WireError(PROTOCOL_NAME, fields.path("type"), f"expected a string, got {describe(kind)}")
     dated = _DATED.fullmatch(kind)
     known = _KINDS.get(dated[1] if dated else kind, "other")
-    settings = _decode_toolset(wire) if known == "mcp" else _decode_web(wire)
-    extras = fields.extras(losses, quiet=_TAKEN)
+    settings = _decode_toolset(fields, losses) if known == "mcp" else _decode_web(wire)
+    extras = fields.extras(losses, quiet=_TAKEN, topic="hosted.setting")
     return HostedTool(
         known, name if isinstance(name, str) else "", settings, where=fields.where, extras=extras
     )
@@ -90,7 +92,10 @@ def encode_hosted(tool: HostedTool, profile: ModelProfile, losses: Losses) -> Wi
     if declared is None or (tool.kind == "tool_search" and not profile.tool_search):
         losses.dropped(tool.where, f"Anthropic has no hosted {tool.kind} tool", f"hosted.{tool.kind}")
         return None
-    return {**declared, **_encode_web(tool, losses)}
+    if tool.kind in ("web_search", "web_fetch"):
+        return {**declared, **_encode_web(tool, losses)}
+    _report_settings(tool, set(), losses)
+    return {**declared}
 
 
 def _decode_web(wire: Wire) -> dict[str, Any]:
@@ -102,30 +107,40 @@ def _decode_web(wire: Wire) -> dict[str, Any]:
 
 
 def _encode_web(tool: HostedTool, losses: Losses) -> Wire:
-    if tool.kind not in ("web_search", "web_fetch"):
-        return {}
     settings = tool.settings
     wire: Wire = {key: settings[key] for key in _WEB_SETTINGS if settings.get(key)}
     # both at once are refused with 400 (G96: bifrost sanitizeWebSearchArguments)
     if "allowed_domains" in wire and wire.pop("blocked_domains", None):
         why = "Anthropic takes allowed or blocked domains, not both"
         losses.dropped(f"{tool.where}.blocked_domains", why, "hosted.setting")
+    taken = {*_WEB_SETTINGS}
     if settings.get("location") and tool.kind == "web_search":
         wire["user_location"] = {"type": "approximate", **settings["location"]}
-    if settings.get("context_size"):
-        losses.dropped(f"{tool.where}.search_context_size", "Anthropic has no such setting", "hosted.setting")
+        taken.add("location")
+    _report_settings(tool, taken, losses)
     return wire
+
+
+def _report_settings(tool: HostedTool, taken: set[str], losses: Losses) -> None:
+    for name, value in tool.settings.items():
+        if value and name not in taken:
+            where = f"{tool.where}.{_SPELLED.get(name, name)}"
+            losses.dropped(where, f"Anthropic's {tool.kind} has no such setting", "hosted.setting")
 
 
 # MCP servers (beta). They stand beside the tools, under `mcp_servers`; an `mcp_toolset` among the tools names
 # one. The older form of the beta (mcp-client-2025-04-04) has the servers alone.
 
 
-def _decode_toolset(wire: Wire) -> dict[str, Any]:
+def _decode_toolset(fields: Fields, losses: Losses) -> dict[str, Any]:
     """A toolset that is off by default allows the tools that it turns on."""
-    name = wire.get("mcp_server_name")
+    name = fields.rest.get("mcp_server_name")
     settings: dict[str, Any] = {"label": name if isinstance(name, str) else ""}
-    default, configs = wire.get("default_config"), wire.get("configs")
+    default, configs = fields.rest.get("default_config"), fields.rest.get("configs")
+    named = {f"configs.{name}": config for name, config in configs.items()} if is_object(configs) else {}
+    for key, config in {"default_config": default, **named}.items():
+        if is_object(config):
+            Fields(config, fields.path(key), PROTOCOL_NAME).extras(losses, _QUIET_CONFIG, "hosted.setting")
     if is_object(default) and default.get("enabled") is False and is_object(configs):
         enabled = {name for name, config in configs.items() if is_object(config) and config.get("enabled")}
         settings["allowed"] = [name for name in configs if name in enabled]
@@ -137,6 +152,13 @@ def _encode_toolset(tool: HostedTool, losses: Losses) -> Wire | None:
     if not tool.settings.get("url"):
         losses.dropped(tool.where, "Anthropic needs the address of an MCP server", "hosted.mcp")
         return None
+    if not _may_run(tool):
+        why = "Anthropic runs the tools of an MCP server without the approval that the client demands"
+        losses.dropped(
+            f"{tool.where}.require_approval", f"{why}: withheld, its authorization too", "hosted.mcp"
+        )
+        return None
+    _report_settings(tool, _MCP_SETTINGS, losses)
     wire: Wire = {"type": "mcp_toolset", "mcp_server_name": _label(tool)}
     allowed = tool.settings.get("allowed")
     if is_array(allowed):
@@ -167,7 +189,7 @@ def encode_servers(tools: tuple[AnyTool, ...], losses: Losses) -> Wire:
     servers = [
         _encode_server(tool, losses)
         for tool in tools
-        if _is_mcp(tool) and not is_native(tool) and "url" in tool.settings
+        if _is_mcp(tool) and not is_native(tool) and tool.settings.get("url") and _may_run(tool)
     ]
     return {"mcp_servers": servers} if servers else {}
 
@@ -180,7 +202,7 @@ def _decode_server(fields: Fields, losses: Losses) -> HostedTool | None:
     configuration = fields.object("tool_configuration") or {}
     if is_array(configuration.get("allowed_tools")):
         settings["allowed"] = configuration["allowed_tools"]
-    fields.extras(losses, quiet=_QUIET_SERVER)
+    fields.extras(losses, quiet=_QUIET_SERVER, topic="hosted.setting")
     if configuration.get("enabled") is False:
         return None
     return HostedTool("mcp", "", settings, where=fields.where, extras={PROTOCOL_NAME: {}})
@@ -198,7 +220,13 @@ def _encode_server(tool: HostedTool, losses: Losses) -> Wire:
     return wire
 
 
+def _may_run(tool: HostedTool) -> bool:
+    return tool.settings.get("approval", "never") == "never"
+
+
 _QUIET_SERVER = frozenset({"type"})
+_QUIET_CONFIG = frozenset({"enabled"})
+_MCP_SETTINGS = {"label", "url", "headers", "allowed", "approval"}
 
 
 def _label(tool: HostedTool) -> str:
@@ -258,6 +286,19 @@ def _is_tool_search(block: Wire) -> bool:
             return True
         case _:
             return False
+
+
+def inline_definitions(messages: Iterable[Message]) -> list[tuple[Any, str]]:
+    """Tools that `tool_addition` blocks define (beta inline-tools-2026-09-15), with their places."""
+    found: list[tuple[Any, str]] = []
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case Foreign(body={"type": "tool_addition", "tool": {"type": "tool_definition"} as tool}):
+                    found.append((tool.get("definition"), f"{part.where}.tool.definition"))
+                case _:
+                    pass
+    return found
 
 
 def loaded_tools(messages: Iterable[Message]) -> set[str]:

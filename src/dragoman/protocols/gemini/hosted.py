@@ -44,7 +44,7 @@ def decode_hosted(fields: Fields, key: str, number: int, losses: Losses) -> Host
     settings: Wire = {}
     if HOSTED[key] == "web_search" and (domains := tool.list("excludeDomains")):
         settings["blocked_domains"] = domains
-    tool.extras(losses)
+    tool.extras(losses, topic="hosted.setting")
     extras = {ENTRY: number, key: value}
     return HostedTool(HOSTED[key], settings=settings, where=tool.where, extras={PROTOCOL_NAME: extras})
 
@@ -56,18 +56,23 @@ def encode_hosted(tool: HostedTool, losses: Losses) -> Wire:
         why = f"Gemini has no hosted {tool.kind} tool that another's could become"
         losses.dropped(tool.where, why, f"hosted.{tool.kind}")
         return {}
-    for setting, value in tool.settings.items():
-        if value:
-            field, why = _SPELLED.get(setting, setting), f"Gemini's {tool.kind} has no such setting"
-            losses.dropped(f"{tool.where}.{field}", why, "hosted.setting")
+    _report_settings(tool, frozenset(), losses)
     if tool.kind == "computer":
         losses.changed(tool.where, "Gemini's computer tool has actions of its own", "hosted.computer")
         return {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}
     return {_WRITTEN[tool.kind]: {}}
 
 
-# How clients spell neutral settings of a search
+def _report_settings(tool: HostedTool, taken: frozenset[str], losses: Losses) -> None:
+    for name, value in tool.settings.items():
+        if value and name not in taken:
+            where, why = _SPELLED.get(name, name), f"Gemini's {tool.kind} has no such setting"
+            losses.dropped(f"{tool.where}.{where}", why, "hosted.setting")
+
+
+# How clients spell neutral settings
 _SPELLED = {"context_size": "search_context_size", "location": "user_location"}
+_MCP_SETTINGS = frozenset({"label", "url", "headers", "approval"})
 _WRITTEN = {
     "web_search": "googleSearch",
     "web_fetch": "urlContext",
@@ -77,13 +82,15 @@ _WRITTEN = {
 }
 
 
-def decode_mcp(server: Any, where: str, number: int) -> HostedTool:
+def decode_mcp(server: Any, where: str, number: int, losses: Losses) -> HostedTool:
     fields = opened(server, where)
     settings: Wire = {}
     if label := fields.text("name"):
         settings["label"] = label
     if transport := inner(fields, "streamableHttpTransport"):
-        settings |= {key: transport.rest[key] for key in ("url", "headers") if transport.rest.get(key)}
+        settings |= {key: value for key in ("url", "headers") if (value := transport.any(key))}
+        transport.extras(losses, topic="hosted.setting")
+    fields.extras(losses, topic="hosted.setting")
     extras: Wire = {ENTRY: number, "mcpServers": [server]}
     return HostedTool("mcp", label, settings, where=where, extras={PROTOCOL_NAME: extras})
 
@@ -93,9 +100,13 @@ def _encode_mcp(tool: HostedTool, losses: Losses) -> Wire:
     if not settings.get("url"):
         losses.dropped(tool.where, "Gemini needs the URL of an MCP server", "hosted.mcp")
         return {}
-    if settings.get("allowed"):
-        why = "Gemini cannot restrict the tools of an MCP server"
-        losses.dropped(f"{tool.where}.allowed", why, "hosted.setting")
+    if settings.get("approval", "never") != "never":
+        why = "Gemini runs the tools of an MCP server without the approval that the client demands"
+        losses.dropped(
+            f"{tool.where}.require_approval", f"{why}: withheld, its authorization too", "hosted.mcp"
+        )
+        return {}
+    _report_settings(tool, _MCP_SETTINGS, losses)
     transport = {key: settings[key] for key in ("url", "headers") if settings.get(key)}
     return {"mcpServers": [{"name": settings.get("label") or "mcp", "streamableHttpTransport": transport}]}
 

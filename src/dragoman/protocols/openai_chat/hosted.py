@@ -21,14 +21,22 @@ _HOSTED: dict[str, HostedKind] = {
     "browser_search": "web_search",
     "code_interpreter": "code_execution",
 }
+# parameters of openrouter:web_search -> neutral settings
+_DOMAINS = {"allowed_domains": "allowed_domains", "excluded_domains": "blocked_domains"}
 
 
 def decode_hosted(fields: Fields, kind: str) -> HostedTool:
     """A declaration in `tools`; it is kept whole in the extras."""
-    name = fields.rest.get("name")
+    name, parameters = fields.rest.get("name"), fields.rest.get("parameters")
+    settings = (
+        {neutral: parameters[key] for key, neutral in _DOMAINS.items() if parameters.get(key)}
+        if is_object(parameters)
+        else {}
+    )
     return HostedTool(
         _HOSTED.get(kind, "other"),
         name if type(name) is str else "",
+        settings,
         where=fields.where,
         extras={PROTOCOL_NAME: fields.rest},
     )

@@ -51,21 +51,45 @@ _KINDS: dict[str, HostedKind] = {
     "apply_patch": "apply_patch",
     "tool_search": "tool_search",
 }
+_KIND = frozenset({"type"})
 _PLAIN = frozenset({"image_generation", "local_shell", "shell", "apply_patch", "tool_search", "computer"})
 ENCODED = _PLAIN | {"web_search", "code_execution", "mcp"}
 
 
-def decode_hosted(fields: Fields, wire: str) -> HostedTool:
+# Fields of a declaration that neutral settings carry; the others are reported
+_CARRIED: dict[HostedKind, frozenset[str]] = {
+    "web_search": frozenset({"type", "filters", "user_location", "search_context_size"}),
+    "code_execution": frozenset({"type", "container"}),
+    "mcp": frozenset(
+        {
+            "type",
+            "server_label",
+            "server_url",
+            "headers",
+            "allowed_tools",
+            "authorization",
+            "require_approval",
+        }
+    ),
+}
+
+
+def decode_hosted(fields: Fields, wire: str, losses: Losses) -> HostedTool:
     kind = _KINDS.get(wire, "other")
     if kind == "shell" and is_hosted_shell(fields.rest):
         kind = "other"
+    settings: dict[str, Any] = {}
     match kind:
         case "web_search":
             settings = _decode_web_search(fields.rest)
         case "mcp":
             settings = _decode_mcp(fields.rest)
+        case "code_execution":
+            _report_container(fields, losses)
         case _:
-            settings = {}
+            pass
+    if kind in _CARRIED:
+        fields.extras(losses, quiet=_CARRIED[kind], topic="hosted.setting")
     name = "" if kind != "other" else wire
     return HostedTool(kind, name, settings, where=fields.where, extras={PROTOCOL_NAME: fields.rest})
 
@@ -135,9 +159,23 @@ def _encode_web_search(tool: HostedTool, losses: Losses) -> Wire:
     return wire
 
 
+def _report_container(fields: Fields, losses: Losses) -> None:
+    """Other providers choose the container themselves."""
+    container = fields.rest.get("container")
+    if is_object(container):
+        Fields(container, fields.path("container"), PROTOCOL_NAME).extras(losses, _KIND, "hosted.setting")
+    elif container is not None:
+        why = f"only {PROTOCOL_NAME} has this container"
+        losses.dropped(fields.path("container"), why, "hosted.setting")
+
+
 def _decode_mcp(rest: Wire) -> dict[str, Any]:
+    """OpenAI asks for approval of every call unless `require_approval` is never."""
     named = {"label": "server_label", "url": "server_url", "headers": "headers", "allowed": "allowed_tools"}
-    return {key: rest[wire] for key, wire in named.items() if rest.get(wire)}
+    settings: dict[str, Any] = {key: rest[wire] for key, wire in named.items() if rest.get(wire)}
+    if token := rest.get("authorization"):
+        settings["headers"] = {**(settings.get("headers") or {}), "Authorization": f"Bearer {token}"}
+    return {**settings, "approval": rest.get("require_approval") or "always"}
 
 
 def _encode_mcp(tool: HostedTool) -> Wire:

@@ -104,7 +104,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> list[AnyTool]:
         case "namespace" if fields.rest.get("tools"):
             return _decode_namespace(fields, losses)
         case str():
-            return [decode_hosted(fields, kind)]
+            return [decode_hosted(fields, kind, losses)]
         case _:
             raise fields.wrong("type", "str", kind)
 
