@@ -344,7 +344,7 @@ EFFORTS: dict[str, tuple[str, Wire, str, str, Wire]] = {
         {"reasoning_effort": "high", "max_completion_tokens": 4000},
         ANTHROPIC,
         "claude-sonnet-4-5",
-        {"thinking": {"type": "enabled", "budget_tokens": 3999}},
+        {"thinking": {"type": "enabled", "budget_tokens": 3200}},
     ),
     "xhigh for a model that knows less": (
         RESPONSES,

@@ -182,7 +182,7 @@ def test_G29_a_call_that_gemini_could_not_form_is_an_error(client: str, word: st
 def test_G30_pause_turn_ends_well(client: str) -> None:
     """The client sees an end, and may go on."""
     out = answered(client, ANTHROPIC, stopped(ANTHROPIC, "pause_turn", whole_reply(ANTHROPIC, "Wait.")))
-    assert read_stop(client, out) == {CHAT: "stop", RESPONSES: "completed", GEMINI: "CONTINUATION"}[client]
+    assert read_stop(client, out) == {CHAT: "stop", RESPONSES: "completed", GEMINI: "OTHER"}[client]
 
 
 USED: dict[str, Wire] = {

@@ -52,7 +52,8 @@ def of_request(request: Request) -> dict[str, Any]:
         "calls": calls,
         "results": results,
         "media": sorted(media),
-        "tools": [_tool(tool) for tool in request.tools],
+        # a target may demand a declaration of each tool that the history calls
+        "tools": [_tool(tool) for tool in request.tools] or [(name, "", {}) for name in dict(calls)],
     }
 
 

@@ -230,7 +230,8 @@ class HostedTool(Value, frozen=True, eq=False):
     """A tool whose schema the provider knows.
 
     `settings` uses neutral words. web_search: `allowed_domains`, `blocked_domains`, `max_uses`,
-    `location` (city, region, country, timezone), `context_size`. mcp: `label`, `url`, `headers`, `allowed`.
+    `location` (city, region, country, timezone), `context_size`. mcp: `label`, `url`, `headers`, `allowed`,
+    `approval` (never, or when the client must approve a call).
     """
 
     kind: HostedKind

@@ -21,6 +21,7 @@ from dragoman.core.model import (
     Settings,
     State,
     Text,
+    Tool,
     ToolCall,
     ToolResult,
     Url,
@@ -31,11 +32,12 @@ from dragoman.protocols.anthropic import CODEC
 
 OLD, NEW = "claude-sonnet-4-5", "claude-opus-5"
 LIMIT = Settings(max_tokens=9)
+TOOLS = (Tool("f"),)
 
 
 def encode(*messages: Message, model: str = OLD, **more: Any) -> tuple[Wire, list[str]]:
     losses = Losses()
-    request = Request(model, messages, settings=LIMIT, **more)
+    request = Request(model, messages, tools=TOOLS, settings=LIMIT, **more)
     return CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name)), [
         str(loss) for loss in losses
     ]
@@ -100,12 +102,25 @@ TURNS: dict[str, tuple[list[Message], str, Any, list[Wire], list[str]]] = {
         [ASKED],
         [],
     ),
-    "G54 later system text moves to the front on older models": (
-        [HELLO, model("hi"), user("x"), system("mind")],
+    "G54 later system text is the user's on older models": (
+        [HELLO, model("hi"), system("mind"), user("x"), system("so")],
         OLD,
-        "mind",
-        [ASKED, turn("assistant", "hi"), turn("user", "x")],
-        ["changed S: no system text is possible at this place: moved to the front"],
+        None,
+        [ASKED, turn("assistant", "hi"), turn("user", "mind"), turn("user", "x"), turn("user", "so")],
+        ["changed S: the model takes no system text at this place: it is sent as the user's"],
+    ),
+    "G54 but results follow their calls": (
+        [HELLO, model(CALL), system("mind"), user(ToolResult("t1")), user("x")],
+        OLD,
+        None,
+        [
+            ASKED,
+            turn("assistant", CALLED),
+            turn("user", {"type": "tool_result", "tool_use_id": "t1"}),
+            turn("user", "mind"),
+            turn("user", "x"),
+        ],
+        ["changed S: the model takes no system text at this place: it is sent as the user's"],
     ),
     "G54 newer models take it before their turn": (
         [HELLO, system("mind"), model("hi"), user("x"), system("a"), system("b")],
@@ -125,15 +140,21 @@ TURNS: dict[str, tuple[list[Message], str, Any, list[Wire], list[str]]] = {
         [HELLO, model("hi"), system("mind"), user("x")],
         NEW,
         None,
-        [ASKED, turn("assistant", "hi"), turn("user", "x"), turn("system", "mind")],
-        ["changed S: system text goes behind the user's turn that follows it"],
+        [ASKED, turn("assistant", "hi"), turn("user", "mind"), turn("user", "x")],
+        ["changed S: the model takes no system text at this place: it is sent as the user's"],
     ),
     "and not between turns of the model": (
         [HELLO, model(SIGNED, CALL), system("mind"), model("x"), user("y")],
         NEW,
-        "mind",
-        [ASKED, turn("assistant", THINKING, CALLED), turn("assistant", "x"), turn("user", "y")],
-        ["changed S: no system text is possible at this place: moved to the front"],
+        None,
+        [
+            ASKED,
+            turn("assistant", THINKING, CALLED),
+            turn("user", "mind"),
+            turn("assistant", "x"),
+            turn("user", "y"),
+        ],
+        ["changed S: the model takes no system text at this place: it is sent as the user's"],
     ),
     "the system says text only": (
         [system("a", Media("image", "", Url("https://x"))), HELLO],
@@ -401,6 +422,16 @@ def test_arguments(call: ToolCall, expected: Any, lost: list[str]) -> None:
     wire, losses = encode(HELLO, model(replace(call, where="C")), user(ToolResult("t")))
     assert wire["messages"][1]["content"][0]["input"] == expected
     assert losses == lost
+
+
+def test_a_history_with_calls_and_no_tools_declares_them() -> None:
+    """Bedrock and older models refuse tool blocks without tools; the model must not call them."""
+    losses = Losses()
+    request = Request(OLD, (HELLO, model(CALL), user(ToolResult("t1"))), settings=LIMIT)
+    wire = CODEC.encode_request(request, losses)
+    assert wire["tools"] == [{"name": "f", "input_schema": {"type": "object", "properties": {}}}]
+    assert wire["tool_choice"] == {"type": "none"}
+    assert [loss.code for loss in losses] == ["tool.declaration.invented"]
 
 
 def test_what_is_written_is_the_same_every_time() -> None:

@@ -76,7 +76,7 @@ STOPS: dict[str, tuple[Wire, Stop]] = {
 def test_stops_are_read_and_go_back(body: Wire, stop: Stop) -> None:
     response, losses = decode(body)
     assert response.stop == stop
-    assert losses == []
+    assert losses == (["stop_reason"] if stop.reason == "pause" else [])
 
 
 # name: (usage, neutral usage)
@@ -101,7 +101,7 @@ USAGES: dict[str, tuple[Wire, Usage]] = {
             "output_tokens": 7,
             "cache_read_input_tokens": None,
             "cache_creation": {"ephemeral_5m_input_tokens": 0},
-            "server_tool_use": {"web_search_requests": 1},
+            "server_tool_use": {"web_search_requests": 0},
             "service_tier": "standard",
             "inference_geo": "global",
             "iterations": [],
@@ -302,3 +302,22 @@ def test_a_stop_that_no_longer_holds_is_not_repeated() -> None:
 def test_a_lone_string_is_read_too() -> None:
     response = CODEC.decode_response({"role": "assistant", "content": "hi"}, Losses())
     assert response.parts == (Text("hi"),)
+
+
+# name: (block, where the loss is)
+CALLERS: dict[str, tuple[Wire, list[str]]] = {
+    "direct": ({"type": "direct"}, []),
+    "code": ({"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}, ["content[0].caller"]),
+}
+
+
+@pytest.mark.parametrize(("caller", "lost"), CALLERS.values(), ids=CALLERS)
+def test_the_caller_of_a_call(caller: Wire, lost: list[str]) -> None:
+    _, losses = decode(reply({"type": "tool_use", "id": "t", "name": "f", "input": {}, "caller": caller}))
+    assert losses == lost
+
+
+def test_requests_of_hosted_tools_are_reported() -> None:
+    usage = {"input_tokens": 1, "output_tokens": 1, "server_tool_use": {"web_search_requests": 2}}
+    _, losses = decode(reply(TEXT, usage=usage))
+    assert losses == ["usage.server_tool_use"]

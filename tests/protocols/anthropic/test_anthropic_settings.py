@@ -22,6 +22,7 @@ from dragoman.core.model import (
 from dragoman.core.model_profile import ModelProfile
 from dragoman.profiles import profile_of
 from dragoman.protocols.anthropic import CODEC
+from dragoman.protocols.anthropic.settings import JSON_INSTRUCTION
 
 SCHEMA = {"type": "object", "properties": {}}
 OLD, MIDDLE, NEW, UNKNOWN = "claude-sonnet-4-5", "claude-opus-4-6", "claude-opus-4-7", "some-model"
@@ -170,7 +171,13 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
     "effort as a budget": (
         Settings(effort="medium"),
         OLD,
-        {"thinking": {"type": "enabled", "budget_tokens": 8192}},
+        {"thinking": {"type": "enabled", "budget_tokens": 8000}},
+        [],
+    ),
+    "an effort leaves a fifth of max_tokens for the answer": (
+        Settings(max_tokens=9000, effort="high"),
+        OLD,
+        {"max_tokens": 9000, "thinking": {"type": "enabled", "budget_tokens": 7200}},
         [],
     ),
     "least effort as a budget": (
@@ -207,8 +214,8 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
     "G107 a budget that is too big": (
         Settings(budget=99_999),
         OLD,
-        {"thinking": {"type": "enabled", "budget_tokens": 9999}},
-        ["changed budget: Anthropic takes 1024 and more, and less than max_tokens: 9999"],
+        {"thinking": {"type": "enabled", "budget_tokens": 8000}},
+        ["changed budget: Anthropic takes 1024 and more, and less than max_tokens: 8000"],
     ),
     "no room to think": (
         Settings(max_tokens=500, effort="high"),
@@ -237,20 +244,27 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
     "schema": (
         Settings(output=OutputFormat("schema", SCHEMA, "answer")),
         OLD,
-        {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        {"output_config": {"format": {"type": "json_schema", "schema": {"title": "answer", **SCHEMA}}}},
         [],
     ),
     "schema with a description": (
         Settings(output=OutputFormat("schema", SCHEMA, "answer", "say it")),
         OLD,
-        {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
-        ["dropped output: Anthropic takes no description of the format beside its schema"],
+        {
+            "output_config": {
+                "format": {
+                    "type": "json_schema",
+                    "schema": {"description": "say it", "title": "answer", **SCHEMA},
+                }
+            }
+        },
+        [],
     ),
     "JSON without a schema": (
         Settings(output=OutputFormat("json")),
         OLD,
-        {},
-        ["dropped output: Anthropic has no JSON mode without a schema"],
+        {"system": JSON_INSTRUCTION},
+        ["changed output.mode: Anthropic has no JSON mode without a schema: an instruction asks for JSON"],
     ),
     "plain text": (Settings(output=OutputFormat("text")), OLD, {}, []),
     "what Anthropic has no word for": (

@@ -206,7 +206,7 @@ ENCODED: dict[str, tuple[Tool | HostedTool, Wire | None, list[str]]] = {
     "G96 empty domains": (
         HostedTool("web_search", "", {"allowed_domains": [], "context_size": "high"}, where="T"),
         {"type": "web_search_20250305", "name": "web_search"},
-        ["dropped T.search_context_size: Anthropic has no such setting"],
+        ["dropped T.search_context_size: Anthropic's web_search has no such setting"],
     ),
     "web fetch": (
         HostedTool("web_fetch", "", {"max_uses": 1}),
@@ -425,3 +425,34 @@ def test_g61_no_choice_without_tools(choice: ToolChoice, lost: list[str]) -> Non
     assert "tool_choice" not in body
     assert "tools" not in body
     assert losses == lost
+
+
+def test_a_tool_that_a_message_defines_is_declared_to_others():
+    """It goes back to Anthropic in its message, and is not declared twice."""
+    definition = {"name": "added", "description": "d", "input_schema": {"type": "object"}}
+    block = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": definition}}
+    body = {"model": "m", "messages": [{"role": "system", "content": [block]}], "tools": []}
+    request = CODEC.decode_request(body, Losses())
+    assert [(tool.name, tool.where) for tool in request.tools] == [
+        ("added", "messages[0].content[0].tool.definition")
+    ]
+    assert CODEC.encode_request(request, Losses()) == body
+
+
+def test_an_mcp_server_whose_calls_need_approval_is_withheld():
+    tool = HostedTool("mcp", "", {"url": "u", "label": "a", "approval": "always"}, where="T")
+    wire, losses = encode(tool)
+    assert "mcp_servers" not in wire
+    assert "tools" not in wire
+    assert [loss.split(":")[0] for loss in losses] == ["dropped T.require_approval"]
+
+
+def test_settings_of_single_mcp_tools_are_reported():
+    toolset = {
+        "type": "mcp_toolset",
+        "mcp_server_name": "a",
+        "default_config": {"enabled": True, "defer_loading": True},
+        "configs": {"x": {"enabled": False, "new": 1}},
+    }
+    _, losses = decode(tools=[toolset])
+    assert losses == ["tools[0].default_config.defer_loading", "tools[0].configs.x.new"]

@@ -877,8 +877,8 @@ SYSTEM = {
     ),
     "G54 in mid-conversation": (
         asked(user(Text("a")), Message("system", (Text("t"),), where="messages[1]"), system=(Text("s"),)),
-        ["s", "t"],
-        ["changed messages[1]: Gemini has no system text inside the conversation: moved to the front"],
+        ["s"],
+        ["changed messages[1]: Gemini has no system text inside the conversation: it is sent as the user's"],
     ),
 }
 
@@ -887,8 +887,19 @@ SYSTEM = {
 def test_system_text(request_: Request, texts: list[str], losses: list[str]):
     body, lost = encode(request_)
     assert body["systemInstruction"] == {"parts": [{"text": text} for text in texts]}
-    assert body["contents"] == [{"role": "user", "parts": [{"text": "a"}]}]
+    assert body["contents"][0]["parts"][0] == {"text": "a"}
     assert lost == losses
+
+
+def test_later_system_text_is_user_text_in_its_place():
+    """G54: in front it would invalidate the cached prefix; results still follow their calls."""
+    mind = Message("system", (Text("mind"),))
+    call = Message("assistant", (ToolCall("1", "f", "{}"),))
+    body, _ = encode(
+        asked(user(Text("a")), call, mind, user(ToolResult("1", "f", (Text("x"),))), user(Text("b")))
+    )
+    assert "systemInstruction" not in body
+    assert [part.get("text", "result") for part in body["contents"][2]["parts"]] == ["result", "mind", "b"]
 
 
 def test_several_system_parts_are_all_read():
@@ -920,7 +931,7 @@ LOST = {
     ),
     "G72 a URL": (
         user(Media("image", "", Url("https://x.test/a.png?b"), where="m")),
-        ["changed m: Gemini's server must fetch the URL, and may refuse to"],
+        [],
     ),
     "a type that nobody said": (
         user(Media("image", "", Base64(PNG), where="m")),
@@ -944,7 +955,7 @@ LOST = {
     ),
     "an image as system text": (
         Message("system", (Media("image", "image/png", Base64(PNG), where="m"),)),
-        ["dropped m: Gemini's system instruction is text only"],
+        ["dropped m: Gemini takes text only from the system"],
     ),
 }
 

@@ -133,8 +133,11 @@ ENCODED = {
     "text": (Settings(output=OutputFormat("text")), {}, []),
     "described schema": (
         Settings(output=OutputFormat("schema", SCHEMA, "n", "what it is", True)),
-        config(responseMimeType="application/json", responseJsonSchema=SCHEMA),
-        ["dropped output.description: Gemini's output schemas have no description beside them"],
+        config(
+            responseMimeType="application/json",
+            responseJsonSchema={"title": "n", "description": "what it is", **SCHEMA},
+        ),
+        [],
     ),
     "settings that Gemini has not": (
         Settings(verbosity="low", user="u", cache_key="k"),

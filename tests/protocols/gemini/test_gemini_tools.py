@@ -203,6 +203,14 @@ HOSTED = {
         HostedTool("mcp", "a", {"label": "a", "url": "https://x.test", "headers": {"k": "v"}}),
         [],
     ),
+    "MCP with more settings": (
+        {"mcpServers": [{"name": "a", "streamableHttpTransport": {"url": "u", "timeout": "3s"}, "x": 1}]},
+        HostedTool("mcp", "a", {"label": "a", "url": "u"}),
+        [
+            "dropped tools[0].mcpServers[0].streamableHttpTransport.timeout: only gemini understands it",
+            "dropped tools[0].mcpServers[0].x: only gemini understands it",
+        ],
+    ),
     "unknown": (
         {"newTool": {}},
         HostedTool("other"),
@@ -262,7 +270,7 @@ ENCODED = {
             )
         ],
         [{"mcpServers": [{"name": "a", "streamableHttpTransport": {"url": "u"}}]}],
-        ["dropped tools[0].allowed: Gemini cannot restrict the tools of an MCP server"],
+        ["dropped tools[0].allowed: Gemini's mcp has no such setting"],
     ),
     "MCP without a URL": (
         [HostedTool("mcp", settings={"label": "a"}, where="tools[0]")],
@@ -277,10 +285,13 @@ ENCODED = {
             "dropped tools[1]: Gemini has no hosted file_search tool that another's could become",
         ],
     ),
-    "strict is said once": (
-        [Tool("f", strict=True, where="tools[0]"), Tool("g", strict=True, where="tools[1]")],
-        [{"functionDeclarations": [{"name": "f"}, {"name": "g"}]}],
-        ["dropped tools[0].strict: Gemini does not hold calls to their schemas"],
+    "MCP that needs approval": (
+        [HostedTool("mcp", settings={"url": "u", "approval": "always"}, where="tools[0]")],
+        None,
+        [
+            "dropped tools[0].require_approval: Gemini runs the tools of an MCP server "
+            "without the approval that the client demands: withheld, its authorization too"
+        ],
     ),
 }
 
@@ -461,3 +472,23 @@ def test_malformed(body: Wire, path: str, problem: str):
     with pytest.raises(WireError) as error:
         decode(**body)
     assert (error.value.protocol, error.value.path, error.value.problem) == ("gemini", path, problem)
+
+
+# name: (tool choice, functionCallingConfig)
+STRICT: dict[str, tuple[ToolChoice | None, Wire]] = {
+    "no choice": (None, {"mode": "VALIDATED"}),
+    "auto": (ToolChoice("auto"), {"mode": "VALIDATED"}),
+    "required": (ToolChoice("required"), {"mode": "ANY"}),
+    "none": (ToolChoice("none"), {"mode": "NONE"}),
+}
+
+
+@pytest.mark.parametrize("choice, config", STRICT.values(), ids=STRICT)
+def test_strict_tools_are_validated(choice: ToolChoice | None, config: Wire):
+    """VALIDATED and ANY constrain calls to their schemas, so nothing is lost."""
+    message = Message("user", (Text("x"),))
+    request = Request("m", (message,), tools=(Tool("f", strict=True),), tool_choice=choice)
+    losses = Losses()
+    body = CODEC.encode_request(request, losses)
+    assert body["toolConfig"]["functionCallingConfig"] == config
+    assert not list(losses)

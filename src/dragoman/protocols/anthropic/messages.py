@@ -90,10 +90,10 @@ def encode_foreign(request: Request, profile: ModelProfile, losses: Losses) -> t
     system = [*request.system, *(text for message in leading for text in _texts(message, losses))]
     turns = _joined([_fitted(message, losses) for message in request.messages[len(leading) :]])
     turns = [turn for turn in (_ended(turn, losses) for turn in turns) if turn.parts]
-    moved, turns = _placed(turns, profile.system_messages, losses)
+    turns = _placed(turns, profile.system_messages, losses)
     turns = _bounded(turns, not profile.prefill, losses)
     messages = [{"role": turn.role, "content": encode_content(turn.parts, losses)} for turn in turns]
-    return [text for text in (*system, *moved) if not _is_blank(text.text)], messages
+    return [text for text in system if not _is_blank(text.text)], messages
 
 
 def _is_system(message: Message) -> bool:
@@ -185,31 +185,41 @@ def _ended(turn: Message, losses: Losses) -> Message:
     return turn if parts is turn.parts else replace(turn, parts=parts)
 
 
-def _placed(turns: list[Message], allowed: bool, losses: Losses) -> tuple[list[Text], list[Message]]:
-    """System messages go right before a turn of the model, or to the end; or else they are moved out."""
+def _placed(turns: list[Message], allowed: bool, losses: Losses) -> list[Message]:
+    """System messages go right before a turn of the model, or to the end; elsewhere they are user text.
+
+    They stay in the conversation: moved to the front they would invalidate the cached prefix (G54).
+    """
     if not any(map(_is_system, turns)):
-        return [], turns
-    moved, placed, waiting = list[Text](), list[Message](), list[Message]()
+        return turns
+    placed, waiting = list[Message](), list[Message]()
     for turn in [*turns, None]:
         if turn is not None and _is_system(turn):
             waiting.append(turn)
             continue
-        if waiting and (turn is None or turn.role == "assistant"):
-            if allowed and placed and placed[-1].role == "user":
+        if waiting and allowed and placed and placed[-1].role == "user":
+            if turn is None or turn.role == "assistant":
                 placed += [Message("system", tuple(_texts(message, losses))) for message in waiting]
-            else:
-                for message in waiting:
-                    why = "no system text is possible at this place: moved to the front"
-                    losses.changed(message.where, why, "message.order")
-                    moved += _texts(message, losses)
+                waiting = []
+            for message in waiting:
+                why = "system text goes behind the user's turn that follows it"
+                losses.changed(message.where, why, "message.order")
+        elif waiting and not _has_results(turn):  # results must follow their calls
+            placed += [_as_user(message, losses) for message in waiting]
             waiting = []
-        for message in waiting if allowed else ():
-            losses.changed(
-                message.where, "system text goes behind the user's turn that follows it", "message.order"
-            )
         if turn is not None:
             placed.append(turn)
-    return moved, placed
+    return placed
+
+
+def _has_results(turn: Message | None) -> bool:
+    return turn is not None and any(isinstance(part, ToolResult) for part in turn.parts)
+
+
+def _as_user(message: Message, losses: Losses) -> Message:
+    why = "the model takes no system text at this place: it is sent as the user's"
+    losses.changed(message.where, why, "message.role")
+    return replace(message, role="user", parts=tuple(_texts(message, losses)))
 
 
 def _bounded(turns: list[Message], user_last: bool, losses: Losses) -> list[Message]:

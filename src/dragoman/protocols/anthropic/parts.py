@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe, own
+from dragoman.core.fields import NOTHING, Fields, describe, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -32,7 +32,7 @@ from dragoman.protocols.anthropic.media import decode_media, encode_media
 from dragoman.protocols.anthropic.wire import (
     NO_EXTRAS,
     PROTOCOL_NAME,
-    QUIET_CALL,
+    QUIET_DIRECT_CALL,
     QUIET_RESULT,
     QUIET_THINKING,
     is_native,
@@ -159,7 +159,9 @@ def _decode_tool_use(block: Wire, where: str, losses: Losses) -> ToolCall:
     fields = _fields(block, where)
     id, name = fields.need("id", str), fields.need("name", str)
     arguments = decode_input(fields.any("input"), where)
-    return ToolCall(id, name, arguments, where=where, extras=fields.extras(losses, quiet=QUIET_CALL))
+    direct = is_object(caller := fields.rest.get("caller")) and caller.get("type") == "direct"
+    extras = fields.extras(losses, quiet=QUIET_DIRECT_CALL if direct else NOTHING)
+    return ToolCall(id, name, arguments, where=where, extras=extras)
 
 
 def _encode_tool_use(call: ToolCall, losses: Losses) -> Wire:

@@ -9,9 +9,14 @@ from __future__ import annotations
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, Message, Request, Wire
+from dragoman.core.model import AnyTool, Message, Request, Text, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
-from dragoman.protocols.anthropic.hosted import decode_servers, encode_servers, loaded_tools
+from dragoman.protocols.anthropic.hosted import (
+    decode_servers,
+    encode_servers,
+    inline_definitions,
+    loaded_tools,
+)
 from dragoman.protocols.anthropic.messages import (
     decode_message,
     decode_system,
@@ -19,10 +24,17 @@ from dragoman.protocols.anthropic.messages import (
     encode_native,
 )
 from dragoman.protocols.anthropic.parts import encode_content
-from dragoman.protocols.anthropic.settings import decode_settings, encode_max_tokens, encode_settings
+from dragoman.protocols.anthropic.settings import (
+    JSON_INSTRUCTION,
+    decode_settings,
+    encode_max_tokens,
+    encode_settings,
+)
 from dragoman.protocols.anthropic.tools import (
     allowed,
+    declare_used,
     decode_choice,
+    decode_inline_tool,
     decode_tools,
     deferred,
     encode_choice,
@@ -64,11 +76,15 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
     system, body["messages"] = (
         encode_native(request, losses) if native else encode_foreign(request, profile, losses)
     )
+    if not native and request.settings.output and request.settings.output.kind == "json":
+        system = [*system, Text(JSON_INSTRUCTION)]
     if system:
         body["system"] = encode_content(system, losses)
     if tools := encode_tools(request.tools, losses, profile, allowed(request.tool_choice)):
         body["tools"] = tools
     body |= encode_choice(request, bool(tools), profile, losses)
+    if not native and not tools:
+        body |= declare_used(request.messages, losses)
     body |= encode_servers(request.tools, losses)
     if request.stream:
         body["stream"] = True
@@ -89,5 +105,7 @@ def _as_it_came(body: Wire, extras: Wire) -> Wire:
 def _decode_tools(fields: Fields, messages: tuple[Message, ...], losses: Losses) -> tuple[AnyTool, ...]:
     declared = fields.list("tools") if fields.rest.get("tools") != [] else None
     tools = decode_tools(declared or [], losses)
+    if inline := inline_definitions(messages):
+        tools = (*tools, *(decode_inline_tool(wire, where, losses) for wire, where in inline))
     names = deferred(tools, losses)
     return load(tools, losses, names & loaded_tools(messages)) if names else tools

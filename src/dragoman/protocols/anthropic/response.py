@@ -40,7 +40,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
         raise WireError(PROTOCOL_NAME, "content", "expected an array of blocks, got nothing")
     content, usage = fields.any("content"), fields.fields("usage")
     parts = decode_content([] if content is None else content, "content", losses)
-    stop = decode_stop(fields, any(isinstance(part, ToolCall) for part in parts))
+    stop = decode_stop(fields, any(isinstance(part, ToolCall) for part in parts), losses)
     id, model = fields.nonempty("id"), fields.nonempty("model")
     counted = decode_usage(usage, losses) if usage else None
     extras = fields.extras(losses, quiet=QUIET_RESPONSE)
@@ -97,12 +97,16 @@ def encode_reply_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
             return encode_part(part, losses)
 
 
-def decode_stop(fields: Fields, called: bool) -> Stop:
+def decode_stop(fields: Fields, called: bool, losses: Losses) -> Stop:
     """Without a stop_reason the content decides: a call, or the end."""
     raw, sequence = fields.text("stop_reason"), fields.nonempty("stop_sequence")
     if not raw:
         return Stop("tool_calls" if called else "end", "", sequence)
-    return Stop(STOP.decode(raw), raw, sequence)
+    reason = STOP.decode(raw)
+    if reason == "pause":
+        why = f"{raw}: only {PROTOCOL_NAME} clients know that the turn is sent back to be continued"
+        losses.changed(fields.path("stop_reason"), why, "stop.reason")
+    return Stop(reason, raw, sequence)
 
 
 def encode_stop(stop: Stop, refusal: str | None = None, native: bool = False) -> Wire:
@@ -131,6 +135,10 @@ def decode_usage(fields: Fields, losses: Losses) -> Usage:
     written = fields.integer("cache_creation_input_tokens") or 0
     details = fields.rest.get("output_tokens_details")
     thought = details.get("thinking_tokens") if is_object(details) else None
+    requests = fields.rest.pop("server_tool_use", None)
+    if is_object(requests) and any(requests.values()):
+        why = "other protocols do not count the requests of hosted tools"
+        losses.dropped(fields.path("server_tool_use"), why, "usage.detail")
     usage = Usage(
         fresh + cached + written,
         fields.integer("output_tokens") or 0,

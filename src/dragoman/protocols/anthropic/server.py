@@ -80,6 +80,7 @@ def decode_error(body: Wire, status: int) -> Failure | None:
         return not_a_reply(body, "content") if whole and "content" not in body else None
     if not is_object(error):
         error = {"message": error}
+    status = status if status >= 400 else 0
     name, message = words(error.get("type")), words(error.get("message"))
     kind = _failure_kind(name, status)
     if kind == "bad_request" and says_context_too_long(message):

@@ -14,14 +14,17 @@ from dragoman.core.given_settings import GivenSettings
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
+from dragoman.core.output_schema import described_schema
 from dragoman.core.server import rows
 from dragoman.core.thinking import budget_for, effort_for
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
+JSON_INSTRUCTION = "Respond with one valid JSON object and nothing else: no prose, no code fence."
 _LEVELS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 _EFFORTS: dict[str, Effort] = {effort: effort for effort in get_args(Effort)}
 _BUDGETS = {"adaptive": -1, "disabled": 0}
 _LEAST_BUDGET = 1024
+_MOST_THINKING = 0.8  # the share of max_tokens where we choose the budget: the rest is for the answer
 
 
 def decode_settings(fields: Fields, losses: Losses) -> Settings:
@@ -139,14 +142,11 @@ def _decode_output(format: Fields | None, losses: Losses) -> OutputFormat | None
 def _encode_output(output: OutputFormat | None, losses: Losses) -> Wire:
     if output is None or output.kind == "text":
         return {}
-    if output.kind == "json":
-        losses.dropped("output", "Anthropic has no JSON mode without a schema", "setting.output")
+    if output.kind == "json":  # encode_request adds JSON_INSTRUCTION to the system text
+        why = "Anthropic has no JSON mode without a schema: an instruction asks for JSON"
+        losses.changed("output.mode", why, "setting.output")
         return {}
-    if output.description:
-        losses.dropped(
-            "output", "Anthropic takes no description of the format beside its schema", "setting.output"
-        )
-    return {"format": {"type": "json_schema", "schema": output.schema or {"type": "object"}}}
+    return {"format": {"type": "json_schema", "schema": described_schema(output, losses)}}
 
 
 def _decode_thinking(fields: Fields, losses: Losses) -> tuple[int | None, bool | None]:
@@ -196,12 +196,14 @@ def _encode_budget(budget: int, settings: Settings, body: Wire, losses: Losses) 
             where, "the turn that goes on has no thinking of this model at its beginning", f"setting.{where}"
         )
         return None
-    fitted = min(max(budget, _LEAST_BUDGET), body["max_tokens"] - 1)
-    if fitted < _LEAST_BUDGET:
+    most, fitted = body["max_tokens"], max(budget, _LEAST_BUDGET)
+    if most <= _LEAST_BUDGET:
         losses.dropped(
             where, f"max_tokens leaves no room for the least budget of {_LEAST_BUDGET}", f"setting.{where}"
         )
         return None
+    if fitted >= most or not settings.budget:
+        fitted = min(fitted, max(int(most * _MOST_THINKING), _LEAST_BUDGET))
     if fitted != budget and settings.budget:
         why = f"Anthropic takes {_LEAST_BUDGET} and more, and less than max_tokens: {fitted}"
         losses.changed(where, why, f"setting.{where}")

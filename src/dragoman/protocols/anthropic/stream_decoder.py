@@ -144,7 +144,7 @@ class StreamDecoder:
         id, model = message.nonempty("id"), message.nonempty("model")
         blocks = [event for i, block in enumerate(content or ()) for event in self._whole_block(i, block)]
         if message.rest.get("stop_reason"):
-            self._stop = decode_stop(message, self._called)
+            self._stop = decode_stop(message, self._called, self._losses)
         for key in ("stop_reason", "stop_sequence"):
             message.rest.pop(key, None)
         extras = message.extras(self._losses, quiet=QUIET_RESPONSE)
@@ -256,7 +256,7 @@ class StreamDecoder:
         usage = Fields(body.get("usage") or {}, "usage", PROTOCOL_NAME)
         self._usage.update({key: value for key, value in usage.rest.items() if value is not None})
         has_stop = bool(delta.rest.get("stop_reason"))
-        stop = decode_stop(delta, self._called)
+        stop = decode_stop(delta, self._called, self._losses)
         delta.rest.pop("stop_reason", None)
         beside = Fields(body, "", PROTOCOL_NAME)
         for key in ("type", "delta", "usage"):

@@ -14,12 +14,13 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
+from dragoman.core.model import AnyTool, HostedTool, Message, Request, Tool, ToolCall, ToolChoice, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.repeated import remembered
 from dragoman.protocols.anthropic.hosted import decode_hosted, encode_hosted
 from dragoman.protocols.anthropic.wire import NO_EXTRAS, PROTOCOL_NAME, QUIET_TOOL, is_native
 
+_INLINE = "inline"  # key of the extras: the tool is defined in a message
 # Names of properties that Anthropic takes, one on each line
 _KEYS = re.compile(r"(?:[a-zA-Z0-9_.-]{1,64}(?:\n|$))*")
 
@@ -36,6 +37,8 @@ def encode_tools(
     searched = _can_search(tools, profile)
     encoded: list[Wire | None] = []
     for tool in tools:
+        if tool.extras and _INLINE in own(tool.extras, PROTOCOL_NAME):
+            continue
         if isinstance(tool, HostedTool):
             encoded.append(encode_hosted(tool, profile, losses))
         elif (
@@ -60,6 +63,26 @@ def load(tools: tuple[AnyTool, ...], losses: Losses, loaded: frozenset[str]) -> 
             for tool in tools
         ]
     )
+
+
+def declare_used(messages: tuple[Message, ...], losses: Losses) -> Wire:
+    """`tools` and `tool_choice` for a history with calls in a request that declares no tools.
+
+    Bedrock and older models refuse tool blocks without `tools`; autogen's reflection step sends such
+    requests. The declarations allow the history, and `none` keeps the model from calling them.
+    """
+    used = {part.name: part for message in messages for part in message.parts if isinstance(part, ToolCall)}
+    for name, call in used.items():
+        why = f"the history calls {name}, which the request does not declare"
+        losses.invented(call.where or name, why, "tool.declaration")
+    schema: Wire = {"type": "object", "properties": {}}
+    tools: list[Wire] = [{"name": name, "input_schema": schema} for name in used]
+    return {"tools": tools, "tool_choice": {"type": "none"}} if tools else {}
+
+
+def decode_inline_tool(definition: Any, where: str, losses: Losses) -> AnyTool:
+    """A tool that a message defines: other protocols get it declared, Anthropic in its message."""
+    return replace(_decode_tool(definition, where, losses), extras={PROTOCOL_NAME: {_INLINE: True}})
 
 
 def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:

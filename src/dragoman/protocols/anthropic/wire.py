@@ -223,7 +223,7 @@ ERRORS: Table[FailureKind] = Table(
 
 # Fields that no other protocol has and that nobody misses there: they are kept, but are no losses
 QUIET_THINKING = frozenset({"signature"})
-QUIET_CALL = frozenset({"caller"})
+QUIET_DIRECT_CALL = frozenset({"caller"})  # a caller that is code is reported
 QUIET_RESULT = frozenset({"is_error", "content"})
 QUIET_TOOL = frozenset({"type", "description", "strict", "defer_loading"})
 QUIET_REQUEST = frozenset({"model", "stream", "tools", "system"})
@@ -235,7 +235,6 @@ QUIET_USAGE = frozenset(
         "cache_creation",
         "service_tier",
         "inference_geo",
-        "server_tool_use",
         "speed",
         "output_tokens_details",
         "iterations",

@@ -51,7 +51,9 @@ def encode_media(media: Media, losses: Losses, inside: bool = False) -> Wire:
         case FileId(uri, origin) if origin == PROTOCOL_NAME:
             key, body = "fileData", _typed(media, True, losses) | {"fileUri": uri}
         case Url(uri):
-            key, body = "fileData", _guessed(media, uri, native, losses) | {"fileUri": uri}
+            guess = media.media_type or ("" if native else _type_of(uri))
+            key, body = "fileData", {"mimeType": guess} if guess else {}
+            body["fileUri"] = uri  # Gemini's server fetches it (G72); a translator must not
         case FileId(origin=origin):
             losses.dropped(media.where, f"only {origin} can open this {media.kind}", f"media.{media.kind}")
             return {"text": f"[{media.kind} left out: only {origin} can open it]"}
@@ -89,7 +91,8 @@ def _media(
     extras = fields.extras(losses, quiet=frozenset({"mediaResolution"} if detail else ()))
     if rest:
         extras[PROTOCOL_NAME][key] = rest
-    return Media(media_kind(media_type), media_type, source, name, detail, where=fields.where, extras=extras)
+    kind = media_kind(media_type or (_type_of(source.url) if isinstance(source, Url) else ""))
+    return Media(kind, media_type, source, name, detail, where=fields.where, extras=extras)
 
 
 def _standard(data: str) -> str:
@@ -129,14 +132,9 @@ def _typed(media: Media, native: bool, losses: Losses) -> Wire:
     return {"mimeType": guess}
 
 
-def _guessed(media: Media, url: str, native: bool, losses: Losses) -> Wire:
-    """The media type by the file extension of the URL; Gemini's server fetches the bytes (G72)."""
-    if native:
-        return _typed(media, True, losses)
-    losses.changed(media.where, "Gemini's server must fetch the URL, and may refuse to", "media.url")
-    ending = url.partition("?")[0].rpartition(".")[2].lower()
-    guess = media.media_type or _ENDINGS.get(ending)
-    return {"mimeType": guess} if guess else {}
+def _type_of(url: str) -> str:
+    """The media type by the file extension of the URL."""
+    return _ENDINGS.get(url.partition("?")[0].rpartition(".")[2].lower(), "")
 
 
 _ENDINGS = {

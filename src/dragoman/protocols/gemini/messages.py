@@ -17,7 +17,15 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Message, Reasoning, Request, Role, Text, ToolCall, ToolResult, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.gemini.parts import decode_parts, encode_part, encode_result, signed
-from dragoman.protocols.gemini.wire import NO_EXTRAS, PROTOCOL_NAME, SENTINEL, inner, is_native, opened
+from dragoman.protocols.gemini.wire import (
+    NO_EXTRAS,
+    PROTOCOL_NAME,
+    QUIET_CONTENT,
+    SENTINEL,
+    inner,
+    is_native,
+    opened,
+)
 
 _ROLES: dict[str, Role] = {
     "user": "user",
@@ -84,26 +92,39 @@ def decode_system(fields: Fields, losses: Losses) -> tuple[Text, ...]:
     texts = tuple(part for part in parts if isinstance(part, Text))
     if len(texts) < len(parts):
         raise WireError(PROTOCOL_NAME, content.path("parts"), "expected parts that are texts")
+    content.extras(losses, quiet=QUIET_CONTENT)
     fields.rest["systemInstruction"] = content.rest
     return texts
 
 
 def split_system(request: Request, losses: Losses) -> tuple[list[Text], list[Message]]:
-    """All system text, and the conversation without it."""
-    system, messages = list(request.system), list[Message]()
+    """The system text in front of the conversation, and the conversation.
+
+    Later system text becomes user text in its place: in front it would invalidate the cached prefix (G54).
+    """
+    system, messages, waiting = list(request.system), list[Message](), list[Message]()
     for message in request.messages:
-        if message.role not in _SYSTEM:
+        if message.role not in _SYSTEM and not waiting:
             messages.append(message)
-            continue
-        if messages:
-            why = "Gemini has no system text inside the conversation: moved to the front"
-            losses.changed(message.where, why, "message.order")
-        for part in message.parts:
-            if isinstance(part, Text):
-                system.append(part)
-            else:
-                losses.dropped(part.where, "Gemini's system instruction is text only", "part.place")
-    return system, messages
+        elif message.role in _SYSTEM and not messages:
+            system += _system_texts(message, losses)
+        elif message.role in _SYSTEM:
+            why = "Gemini has no system text inside the conversation: it is sent as the user's"
+            losses.changed(message.where, why, "message.role")
+            waiting.append(replace(message, role="user", parts=tuple(_system_texts(message, losses))))
+        elif any(isinstance(part, ToolResult) for part in message.parts):  # they must follow their calls
+            messages.append(message)
+        else:
+            messages += [*waiting, message]
+            waiting = []
+    return system, messages + waiting
+
+
+def _system_texts(message: Message, losses: Losses) -> list[Text]:
+    for part in message.parts:
+        if not isinstance(part, Text):
+            losses.dropped(part.where, "Gemini takes text only from the system", "part.place")
+    return [part for part in message.parts if isinstance(part, Text)]
 
 
 def encode_contents(

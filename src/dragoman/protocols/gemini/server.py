@@ -80,7 +80,7 @@ def decode_error(body: Any, status: int) -> Failure | None:
     if not is_object(body):
         return None
     if body.get("error"):
-        return decode_error_object(body["error"], status)
+        return decode_error_object(body["error"], status if status >= 400 else 0)
     whole = 0 < status < 400  # 0: an event of a stream
     replied = body.get("candidates") or _is_blocked(body)
     return not_a_reply(body, "candidates") if whole and not replied else None

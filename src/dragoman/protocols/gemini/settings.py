@@ -9,6 +9,7 @@ from dragoman.core.given_settings import GivenSettings
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Tool, Wire
 from dragoman.core.model_profile import ModelProfile
+from dragoman.core.output_schema import described_schema
 from dragoman.core.thinking import budget_for, effort_for
 from dragoman.protocols.gemini.tools import decode_schema, json_schema
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME, inner, opened
@@ -31,6 +32,7 @@ _SUPPORTED, _UNSUPPORTED = GivenSettings(*_SAME), GivenSettings("verbosity", "us
 SPELLING = {name: f"generationConfig.{key}" for name, (key, _) in _SAME.items()} | {
     "stop": "generationConfig.stopSequences",
     "output": "generationConfig.responseJsonSchema",
+    "output.mode": "generationConfig.responseMimeType",
     "effort": "generationConfig.thinkingConfig.thinkingLevel",
     "budget": "generationConfig.thinkingConfig.thinkingBudget",
     "show_reasoning": "generationConfig.thinkingConfig.includeThoughts",
@@ -178,10 +180,7 @@ def _encode_output(request: Request, profile: ModelProfile, losses: Losses) -> W
         return {}
     wire: Wire = {"responseMimeType": "application/json"}
     if output.kind == "schema" and output.schema is not None:
-        wire["responseJsonSchema"] = output.schema
-    if output.description:
-        why = "Gemini's output schemas have no description beside them"
-        losses.dropped("output.description", why, "setting.output")
+        wire["responseJsonSchema"] = described_schema(output, losses)
     return wire
 
 

@@ -17,7 +17,17 @@ from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, 
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.repeated import remembered
 from dragoman.protocols.gemini.hosted import ENTRY, HOSTED, decode_hosted, decode_mcp, encode_hosted
-from dragoman.protocols.gemini.wire import MODES, PROTOCOL_NAME, camel, inner, is_native, opened
+from dragoman.protocols.gemini.wire import (
+    CALLING_MODES,
+    MODES,
+    PROTOCOL_NAME,
+    SCHEMA_TYPES,
+    camel,
+    enum_name,
+    inner,
+    is_native,
+    opened,
+)
 
 
 def decode_tools(fields: Fields, losses: Losses) -> tuple[AnyTool, ...]:
@@ -63,7 +73,10 @@ def _decode_entry(entry: Any, number: int, losses: Losses) -> list[AnyTool]:
             ]
         elif key == "mcpServers" and fields.rest[key]:
             servers = fields.list(key) or ()
-            tools += [decode_mcp(s, f"{fields.path(key)}[{i}]", number) for i, s in enumerate(servers)]
+            tools += [
+                decode_mcp(server, f"{fields.path(key)}[{i}]", number, losses)
+                for i, server in enumerate(servers)
+            ]
         elif key in HOSTED and fields.rest[key] is not None:
             tools.append(decode_hosted(fields, key, number, losses))
     if fields.rest or not tools:
@@ -144,6 +157,7 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
     if choice is None:
         return None
     wire = {PROTOCOL_NAME: choice.rest.copy()}
+    choice.rest["mode"] = enum_name(choice.rest.get("mode"), CALLING_MODES)
     mode, names = choice.text("mode").upper(), choice.list("allowedFunctionNames") or []
     if mode not in _MODES:
         raise WireError(
@@ -164,8 +178,11 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
     native = own(request.extras, PROTOCOL_NAME).get("toolConfig")
     config: Wire = dict(native) if is_object(native) else {}
     functions = any("functionDeclarations" in entry for entry in tools)
+    strict = any(isinstance(tool, Tool) and tool.strict for tool in request.tools)
     if request.tool_choice and (functions or is_native(request.tool_choice)):
-        config["functionCallingConfig"] = _encode_mode(request.tool_choice)
+        config["functionCallingConfig"] = _encode_mode(request.tool_choice, strict)
+    elif functions and strict and not is_native(request):
+        config["functionCallingConfig"] = {"mode": "VALIDATED"}
     elif request.tool_choice and request.tool_choice.mode == "required":
         losses.dropped("tool_choice", "there are no functions to choose from", "tool.choice")
     if functions and not is_native(request) and any("functionDeclarations" not in entry for entry in tools):
@@ -173,28 +190,23 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
     if functions and request.parallel is False:
         why = "Gemini cannot be kept from calling several tools at once"
         losses.dropped("parallel", why, "setting.parallel")
-    strict = next((tool for tool in request.tools if isinstance(tool, Tool) and tool.strict), None)
-    if strict:
-        losses.dropped(f"{strict.where}.strict", "Gemini does not hold calls to their schemas", "tool.strict")
     return {"toolConfig": config} if config or is_object(native) else {}
 
 
-def _encode_mode(choice: ToolChoice) -> Wire:
-    """Only ANY and VALIDATED take names."""
+def _encode_mode(choice: ToolChoice, strict: bool) -> Wire:
+    """VALIDATED is AUTO with constrained decoding, as ANY has it; only these two take names."""
     if is_native(choice):
         return own(choice.extras, PROTOCOL_NAME)
-    if not choice.names:
-        return {"mode": MODES.encode(choice.mode)}
-    return {
-        "mode": "VALIDATED" if choice.mode == "auto" else MODES.encode(choice.mode),
-        "allowedFunctionNames": list(choice.names),
-    }
+    validated = choice.mode == "auto" and (strict or choice.names)
+    wire: Wire = {"mode": "VALIDATED" if validated else MODES.encode(choice.mode)}
+    if choice.names:
+        wire["allowedFunctionNames"] = list(choice.names)
+    return wire
 
 
 # Gemini's own schemas (a subset of OpenAPI 3.0, types in upper case) -> JSON Schema. The other way is not
 # needed: Gemini takes JSON Schema in `parametersJsonSchema` and `responseJsonSchema`.
 
-_TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 _COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
 _RENAMED = {"ref": "$ref", "defs": "$defs"}
 _HINTS = frozenset({"propertyOrdering", "nullable"})  # an order of keys means nothing elsewhere
@@ -223,7 +235,7 @@ def decode_schema(schema: Any, where: str, depth: int = 0) -> Wire:
 def json_schema(schema: Wire, where: str) -> Wire:
     """The schema of a JSON Schema field; some clients put Gemini's upper-case types there."""
     kind = schema.get("type")
-    return decode_schema(schema, where) if isinstance(kind, str) and kind in _TYPES else schema
+    return decode_schema(schema, where) if enum_name(kind, SCHEMA_TYPES) in SCHEMA_TYPES else schema
 
 
 def _decode_keyword(key: str, value: Any, where: str, depth: int) -> Any:
@@ -250,6 +262,7 @@ def _decode_type(value: Any) -> Any:
     """`TYPE_UNSPECIFIED` is no type; a list of types is not Gemini's, but clients send it."""
     if is_array(value):
         return [_decode_type(item) for item in value]
+    value = enum_name(value, SCHEMA_TYPES)
     if not isinstance(value, str):
         return value
     return "" if value == "TYPE_UNSPECIFIED" else value.lower()
