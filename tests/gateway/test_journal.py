@@ -71,7 +71,7 @@ def test_a_line(stand: Stand, client: str, upstream: str, stream: bool) -> None:
 def test_what_is_not_known_is_not_said(stand: Stand) -> None:
     ask(stand.url, "anthropic", "hi", "nonsense:m")
     line = stand.last()
-    assert set(line) == {"time", "id", "client", "key", "model", "status", "ms", "error"}
+    assert set(line) == {"time", "id", "client", "key", "address", "model", "status", "ms", "error"}
     assert (line["status"], "no provider answers" in line["error"]) == (404, True)
 
 

@@ -156,6 +156,22 @@ def test_nobody_else_is_asked_after_the_first_byte(client: str) -> None:
         assert (bench.asked("one"), bench.asked("two")) == (1, 0)
 
 
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("client", ["openai-chat", "anthropic"])
+def test_an_event_without_end(monkeypatch: pytest.MonkeyPatch, client: str, begun: bool) -> None:
+    """It is held back only so far, and not read again."""
+    monkeypatch.setattr("dragoman.gateway.handlers.relay.LARGEST_EVENT", 100_000)
+    endless = [b"data: " + b"x" * 60_000] + [b"y" * 60_000] * 40
+    upstream = Canned(
+        Answer(200, *(chunks("well")[:2] if begun else []), *endless, content_type="text/event-stream")
+    )
+    with Bench(HASTY, one=upstream) as bench:
+        got = ask(bench.stand.url, client, "hi", "m", stream=True)
+        assert got.status == (200 if begun else 500)
+        assert "larger than" in got.failure(client).message
+        assert bench.asked("one") == 1
+
+
 class Clock:
     now = 100.0
 

@@ -68,6 +68,43 @@ def test_a_known_path_with_another_method(
     assert got.failure(protocol).message == f"{method} is not allowed on {path}; allowed: {allow}"
 
 
+SPELLINGS = {
+    "//v1//chat/completions": "openai-chat",
+    "/v1/v1/chat/completions": "openai-chat",
+    "/v1/chat/completions/": "openai-chat",
+    "/chat/completions": "openai-chat",
+    "/openai/v1/chat/completions": "openai-chat",
+    "/openai/chat/completions": "openai-chat",
+    "/api/v1/chat/completions": "openai-chat",
+    "/v1beta/openai/chat/completions": "openai-chat",
+    "/openai/deployments/MODEL/chat/completions?api-version=2026-01-01": "openai-chat",
+    "/openai/v1/responses": "openai-responses",
+    "/responses": "openai-responses",
+    "/anthropic/v1/messages": "anthropic",
+    "/anthropic/messages": "anthropic",
+    "/v1/v1/messages": "anthropic",
+    "/v1/anthropic/v1/messages": "anthropic",
+    "/api/anthropic/v1/messages": None,
+    "//v1beta/models/MODEL:generateContent": "gemini",
+}
+
+
+@pytest.mark.parametrize("path", SPELLINGS)
+def test_paths_as_clients_spell_them(stand: Stand, path: str) -> None:
+    client = SPELLINGS[path]
+    model = model_of("openai-chat")
+    _, body = asking(client or "anthropic", "hi", model)
+    got = send(stand.url, "POST", path.replace("MODEL", model), jsontext.encode(body))
+    assert (got.status, got.text(client) if client else "") == (
+        (200, "You said: hi") if client else (404, "")
+    )
+
+
+def test_an_unknown_route_is_no_unknown_model(stand: Stand) -> None:
+    for path in ("/v1/nonsense", "/v1/responses/x/nonsense"):
+        assert send(stand.url, "POST", path, b"{}").json["error"]["code"] == "unknown_route"
+
+
 # Probes and upgrades
 
 
@@ -285,8 +322,10 @@ def test_losses_are_told_in_a_header(stand: Stand, stream: bool) -> None:
     got = send(stand.url, "POST", path, jsontext.encode(lossy))
     count, _, listed = got.headers["x-dragoman-losses"].partition("; ")
     assert int(count) >= 3
-    assert "dropped made_up" in listed
-    assert stand.last()["losses"]["dropped"] >= 3
+    assert ".dropped made_up" in listed
+    line = stand.last()
+    assert line["losses"]["dropped"] >= 3
+    assert "field.unknown.dropped" in line["loss_codes"]["minor"]
     assert (
         "x-dragoman-losses"
         not in ask(stand.url, "openai-chat", "hi", model_of("openai-chat"), stream).headers

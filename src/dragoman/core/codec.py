@@ -112,6 +112,17 @@ def unchanged(frame: Frame, first: bytes, last: bytes) -> Frame:
     return frame
 
 
+class KeepAliveEvents(Struct, frozen=True):
+    """Events that keep a stream alive once it has begun.
+
+    `event` makes one from the first and the last piece that went out. `renumber` moves the numbers of a later
+    piece by the count of such events.
+    """
+
+    event: Callable[[bytes, bytes], bytes]
+    renumber: Callable[[bytes, int], bytes]
+
+
 class Codec(Struct, frozen=True, kw_only=True):
     """Decode is wire → neutral, encode is neutral → wire.
 
@@ -142,6 +153,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     continued: Callable[[Frame, bytes, bytes], Frame] = unchanged
     model_field: str = "model"  # where a reply names its model
     envelope: str = ""  # the field of a frame that holds the reply, where it is not the frame itself
+    keep_alive_events: KeepAliveEvents | None = None  # where its clients count only events as a sign of life
     numbered: bytes = b""  # what every event holds; a stream that begins without it is said anew for clients
     spelling: dict[str, str] = {}  # neutral path -> how this protocol spells it, for Losses.respell
     session: Session | None = None  # a server that keeps the conversation

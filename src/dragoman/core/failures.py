@@ -39,6 +39,7 @@ _KIND: dict[int, FailureKind] = {
     504: "timeout",
     529: "overloaded",
 }
+UNKNOWN_ROUTE = "unknown_route"  # the code of a path that does not exist, unlike that of a model
 _DAY = 24 * 3600.0
 _TOO_LONG = re.compile(
     r"context[ _](length|window)|prompt is too long|too many (input )?tokens|maximum context|"

@@ -7,7 +7,7 @@ one that requires a header is tried before one that does not, then the one with 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 from urllib.parse import unquote
 
@@ -16,7 +16,10 @@ from msgspec.structs import replace
 
 Owner = TypeVar("Owner")
 _PARAMETER = re.compile(r"\{(\w+)(:path)?\}")
-_OPTIONAL_VERSION = "/v1"  # clients whose base URL lacks the version ask without it
+_VERSION = "/v1"
+_REPEATED = re.compile(r"/{2,}")
+_TWO_VERSIONS = re.compile(r"^(?:/v1){2,}(?=/|$)")
+_PREFIX = re.compile(r"^(?:/v1)?/(?:openai|anthropic|api|v1beta/openai)(?=/)")
 
 
 class RouteMatch(Struct, frozen=True):
@@ -135,14 +138,23 @@ def _first(path: str) -> str:
     return path[1:].partition("/")[0]
 
 
-def _spellings(path: str) -> Iterable[str]:
-    """`path` as it is, then as other clients spell it: with a slash at the end, without the version."""
+def _spellings(path: str) -> Iterator[str]:
+    """`path` as it is, then as clients spell it whose base URL has too much or too little in it.
+
+    Doubled slashes and a slash at the end, the version twice or not at all, and the prefixes by which other
+    gateways tell protocols apart (LiteLLM and Azure `/openai`, Bifrost and DeepSeek `/anthropic`, OpenRouter
+    `/api`, Google's `/v1beta/openai`).
+    """
     yield path
-    bare = path.rstrip("/")
-    if bare and bare != path:
+    tidy = _REPEATED.sub("/", path).rstrip("/") or "/"
+    tidy = _TWO_VERSIONS.sub("/v1", tidy)
+    yield tidy
+    bare = _PREFIX.sub("", tidy)
+    if bare != tidy:
+        bare = _TWO_VERSIONS.sub("/v1", bare)
         yield bare
-    if not path.startswith(_OPTIONAL_VERSION):
-        yield _OPTIONAL_VERSION + bare
+    if not bare.startswith(_VERSION):
+        yield _VERSION + bare
 
 
 def _common(literal: str, path: str) -> int:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError, WireError
+from dragoman.core.failures import UNKNOWN_ROUTE
 from dragoman.core.model import Failure
 from dragoman.core.routes import Route, RouteTable
 from dragoman.core.server import ProtocolServer
@@ -183,6 +184,7 @@ class Gateway:
         key = client_key(headers, query)
         owner = owner_of(key, self.config.keys) if endpoint.server.kept else ""
         record = ExchangeRecord(request_id, endpoint.client.name, match.action)
+        record.address = incoming.address
         request = GatewayRequest(
             endpoint.client, endpoint.server, match, incoming, query, key, owner, writer, record
         )
@@ -251,7 +253,7 @@ class Gateway:
             return
         nearest, endpoint = self._routes.nearest(path, incoming.headers)
         problem = f"no such route: {method} {path}; the nearest is {nearest.method} {nearest.path}"
-        status, body = endpoint.client.encode_error(Failure("not_found", problem, 404, "unknown_route"))
+        status, body = endpoint.client.encode_error(Failure("not_found", problem, 404, UNKNOWN_ROUTE))
         await writer.json(status, body)
 
     def _authenticate(self, request: GatewayRequest) -> Failure | None:

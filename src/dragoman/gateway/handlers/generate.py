@@ -25,6 +25,7 @@ class GenerateHandler:
             writer,
             b"\n" if request.route.array else request.client.keep_alive,  # between two entries of an array
             lambda: writer.begin(request.content_type, loss_header(request.losses)),
+            request.client.keep_alive_events,
         )
         self._keep_alives.add(keep_alive)
         try:

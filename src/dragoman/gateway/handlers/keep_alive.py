@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from dragoman.core.codec import KeepAliveEvents
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from dragoman.http.server import ResponseWriter
 
@@ -21,12 +22,25 @@ _TICKS = 2  # of silence make a keep-alive due
 
 
 class KeepAlive:
-    """One stream. `message` is what is sent, `begin` sends the status where nothing went out before."""
+    """One stream. `message` is what is sent, `begin` sends the status where nothing went out before.
 
-    __slots__ = ("_begin", "busy", "message", "quiet", "sending", "writer")
+    Where the protocol has keep-alive `events`, one of them is sent once the answer has started: `first` and
+    `last` are the pieces of it that went out, `sent` counts the events among them.
+    """
 
-    def __init__(self, writer: ResponseWriter, message: bytes, begin: Callable[[], Awaitable[None]]) -> None:
-        self.writer, self.message, self._begin = writer, message, begin
+    __slots__ = ("_begin", "busy", "events", "first", "last", "message", "quiet", "sending", "sent", "writer")
+
+    def __init__(
+        self,
+        writer: ResponseWriter,
+        message: bytes,
+        begin: Callable[[], Awaitable[None]],
+        events: KeepAliveEvents | None = None,
+    ) -> None:
+        self.writer, self.message, self._begin, self.events = writer, message, begin, events
+        self.first: bytes = b""
+        self.last: bytes = b""
+        self.sent = 0
         self.busy, self.quiet = False, 0
         self.sending: asyncio.Task[None] | None = None
 
@@ -34,7 +48,19 @@ class KeepAlive:
         if not self.writer.begun:
             await self._begin()
         if not self.writer.ended:
-            await self.writer.piece(self.message)
+            await self.writer.piece(self._event() or self.message)
+
+    def _event(self) -> bytes:
+        event = self.events.event(self.first, self.last) if self.events and self.first else b""
+        if event:
+            self.last, self.sent = event, self.sent + 1
+        return event
+
+    def renumbered(self, piece: bytes) -> bytes:
+        """A piece of the answer, with its numbers after those of the keep-alives."""
+        piece = self.events.renumber(piece, self.sent) if self.sent and self.events else piece
+        self.first, self.last = self.first or piece, piece
+        return piece
 
     async def settle(self) -> None:
         """Wait for a keep-alive that is being written, so that nothing overtakes it."""

@@ -34,9 +34,15 @@ from dragoman.http.server import Headers
 from dragoman.pipeline import ForwardedStream, TranslatedStream, encode_failure
 
 CRASHED = Failure("server", "the gateway failed; its log tells more", 500)
+LARGEST_EVENT = 32 * 1024 * 1024  # bytes of a stream that may be held back before anything can go out
+_TOO_LARGE = Failure("server", f"an event of the upstream is larger than {LARGEST_EVENT >> 20} MiB", 502)
 _ERROR = re.compile(rb'"error":\s*[{"]|event: error')
 _LISTED = 5  # losses named in the header; the count covers the rest
 _LONGEST_HEADER = 1000  # characters
+
+
+class EventTooLarge(Exception):
+    """The upstream sends an event without end."""
 
 
 async def relay(attempt: Attempt, reply: Reply) -> None:
@@ -95,6 +101,10 @@ class _StreamRelay:
             raise AttemptFailed(Failure("server", "the upstream answered with a web page", 502), retry=True)
         try:
             last = await self._pass_on()
+        except EventTooLarge:
+            if not self.started:
+                raise AttemptFailed(_TOO_LARGE) from None  # a retry would only read it again
+            last = stream.fail(_TOO_LARGE)
         except TransportError as error:
             last = stream.close() if stream.ended else stream.fail(_broken(error))
         except Exception as error:
@@ -114,16 +124,21 @@ class _StreamRelay:
             await self.attempt.session.keep()
         self._count()
         self.keep_alive.busy = True
-        await request.writer.end(last)
+        await request.writer.end(self.keep_alive.renumbered(last) if self.keep_alive.events else last)
 
     async def _pass_on(self) -> bytes:
         """Forward pieces as they come; returns what closing the stream adds."""
         stream, usage, session, keep_alive = self.stream, self.usage, self.attempt.session, self.keep_alive
         writer = self.attempt.request.writer
+        held = 0
         async for chunk in self.reply:
             out = stream.feed(chunk)
             if not out:
+                held += len(chunk)
+                if held > LARGEST_EVENT:
+                    raise EventTooLarge
                 continue
+            held = 0
             if not self.started:
                 failure = stream.failure or (usage and _failure_in(self.attempt.exchange.client, out))
                 if failure:
@@ -134,7 +149,7 @@ class _StreamRelay:
             if session and stream.ended:
                 await session.keep()
             keep_alive.busy = True  # the ticker must not write between
-            await writer.piece(out)
+            await writer.piece(keep_alive.renumbered(out) if keep_alive.events else out)
             keep_alive.busy, keep_alive.quiet = False, 0
         return stream.close()
 
@@ -162,10 +177,10 @@ def failed_stream(request: GatewayRequest, failure: Failure) -> bytes:
 
 
 def loss_header(losses: list[Loss]) -> Headers:
-    """A count and a short list."""
+    """A count, and the codes and places of the first ones."""
     if not losses:
         return []
-    named = ", ".join(f"{loss.kind} {loss.where}" for loss in losses[:_LISTED])
+    named = ", ".join(f"{loss.code or loss.kind} {loss.where}" for loss in losses[:_LISTED])
     text = f"{len(losses)}; {named}" + (", ..." if len(losses) > _LISTED else "")
     text = text[:_LONGEST_HEADER]
     if not (text.isascii() and text.isprintable()):

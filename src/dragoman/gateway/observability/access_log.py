@@ -29,6 +29,7 @@ from dragoman.gateway.observability.traces import Traces, traces_for
 _LONGEST = 300  # characters of an error
 _BATCH_SECONDS = 0.05
 _MOST_TOKENS = 10**12
+_MOST_CODES = 20  # of a severity in a line
 
 
 class AccessLogLine(Struct, omit_defaults=True):
@@ -38,6 +39,7 @@ class AccessLogLine(Struct, omit_defaults=True):
     id: str
     client: str
     key: str = ""
+    address: str = ""
     action: str = "generate"
     model: str = ""
     provider: str = ""
@@ -54,6 +56,7 @@ class AccessLogLine(Struct, omit_defaults=True):
     first_ms: float | None = None
     ms: float = -1.0
     losses: dict[str, int] = {}
+    loss_codes: dict[str, list[str]] = {}  # by severity
     waited_ms: float | None = None
     shed: str = ""
     error: str = ""
@@ -122,6 +125,7 @@ def _line(record: ExchangeRecord, losses: dict[str, int]) -> AccessLogLine:
         id=record.id,
         client=record.client,
         key=record.caller,
+        address=record.address,
         action=record.action,
         model=record.model,
         provider=record.provider,
@@ -138,6 +142,7 @@ def _line(record: ExchangeRecord, losses: dict[str, int]) -> AccessLogLine:
         first_ms=None if record.first is None else _ms(record.first),
         ms=_ms(record.seconds),
         losses=losses,
+        loss_codes=_codes(record) if losses else {},
         waited_ms=_ms(record.waited) if record.waited else None,
         shed=record.shed,
         error=record.failure.message[:_LONGEST] if record.failure else "",
@@ -149,6 +154,16 @@ def _by_kind(record: ExchangeRecord) -> dict[str, int]:
     for loss in record.losses:
         counts[loss.kind] = counts.get(loss.kind, 0) + 1
     return counts
+
+
+def _codes(record: ExchangeRecord) -> dict[str, list[str]]:
+    """The codes of the losses by their severity, each once."""
+    codes: dict[str, list[str]] = {}
+    for loss in record.losses:
+        listed = codes.setdefault(loss.severity, [])
+        if loss.code and loss.code not in listed and len(listed) < _MOST_CODES:
+            listed.append(loss.code)
+    return codes
 
 
 def is_plausible(usage: Usage) -> bool:

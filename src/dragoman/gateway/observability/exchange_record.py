@@ -23,6 +23,7 @@ class ExchangeRecord(Struct, eq=False):
     action: str
     started: float = field(default_factory=time.perf_counter)
     caller: str = ""  # the name of the key
+    address: str = ""  # of the client, or of the proxy before us
     shed: str = ""  # which limit turned it away
     waited: float = 0.0  # seconds in line
     model: str = ""

@@ -73,7 +73,7 @@ class ServerConnection(asyncio.Protocol):
         self._request: ServerRequest | None = None  # in RESPONDING
         self._response: ResponseWriter | None = None
         self._task: asyncio.Task[None] | None = None
-        self._target = b""
+        self._target, self._address = b"", ""
         self._headers: dict[str, str] = IGNORED
         self._head_since = 0.0  # when the current head began; 0: not in HEAD
         self._head_left = self._timeouts.max_head  # bytes that the head may still have
@@ -89,6 +89,8 @@ class ServerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self._transport.set_write_buffer_limits(high=HIGH_WATER)
+        peer: Any = transport.get_extra_info("peername")
+        self._address = str(peer[0]) if peer and type(peer) is not str else ""  # empty for a Unix socket
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -176,7 +178,7 @@ class ServerConnection(asyncio.Protocol):
         keep_alive = http_1_1 and parser.should_keep_alive()
         self._receiving = request = ServerRequest(
             parser.get_method().decode(), self._target, self._headers, http_1_1, keep_alive,
-            self._head_since, self._send_continue,
+            self._head_since, self._send_continue, self._address,
         )  # fmt: skip
         self._pending.append(request)
         self._headers = IGNORED

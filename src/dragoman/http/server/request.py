@@ -39,8 +39,8 @@ class ServerRequest:
     """
 
     __slots__ = (
-        "_chunks", "_limit", "_on_read", "_waiter", "complete", "discarded", "gone", "headers", "http_1_1",
-        "keep_alive", "method", "path", "query", "size", "started",
+        "_chunks", "_limit", "_on_read", "_waiter", "address", "complete", "discarded", "gone", "headers",
+        "http_1_1", "keep_alive", "method", "path", "query", "size", "started",
     )  # fmt: skip
 
     def __init__(
@@ -52,8 +52,9 @@ class ServerRequest:
         keep_alive: bool,
         started: float,
         on_read: Callable[[], None],
+        address: str = "",
     ) -> None:
-        self.method, self.headers = method, headers
+        self.method, self.headers, self.address = method, headers, address
         self.path, self.query = path_and_query(target)
         self.http_1_1, self.keep_alive = http_1_1, keep_alive
         self.started, self.size = started, 0

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Http
-from dragoman.core.failures import kind_of, not_a_reply, says_context_too_long, status_of
+from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, says_context_too_long, status_of
 from dragoman.core.jsontext import Glance, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.routes import Route
@@ -54,6 +54,8 @@ def decode_error(body: Wire, status: int) -> Failure | None:
 
 def encode_error(failure: Failure) -> tuple[int, Wire]:
     code = CODES.encode(failure.kind) or None
+    if failure.code == UNKNOWN_ROUTE:  # else it would read `model_not_found`
+        code = UNKNOWN_ROUTE
     error = {"message": failure.message, "type": TYPES.encode(failure.kind), "param": None, "code": code}
     return status_of(failure.kind), {"error": error}
 
@@ -84,6 +86,7 @@ def _failure_kind(code: Any, name: Any, status: int) -> FailureKind:
 
 ROUTES = (
     Route("POST", "/v1/chat/completions", "generate"),
+    Route("POST", "/openai/deployments/{model}/chat/completions", "generate"),  # Azure names the model
     Route("GET", "/v1/models", "models"),
     Route("GET", "/v1/models/{model:path}", "model"),
 )

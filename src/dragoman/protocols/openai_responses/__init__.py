@@ -9,7 +9,7 @@ from dragoman.protocols.openai_responses.request import decode_request, encode_r
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
 from dragoman.protocols.openai_responses.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.openai_responses.stream_decoder import StreamDecoder, is_end
-from dragoman.protocols.openai_responses.stream_encoder import StreamEncoder, continued
+from dragoman.protocols.openai_responses.stream_encoder import KEEP_ALIVE_EVENTS, StreamEncoder, continued
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 from dragoman.schemas.openai import OPENAI
 
@@ -52,6 +52,7 @@ CODEC = Codec(
     is_end=is_end,
     envelope="response",
     keep_alive=b": keep-alive\n\n",
+    keep_alive_events=KEEP_ALIVE_EVENTS,
     continued=continued,
     numbered=b'"sequence_number"',  # llama.cpp leaves out all numbers, and the OpenAI SDK stumbles over that
     spelling={

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame, Http
 from dragoman.core.errors import WireError
-from dragoman.core.failures import kind_of, not_a_reply, says_context_too_long, status_of
+from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, says_context_too_long, status_of
 from dragoman.core.fields import Fields, describe
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
@@ -63,7 +63,7 @@ def encode_error(failure: Failure) -> tuple[int, Wire]:
         "message": failure.message,
         "type": TYPES.encode(kind),
         "param": param,
-        "code": failure.code if param else code,
+        "code": failure.code if param or failure.code == UNKNOWN_ROUTE else code,
     }
     return status_of(kind), {"error": error}
 

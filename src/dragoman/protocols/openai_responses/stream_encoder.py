@@ -20,7 +20,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.core.codec import Frame
+from dragoman.core import jsontext
+from dragoman.core.codec import Frame, KeepAliveEvents
 from dragoman.core.events import (
     Event,
     KeepAlive,
@@ -46,6 +47,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.repeated import printed
+from dragoman.framing import sse
 from dragoman.protocols.openai_responses.hosted import claimed
 from dragoman.protocols.openai_responses.parts import encode_citations
 from dragoman.protocols.openai_responses.response import (
@@ -307,3 +309,25 @@ def continued(frame: Frame, first: bytes, last: bytes) -> Frame:
     if named:
         data["response"] = {**data["response"], "id": named[1].decode("utf-8", "replace")}
     return Frame(frame.event, data)
+
+
+def _keep_alive_event(first: bytes, last: bytes) -> bytes:
+    """`response.in_progress` again, with the response that `first` announced and the next number.
+
+    Codex ends a stream without an event for 300 s, and comments are no events to it.
+    """
+    decoder = sse.Decoder()
+    for frame in (*decoder.feed(first), *decoder.close()):
+        event = jsontext.decode_object(frame.data.decode("utf-8", "replace"))
+        if event and event.get("type") in ("response.created", "response.queued"):
+            numbers = _NUMBER.findall(last) or [b"0"]
+            data = {**event, "type": "response.in_progress", "sequence_number": int(numbers[-1]) + 1}
+            return b"event: response.in_progress\ndata: %b\n\n" % jsontext.encode(data)
+    return b""
+
+
+def _renumber(piece: bytes, by: int) -> bytes:
+    return _NUMBER.sub(lambda found: b'"sequence_number":%d' % (int(found[1]) + by), piece)
+
+
+KEEP_ALIVE_EVENTS = KeepAliveEvents(_keep_alive_event, _renumber)
