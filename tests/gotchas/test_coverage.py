@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from tools.known_failures import COUNT, covered, listed
 
-# No case yet. G76: a model without vision gets no images; its profile has to say so.
-WITHOUT_CASE = {76}
-
 
 def test_every_known_failure_has_a_case() -> None:
     found = covered()
     missing = {number for number in range(1, COUNT + 1) if number not in found}
-    assert [f"G{number:02}" for number in sorted(missing - WITHOUT_CASE)] == []
-    assert sorted(WITHOUT_CASE - missing) == [], "has a case: no longer an exception"
+    assert [f"G{number:02}" for number in sorted(missing)] == []
 
 
 def test_the_page_lists_every_known_failure_with_its_test() -> None:
