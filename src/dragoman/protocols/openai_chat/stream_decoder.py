@@ -81,7 +81,7 @@ class StreamDecoder:
         self._plain = False  # reasoning text comes in a field of its own, so details need not be read for it
         self._audio: Wire = {}
         self._finish: str | None = None
-        self._finished = False  # the last chunk said `status: finished`
+        self._finished = False  # the last chunk had `status: finished`
         self._usage: Wire | None = None
 
     def feed(self, frame: Frame, /) -> Iterable[Event]:

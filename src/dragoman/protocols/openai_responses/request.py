@@ -67,12 +67,12 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
     if request.stream:
         body["stream"] = True
     if ours:
-        kept = own(request.extras, PROTOCOL_NAME)
+        extras = own(request.extras, PROTOCOL_NAME)
         if (
-            request.parallel is None and kept.get("parallel_tool_calls") is not None
+            request.parallel is None and extras.get("parallel_tool_calls") is not None
         ):  # a dialect removed the tools
-            kept = {key: value for key, value in kept.items() if key != "parallel_tool_calls"}
-        return kept | body
+            extras = {key: value for key, value in extras.items() if key != "parallel_tool_calls"}
+        return extras | body
     return body | encode_settings(request, bool(tools), profile, losses)
 
 
@@ -87,10 +87,10 @@ def _parted(request: Request) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
 
 def _without_loaded(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """Without `additional_tools` items: a dialect has described all tools in the prompt."""
-    kept = [(message, tuple(part for part in message.parts if not _loads(part))) for message in messages]
+    remaining = [(message, tuple(part for part in message.parts if not _loads(part))) for message in messages]
     return tuple(
         message if parts == message.parts else replace(message, parts=parts)
-        for message, parts in kept
+        for message, parts in remaining
         if parts or not message.parts
     )
 

@@ -168,7 +168,7 @@ def decode_storage(request: Wire) -> StorageRequest:
     return StorageRequest(previous or "", refers, store is not False, store is True)
 
 
-def items(request: Wire) -> list[Any]:
+def new_items(request: Wire) -> list[Any]:
     input = request.get("input")
     if isinstance(input, str):
         return [{"type": "message", "role": "user", "content": input}]
@@ -184,7 +184,7 @@ def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -
         del joined["store"]  # our store does it
     if before or found:
         earlier = [item for past in before for item in (*past.items, *rows(past.reply.get("output")))]
-        joined["input"] = earlier + [_resolved(item, found) for item in items(request)]
+        joined["input"] = earlier + [_resolved(item, found) for item in new_items(request)]
     return joined
 
 
@@ -197,19 +197,19 @@ def _is_reference(item: Wire) -> bool:
     return kind == "item_reference" or (kind is None and "role" not in item and "id" in item)
 
 
-def named(items: Sequence[Any], reply: Wire) -> dict[str, Wire]:
+def items_by_id(items: Sequence[Any], reply: Wire) -> dict[str, Wire]:
     listed = [*rows(list(items)), *rows(reply.get("output"))]
     return {
         item["id"]: item for item in listed if isinstance(item.get("id"), str) and not _is_reference(item)
     }
 
 
-def told(reply: Wire, id: str, previous: str, stored: bool) -> Wire:
+def label_reply(reply: Wire, id: str, previous: str, stored: bool) -> Wire:
     stored = stored and reply.get("status") != "failed"
     return {**reply, "id": id, "previous_response_id": previous or None, "store": stored}
 
 
-def safe(value: Wire) -> Wire:
+def without_secrets(value: Wire) -> Wire:
     """A response or item without the secrets of the MCP servers that its `tools` declare."""
     tools = rows(value.get("tools"))
     if not any(tool.get("type") == "mcp" for tool in tools):
@@ -217,7 +217,7 @@ def safe(value: Wire) -> Wire:
     return {**value, "tools": [{key: tool[key] for key in tool if key not in SECRETS} for tool in tools]}
 
 
-def whole(frames: Sequence[Frame]) -> Wire | None:
+def reply_of_stream(frames: Sequence[Frame]) -> Wire | None:
     """The response inside the last event, which repeats all items."""
     for frame in reversed(frames):
         event = jsontext.decode_object(frame.data.decode("utf-8", "replace"))
@@ -226,7 +226,7 @@ def whole(frames: Sequence[Frame]) -> Wire | None:
     return None
 
 
-def page(turns: Sequence[PastTurn], query: Mapping[str, str]) -> Wire:
+def encode_items(turns: Sequence[PastTurn], query: Mapping[str, str]) -> Wire:
     """All input of the last of `turns`: earlier turns with their replies, then its own input."""
     *earlier, last = turns
     listed = [
@@ -289,15 +289,15 @@ def _choice(query: Mapping[str, str], key: str, allowed: tuple[str, ...]) -> str
     return value
 
 
-KEPT = TurnCodec(
+STORED_RESPONSES = TurnCodec(
     decode_storage=decode_storage,
-    new_items=items,
+    new_items=new_items,
     inherited_settings=lambda request: {},
     join=join,
-    items_by_id=named,
-    label_reply=told,
-    without_secrets=safe,
-    reply_of_stream=whole,
+    items_by_id=items_by_id,
+    label_reply=label_reply,
+    without_secrets=without_secrets,
+    reply_of_stream=reply_of_stream,
     unknown_conversation=lambda id: Failure(
         "bad_request", f"Previous response with id '{id}' not found.", 400, "previous_response_not_found"
     ),
@@ -307,7 +307,7 @@ KEPT = TurnCodec(
     reply_markers=tuple(f"response.{step}".encode() for step in _HOLD_RESPONSE),
     end_types=_ENDS,
     encode_deleted=lambda id: {"id": id, "object": "response", "deleted": True},
-    encode_items=page,
+    encode_items=encode_items,
     upstream_path=lambda id, items: f"/responses/{quote(id, safe='')}" + ("/input_items" if items else ""),
 )
 TALLY = Accounting(  # a request is read in full, because it is stored by default
@@ -330,6 +330,6 @@ SERVER = ProtocolServer(
     encode_quota=_rate_limit_headers,
     count_path=lambda model: "/responses/input_tokens",
     forwards=("openai-beta",),
-    kept=KEPT,
+    kept=STORED_RESPONSES,
     stateful={"conversation": "conversation_not_found", "background": "background_not_supported"},
 )
