@@ -8,8 +8,8 @@ import anthropic
 import httpx2
 import pytest
 from anthropic.types import Message as SdkMessage
-from anthropic.types import MessageParam, RawMessageStreamEvent, ToolUnionParam
-from pydantic import TypeAdapter, ValidationError
+from anthropic.types import MessageParam, ModelInfo, RawMessageStreamEvent, ToolUnionParam
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from dragoman.core import jsontext
 from dragoman.core.events import Event, ResponseFailed, ResponseStart, unfold
@@ -39,8 +39,10 @@ from dragoman.core.model import (
 )
 from dragoman.framing import sse
 from dragoman.protocols.anthropic import CODEC
+from dragoman.protocols.anthropic.server import SERVER
 
 GEMINI = State("gemini", "c2ln")
+DIRECT: Wire = {"caller": {"type": "direct"}}
 SEARCH = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "q"}}
 # name: (parts of a reply, its blocks as the SDK gives them)
 REPLIES: dict[str, tuple[list[AnyPart], list[Wire]]] = {
@@ -50,8 +52,8 @@ REPLIES: dict[str, tuple[list[AnyPart], list[Wire]]] = {
         [Text("ok"), ToolCall("toolu_1", "f", '{"a": [1, "é"]}'), ToolCall("toolu_2", "f", "")],
         [
             {"type": "text", "text": "ok"},
-            {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": [1, "é"]}},
-            {"type": "tool_use", "id": "toolu_2", "name": "f", "input": {}},
+            {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": [1, "é"]}, **DIRECT},
+            {"type": "tool_use", "id": "toolu_2", "name": "f", "input": {}, **DIRECT},
         ],
     ),
     "reasoning": (
@@ -141,6 +143,46 @@ def test_every_frame_is_one_that_the_sdk_declares(parts: list[AnyPart], expected
     for frame in sse.Decoder().feed(printed(unfold(reply(parts)))):
         body = json.loads(frame.data)
         assert known.validate_python(body).type == frame.event == body["type"]
+
+
+# Fields of the SDK's models that a reply has only on occasion
+OCCASIONAL = {"diagnostics", "toolset_name"}
+
+
+def missing(value: BaseModel, path: str) -> list[str]:
+    """The fields of the SDK's model that the wire did not have, at any depth."""
+    absent = type(value).model_fields.keys() - value.model_fields_set - OCCASIONAL
+    found = [f"{path}.{name}" for name in sorted(absent)]
+    for name in value.model_fields_set:
+        items = getattr(value, name)
+        for i, item in enumerate(items if isinstance(items, list) else [items]):
+            if isinstance(item, BaseModel):
+                found += missing(item, f"{path}.{name}[{i}]")
+    return found
+
+
+SEARCHED = Request("m", (Message("user", (Text("q"),)),), tools=(HostedTool("web_search", "web_search"),))
+SHAPES = [part for parts, _ in REPLIES.values() for part in parts if not isinstance(part, Foreign)]
+SHAPES += [Text("hi", (Citation("https://a", "A", "x"),))]
+
+
+def test_a_whole_reply_has_every_field() -> None:
+    body = CODEC.encode_response(reply(SHAPES), Losses(), SEARCHED)
+    assert missing(TypeAdapter(SdkMessage).validate_python(body), "message") == []
+
+
+def test_every_event_of_a_stream_has_every_field() -> None:
+    known: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
+    encoder = CODEC.stream_encoder(Losses(), SEARCHED)
+    frames = [frame for event in unfold(reply(SHAPES)) for frame in encoder.feed(event)]
+    assert [
+        lost for frame in frames for lost in missing(known.validate_python(frame.data), frame.event)
+    ] == []
+
+
+def test_a_model_of_the_list_has_every_field() -> None:
+    body = SERVER.encode_model("m")
+    assert missing(TypeAdapter(ModelInfo).validate_python(body), "model") == []
 
 
 def test_the_sdk_reads_citations() -> None:

@@ -61,7 +61,7 @@ def _streamed(response: Response, request: Request | None) -> list[Wire]:
             case {"delta": {"type": "input_json_delta", "partial_json": text}}:
                 content[-1]["input"] = jsontext.decode(text)
             case {"delta": {"type": "citations_delta", "citation": citation}}:
-                content[-1].setdefault("citations", []).append(citation)
+                content[-1]["citations"] = [*(content[-1]["citations"] or ()), citation]
             case _:
                 pass
     grammar.close()

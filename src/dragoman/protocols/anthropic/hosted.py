@@ -382,6 +382,7 @@ def _text(value: Any) -> str:
 
 _SEARCH_ID = "srvtoolu_dragoman_"
 _MADE_HERE = seal("search")
+_DIRECT = {"caller": {"type": "direct"}}
 
 
 def cited(parts: Sequence[AnyPart]) -> list[Citation]:
@@ -411,8 +412,8 @@ def encode_search(
     ]
     query = {"query": _last_user_text(request)}
     return (
-        {"type": "server_tool_use", "id": name, "name": "web_search", "input": query},
-        {"type": "web_search_tool_result", "tool_use_id": name, "content": results},
+        {"type": "server_tool_use", "id": name, "name": "web_search", "input": query, **_DIRECT},
+        {"type": "web_search_tool_result", "tool_use_id": name, "content": results, **_DIRECT},
     )
 
 

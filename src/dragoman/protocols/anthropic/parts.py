@@ -30,17 +30,20 @@ from dragoman.core.seal import seal, seal_state, unseal, unseal_state
 from dragoman.protocols.anthropic.hosted import decode_foreign
 from dragoman.protocols.anthropic.media import decode_media, encode_media
 from dragoman.protocols.anthropic.wire import (
+    DIRECT,
     NO_EXTRAS,
     PROTOCOL_NAME,
     QUIET_DIRECT_CALL,
     QUIET_RESULT,
     QUIET_THINKING,
+    UNCITED,
     is_native,
     printed,
 )
 
 _MADE_HERE = seal("citation")  # in place of the encrypted index of a citation that another model made
 _QUIET_TEXT = frozenset({"citations"})
+_DIRECT = DIRECT[PROTOCOL_NAME]["caller"]
 
 
 def decode_content(content: Any, where: str, losses: Losses, history: bool = False) -> tuple[AnyPart, ...]:
@@ -106,6 +109,8 @@ def _decode_text(block: Wire, where: str, losses: Losses) -> Text:
         len(block) == 2 and type(text := block.get("text")) is str
     ):  # the usual block, without the cost of Fields
         return Text(text, where=where, extras=NO_EXTRAS)
+    if len(block) == 3 and block.get("citations", "") is None and type(text := block.get("text")) is str:
+        return Text(text, where=where, extras=UNCITED)
     fields = _fields(block, where)
     text = fields.need("text", str)
     citations = fields.list("citations") if fields.rest.get("citations") else None
@@ -156,6 +161,8 @@ def _decode_tool_use(block: Wire, where: str, losses: Losses) -> ToolCall:
     id, name, given = block.get("id"), block.get("name"), block.get("input")
     if len(block) == 4 and type(id) is str and type(name) is str and given is not None:
         return ToolCall(id, name, decode_input(given, where), where=where, extras=NO_EXTRAS)
+    if len(block) == 5 and block.get("caller") == _DIRECT and type(id) is str and type(name) is str:
+        return ToolCall(id, name, decode_input(given, where), where=where, extras=DIRECT)
     fields = _fields(block, where)
     id, name = fields.need("id", str), fields.need("name", str)
     arguments = decode_input(fields.any("input"), where)

@@ -6,7 +6,6 @@ Anthropic counts cached input beside `input_tokens`; neutral usage counts it ins
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -21,6 +20,7 @@ from dragoman.core.model import (
     Request,
     Response,
     Stop,
+    Text,
     ToolCall,
     ToolResult,
     Usage,
@@ -60,14 +60,15 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
         }
         known = {key: value for key, value in named.items() if value}
         return {**own(response.extras, PROTOCOL_NAME), **known, "content": content}
+    search = encode_search(response.id, cited(response.parts), request, losses)
     return {
         "id": encode_id(response.id),
         "type": "message",
         "role": "assistant",
         "model": response.model,
-        "content": [*content, *encode_search(response.id, cited(response.parts), request, losses)],
+        "content": [*content, *search],
         **encode_stop(response.stop, refusal_of(response.parts)),
-        "usage": encode_usage(response.usage or Usage()),
+        "usage": encode_usage(response.usage or Usage(), searches=bool(search)),
     }
 
 
@@ -93,8 +94,14 @@ def encode_reply_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
             why = f"an Anthropic client expects no {part.kind} in a reply"
             losses.dropped(part.where or part.kind, why, f"media.{part.kind}")
             return ()
+        case Text() | Refusal() | ToolCall() if not is_native(part):
+            return tuple([{**_COMPLETED[block["type"]], **block} for block in encode_part(part, losses)])
         case _:
             return encode_part(part, losses)
+
+
+# Fields of the vendor's schema that a block of a request does not need
+_COMPLETED: dict[str, Wire] = {"text": {"citations": None}, "tool_use": {"caller": {"type": "direct"}}}
 
 
 def decode_stop(fields: Fields, called: bool, losses: Losses) -> Stop:
@@ -112,6 +119,8 @@ def decode_stop(fields: Fields, called: bool, losses: Losses) -> Stop:
 def encode_stop(stop: Stop, refusal: str | None = None, native: bool = False) -> Wire:
     """`refusal`: its text; clients that hide the text of a refused reply show the explanation."""
     wire: Wire = {"stop_reason": encode_reason(stop, native), "stop_sequence": stop.sequence or None}
+    if not native:
+        wire |= {"stop_details": None, "container": None}
     if refusal is None or stop.reason not in ("end", "refusal", "content_filter"):
         return wire
     details = {"type": "refusal", "category": None, "explanation": refusal}
@@ -150,16 +159,27 @@ def decode_usage(fields: Fields, losses: Losses) -> Usage:
     return usage
 
 
-def encode_usage(usage: Usage) -> Wire:
-    wire: dict[str, Any] = {
+def encode_usage(usage: Usage, searches: bool = False) -> Wire:
+    """All counts of a message. `searches`: the reply has the blocks of a search."""
+    return {
+        **encode_final_usage(usage, searches),
+        "cache_creation": {"ephemeral_5m_input_tokens": usage.cache_write, "ephemeral_1h_input_tokens": 0},
+        "service_tier": "standard",
+        "inference_geo": None,
+        "speed": None,
+    }
+
+
+def encode_final_usage(usage: Usage, searches: bool = False) -> Wire:
+    """The counts that the last event of a stream repeats."""
+    return {
         "input_tokens": max(usage.input - usage.cached - usage.cache_write, 0),
         "cache_creation_input_tokens": usage.cache_write,
         "cache_read_input_tokens": usage.cached,
         "output_tokens": usage.output,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning},
+        "server_tool_use": {"web_search_requests": 1, "web_fetch_requests": 0} if searches else None,
     }
-    if usage.reasoning:
-        wire["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
-    return wire
 
 
 def encode_id(id: str) -> str:

@@ -121,7 +121,20 @@ def encode_models(names: tuple[str, ...]) -> Wire:
 
 
 def encode_model(name: str) -> Wire:
-    return {"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
+    """Every field of the vendor's schema; what is not known is null."""
+    return {
+        "type": "model",
+        "id": name,
+        "display_name": name,
+        "created_at": "1970-01-01T00:00:00Z",
+        "lifecycle": "active",
+        "line": None,
+        "max_input_tokens": None,
+        "max_tokens": None,
+        "capabilities": None,
+        "deprecated_at": None,
+        "retires_at": None,
+    }
 
 
 def _quota(quota: RateLimitStatus) -> dict[str, str]:

@@ -51,9 +51,15 @@ from dragoman.core.model import (
 from dragoman.core.seal import seal_state
 from dragoman.protocols.anthropic.hosted import encode_search
 from dragoman.protocols.anthropic.parts import encode_citation
-from dragoman.protocols.anthropic.response import encode_id, encode_reply_part, encode_stop, encode_usage
+from dragoman.protocols.anthropic.response import (
+    encode_final_usage,
+    encode_id,
+    encode_reply_part,
+    encode_stop,
+    encode_usage,
+)
 from dragoman.protocols.anthropic.server import encode_error
-from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, is_native
 from dragoman.transforms.arguments import is_begun_object, wrap_raw
 
 # The delta that fills a part, and the field that holds its text
@@ -114,6 +120,8 @@ class StreamEncoder:
             "stop_sequence": None,
             "usage": counted,
         }
+        if self._extras is None:
+            message |= {"stop_details": None, "container": None}
         return (_frame({"type": "message_start", "message": message | (self._extras or {})}),)
 
     def _begin(self, part: AnyPart) -> Iterable[Frame]:
@@ -198,7 +206,7 @@ class StreamEncoder:
         delta = encode_stop(event.stop, refusal, native=self._extras is not None)
         delta |= {key: native[key] for key in ("stop_details", "container") if key in native}
         beside = {key: value for key, value in native.items() if key in _BESIDE_DELTA}
-        usage = native.get("usage") or encode_usage(event.usage or self._usage)
+        usage = native.get("usage") or encode_final_usage(event.usage or self._usage, bool(search))
         end: Wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
         return (*blocks, _frame(end), _frame({"type": "message_stop"}))
 
@@ -211,11 +219,12 @@ def _empty_block(part: AnyPart) -> Wire:
     extras = own(part.extras, PROTOCOL_NAME)
     match part:
         case ToolCall():
-            return {"type": "tool_use", "id": part.id, "name": part.name, "input": {}, **extras}
+            added = extras if is_native(part) else {"caller": {"type": "direct"}}
+            return {"type": "tool_use", "id": part.id, "name": part.name, "input": {}, **added}
         case Reasoning():
             return {"type": "thinking", "thinking": "", "signature": "", **extras}
         case _:
-            return {"type": "text", "text": "", **extras}
+            return {"type": "text", "text": "", **(extras if is_native(part) else {"citations": None})}
 
 
 def _frame(body: Wire) -> Frame:

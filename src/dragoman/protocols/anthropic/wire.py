@@ -15,6 +15,10 @@ from dragoman.core.table import Table
 
 PROTOCOL_NAME: Final = "anthropic"
 NO_EXTRAS: Extras = {PROTOCOL_NAME: {}}  # shared by the many values that have none; never written to
+# Replies have every field of the vendor's schema, with null where it is empty: typed clients expect the keys.
+# These are the extras of blocks that come back from a reply without citations, or from a direct call.
+UNCITED: Extras = {PROTOCOL_NAME: {"citations": None}}
+DIRECT: Extras = {PROTOCOL_NAME: {"caller": {"type": "direct"}}}
 
 
 # Requests
