@@ -206,3 +206,23 @@ def test_a_rendered_prompt_is_answered_in_kind() -> None:
 
 def raw(path: str, body: object) -> ScriptedAnswer:
     return answer("POST", path, {}, {}, jsontext.encode(body), Memory())
+
+
+HI = {"role": "user", "content": "hi"}
+# name: (path, body, the field that is missing)
+INVALID = {
+    "Anthropic without max_tokens": ("/v1/messages", {"model": "m", "messages": [HI]}, "max_tokens"),
+    "Anthropic without messages": (
+        "/v1/messages",
+        {"model": "m", "max_tokens": 9, "messages": []},
+        "messages",
+    ),
+    "Gemini without contents": ("/v1beta/models/m:generateContent", {"contents": []}, "contents"),
+}
+
+
+@pytest.mark.parametrize("path, body, field", INVALID.values(), ids=INVALID)
+def test_an_invalid_request_is_refused_as_the_vendor_does(path: str, body: object, field: str) -> None:
+    answered = raw(path, body)
+    assert answered.status == 400
+    assert field in b"".join(answered.pieces).decode()

@@ -71,6 +71,7 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     forwards: tuple[str, ...] = ()
     kept: TurnCodec | None = None
     stateful: dict[str, str] = {}
+    required: tuple[str, ...] = ()  # fields that the vendor's own server insists on
     encode_quota: Callable[[RateLimitStatus], dict[str, str]] = lambda quota: {}
 
 

@@ -82,6 +82,9 @@ def _handle(name: str, route: RouteMatch, body: bytes, memory: Memory) -> Script
             return _failed(codec, refusal)
         if route.action == "count":
             return _json(protocol_server.encode_count(estimate_tokens(_request(codec, wire))))
+        for field in protocol_server.required:
+            if wire.get(field) in (None, [], ""):
+                raise WireError(name, field, "field required")
         request = _request(codec, wire)
         request = replace(request, model=route.model) if route.model else request
         if not request.messages:

@@ -95,7 +95,9 @@ def encode_reply_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
             losses.dropped(part.where or part.kind, why, f"media.{part.kind}")
             return ()
         case Text() | Refusal() | ToolCall() if not is_native(part):
-            return tuple([{**_COMPLETED[block["type"]], **block} for block in encode_part(part, losses)])
+            return tuple(
+                [{**block, **_COMPLETED[block["type"]], **block} for block in encode_part(part, losses)]
+            )
         case _:
             return encode_part(part, losses)
 

@@ -297,4 +297,5 @@ SERVER = ProtocolServer(
     count_path=lambda model: "/v1/messages/count_tokens",
     forwards=("anthropic-version", "anthropic-beta"),
     kept=THREADS,
+    required=("model", "max_tokens", "messages"),
 )

@@ -213,5 +213,6 @@ SERVER = ProtocolServer(
     encode_model=encode_model,
     encode_count=lambda tokens: {"totalTokens": tokens},
     tally=ACCOUNTING,
+    required=("contents",),
     count_path=lambda model: f"/v1beta/models/{quote(model.removeprefix('models/'), safe='')}:countTokens",
 )

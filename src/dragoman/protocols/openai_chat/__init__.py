@@ -67,6 +67,7 @@ CODEC = Codec(
     spelling={
         "max_tokens": "max_completion_tokens|max_tokens",
         "output": "response_format",
+        "output.mode": "response_format.type",
         "output.name": "response_format.json_schema.name",
         "output.description": "response_format.json_schema.description",
         "output.strict": "response_format.json_schema.strict",

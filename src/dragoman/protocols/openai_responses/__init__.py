@@ -58,6 +58,7 @@ CODEC = Codec(
     spelling={
         "max_tokens": "max_output_tokens",
         "output": "text.format",
+        "output.mode": "text.format.type",
         "output.name": "text.format.name",
         "output.description": "text.format.description",
         "output.strict": "text.format.strict",
@@ -67,6 +68,7 @@ CODEC = Codec(
         "user": "safety_identifier|user",
         "cache_key": "prompt_cache_key",
         "parallel": "parallel_tool_calls",
+        "messages": "input",
         ".name": ".filename|.name",
         ".allowed": ".allowed_tools|.allowed",
         ".url": ".server_url|.url",
