@@ -74,7 +74,10 @@ def test_a_reply_means_what_its_codec_decodes(upstream: str, response: Response)
 def test_streamed_equals_whole(upstream: str, response: Response) -> None:
     expected = meaning.of_response(whole(call(upstream), response).response)
     result = streamed(call(upstream, stream=True), stream_wire(upstream, response))
-    assert meaning.of_response(result.response) == expected
+    seen = meaning.of_response(result.response)
+    if any(loss.code == "citation.dropped" for loss in result.losses):  # a source that comes after its text
+        del seen["citations"], expected["citations"]
+    assert seen == expected
 
 
 @every_protocol

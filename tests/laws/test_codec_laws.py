@@ -39,8 +39,8 @@ def printed(frame: Frame) -> Frame:
     return Frame(frame.event, frame.data if isinstance(frame.data, bytes) else jsontext.encode(frame.data))
 
 
-def events_of(codec: Codec, frames: list[Frame]) -> list[Event]:
-    decoder = codec.stream_decoder(Losses())
+def events_of(codec: Codec, frames: list[Frame], losses: Losses | None = None) -> list[Event]:
+    decoder = codec.stream_decoder(Losses() if losses is None else losses)
     events = [event for frame in frames for event in decoder.feed(printed(frame))]
     return [*events, *decoder.close()]
 
@@ -72,8 +72,14 @@ def test_a_response_survives_its_wire(codec: Codec, response: Response) -> None:
 @given(response=responses())
 def test_streamed_equals_whole(codec: Codec, response: Response) -> None:
     whole = codec.decode_response(plain(codec.encode_response(response, Losses())), Losses())
-    streamed = fold(events_of(codec, frames_of(codec, response)))
-    assert meaning.of_response(streamed) == meaning.of_response(whole)
+    losses = Losses()
+    streamed = meaning.of_response(fold(events_of(codec, frames_of(codec, response), losses)))
+    expected = meaning.of_response(whole)
+    if any(
+        loss.code == "citation.dropped" for loss in losses
+    ):  # a source that comes after its text is reported
+        del streamed["citations"], expected["citations"]
+    assert streamed == expected
 
 
 @every_codec

@@ -57,7 +57,7 @@ from dragoman.protocols.openai_responses.wire import (
 def decode_response(body: Wire, losses: Losses) -> Response:
     """Status, usage and the repeated settings are read, and also kept in the extras."""
     fields = Fields(body, "", PROTOCOL_NAME)
-    if (status := fields.rest.get("status")) in _UNFINISHED:
+    if isinstance(status := fields.rest.get("status"), str) and status in _UNFINISHED:
         raise UpstreamError(Failure("server", f"the upstream's response is {status}, not completed", 502))
     id, model, created = fields.nonempty("id"), fields.nonempty("model"), decode_created(fields)
     items = [] if fields.rest.get("output") == [] else fields.list("output") or []
