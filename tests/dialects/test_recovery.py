@@ -67,6 +67,8 @@ STAY = {
     "in reasoning that the template opened": (
         'Maybe <tool_call>{"name": "now", "arguments": {}}</tool_call> or not.</think>\nDone.'
     ),
+    "in a code block that ends the reply": "So:\n```xml\n<read>\n<path>a</path>\n</read>\n```",
+    "a tag without its end": "<read>\n<path>a</path>",
     "broken": '<tool_call>{"name": "now", "arguments": {',
     "other channels": "<|channel|>final<|message|>Hi<|end|>",
     "reasoning tags": "<think>x</think>y",

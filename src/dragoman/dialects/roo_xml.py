@@ -68,7 +68,10 @@ class RooXml(Dialect, frozen=True, kw_only=True):
         names = declared.names()
         attempts = ((TagRules(), False), (TagRules(known=True), False), (TagRules(known=True), True))
         return (
-            *(CallGrammar(tag_of(*names), partial(_read, rules, repair)) for rules, repair in attempts),
+            *(
+                CallGrammar(tag_of(*names), partial(_read, rules, repair), leaks=not repair)
+                for rules, repair in attempts
+            ),
             CallGrammar(opens_with(*_WRAPPERS), _read_wrapped),
             CallGrammar(opens_with(*_FENCES), _read_fenced, "line", leaks=False),
             *(_trained(grammar, "hermes") for grammar in hermes.DIALECT.grammars(declared)),
