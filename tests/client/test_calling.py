@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import inspect
 import subprocess
 import sys
 import time
@@ -23,16 +24,18 @@ from dragoman import (
     UpstreamError,
     UserMessage,
     agenerate,
+    arun,
     astream,
     generate,
     protocols,
+    run,
     stream,
 )
-from dragoman.client import Finish, Model, ReasoningDelta
+from dragoman.client import Finish, Model, ReasoningDelta, RequestSettings, requests
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest
 from dragoman.core.losses import Losses
-from dragoman.core.model import Base64, Media, Text
+from dragoman.core.model import Base64, Media, Settings, Text
 from dragoman.demo import DemoApp
 from dragoman.http.client import Timeouts
 from dragoman.protocols import codec
@@ -334,3 +337,14 @@ def test_state_goes_back_to_who_made_it_and_to_nobody_else(protocol: str):
     assert signatures(spy.sent[-1][2]) == 0
     generate([SystemMessage("Hi"), *conversation], model, tools=[weather])
     assert signatures(spy.sent[-1][2]) == 1
+
+
+def test_the_typed_settings_are_all_that_is_known():
+    neutral = set(Settings.__struct_fields__) - {"extras", "where"}
+    beside = {"system", "tool_choice", "parallel", "strict", "extra"}
+    assert set(RequestSettings.__annotations__) == neutral | beside | set(requests.OTHER_NAMES)
+
+
+@pytest.mark.parametrize("function", [agenerate, arun, astream, generate, run, stream])
+def test_every_function_takes_the_typed_settings(function: Any):
+    assert inspect.signature(function).parameters["settings"].annotation == "Unpack[RequestSettings]"

@@ -15,6 +15,7 @@ from dragoman.client.generating import agenerate, generate
 from dragoman.client.loop import Run, RunEvent, TurnEnd, TurnStart, arun, run
 from dragoman.client.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
 from dragoman.client.providers import Model, Provider
+from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
 from dragoman.client.streaming import AsyncStream, Stream, astream, stream
 from dragoman.client.tools import Tool, tool
@@ -30,6 +31,7 @@ __all__ = [
     "Provider",
     "ReasoningDelta",
     "RefusalDelta",
+    "RequestSettings",
     "Result",
     "Run",
     "RunEvent",

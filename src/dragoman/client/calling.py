@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from dragoman.client.messages import Conversation
 from dragoman.client.providers import Model, model_of
-from dragoman.client.requests import request_of
+from dragoman.client.requests import RequestSettings, request_of
 from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool
 from dragoman.core import jsontext
@@ -51,11 +51,11 @@ class ModelCall:
         conversation: Conversation,
         model: str | Model,
         tools: Iterable[AnyTool],
-        settings: dict[str, Any],
+        settings: RequestSettings,
         stream: bool,
     ) -> None:
-        strict: Strictness = settings.pop("strict", False)
-        extra = settings.pop("extra", None)
+        strict, extra = settings.get("strict", False), settings.get("extra")
+        others = {name: value for name, value in settings.items() if name not in ("strict", "extra")}
         target = model_of(model)
         provider = self.provider = target.provider
         codec, losses = provider.codec, Losses()
@@ -71,7 +71,7 @@ class ModelCall:
             origin=provider.name,
             profile=provider.profile(target.name),
         )
-        _, body = self.pipeline.encode_request(request_of(target.name, conversation, tools, settings, stream))
+        _, body = self.pipeline.encode_request(request_of(target.name, conversation, tools, others, stream))
         if strict:
             losses.refuse(strict)
         self.body = jsontext.encode({**body, **extra} if extra else body)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from inspect import isawaitable
-from typing import Any
+from typing import Any, Unpack
 
 from dragoman.client.background import Calls, wait_for
 from dragoman.client.calling import ModelCall
 from dragoman.client.events import StreamEvent
 from dragoman.client.messages import Conversation
 from dragoman.client.providers import Model
+from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
 from dragoman.client.streaming import AsyncStream
 from dragoman.client.tools import AnyTool
@@ -24,7 +25,7 @@ async def agenerate(
     *,
     tools: Iterable[AnyTool] = (),
     on_event: OnEvent | None = None,
-    **settings: Any,
+    **settings: Unpack[RequestSettings],
 ) -> Result:
     """The reply of `model`, which is `"provider:model"` or `Provider(…).model(…)`.
 
@@ -49,7 +50,7 @@ def generate(
     *,
     tools: Iterable[AnyTool] = (),
     on_event: OnEvent | None = None,
-    **settings: Any,
+    **settings: Unpack[RequestSettings],
 ) -> Result:
     """Like `agenerate`, for code that is not async; `on_event` is called on your thread."""
     if on_event is None:

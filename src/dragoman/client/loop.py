@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from inspect import isawaitable
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec import Struct
 
@@ -16,6 +16,7 @@ from dragoman.client.generating import agenerate
 from dragoman.client.limits import Bounds, Stopped, added
 from dragoman.client.messages import AnyMessage, Conversation, ToolMessage, messages_of
 from dragoman.client.providers import Model, model_of
+from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool, Tool, tools_of
 from dragoman.client.transcripts import export
@@ -91,7 +92,7 @@ async def arun(
     tool_timeout: float | None = None,
     approve: Approve | None = None,
     on_event: OnEvent | None = None,
-    **settings: Any,
+    **settings: Unpack[RequestSettings],
 ) -> Run:
     """Ask, run what is called, send back the results, until the model answers or a limit is reached.
 
@@ -120,15 +121,30 @@ def run(
     model: str | Model,
     tools: Iterable[AnyTool] = (),
     *,
+    max_turns: int | None = 20,
+    max_seconds: float | None = None,
+    max_total_tokens: int | None = None,
+    tool_timeout: float | None = None,
     approve: Approve | None = None,
     on_event: OnEvent | None = None,
-    **options: Any,
+    **settings: Unpack[RequestSettings],
 ) -> Run:
     """Like `arun`, for code that is not async; `approve` and `on_event` are called on your thread."""
     calls = Calls()
-    options["approve"] = calls.on_caller(approve) if approve else None
-    options["on_event"] = calls.on_caller(on_event) if on_event else None
-    return calls.wait(arun(conversation, model, tools, **options))
+    return calls.wait(
+        arun(
+            conversation,
+            model,
+            tools,
+            max_turns=max_turns,
+            max_seconds=max_seconds,
+            max_total_tokens=max_total_tokens,
+            tool_timeout=tool_timeout,
+            approve=calls.on_caller(approve) if approve else None,
+            on_event=calls.on_caller(on_event) if on_event else None,
+            **settings,
+        )
+    )
 
 
 async def _turns(
@@ -136,7 +152,7 @@ async def _turns(
     executor: Executor,
     bounds: Bounds,
     on_event: OnEvent | None,
-    settings: dict[str, Any],
+    settings: RequestSettings,
 ) -> Stopped:
     notify = _notifier(on_event)
     while True:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, cast
 
 from dragoman.client.messages import Conversation, messages_of, neutral
 from dragoman.client.tools import AnyTool, Tool, tools_of
 from dragoman.core.errors import ConfigError
 from dragoman.core.jsontext import is_object
-from dragoman.core.model import OutputFormat, Request, Settings, Text, ToolChoice
+from dragoman.core.losses import Strictness
+from dragoman.core.model import Effort, OutputFormat, Request, Settings, Text, ToolChoice, Wire
 
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "max_output_tokens": "max_tokens",
     "max_completion_tokens": "max_tokens",
     "reasoning_effort": "effort",
@@ -19,6 +20,47 @@ _OTHER_NAMES = {
     "stop_sequences": "stop",
     "response_format": "output",
 }
+
+
+class RequestSettings(TypedDict, total=False):
+    """Every setting of a request, as keywords of `generate`, `stream` and `run`; None means not set."""
+
+    max_tokens: int | None
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
+    frequency_penalty: float | None
+    presence_penalty: float | None
+    seed: int | None
+    stop: str | Sequence[str] | None
+    n: int | None
+    output: OutputFormat | Wire | Literal["json", "text"] | None
+    effort: Effort | None
+    budget: int | None  # thinking tokens; 0: off, -1: as the model likes
+    show_reasoning: bool | None
+    verbosity: str | None
+    user: str | None
+    metadata: dict[str, Any] | None
+    service_tier: str | None
+    logprobs: bool | None
+    top_logprobs: int | None
+    store: bool | None
+    cache_key: str | None
+    # beside the neutral settings
+    system: str | None
+    tool_choice: ToolChoice | str | Tool | Sequence[str | Tool] | None
+    parallel: bool | None
+    strict: Strictness  # refuse what would be lost
+    extra: Mapping[str, Any] | None  # put into the body as it is
+    # names that providers use for the same settings
+    max_output_tokens: int | None
+    max_completion_tokens: int | None
+    reasoning_effort: Effort | None
+    thinking_budget: int | None
+    stop_sequences: str | Sequence[str] | None
+    response_format: OutputFormat | Wire | Literal["json", "text"] | None
+
+
 _OWN = ("system", "tool_choice", "parallel")
 _SETTINGS = frozenset(Settings.__struct_fields__) - {"extras", "where"}
 
@@ -31,23 +73,23 @@ def request_of(
     stream: bool,
 ) -> Request:
     system, messages = neutral(messages_of(conversation))
-    said = {_OTHER_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
-    if "system" in said:
-        system = (Text(said["system"]), *system)
+    given = {OTHER_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
+    if "system" in given:
+        system = (Text(given["system"]), *system)
     return Request(
         model,
         messages,
         system,
         tuple([each.neutral() if isinstance(each, Tool) else each for each in tools_of(tools)]),
-        _choice(said.get("tool_choice")),
-        said.get("parallel"),
-        _settings(said),
+        _choice(given.get("tool_choice")),
+        given.get("parallel"),
+        _settings(given),
         stream,
     )
 
 
-def _settings(said: Mapping[str, Any]) -> Settings:
-    given = {name: value for name, value in said.items() if name not in _OWN}
+def _settings(settings: Mapping[str, Any]) -> Settings:
+    given = {name: value for name, value in settings.items() if name not in _OWN}
     if not given:
         return Settings()
     unknown = [name for name in given if name not in _SETTINGS]

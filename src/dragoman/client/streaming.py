@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
-from typing import Any, cast
+from typing import Unpack, cast
 
 from dragoman.client.background import wait_for
 from dragoman.client.calling import ModelCall
@@ -12,6 +12,7 @@ from dragoman.client.events import StreamEvent
 from dragoman.client.messages import Conversation
 from dragoman.client.providers import Model
 from dragoman.client.reading import StreamReader
+from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool
 from dragoman.core.errors import ConfigError, UpstreamError
@@ -119,14 +120,22 @@ class Stream:
 
 
 def astream(
-    conversation: Conversation, model: str | Model, *, tools: Iterable[AnyTool] = (), **settings: Any
+    conversation: Conversation,
+    model: str | Model,
+    *,
+    tools: Iterable[AnyTool] = (),
+    **settings: Unpack[RequestSettings],
 ) -> AsyncStream:
     """The reply of `model` as it arrives; arguments as for `agenerate`."""
     return AsyncStream(ModelCall(conversation, model, tools, settings, stream=True))
 
 
 def stream(
-    conversation: Conversation, model: str | Model, *, tools: Iterable[AnyTool] = (), **settings: Any
+    conversation: Conversation,
+    model: str | Model,
+    *,
+    tools: Iterable[AnyTool] = (),
+    **settings: Unpack[RequestSettings],
 ) -> Stream:
     """The reply of `model` as it arrives; arguments as for `generate`."""
     return Stream(ModelCall(conversation, model, tools, settings, stream=True))
