@@ -141,3 +141,12 @@ def test_a_loaded_tool_that_is_its_own_namespace_keeps_its_name() -> None:
     flattened = Flattened([Tool("get_rate")], PLAIN, Losses())
     call = ToolCall("1", "get_rate", "{}", namespace="get_rate")
     assert flattened.call(call) == ToolCall("1", "get_rate", "{}")
+
+
+@pytest.mark.parametrize("kind", ["local_shell", "shell", "apply_patch", "bash", "text_editor", "memory"])
+def test_a_tool_that_the_client_runs_becomes_a_function(kind: Any) -> None:
+    losses = Losses()
+    (tool,) = Flattened([HostedTool(kind)], PLAIN, losses).tools
+    assert isinstance(tool, Tool)
+    assert tool.parameters
+    assert [loss.kind for loss in losses] == ["changed"]

@@ -41,6 +41,7 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True):
     call_id_length: int = 64
     call_id_prefix: str = ""  # clients of this protocol expect ids that begin so
     custom_tools: bool = False
+    cache_breakpoints: bool = False  # a part may end a cached prefix
     namespaces: bool = False
     deferred_tools: bool = False
     hosted_tools: frozenset[str] = frozenset()

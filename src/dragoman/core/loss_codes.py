@@ -102,6 +102,9 @@ CODES: dict[str, LossCode] = {
     "stop.reason.changed": LossCode("material", "A reason to stop that the target has no word for."),
     "usage.detail.dropped": LossCode("cosmetic", "A count that the target does not report."),
     "response.choices.dropped": LossCode("material", "Further answers; only the first one is passed on."),
+    "cache.breakpoint.dropped": LossCode(
+        "cosmetic", "A mark for a cache, for a target that finds prefixes itself."
+    ),
     # Messages
     "message.order.dropped": LossCode("minor", "A part for which the target's order has no place."),
     "message.order.changed": LossCode("minor", "A message stands at another place, as the target demands."),

@@ -76,7 +76,10 @@ class State(Struct, frozen=True):
 
 
 class Part(Value, frozen=True, eq=False, kw_only=True):
+    """`cache` is the lifetime of a cache breakpoint behind the part (5m, 1h); empty: there is none."""
+
     state: State | None = None
+    cache: str = ""
 
 
 class Citation(Value, frozen=True, eq=False):

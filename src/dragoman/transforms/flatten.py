@@ -2,7 +2,7 @@
 
 A freeform (custom) tool becomes a function with one string; a namespaced tool a function with a
 longer name; a tool that the client runs and whose schema the model knows (shell, bash, apply_patch, text
-editor) a function with that schema.
+editor, memory) a function with that schema.
 """
 
 from __future__ import annotations
@@ -78,6 +78,26 @@ _KNOWN: dict[str, tuple[str, Wire]] = {
             insert_line={"type": "integer"},
             insert_text=_STRING,
             view_range={"type": "array", "items": {"type": "integer"}},
+        ),
+    ),
+    "memory": (
+        "Stores and reads notes in files below /memories, which the user keeps between conversations. View "
+        "the directory before you begin, and record progress there.",
+        _object(
+            ["command"],
+            command={
+                "type": "string",
+                "enum": ["view", "create", "str_replace", "insert", "delete", "rename"],
+            },
+            path=_STRING,
+            file_text=_STRING,
+            old_str=_STRING,
+            new_str=_STRING,
+            insert_line={"type": "integer"},
+            insert_text=_STRING,
+            view_range={"type": "array", "items": {"type": "integer"}},
+            old_path=_STRING,
+            new_path=_STRING,
         ),
     ),
 }

@@ -121,6 +121,9 @@ class Ledger:
                 made = self._result(part, flattened, summarise)  # pyright: ignore[reportArgumentType] - by its type
             elif kind is Media or kind is Foreign:
                 made = settle_part(part, self.own, summarise, self.losses)
+            elif kind is Text and part.cache and not self.upstream.cache_breakpoints:
+                why = "the upstream finds cached prefixes itself"
+                self.losses.dropped(f"{part.where}.cache_control", why, "cache.breakpoint")
             if made is not part:
                 changed = True
             if made is not None:

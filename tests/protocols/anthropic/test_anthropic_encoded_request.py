@@ -439,3 +439,17 @@ def test_what_is_written_is_the_same_every_time() -> None:
     request = Request(OLD, (HELLO, model(CALL), user(ToolResult("t1", content=(Text("x"),)))), settings=LIMIT)
     one, two = (CODEC.encode_request(request, Losses()) for _ in range(2))
     assert repr(one) == repr(two)
+
+
+# name: (lifetime, cache_control)
+CACHED: dict[str, tuple[str, Wire]] = {
+    "the usual time": ("5m", {"type": "ephemeral"}),
+    "an hour": ("1h", {"type": "ephemeral", "ttl": "1h"}),
+}
+
+
+@pytest.mark.parametrize(("lifetime", "mark"), CACHED.values(), ids=CACHED)
+def test_a_cache_breakpoint_of_another_protocol(lifetime: str, mark: Wire) -> None:
+    wire, losses = encode(user(Text("long", cache=lifetime)))
+    assert wire["messages"] == [turn("user", {**text("long"), "cache_control": mark})]
+    assert losses == []

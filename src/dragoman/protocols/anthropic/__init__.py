@@ -32,6 +32,7 @@ LIMITS = ProtocolLimits(
     call_id_length=128,
     call_id_prefix="toolu_",
     deferred_tools=True,
+    cache_breakpoints=True,
     hosted_tools=HOSTED,
     schema_rules=SCHEMA_RULES,
 )

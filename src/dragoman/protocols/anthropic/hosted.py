@@ -289,10 +289,13 @@ def _is_tool_search(block: Wire) -> bool:
 
 
 def inline_definitions(messages: Iterable[Message]) -> list[tuple[Any, str]]:
-    """Tools that `tool_addition` blocks define (beta inline-tools-2026-09-15), with their places."""
+    """Tools that `tool_addition` blocks define (beta inline-tools-2026-09-15), with their places.
+
+    Such blocks stand in system messages only.
+    """
     found: list[tuple[Any, str]] = []
     for message in messages:
-        for part in message.parts:
+        for part in message.parts if message.role == "system" else ():
             match part:
                 case Foreign(body={"type": "tool_addition", "tool": {"type": "tool_definition"} as tool}):
                     found.append((tool.get("definition"), f"{part.where}.tool.definition"))

@@ -58,7 +58,12 @@ def decode_content(content: Any, where: str, losses: Losses, history: bool = Fal
 
 
 def encode_content(parts: Sequence[AnyPart], losses: Losses) -> str | list[Wire]:
-    if len(parts) == 1 and type(text := parts[0]) is Text and not is_native(text) and not text.citations:
+    if (
+        len(parts) == 1
+        and type(text := parts[0]) is Text
+        and not is_native(text)
+        and not (text.citations or text.cache)
+    ):
         return text.text
     return [block for part in parts for block in encode_part(part, losses)]
 
@@ -123,6 +128,8 @@ def _encode_text(part: Text) -> tuple[Wire, ...]:
     if not part.text and not is_native(part):
         return ()
     block: Wire = {"type": "text", "text": part.text, **own(part.extras, PROTOCOL_NAME)}
+    if part.cache and not is_native(part):
+        block["cache_control"] = {"type": "ephemeral"} | ({"ttl": "1h"} if part.cache == "1h" else {})
     if part.citations:
         block["citations"] = [encode_citation(citation) for citation in part.citations]
     return (block,)

@@ -79,7 +79,7 @@ def _decode_other(part: Any, where: str, losses: Losses) -> AnyPart:
     fields = Fields(part, where, PROTOCOL_NAME)
     match kind := fields.need("type", str):
         case "text":
-            return Text(fields.need("text", str), where=where, extras=leftovers(fields, losses))
+            return _decode_marked_text(fields, losses)
         case "refusal":
             return Refusal(fields.need("refusal", str), where=where, extras=leftovers(fields, losses))
         case "image_url":
@@ -97,6 +97,17 @@ def _decode_other(part: Any, where: str, losses: Losses) -> AnyPart:
                 where, f"a part of type {kind} is only understood by {PROTOCOL_NAME}", "part.unknown"
             )
             return Foreign(PROTOCOL_NAME, part, where=where)
+
+
+def _decode_marked_text(fields: Fields, losses: Losses) -> Text:
+    """OpenRouter and LiteLLM take Anthropic's `cache_control` on text parts."""
+    text, mark = fields.need("text", str), fields.rest.pop("cache_control", None)
+    extras = leftovers(fields, losses)
+    if mark is None:
+        return Text(text, where=fields.where, extras=extras)
+    extras[PROTOCOL_NAME]["cache_control"] = mark
+    lifetime = mark.get("ttl") if is_object(mark) else None
+    return Text(text, where=fields.where, extras=extras, cache="1h" if lifetime == "1h" else "5m")
 
 
 def encode_part(part: AnyPart, losses: Losses) -> Wire:
