@@ -312,6 +312,29 @@ def test_wrong_arguments_give_a_readable_error(hint: Any, arguments: dict[str, A
     assert not received
 
 
+def test_a_field_as_default():
+    @tool
+    def forecast(
+        city: str = pydantic.Field(description="a city"),
+        days: int = pydantic.Field(2, ge=1, le=7),
+        tags: list[str] = pydantic.Field(default_factory=list),  # noqa: B008 - as users write it
+    ) -> str:
+        return f"{city} {days} {tags}"
+
+    assert forecast.parameters == {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "a city"},
+            "days": {"type": "integer", "minimum": 1, "maximum": 7, "default": 2},
+            "tags": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["city"],
+    }
+    assert forecast.call({"city": "Rome"}).text == "Rome 2 []"
+    assert forecast.call({}).text == "The arguments of forecast are wrong.\ncity: required, but missing"
+    assert forecast.call({"city": "Rome", "days": 8}).failed
+
+
 class Station:
     def __init__(self, name: str) -> None:
         self.name = name

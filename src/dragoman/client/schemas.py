@@ -80,8 +80,22 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
         if parameter.kind is Parameter.POSITIONAL_ONLY:
             raise ConfigError(f"{name} is positional only; a model calls by name")
         if parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
-            found[name] = hints.get(name, Any)
+            hint = hints.get(name, Any)
+            found[name] = typing.Annotated[hint, parameter.default] if is_field(parameter.default) else hint
     return found
+
+
+def is_field(default: Any) -> bool:
+    """Whether a default is a Field of pydantic, as in `days: int = Field(1, ge=1)`."""
+    return type(default).__name__ == "FieldInfo" and type(default).__module__.startswith("pydantic.")
+
+
+def default_of(parameter: Parameter) -> Any:
+    """The default of a parameter, which may be in a Field; Parameter.empty where it is required."""
+    default = parameter.default
+    if not is_field(default):
+        return default
+    return Parameter.empty if default.is_required() else default.get_default(call_default_factory=True)
 
 
 def is_method(function: Callable[..., Any]) -> bool:
@@ -94,7 +108,7 @@ def function_schema(function: Callable[..., Any]) -> Wire:
     """The parameters of `function` as an object schema; a default makes one optional."""
     _, described = docstring(getdoc(function) or "")
     parameters = signature(function).parameters
-    rows = {name: (hint, parameters[name].default) for name, hint in hints_of(function).items()}
+    rows = {name: (hint, default_of(parameters[name])) for name, hint in hints_of(function).items()}
     builder = SchemaBuilder()
     return builder.rooted(builder.object(rows, described, Parameter.empty))
 

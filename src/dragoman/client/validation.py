@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
-from dragoman.client.schemas import any_adapter, pydantic_adapter
+from dragoman.client.schemas import any_adapter, default_of, is_field, pydantic_adapter
 from dragoman.client.values import ModelRetry
 
 Converter = Callable[[Any], Any]
@@ -33,7 +33,8 @@ class ArgumentValidator:
             parameters = [Parameter("arguments", Parameter.VAR_KEYWORD)]
         named = [each for each in parameters if each.kind in _BY_NAME]
         self._known = [each.name for each in named]
-        self._required = [each.name for each in named if each.default is Parameter.empty]
+        self._required = [each.name for each in named if default_of(each) is Parameter.empty]
+        self._fields = [each for each in named if is_field(each.default)]
         self._open = any(each.kind is Parameter.VAR_KEYWORD for each in parameters)
 
     def convert(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,7 +52,8 @@ class ArgumentValidator:
                 problems += _problems(name, error)
         if problems:
             raise ModelRetry("\n".join([f"The arguments of {self._name} are wrong.", *problems]))
-        return values
+        missing = {each.name: default_of(each) for each in self._fields if each.name not in values}
+        return {**values, **missing}
 
 
 _BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
