@@ -204,7 +204,7 @@ def test_a_block_becomes_a_part_and_goes_back_as_it_came(block: Wire, part: AnyP
 
 
 # Blocks that nobody else has: name: (block, the words for it, the loss)
-WORDS = "changed {0}: a block of type {1} is only understood by anthropic: it is told in words"
+WORDS = "changed {0}: a block of type {1} is only understood by anthropic: it is sent as text"
 DROPPED = "dropped {0}: a block of type {1} is only understood by anthropic"
 SEARCH = "changed {0}: a search for tools is known by the tools that it found: they are declared"
 FOREIGN: dict[str, tuple[Wire, str, str]] = {

@@ -574,7 +574,7 @@ PARTS = {
     "code is told in words": (
         {"executableCode": {"language": "PYTHON", "code": "1+1"}},
         Foreign("gemini", {"executableCode": {"language": "PYTHON", "code": "1+1"}}, "```\n1+1\n```"),
-        ["changed contents[0].parts[0]: only gemini understands it: told as text"],
+        ["changed contents[0].parts[0]: only gemini understands it: sent as text"],
     ),
     "what code printed is told in words": (
         {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
@@ -583,7 +583,7 @@ PARTS = {
             {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
             "Output:\n```\n2\n```",
         ),
-        ["changed contents[0].parts[0]: only gemini understands it: told as text"],
+        ["changed contents[0].parts[0]: only gemini understands it: sent as text"],
     ),
     "hosted call": (
         {"toolCall": {"id": "1"}, "thoughtSignature": "c2ln"},

@@ -459,37 +459,37 @@ FOREIGN_ROWS: dict[str, tuple[Wire, str, str]] = {
         {"type": "web_search_call", "id": "w", "action": {"type": "search", "query": "x"}},
         '[web_search: {"query":"x"}]',
         "changed input[1]: an item of type web_search_call is only understood by openai-responses: "
-        "it is told in words",
+        "it is sent as text",
     ),
     "code that ran": (
         {"type": "code_interpreter_call", "code": "1+1", "outputs": [{"type": "logs", "logs": "2"}]},
         "```\n1+1\n```\nOutput:\n```\n2\n```",
         "changed input[1]: an item of type code_interpreter_call is only understood by openai-responses: "
-        "it is told in words",
+        "it is sent as text",
     ),
     "a call of an MCP server": (
         {"type": "mcp_call", "name": "m", "arguments": "{}", "output": "o"},
         "[m: {}]\no",
         "changed input[1]: an item of type mcp_call is only understood by openai-responses: "
-        "it is told in words",
+        "it is sent as text",
     ),
     "a search in files": (
         {"type": "file_search_call", "queries": ["q"], "results": [{"text": "t"}, {}]},
         '[file_search: ["q"]]\nt',
         "changed input[1]: an item of type file_search_call is only understood by openai-responses: "
-        "it is told in words",
+        "it is sent as text",
     ),
     "a shell command that the server ran": (
         {"type": "shell_call", "environment": {"type": "container_auto"}, "action": {"commands": ["ls"]}},
         '[shell: ["ls"]]',
         "changed input[1]: an item of type shell_call is only understood by openai-responses: "
-        "it is told in words",
+        "it is sent as text",
     ),
     "an MCP server that failed": (
         {"type": "mcp_call", "name": "m", "arguments": "{}", "error": "down"},
         '[m: {}]\nfailed: "down"',
         "changed input[1]: an item of type mcp_call is only understood by openai-responses: "
-        "it is told in words",
+        "it is sent as text",
     ),
     "a search nobody told the words of": (
         {"type": "web_search_call", "id": "w"},

@@ -245,7 +245,7 @@ def decode_foreign(block: Wire, where: str, losses: Losses, history: bool) -> Fo
     kind = block.get("type")
     text = block_as_text(block, where) if history else ""
     if text:
-        why = f"a block of type {kind} is only understood by {PROTOCOL_NAME}: it is told in words"
+        why = f"a block of type {kind} is only understood by {PROTOCOL_NAME}: it is sent as text"
         losses.changed(where, why, "part.unknown")
     elif _is_tool_search(block) and history:
         why = "a search for tools is known by the tools that it found: they are declared"

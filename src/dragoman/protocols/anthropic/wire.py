@@ -44,7 +44,7 @@ class MessagesRequest(TypedDict, total=False):
     service_tier: Literal["auto", "standard_only"]
     cache_control: CacheControl
     container: str | Wire
-    mcp_servers: list[McpServer]  # beta, as are the fields below
+    mcp_servers: list[McpServerParam]  # beta, as are the fields below
     context_management: Wire
     thread: Wire
 
@@ -78,7 +78,7 @@ class ThinkingParam(TypedDict, total=False):
     display: Literal["summarized", "omitted"]
 
 
-class McpServer(TypedDict, total=False):
+class McpServerParam(TypedDict, total=False):
     """Beta mcp-client-2025-11-20. A tool {type: mcp_toolset, mcp_server_name} names a server."""
 
     type: Required[Literal["url"]]

@@ -202,7 +202,7 @@ def decode_foreign(item: Wire, kind: str, where: str, losses: Losses, history: b
     if words:
         losses.changed(
             where,
-            f"an item of type {kind} is only understood by {PROTOCOL_NAME}: it is told in words",
+            f"an item of type {kind} is only understood by {PROTOCOL_NAME}: it is sent as text",
             "part.unknown",
         )
     elif kind == "tool_search_output":
