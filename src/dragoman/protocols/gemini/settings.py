@@ -30,7 +30,6 @@ _SAME = {
 _READ = {key: (name, read) for name, (key, read) in _SAME.items()}
 _SUPPORTED, _UNSUPPORTED = GivenSettings(*_SAME), GivenSettings("verbosity", "user", "cache_key")
 SPELLING = {name: f"generationConfig.{key}" for name, (key, _) in _SAME.items()} | {
-    "messages": "contents",
     "stop": "generationConfig.stopSequences",
     "output": "generationConfig.responseJsonSchema",
     "output.mode": "generationConfig.responseMimeType",
