@@ -19,7 +19,7 @@ from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.repeated import keep, printed, recall
 from dragoman.dialects import dialect as find_dialect
 from dragoman.framing.sse import SSE
-from dragoman.pipeline import ForwardedStream, Pipeline, TranslatedStream
+from dragoman.pipeline import ForwardedStream, Pipeline, StateTagger, TranslatedStream, state_tagger
 from dragoman.protocols import codec, protocol, server
 
 _SEALED = seal.MAGIC.encode()
@@ -72,7 +72,7 @@ class Exchange:
         self.recover = recover
         self.headers: dict[str, str] = {}
         self._summarise = images == "summary"
-        self._origin = origin or upstream
+        self._origin, self._is_issuer = origin or upstream, bool(origin)
         self._reply_id, self._reply_model = reply_id, reply_model
         self._reply_created = int(time.time()) if reply_created is None else reply_created
         self._profile = profile
@@ -112,9 +112,13 @@ class Exchange:
         `model` and `stream` carry what the client's URL said (Gemini), or override the body.
         """
         wire = read_body(body, self.client.name)
-        if self._same and not _has_seals(jsontext.encode(wire)):
-            changes = self._forward(wire, model, stream)
-            return {**wire, **changes} if changes else wire
+        if self._same:
+            data = jsontext.encode(wire)
+            passed = self._tagger.strip(data) if _has_seals(data) else data
+            if passed is not None:
+                wire = wire if passed is data else jsontext.decode(passed)
+                changes = self._forward(wire, model, stream)
+                return {**wire, **changes} if changes else wire
         try:
             return self._translate(wire, model, stream)
         except TOO_DEEP:
@@ -134,7 +138,12 @@ class Exchange:
         if not isinstance(body, Body):
             glance = server(self.client.name).tally.request if self._same else None
             body = Body(body, self.client.name, glance, wire)
-        if not self._same or _has_seals(body.data):
+        passed: bytes | None = body.data if self._same else None
+        if passed is not None and _has_seals(passed):
+            passed = self._tagger.strip(passed)
+            if passed is not None:
+                body = Body(passed, self.client.name, server(self.client.name).tally.request)
+        if passed is None:
             try:
                 out = self._translate(recall(body.wire), model, stream)
                 return jsontext.encode(printed(out, self._request.tools if self._request else ()))
@@ -209,7 +218,11 @@ class Exchange:
             raise UpstreamError(failure)
         self._forwarded_reply = wire
         field, model = self.upstream.model_field, self._reply_model
-        return {**wire, field: model} if model and field in wire else wire
+        if model and field in wire:
+            wire = {**wire, field: model}
+        data = jsontext.encode(wire)
+        tagged = self._tagger.body(data)
+        return wire if tagged is data else jsontext.decode(tagged)
 
     def _translate_reply(self, wire: Wire) -> Wire:
         self._pipeline = self._pipeline or self._new_pipeline()
@@ -234,14 +247,12 @@ class Exchange:
         self._forwarded_reply = seen
         field, model = self.upstream.model_field, self._reply_model
         old = seen.get(field) if model else None
-        if old is None or old == model:
-            return body
-        renamed = jsontext.replaced(body, field, old, model)
-        return (
-            jsontext.encode({**read_body(body, self.upstream.name), field: model})
-            if renamed is None
-            else renamed
-        )
+        if old is not None and old != model:
+            renamed = jsontext.replaced(body, field, old, model)
+            if renamed is None:
+                renamed = jsontext.encode({**read_body(body, self.upstream.name), field: model})
+            body = renamed
+        return self._tagger.body(body)
 
     def error(self, failure: Failure) -> Wire:
         """A failure in the client's protocol; `status` is then the HTTP status to answer with."""
@@ -252,13 +263,19 @@ class Exchange:
     def stream(self, array: bool = False) -> ForwardedStream | TranslatedStream:
         """Upstream's bytes → client's bytes. `array`: a Gemini client that did not ask for SSE."""
         if self._same and not array and self._upstream.framing is SSE:
-            return ForwardedStream(self.client, lambda: self._translate_stream(array), self._reply_model)
+            return ForwardedStream(
+                self.client, lambda: self._translate_stream(array), self._reply_model, self._tagger
+            )
         return self._translate_stream(array)
 
     def _translate_stream(self, array: bool) -> TranslatedStream:
         self._pipeline = self._pipeline or self._new_pipeline()
         client = protocol(self.client.name)
         return self._pipeline.translate_stream(client, self._request, self.strict, array)
+
+    @property
+    def _tagger(self) -> StateTagger:
+        return state_tagger(self.upstream.name, self._origin, self._is_issuer)
 
     def _new_pipeline(self) -> Pipeline:
         return Pipeline(

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
-from dragoman.core import jsontext
+from dragoman.core import jsontext, seal
 from dragoman.core.codec import Codec, Frame, ProtocolLimits, frame_object
 from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed, unfold
@@ -39,6 +40,8 @@ from dragoman.transforms.sequence import Sequencer
 from dragoman.transforms.session import SessionTurn
 
 _BROKEN = (WireError, *TOO_DEEP)
+_MAGIC = seal.MAGIC.encode()
+_NEVER = b"\xff\xff"  # stands in no UTF-8 text
 
 
 class Pipeline:
@@ -301,13 +304,18 @@ class ForwardedStream:
     - inside an event: its beginning is held back until the rest comes.
     - ended: one of the protocol's last events has passed, whole. A stream that closes without it has failed.
 
-    `reply_model` replaces the name of the model, where it differs.
+    `reply_model` replaces the name of the model, where it differs; `tagger` tags opaque state.
     """
 
     def __init__(
-        self, codec: Codec, translate: Callable[[], TranslatedStream], reply_model: str = ""
+        self,
+        codec: Codec,
+        translate: Callable[[], TranslatedStream],
+        reply_model: str = "",
+        tagger: StateTagger | None = None,
     ) -> None:
         self._codec, self._translate, self._reply_model = codec, translate, reply_model
+        self._tagger, self._hint = tagger, tagger.hint if tagger else _NEVER
         self._translated: TranslatedStream | None = None
         self._rename: Callable[[bytes], bytes] | None = None
         self._begun = self._ended = self._between = False
@@ -328,6 +336,8 @@ class ForwardedStream:
         if self._between and data.endswith(b"\n\n"):
             if self._rename:
                 data = self._rename(data)
+            if self._tagger and (_MAGIC in data or self._hint in data):
+                data = self._tagger.events(data)
             self._ended = self._ended or self._holds_end(data)
             self._last = data
             return data
@@ -375,6 +385,8 @@ class ForwardedStream:
             self._begun, self._first = True, whole
             self._rename = self._renaming(whole)
         self._last = self._rename(whole) if self._rename else whole
+        if self._tagger:
+            self._last = self._tagger.events(self._last)
         self._ended = self._ended or self._holds_end(whole)
         return self._last
 
@@ -397,6 +409,60 @@ class ForwardedStream:
             if spelled and old != new:
                 return _Renaming(codec, spelled[0], new)
         return None
+
+
+class StateTagger:
+    """Tags the opaque state in forwarded replies with its origin, so that it returns to nobody else.
+
+    Seals in a reply were made by another gateway behind this one; they are tagged too, wherever they stand,
+    so that they pass unopened when they come back. `is_issuer`: the origin is known, so that bare state is
+    tagged as well.
+    """
+
+    def __init__(self, codec: Codec, origin: str, is_issuer: bool) -> None:
+        self._codec = codec
+        self._tag = seal.tag(origin)
+        self._own, self._own_seal = self._tag.encode(), f"{self._tag}{seal.MAGIC}".encode()
+        self.hint = codec.state_hint if is_issuer and codec.state_hint else _NEVER
+
+    def events(self, data: bytes) -> bytes:
+        """Whole events."""
+        data = self._tag_seals(data)
+        if self.hint not in data:
+            return data
+        frames = [Frame(frame.event, self._tag_state(frame.data)) for frame in sse.Decoder().feed(data)]
+        return b"".join([piece for frame in frames for piece in sse.Encoder().feed(frame)])
+
+    def body(self, data: bytes) -> bytes:
+        """A whole reply."""
+        data = self._tag_seals(data)
+        return self._tag_state(data) if self.hint in data else data
+
+    def strip(self, request: bytes) -> bytes | None:
+        """A request with its state as the origin made it; None where it holds seals of others, or of ours
+        for other upstreams."""
+        others = request.count(_MAGIC) - request.count(self._own) - request.count(self._own_seal)
+        return None if others else request.replace(self._own, b"")
+
+    def _tag_seals(self, data: bytes) -> bytes:
+        return data.replace(_MAGIC, self._own_seal) if _MAGIC in data else data
+
+    def _tag_state(self, data: bytes) -> bytes:
+        try:
+            reply = jsontext.decode(data)
+        except ValueError:
+            return data
+        changed = False
+        for slot, field in self._codec.state_slots(reply) if jsontext.is_object(reply) else ():
+            state = slot.get(field)
+            if isinstance(state, str) and state and not state.startswith(seal.MAGIC):
+                slot[field], changed = self._tag + state, True
+        return jsontext.encode(reply) if changed else data
+
+
+@lru_cache(1024)
+def state_tagger(protocol: str, origin: str, is_issuer: bool) -> StateTagger:
+    return StateTagger(find_protocol(protocol).codec, origin, is_issuer)
 
 
 class _Renaming:

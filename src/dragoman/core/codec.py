@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -35,6 +35,7 @@ def frame_object(frame: Frame) -> Wire:
 class ProtocolLimits(Struct, frozen=True, kw_only=True):
     """What one side of the protocol accepts, and which opaque slots its clients echo."""
 
+    protocol: str = ""  # whose limits these are, where that matters for `signs`
     tool_name: str = r"[a-zA-Z0-9_-]+"
     tool_name_length: int = 64
     call_id: str = r"[\x21-\x7e]+"
@@ -45,6 +46,7 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True):
     namespaces: bool = False
     deferred_tools: bool = False
     hosted_tools: frozenset[str] = frozenset()
+    signs: str = ""  # reasoning or call: its servers refuse one without state
     call_state: bool = False  # a call has an opaque slot of its own
     text_state: bool = False  # a text has one
     text_pieces: bool = False  # its clients keep each piece of a streamed text as a part of its own
@@ -155,6 +157,8 @@ class Codec(Struct, frozen=True, kw_only=True):
     model_field: str = "model"  # where a reply names its model
     envelope: str = ""  # the field of a frame that holds the reply, where it is not the frame itself
     keep_alive_events: KeepAliveEvents | None = None  # where its clients count only events as a sign of life
+    state_hint: bytes = b""  # stands in every reply or frame that holds state
+    state_slots: Callable[[Wire], Iterable[tuple[Wire, str]]] = lambda reply: ()  # objects and fields that do
     numbered: bytes = b""  # what every event holds; a stream that begins without it is said anew for clients
     spelling: dict[str, str] = {}  # neutral path -> how this protocol spells it, for Losses.respell
     session: Session | None = None  # a server that keeps the conversation

@@ -1,14 +1,19 @@
-"""How foreign state travels through a client: in a slot that the client echoes unread.
+"""How state travels through a client: in a slot that the client echoes unread.
 
 A sealed text is URL-safe base64 (so that it is legal in ids, signatures and Gemini's bytes alike)
 of a magic word, a version and a JSON array. It is recognised wherever it comes back, in either
 base64 alphabet, with or without padding.
+
+State that is forwarded within its own protocol is only tagged: the magic word and a digest of its origin, as
+20 characters that are valid base64 in front of the state itself, which stays as it is.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
+from hashlib import blake2s
 from typing import Any
 
 from dragoman.core import jsontext
@@ -16,6 +21,9 @@ from dragoman.core.model import State
 
 MAGIC = "ZHJhZ29t"  # what base64 makes of "dragom"
 _HEAD = b"dragom1"
+_TAG = "x"  # follows the magic word of a tag; that of a seal is followed by "M"
+TAG_LENGTH = 20
+_TAGGED = re.compile(rf"{MAGIC}{_TAG}[0-9a-f]{{11}}(?=.)")
 LONGEST = 1 << 20  # nobody's signature is longer; what is, is withheld and reported
 
 
@@ -35,6 +43,16 @@ def unseal(text: str) -> list[Any] | None:
     return values if jsontext.is_array(values) else None
 
 
+def tag(origin: str) -> str:
+    """What stands in front of forwarded state that `origin` made."""
+    return f"{MAGIC}{_TAG}{blake2s(origin.encode('utf-8', 'surrogatepass'), digest_size=6).hexdigest()[:11]}"
+
+
+def untagged(text: str) -> tuple[str, str] | None:
+    """The tag in front of a text and the text behind it; None where there is no tag."""
+    return (text[:TAG_LENGTH], text[TAG_LENGTH:]) if _TAGGED.match(text) else None
+
+
 def seal_state(state: State, own: str) -> str:
     """What goes into the opaque slot of protocol `own`: its own data as it is, foreign data sealed."""
     if state.origin == own and not state.data.startswith(MAGIC):
@@ -43,7 +61,9 @@ def seal_state(state: State, own: str) -> str:
 
 
 def unseal_state(text: str, own: str, id: str = "") -> State:
-    """The state that an opaque slot of protocol `own` holds."""
+    """The state that an opaque slot of protocol `own` holds; the origin of tagged state is its tag."""
+    if found := untagged(text):
+        return State(found[0], found[1], id)
     match unseal(text):
         case [str(origin), str(data), str(name)]:
             return State(origin, data, name)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.jsontext import is_array
 from dragoman.core.model import AnyPart, Reasoning, State, ToolCall
-from dragoman.core.seal import MAGIC, seal, unseal
+from dragoman.core.seal import MAGIC, seal, unseal, untagged
 
 LONGEST = 8192  # sealed ids stay shorter; what does not fit is withheld and reported
 _AGAIN = "__dgm"
@@ -83,6 +83,9 @@ def unwrap(id: str, limits: ProtocolLimits) -> CallId | None:
     prefix = limits.call_id_prefix
     first = _REPEATED.sub("", id) if _AGAIN in id else id
     if MAGIC in id:
+        at = first.index(MAGIC)
+        if found := untagged(first[at:]):  # another gateway made the id, and we only passed it on
+            return CallId(first[:at] + found[1])
         return _opened(unseal(first[first.index(MAGIC) :]))
     if prefix and id.startswith(prefix) and id.startswith("_", len(prefix)):
         return CallId(first[len(prefix) + 1 :])

@@ -46,6 +46,7 @@ class Ledger:
         self, client: ProtocolLimits, upstream: ProtocolLimits, origin: str, own: str, losses: Losses
     ) -> None:
         self.client, self.upstream, self.origin, self.own, self.losses = client, upstream, origin, own, losses
+        self.is_foreign = own != client.protocol
         self.declared: Declared = {}
         self.client_ids: set[str] = set()  # of the calls so far, as the client sees them
         self.calls = 0  # of the conversation so far; an invented id counts on from here

@@ -42,6 +42,21 @@ class Restoration:
         ledger = self._ledger
         return state if state.origin != ledger.own else State(ledger.origin, state.data, state.id)
 
+    def mark(self, part: AnyPart) -> State | None:
+        """What signs a part for a client whose protocol signs such parts, where the upstream did not.
+
+        Without it Genkit throws, and an upstream of the client's protocol would refuse the part later on.
+        """
+        ledger = self._ledger
+        if not ledger.is_foreign:
+            return None
+        signed = ledger.client.signs
+        if (type(part) is Reasoning and not part.hidden and signed == "reasoning") or (
+            type(part) is ToolCall and part.kind == "function" and signed == "call"
+        ):
+            return State(ledger.origin, "")
+        return None
+
     # Calls
 
     def must_hold(self, call: ToolCall, declared: Declaration) -> bool:

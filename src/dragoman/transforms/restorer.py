@@ -93,7 +93,8 @@ class Restorer(EventStage):
     def _whole_part(self, part: AnyPart) -> Iterable[AnyPart]:
         if part.state is None:
             self._reply.said(part, "", None)
-            return (part,)
+            mark = self._reply.mark(part)
+            return (part,) if mark is None else (replace(part, state=mark),)
         state = self._reply.stamped(part.state)
         carried = self._reply.said(part, spelled(part), state)
         return (replace(part, state=None), carried) if carried else (replace(part, state=state),)
@@ -113,7 +114,7 @@ class Restorer(EventStage):
         state = call.state and reply.stamped(call.state)
         kept = self._ledger.client.call_state or not held
         id = reply.client_id(call.id, None if kept else state, call.where)
-        return (replace(call, id=id, state=state if kept else None),)
+        return (replace(call, id=id, state=state or reply.mark(call) if kept else None),)
 
     # A part in pieces
 
@@ -169,6 +170,8 @@ class Restorer(EventStage):
             complete = complete and not is_broken(part, "".join(self._text))
             self._reply.cut |= not complete
             self._reply.complete_calls += complete
+            if not self._state and (mark := self._reply.mark(part)):
+                return (PartDelta(index, state=mark), PartEnd(index, complete))
         elif part and (carried := self._reply.said(part, "".join(self._text), self._state)):
             self._index += 1
             return (
@@ -177,6 +180,8 @@ class Restorer(EventStage):
                 PartDelta(self._index, state=carried.state),
                 PartEnd(self._index),
             )
+        elif part and not self._state and (mark := self._reply.mark(part)):
+            return (PartDelta(index, state=mark), PartEnd(index, complete))
         return (PartEnd(index, complete),)
 
     def _held_call(self, call: ToolCall, text: str, complete: bool) -> Iterable[Event]:
@@ -194,8 +199,9 @@ class Restorer(EventStage):
             events.append(PartStart(self._index, replace(call, id=id, arguments="", state=None)))
         if call.arguments:
             events.append(PartDelta(self._index, call.arguments))
-        if kept and self._state:
-            events.append(PartDelta(self._index, state=self._state))
+        state = self._state or self._reply.mark(call)
+        if kept and state:
+            events.append(PartDelta(self._index, state=state))
         return (*events, PartEnd(self._index, complete))
 
     def _settled(self, event: ResponseEnd) -> Event:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Message, Reasoning, State, Text
+from dragoman.core.seal import tag
 
 _OF_TEXT, _ALONE = (
     "@text",
@@ -36,8 +37,12 @@ def _judge(part: AnyPart, origin: str, own: str, losses: Losses) -> AnyPart | No
     state = part.state
     if state is None:
         return part
-    if state.origin == origin:
-        return part if origin == own else replace(part, state=State(own, state.data, state.id))
+    if state.origin in (origin, own, tag(origin)):  # bare state of the protocol was not made by us: it passes
+        if not state.data:
+            return replace(part, state=None)
+        return part if state.origin == own else replace(part, state=State(own, state.data, state.id))
+    if not state.data:  # a mark that the part is not of the client's own protocol
+        return replace(part, state=None, extras=None)
     losses.dropped(part.where or "reasoning", f"its state was made by {state.origin}, which alone may see it")
     if not isinstance(part, Reasoning):
         return replace(part, state=None)

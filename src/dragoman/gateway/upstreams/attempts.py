@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from hashlib import blake2s
 
 from dragoman.core import jsontext
 from dragoman.core.model import Failure, FailureKind
 from dragoman.exchange import Exchange
 from dragoman.gateway.admission import ProviderConcurrency
+from dragoman.gateway.config.providers import Provider
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.gateway.large_bodies import LARGE, run_for
 from dragoman.gateway.observability.traces import trace_headers
@@ -119,7 +122,7 @@ class Attempts:
             provider.protocol,
             provider.dialect,
             recover=provider.recover,
-            origin=provider.name,
+            origin=_origin(provider, request.key),
             reply_id=record.id.removeprefix("req_"),
             profile=provider.profile(target.model),
             reply_model=request.model,
@@ -156,3 +159,14 @@ class Attempts:
         soonest = min(self._circuit_breakers.seconds_left(name) for name in names)
         problem = f"not reachable at the moment: {', '.join(names)}; it is tried again soon"
         return AttemptFailed(Failure("overloaded", problem, 503, retry_after=soonest))
+
+
+@lru_cache(4096)
+def _issuer(provider: str, key: str) -> str:
+    """Who makes opaque state: a provider, and the account at it. The key itself is not in the name."""
+    return f"{provider}/{blake2s(key.encode('utf-8', 'surrogatepass'), digest_size=6).hexdigest()}"
+
+
+def _origin(provider: Provider, key: str) -> str:
+    key = key if provider.passthrough else provider.api_key
+    return _issuer(provider.name, key) if key else provider.name

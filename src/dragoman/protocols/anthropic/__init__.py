@@ -9,7 +9,7 @@ from dragoman.protocols.anthropic.hosted import HOSTED
 from dragoman.protocols.anthropic.request import decode_request, encode_request
 from dragoman.protocols.anthropic.response import decode_response, encode_response
 from dragoman.protocols.anthropic.server import HTTP, SERVER, decode_error, encode_error
-from dragoman.protocols.anthropic.stream_decoder import StreamDecoder, is_end
+from dragoman.protocols.anthropic.stream_decoder import StreamDecoder, is_end, state_slots
 from dragoman.protocols.anthropic.stream_encoder import StreamEncoder
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, SPELLING
 
@@ -26,6 +26,8 @@ SCHEMA_RULES = SchemaRules(
 )
 
 LIMITS = ProtocolLimits(
+    protocol=PROTOCOL_NAME,
+    signs="reasoning",
     schema_field="input_schema",
     tool_name_length=128,
     call_id=r"[a-zA-Z0-9_-]+",
@@ -54,6 +56,8 @@ CODEC = Codec(
     turns="messages",
     terminal=(b"event: message_stop", b'"type":"message_stop"', b"event: error"),
     is_end=is_end,
+    state_hint=b'"signature"',
+    state_slots=state_slots,
     envelope="message",
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     spelling=SPELLING,

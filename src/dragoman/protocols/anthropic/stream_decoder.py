@@ -49,6 +49,7 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Failure, Foreign, Reasoning, Stop, Text, ToolCall, Wire
 from dragoman.core.seal import unseal_state
+from dragoman.core.server import rows
 from dragoman.protocols.anthropic.parts import decode_block, decode_citation
 from dragoman.protocols.anthropic.response import CUT, decode_stop, decode_usage
 from dragoman.protocols.anthropic.server import decode_error, truncated
@@ -84,6 +85,18 @@ def is_end(frame: Frame) -> bool:
     """Whether a frame ends the stream: `message_stop`, or an error."""
     event = frame_object(frame)
     return bool(event) and event.get("type", frame.event) in ("message_stop", "error")
+
+
+_STATE = {"thinking": "signature", "signature_delta": "signature", "redacted_thinking": "data"}
+
+
+def state_slots(reply: Wire) -> Iterable[tuple[Wire, str]]:
+    """The blocks of a whole reply, or of a frame, that hold opaque state, each with its field."""
+    message = reply.get("message")
+    blocks = [reply.get("delta"), reply.get("content_block"), *rows(reply.get("content"))]
+    for block in [*blocks, *rows(message.get("content") if is_object(message) else None)]:
+        if is_object(block) and (field := _STATE.get(str(block.get("type")))):
+            yield block, field
 
 
 class StreamDecoder:

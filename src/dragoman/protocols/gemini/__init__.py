@@ -9,7 +9,7 @@ from dragoman.protocols.gemini.request import decode_request, encode_request
 from dragoman.protocols.gemini.response import decode_response, encode_response
 from dragoman.protocols.gemini.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.gemini.settings import SPELLING
-from dragoman.protocols.gemini.stream_decoder import StreamDecoder, is_end
+from dragoman.protocols.gemini.stream_decoder import StreamDecoder, is_end, state_slots
 from dragoman.protocols.gemini.stream_encoder import StreamEncoder
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
@@ -27,6 +27,8 @@ SCHEMA_RULES = SchemaRules(
 )
 
 LIMITS = ProtocolLimits(
+    protocol=PROTOCOL_NAME,
+    signs="call",
     schema_field="parametersJsonSchema",
     tool_name=r"[a-zA-Z_][a-zA-Z0-9_.:-]*",
     call_id_length=128,
@@ -55,6 +57,8 @@ CODEC = Codec(
     turns="contents",
     terminal=(b'"finishReason"', b'"blockReason"', b'"error"'),
     is_end=is_end,
+    state_hint=b'"thoughtSignature"',
+    state_slots=state_slots,
     model_field="modelVersion",
     keep_alive=b"\n",
     spelling=SPELLING,

@@ -81,6 +81,14 @@ def is_end(frame: Frame) -> bool:
     )
 
 
+def state_slots(reply: Wire) -> Iterable[tuple[Wire, str]]:
+    """The parts of a whole reply, or of a frame, that may hold a signature."""
+    for candidate in rows(reply.get("candidates")):
+        content = candidate.get("content")
+        for part in rows(content.get("parts") if is_object(content) else None):
+            yield part, "thoughtSignature"
+
+
 class StreamDecoder:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses

@@ -8,12 +8,14 @@ from dragoman.protocols.openai_responses.hosted import ENCODED
 from dragoman.protocols.openai_responses.request import decode_request, encode_request
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
 from dragoman.protocols.openai_responses.server import HTTP, SERVER, decode_error, encode_error
-from dragoman.protocols.openai_responses.stream_decoder import StreamDecoder, is_end
+from dragoman.protocols.openai_responses.stream_decoder import StreamDecoder, is_end, state_slots
 from dragoman.protocols.openai_responses.stream_encoder import KEEP_ALIVE_EVENTS, StreamEncoder, continued
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 from dragoman.schemas.openai import OPENAI
 
 LIMITS = ProtocolLimits(
+    protocol=PROTOCOL_NAME,
+    signs="reasoning",
     call_id_length=64,
     custom_tools=True,
     namespaces=True,
@@ -50,6 +52,8 @@ CODEC = Codec(
         b'"type": "response.failed"',
     ),
     is_end=is_end,
+    state_hint=b'"encrypted_content"',
+    state_slots=state_slots,
     envelope="response",
     keep_alive=b": keep-alive\n\n",
     keep_alive_events=KEEP_ALIVE_EVENTS,

@@ -31,6 +31,7 @@ from dragoman.core.fields import Fields, describe
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
+from dragoman.core.server import rows
 from dragoman.protocols.openai_responses.messages import decode_item, item_type
 from dragoman.protocols.openai_responses.parts import decode_citation, decode_part
 from dragoman.protocols.openai_responses.response import decode_stop, decode_usage
@@ -74,6 +75,15 @@ def is_end(frame: Frame) -> bool:
 
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
+
+
+def state_slots(reply: Wire) -> Iterable[tuple[Wire, str]]:
+    """The reasoning items of a whole reply, or of a frame, with the field of their opaque state."""
+    response = reply.get("response")
+    items = [reply.get("item"), *rows(reply.get("output"))]
+    for item in [*items, *rows(response.get("output") if is_object(response) else None)]:
+        if is_object(item) and item.get("type") == "reasoning":
+            yield item, "encrypted_content"
 
 
 class StreamDecoder:
