@@ -72,7 +72,6 @@ CODEC = Codec(
         "user": "safety_identifier|user",
         "cache_key": "prompt_cache_key",
         "parallel": "parallel_tool_calls",
-        "messages": "input",
         ".name": ".filename|.name",
         ".allowed": ".allowed_tools|.allowed",
         ".url": ".server_url|.url",
