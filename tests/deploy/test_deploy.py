@@ -98,6 +98,13 @@ def test_the_kinds_of_failures_that_are_watched_exist() -> None:
     assert set(found[1].split("|")) <= set(get_args(FailureKind))
 
 
+def test_wrong_keys_of_clients_raise_no_alert() -> None:
+    """They fail before there is a provider; the same kind from a provider means that our key is wrong."""
+    watching = re.findall(r"dragoman_failures_total\{([^}]*unauthenticated[^}]*)\}", text("alerts.yaml"))
+    assert watching
+    assert all('provider!=""' in labels for labels in watching)
+
+
 @pytest.mark.skipif(not shutil.which("nginx"), reason="nginx is not installed")
 def test_nginx_takes_its_configuration(tmp_path: Path) -> None:
     folders = "".join(

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from dragoman.core import jsontext
+from dragoman.core.model import Usage
 from dragoman.core.optional import MissingExtraError
 from dragoman.demo import DemoApp
 from dragoman.gateway.app import Gateway
@@ -25,9 +26,12 @@ from dragoman.gateway.observability.access_log import AccessLog, LogWriter
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.observability.metrics_page import WorkerMetrics
+from dragoman.gateway.observability.redaction import Redactor, without_credentials
 from dragoman.gateway.observability.stream_usage import StreamUsage
 from dragoman.gateway.observability.traces import Traces, traces_for
+from dragoman.gateway.upstreams.routing import Target
 from dragoman.pipeline import TranslatedStream
+from dragoman.profiles import known
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.running import running
@@ -258,7 +262,10 @@ def test_metrics() -> None:
     }
     assert seen["dragoman_failures_total"] == {("bad_request", "one"): 1, ("truncated", "one"): 1}
     assert seen["dragoman_tries_total"] == {("one",): 5}
-    assert seen["dragoman_tokens_total"] == {("input", "one"): 7, ("output", "one"): 3}
+    assert seen["dragoman_tokens_total"] == {
+        ("", "input", "m", "one"): 7,
+        ("", "output", "m", "one"): 3,
+    }
     assert seen["dragoman_losses_total"][("dropped",)] >= 1
     assert seen["dragoman_request_seconds_count"] == {("one",): 4}
     assert seen["dragoman_first_byte_seconds_count"] == {("one",): 3}
@@ -266,6 +273,46 @@ def test_metrics() -> None:
     assert seen["dragoman_in_flight"] == {(): 0}
     assert seen["dragoman_upstream_connections"][()] >= 0
     assert seen["process_resident_memory_bytes"][()] > 0
+
+
+def test_models_that_clients_make_up_do_not_grow_the_metrics() -> None:
+    metrics = Metrics()
+    for number in range(300):
+        record = ExchangeRecord("id", "openai-chat", "generate", target=Target(known()["demo"], f"m{number}"))
+        record.usage = Usage(input=1)
+        metrics.count(record, {})
+    labels = [model for _, model, _, _ in metrics.numbers.counters["dragoman_tokens"]]
+    assert len(labels) == 201
+    assert metrics.numbers.counters["dragoman_tokens"]["demo", "other", "", "input"] == 100
+
+
+SECRET = "sk-very-secret-0123456789"
+REDACTED = {
+    "whole": (f"key {SECRET} is wrong", "key *** is wrong"),
+    "cut at the end": (f"x {SECRET[:20]}", "x ***"),
+    "too short to tell": ("x sk-ve", "x sk-ve"),
+    "in the middle": (f"{SECRET[:20]} x", f"{SECRET[:20]} x"),
+}
+
+
+@pytest.mark.parametrize("case", REDACTED)
+def test_a_secret_that_was_cut(case: str) -> None:
+    text, clean = REDACTED[case]
+    assert Redactor([SECRET]).clean(text) == clean
+
+
+def test_credentials_in_bodies() -> None:
+    body = {
+        "mcp_servers": [{"authorization_token": 'a"b', "url": "https://x"}],
+        "tools": [
+            {"authorization": "oauth-token", "headers": {"Authorization": "Bearer t", "X-Api-Key": "k"}}
+        ],
+        "max_tokens": 5,
+    }
+    shown = jsontext.decode(without_credentials(jsontext.dumps(body)))
+    assert shown["mcp_servers"] == [{"authorization_token": "***", "url": "https://x"}]
+    tool = {"authorization": "***", "headers": {"Authorization": "***", "X-Api-Key": "***"}}
+    assert (shown["tools"], shown["max_tokens"]) == ([tool], 5)
 
 
 def test_what_is_under_way_is_seen(stand: Stand, behind: tuple[DemoApp, str]) -> None:

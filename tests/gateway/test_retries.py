@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from contextlib import ExitStack
 from typing import Any
 
@@ -170,6 +171,30 @@ def test_an_event_without_end(monkeypatch: pytest.MonkeyPatch, client: str, begu
         assert got.status == (200 if begun else 500)
         assert "larger than" in got.failure(client).message
         assert bench.asked("one") == 1
+
+
+@pytest.mark.parametrize("client", ["openai-chat", "anthropic", "openai-responses", "gemini"])
+@pytest.mark.parametrize("how", ["whole", "streamed", "in mid-stream"])
+def test_a_request_has_a_limit_in_all(client: str, how: str) -> None:
+    """Retries and the stream included: each wait alone is within its own timeout."""
+    if how == "in mid-stream":
+        slow = Answer(
+            200,
+            *chunks("well", *["done"] * 50)[:3],
+            *[0.05, chunks("x")[1]] * 60,
+            content_type="text/event-stream",
+        )
+    else:
+        slow = Answer(503, 0.15, error("busy"))
+    with running(Canned(slow)) as url:
+        text = "[server]\nrequest_timeout = 0.4\n" + provider("one", url)
+        with gateway(text, replace(HASTY, tries=50)) as stand:
+            began = time.monotonic()
+            got = ask(stand.url, client, "hi", "m", stream=how != "whole")
+            assert time.monotonic() - began < 2.5
+            assert got.status == (200 if how == "in mid-stream" else 504)
+            assert "longer than the gateway's limit" in got.failure(client).message
+            assert "longer than" in stand.last()["error"]
 
 
 class Clock:

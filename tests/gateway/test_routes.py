@@ -13,6 +13,7 @@ from google.genai import errors, types
 from dragoman.core import jsontext
 from dragoman.core.losses import Loss
 from dragoman.demo import DemoApp
+from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.handlers.relay import loss_header
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.sdks import TOOLS, sdk_of
@@ -114,6 +115,26 @@ def test_a_probe(stand: Stand, method: str, path: str) -> None:
     got = send(stand.url, method, path, key="")
     assert got.status == 200
     assert got.body == b"" if method == "HEAD" else got.json["status"] == "ok"
+
+
+def test_not_ready_without_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.gateway.handlers.health._STORE_EVERY", 0.0)
+    with gateway("") as stand:
+        assert send(stand.url, "GET", "/readyz").status == 200
+        stored = jsontext.encode({"model": "demo", "input": "hi", "store": True})
+        assert send(stand.url, "POST", "/v1/responses", stored).status == 200  # the first use opens the store
+        assert send(stand.url, "GET", "/readyz").status == 200
+
+        async def gone(*_: object) -> None:
+            raise StoreError("the disk is gone")
+
+        working = stand.gateway.store.get
+        monkeypatch.setattr(stand.gateway.store, "get", gone)
+        got = send(stand.url, "GET", "/readyz")
+        assert (got.status, got.json["status"]) == (503, "the store cannot be read")
+        assert send(stand.url, "GET", "/healthz").status == 200
+        monkeypatch.setattr(stand.gateway.store, "get", working)
+        assert send(stand.url, "GET", "/readyz").status == 200
 
 
 def test_a_websocket_is_refused_in_the_way_that_makes_codex_fall_back(stand: Stand) -> None:

@@ -132,9 +132,11 @@ class Gateway:
         reader = RequestReader(config, stored_turns, self._wire_log)
         models = ModelsHandler(config)
         stored_responses = StoredResponsesHandler(config, stored_turns, transport)
-        own = health.HealthHandler(self.limits, self._metrics_page)
+        own = health.HealthHandler(self.limits, self._metrics_page, self.store)
         return {
-            "generate": GenerateHandler(reader, self.attempts, self.keep_alives).answer,
+            "generate": GenerateHandler(
+                reader, self.attempts, self.keep_alives, config.request_timeout
+            ).answer,
             "count": CountTokensHandler(reader, slots, transport).answer,
             "models": models.list,
             "model": models.retrieve,

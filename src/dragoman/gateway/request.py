@@ -53,6 +53,7 @@ class GatewayRequest(Struct, eq=False):
     turn_writer: TurnWriter | None = None  # where this turn is to be stored
     keep_alive: KeepAlive | None = None  # where the answer is a stream
     attempt: Attempt | None = None  # the current one
+    deadline: float | None = None  # of the event loop's clock, where requests have a timeout
     lost: list[Loss] = []
     recording: RecordingDraft | None = None  # where exchanges are recorded
 

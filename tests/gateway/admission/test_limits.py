@@ -386,8 +386,8 @@ def test_names_are_told_and_keys_are_not() -> None:
         stand.last()
         page = send(stand.url, "GET", "/metrics").body.decode()
         assert 'dragoman_shed_total{key="alice",reason="rate"} 1.0' in page
-        assert 'dragoman_key_requests_total{key="alice",status="429"} 1.0' in page
-        assert 'dragoman_key_requests_total{key="key-1",status="200"} 1.0' in page
+        assert 'dragoman_key_requests_total{key="alice",model="",status="429"} 1.0' in page
+        assert 'dragoman_key_requests_total{key="key-1",model="m",status="200"} 1.0' in page
         everything: Any = page + "".join(stand.lines)
         assert CLIENT_KEY not in everything
         assert OTHER_KEY not in everything

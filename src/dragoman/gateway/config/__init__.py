@@ -29,6 +29,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class Config(Struct, frozen=True, kw_only=True):
     """`models` maps what a client asks for (`*` matches anything) to targets `provider:model`, in order.
 
+    `request_timeout`: seconds that one request may take in all, 0: any time.
     `grace`: seconds that streams get to end on shutdown. `verbose` logs both wires, redacted, to `log_file`;
     empty: to stderr. `store_url`: the store of conversations; empty: the default file. `keys` includes those
     of `named_keys`. `workers` processes share the port, and count the use of keys in `counting_file`.
@@ -43,6 +44,7 @@ class Config(Struct, frozen=True, kw_only=True):
     counting_file: SharedDescriptor | None = None
     max_body: int = 64 * _MB
     grace: int = 30
+    request_timeout: float = 0
     providers: dict[str, Provider] = {}
     models: Models = ()
     store_url: str = ""
@@ -87,6 +89,7 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
         limits=limits,
         max_body=server.max_body_mb * _MB,
         grace=server.grace,
+        request_timeout=server.request_timeout,
         providers=providers,
         models=models,
         store_url=_store_url(source, store),

@@ -18,6 +18,7 @@ class ServerTable(Struct, frozen=True, forbid_unknown_fields=True):
     keys: str | tuple[str, ...] = ()
     max_body_mb: Annotated[int, Meta(ge=1)] = 64
     grace: Count = 30
+    request_timeout: Annotated[float, Meta(ge=0)] = 0  # seconds; 0: none
 
 
 class StoreTable(Struct, frozen=True, forbid_unknown_fields=True):

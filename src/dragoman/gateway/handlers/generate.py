@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from dragoman.gateway.handlers.keep_alive import KeepAlive, KeepAliveTicker
 from dragoman.gateway.handlers.receive import RequestReader
-from dragoman.gateway.handlers.relay import failed_stream, loss_header, relay
+from dragoman.gateway.handlers.relay import failed_stream, loss_header, overdue, relay
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.attempts import Attempts
+from dragoman.gateway.upstreams.routing import Target
 from dragoman.gateway.upstreams.sending import AttemptFailed
+
+_AFTER_STREAM = 0.1  # seconds, so that a stream can end itself
 
 
 class GenerateHandler:
-    def __init__(self, reader: RequestReader, attempts: Attempts, keep_alives: KeepAliveTicker) -> None:
+    """`timeout`: seconds that one request may take in all; 0: any time."""
+
+    def __init__(
+        self, reader: RequestReader, attempts: Attempts, keep_alives: KeepAliveTicker, timeout: float = 0
+    ) -> None:
         self._reader, self._attempts, self._keep_alives = reader, attempts, keep_alives
+        self._timeout = timeout
 
     async def answer(self, request: GatewayRequest) -> None:
         """Raises AttemptFailed where no target answers and nothing went out yet."""
         targets = await self._reader.read(request)
         if not request.stream:
-            await self._attempts.run(request, targets, relay)
+            await self._run(request, targets)
             return
         writer = request.writer
         request.keep_alive = keep_alive = KeepAlive(
@@ -29,7 +39,7 @@ class GenerateHandler:
         )
         self._keep_alives.add(keep_alive)
         try:
-            await self._attempts.run(request, targets, relay)
+            await self._run(request, targets)
         except AttemptFailed as error:
             await keep_alive.settle()
             if not writer.begun:
@@ -38,3 +48,15 @@ class GenerateHandler:
             await writer.end(failed_stream(request, error.failure))
         finally:
             self._keep_alives.remove(keep_alive)
+
+    async def _run(self, request: GatewayRequest, targets: tuple[Target, ...]) -> None:
+        if not self._timeout:
+            await self._attempts.run(request, targets, relay)
+            return
+        now = asyncio.get_running_loop().time()
+        request.deadline = now + self._timeout  # of a stream: it ends with an event of its protocol
+        try:
+            async with asyncio.timeout_at(request.deadline + _AFTER_STREAM):
+                await self._attempts.run(request, targets, relay)
+        except TimeoutError:
+            raise AttemptFailed(overdue(self._timeout)) from None

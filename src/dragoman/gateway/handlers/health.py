@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from dragoman import __version__
 from dragoman.core.routes import Route
 from dragoman.gateway.admission import AdmissionControl
+from dragoman.gateway.conversations.store import LazyStore, StoreError
 from dragoman.gateway.observability.metrics_page import MetricsPage
 from dragoman.gateway.request import GatewayRequest
+
+_STORE_EVERY = 1.0  # seconds between two checks of the store
+_STORE_SECONDS = 2.0  # that it may take
 
 ROUTES = (
     *(
@@ -17,24 +24,43 @@ ROUTES = (
         for path in ("/", "/healthz", "/api/hello")  # the last one is Claude Code's
     ),
     Route("GET", "/readyz", "ready"),
-    Route("HEAD", "/readyz", "health"),
+    Route("HEAD", "/readyz", "ready"),
     Route("GET", "/metrics", "metrics"),
 )
 
 
 class HealthHandler:
-    def __init__(self, admission: AdmissionControl, metrics: MetricsPage) -> None:
-        self._admission, self._metrics = admission, metrics
+    def __init__(self, admission: AdmissionControl, metrics: MetricsPage, store: LazyStore) -> None:
+        self._admission, self._metrics, self._store = admission, metrics, store
+        self._store_works, self._store_checked = True, 0.0
 
     async def health(self, request: GatewayRequest) -> None:
         await request.writer.json(200, {"status": "ok", "dragoman": __version__})
 
     async def ready(self, request: GatewayRequest) -> None:
-        """A saturated gateway is ready all the same: taken out of a balancer's list, it would leave its
-        load to the others until none is left, while each of them refuses what it cannot take in a
-        millisecond."""
-        saturated = self._admission.full
-        await request.writer.json(200, {"status": "ok", "dragoman": __version__, "saturated": saturated})
+        """503 while the store cannot be read.
+
+        A saturated gateway is ready all the same: taken out of a balancer's list, it would leave its load to
+        the others until none is left, while each of them refuses what it cannot take in a millisecond.
+        """
+        body: dict[str, object] = {"status": "ok", "dragoman": __version__, "saturated": self._admission.full}
+        if await self._has_store():
+            await request.writer.json(200, body)
+        else:
+            await request.writer.json(503, {**body, "status": "the store cannot be read"})
+
+    async def _has_store(self) -> bool:
+        """Asked once a second at most: probes come from everywhere."""
+        if not self._store.opened or time.monotonic() - self._store_checked < _STORE_EVERY:
+            return self._store_works
+        self._store_checked = time.monotonic()
+        try:
+            async with asyncio.timeout(_STORE_SECONDS):
+                await self._store.get("", "readyz")
+            self._store_works = True
+        except (StoreError, TimeoutError):
+            self._store_works = False
+        return self._store_works
 
     async def metrics(self, request: GatewayRequest) -> None:
         await request.writer.whole(200, self._metrics.page(), kind=CONTENT_TYPE_LATEST.encode())

@@ -13,6 +13,7 @@ A whole answer is read and translated before anything goes out, so each of its f
 
 from __future__ import annotations
 
+import asyncio
 import re
 from contextlib import suppress
 
@@ -100,7 +101,15 @@ class _StreamRelay:
         if self.reply.headers.get("content-type", "").startswith("text/html"):
             raise AttemptFailed(Failure("server", "the upstream answered with a web page", 502), retry=True)
         try:
-            last = await self._pass_on()
+            if request.deadline is None:
+                last = await self._pass_on()
+            else:
+                async with asyncio.timeout_at(request.deadline):
+                    last = await self._pass_on()
+        except TimeoutError:
+            if not self.started:
+                raise
+            last = stream.fail(overdue())
         except EventTooLarge:
             if not self.started:
                 raise AttemptFailed(_TOO_LARGE) from None  # a retry would only read it again
@@ -169,6 +178,11 @@ class _StreamRelay:
             record.usage, record.calls = usage.usage(), usage.calls
         else:
             record.usage, record.calls = exchange.usage, exchange.calls
+
+
+def overdue(seconds: float = 0) -> Failure:
+    limit = f" of {seconds:g} s" if seconds else ""
+    return Failure("timeout", f"the request took longer than the gateway's limit{limit}", 504)
 
 
 def failed_stream(request: GatewayRequest, failure: Failure) -> bytes:

@@ -29,9 +29,9 @@ _COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Requests sent to providers; more than exchanges where some were tried again.",
         ("provider",),
     ),
-    "dragoman_tokens": ("Tokens, as the provider counted them.", ("provider", "kind")),
+    "dragoman_tokens": ("Tokens, as the provider counted them.", ("provider", "model", "key", "kind")),
     "dragoman_tool_calls": ("Tool calls in replies.", ("client", "provider")),
-    "dragoman_key_requests": ("Exchanges of each key.", ("key", "status")),
+    "dragoman_key_requests": ("Exchanges of each key.", ("key", "model", "status")),
     "dragoman_shed": ("Requests that were turned away, by the limit that did it.", ("reason", "key")),
     "dragoman_losses": ("What did not survive translation.", ("kind",)),
 }
@@ -40,6 +40,7 @@ _TIMES: dict[str, str] = {
     "dragoman_request_seconds": "From the request to the last byte of the answer.",
 }
 Labels = tuple[str, ...]
+_MOST_MODELS = 200
 
 
 class Histogram(Struct):
@@ -79,16 +80,19 @@ class Metrics:
     """While exchanges pass, each adds to one row; whoever asks gets the numbers that the rows spell."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str, str, int | str], MetricRow] = {}  # client, key, provider, status
+        # client, key, provider, model, status
+        self._rows: dict[tuple[str, str, str, str, int | str], MetricRow] = {}
+        self._models: set[str] = set()
         self._rare = nothing().counters
         self.gauges: dict[str, float] = {}
         self.in_flight = 0
 
     def count(self, record: ExchangeRecord, losses: Mapping[str, int]) -> None:
-        labels = (record.client, record.caller, record.provider, "gone" if record.gone else record.status)
-        row = self._rows.get(labels)
+        target, status = record.target, "gone" if record.gone else record.status
+        provider, model = (target.provider.name, target.model) if target else ("", "")
+        row = self._rows.get((record.client, record.caller, provider, model, status))
         if row is None:
-            row = self._rows[labels] = MetricRow()
+            row = self._new_row(record.client, record.caller, provider, model, status)
         row.exchanges += 1
         row.tries += record.tries
         row.calls += record.calls
@@ -103,6 +107,16 @@ class Metrics:
         if record.failure or record.shed or losses:
             self._count_rare(record, losses)
 
+    def _new_row(self, client: str, key: str, provider: str, model: str, status: int | str) -> MetricRow:
+        """Clients may make up names of models: beyond so many they are one."""
+        if len(self._models) < _MOST_MODELS:
+            self._models.add(model)
+        labels = (client, key, provider, model if model in self._models else "other", status)
+        row = self._rows.get(labels)
+        if row is None:
+            row = self._rows[labels] = MetricRow()
+        return row
+
     def _count_rare(self, record: ExchangeRecord, losses: Mapping[str, int]) -> None:
         if record.shed:
             _add(self._rare["dragoman_shed"], (record.shed, record.caller), 1)
@@ -115,8 +129,8 @@ class Metrics:
     def numbers(self) -> MetricSnapshot:
         numbers = nothing()
         _add_up(numbers, MetricSnapshot(self._rare, {}, self.gauges))
-        for (client, key, provider, status), row in self._rows.items():
-            _spell(row, client, key, provider, str(status), numbers)
+        for (client, key, provider, model, status), row in self._rows.items():
+            _spell(row, client, key, provider, model, str(status), numbers)
         return numbers
 
     def page(self, others: Iterable[MetricSnapshot] = ()) -> bytes:
@@ -140,17 +154,17 @@ def _observe(times: Histogram, seconds: float) -> None:
 
 
 def _spell(
-    row: MetricRow, client: str, key: str, provider: str, status: str, numbers: MetricSnapshot
+    row: MetricRow, client: str, key: str, provider: str, model: str, status: str, numbers: MetricSnapshot
 ) -> None:
     counted: list[tuple[str, Labels, int]] = [
         ("dragoman_requests", (client, provider, status), row.exchanges),
-        ("dragoman_key_requests", (key, status), row.exchanges if key else 0),
+        ("dragoman_key_requests", (key, model, status), row.exchanges if key else 0),
         ("dragoman_tries", (provider,), row.tries),
         ("dragoman_tool_calls", (client, provider), row.calls),
-        ("dragoman_tokens", (provider, "input"), row.input),
-        ("dragoman_tokens", (provider, "output"), row.output),
-        ("dragoman_tokens", (provider, "cached"), row.cached),
-        ("dragoman_tokens", (provider, "reasoning"), row.reasoning),
+        ("dragoman_tokens", (provider, model, key, "input"), row.input),
+        ("dragoman_tokens", (provider, model, key, "output"), row.output),
+        ("dragoman_tokens", (provider, model, key, "cached"), row.cached),
+        ("dragoman_tokens", (provider, model, key, "reasoning"), row.reasoning),
     ]
     for name, labels, number in counted:
         if number:

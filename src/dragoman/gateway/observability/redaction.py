@@ -11,6 +11,11 @@ from dragoman.gateway.conversations.store.addresses import passwords
 HIDDEN = "***"
 _SHORTEST = 6  # a shorter "secret" is a word, and hiding it would garble everything
 _TELLING = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
+_CREDENTIAL = re.compile(
+    r'("[\w-]*(?:authorization|api[_-]?key|auth[_-]?token|access[_-]?token|secret|password)[\w-]*"\s*:\s*)'
+    r'"(?:[^"\\]|\\.)*"',
+    re.IGNORECASE,
+)
 _OPAQUE = re.compile(r"[A-Za-z0-9+/=_-]{200,}")  # images, signatures, encrypted reasoning
 
 
@@ -27,7 +32,17 @@ class Redactor:
         for secret in (*self._secrets, *(each for each in more if len(each) >= _SHORTEST)):
             if secret in text:
                 text = text.replace(secret, HIDDEN)
+            if secret[:_SHORTEST] in text[-len(secret) :]:  # it may have been cut off at the end
+                text = _without_beginning(text, secret)
         return text
+
+
+def _without_beginning(text: str, secret: str) -> str:
+    """`text` without the first characters of `secret` at its end."""
+    for length in range(len(secret) - 1, _SHORTEST - 1, -1):
+        if text.endswith(secret[:length]):
+            return text[:-length] + HIDDEN
+    return text
 
 
 def secrets_of(config: Config) -> Iterable[str]:
@@ -41,6 +56,11 @@ def secrets_of(config: Config) -> Iterable[str]:
 
 def without_secrets(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: HIDDEN if _TELLING.search(name) else value for name, value in headers.items()}
+
+
+def without_credentials(text: str) -> str:
+    """JSON text without the values of fields that hold a key, as those of MCP servers in a request."""
+    return _CREDENTIAL.sub(lambda found: f'{found[1]}"{HIDDEN}"', text)
 
 
 def without_blobs(text: str) -> str:

@@ -9,7 +9,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
 
 from dragoman.core import jsontext
-from dragoman.gateway.observability.redaction import Redactor, without_blobs, without_secrets
+from dragoman.gateway.observability.redaction import (
+    Redactor,
+    without_blobs,
+    without_credentials,
+    without_secrets,
+)
 from dragoman.http.client import Reply, Timeouts, Transport
 
 _LONGEST = 20_000  # characters of one body
@@ -37,7 +42,8 @@ class WireLog:
         if headers:
             line["headers"] = without_secrets(headers)
         if body:
-            line["body"] = without_blobs(body.decode("utf-8", "replace"))[:_LONGEST]
+            text = without_blobs(without_credentials(body.decode("utf-8", "replace")))
+            line["body"] = self._redactor.clean(text, key)[:_LONGEST]  # before it is cut
         self._write(self._redactor.clean(jsontext.dumps(line), key))
 
 

@@ -58,10 +58,12 @@ _RESOURCES = ("tunedModels/", "publishers/", "projects/")  # names of models tha
 
 def path(model: str, stream: bool) -> str:
     name = model.removeprefix("models/")
-    if not name.startswith(_RESOURCES) or ".." in name.split("/"):  # a name must not leave the path
-        name = f"models/{quote(name, safe='')}"
+    if name.startswith(_RESOURCES) and ".." not in name.split("/"):  # a name must not leave the path
+        resource = quote(name, safe="/")  # `%` is escaped too: a server might decode `%2e%2e`
+    else:
+        resource = f"models/{quote(name, safe='')}"
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
-    return f"/v1beta/{quote(name, safe='/%')}:{method}"
+    return f"/v1beta/{resource}:{method}"
 
 
 HTTP = Http(path=path, authenticate=lambda key, request: {"x-goog-api-key": key}, model_in_body=False)

@@ -35,6 +35,11 @@ class LazyStore:
         self._full = asyncio.Event()  # so many that a sweep is due
         self.on_error: Callable[[StoreError], object] = lambda error: None
 
+    @property
+    def opened(self) -> bool:
+        """Whether it should work: it was used, or is a database that others share."""
+        return self._backend is not None or not self._address.path
+
     async def put(self, turn: StoredTurn) -> None:
         if turn.size > self._retention.bytes:
             raise StoreError(f"a turn of {turn.size} bytes is larger than the whole store may be")
