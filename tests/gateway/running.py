@@ -23,11 +23,11 @@ def running(app: Any) -> contextlib.AbstractContextManager[str]:
 
 
 @contextlib.contextmanager
-def serving(application: Application, timeouts: ServerTimeouts | None = None) -> Iterator[str]:
+def serving(application: Application, timeouts: ServerTimeouts | None = None, **more: Any) -> Iterator[str]:
     """On our own server."""
     config = Config(port=0)
     listener = bind(config)
-    server = HttpServer(application, grace=1, timeouts=timeouts)
+    server = HttpServer(application, 1, timeouts, **more)
     thread = threading.Thread(target=run, args=(server, listener), daemon=True)
     address = url(config, listener)
     thread.start()

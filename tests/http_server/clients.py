@@ -7,7 +7,7 @@ import socket
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.http.server import ClientGone, ResponseWriter, ServerRequest, TooLarge, TooSlow
+from dragoman.http.server import ClientGone, MemoryFull, ResponseWriter, ServerRequest, TooLarge, TooSlow
 
 LARGEST = 100_000
 
@@ -72,6 +72,8 @@ class Echo:
             body = await incoming.read(LARGEST)
         except TooLarge as error:
             await answer.json(413, {"error": str(error)})
+        except MemoryFull as error:
+            await answer.json(503, {"error": str(error)})
         except TooSlow as error:
             await answer.json(408, {"error": str(error)})
         else:

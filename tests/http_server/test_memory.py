@@ -11,7 +11,7 @@ import pytest
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
 from dragoman.gateway.observability.access_log import AccessLog
-from dragoman.http.server import ServerTimeouts
+from dragoman.http.server import MemoryBudget, ServerTimeouts
 from gateway.running import serving
 from gateway.stands import wait_until
 from http_server.clients import Echo, Raw
@@ -107,4 +107,67 @@ def test_a_slow_body_is_the_clients_timeout() -> None:
         raw = Raw(url)
         raw.say(b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
         assert raw.hear()[0] == 408
+        raw.socket.close()
+
+
+def test_a_body_beyond_the_budget_of_the_process_is_refused_and_given_back() -> None:
+    memory = MemoryBudget(200_000)  # a body counts four times
+    with serving(Echo(), memory=memory) as url:
+        for size, status in ((40_000, 200), (90_000, 503), (40_000, 200)):
+            raw = Raw(url)
+            raw.say(post("/a", b"x" * size))
+            assert raw.hear()[0] == status
+            raw.socket.close()
+            wait_until(lambda: memory.used == 0)
+
+
+def test_unread_responses_and_clients_that_leave_are_given_back() -> None:
+    memory, app = MemoryBudget(10_000_000), Echo()
+    with serving(app, memory=memory) as url:
+        raw = Raw(url)
+        raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        raw.say(post("/huge"))
+        wait_until(lambda: memory.used > 1_000_000)
+        half = Raw(url)
+        half.say(post("/a", b"x" * 90_000)[:-1])
+        used = memory.used
+        wait_until(lambda: memory.used > used or "/a" in app.heard)
+        half.socket.close()
+        raw.socket.close()
+        wait_until(lambda: memory.used == 0)
+
+
+def test_a_full_gateway_refuses_requests_before_their_body() -> None:
+    gateway = Gateway(Config(memory=1000), AccessLog(lambda line: None))
+    with serving(gateway, memory=gateway.memory) as url:
+        raw = Raw(url)
+        gateway.memory.used += 1000
+        raw.say(post("/v1/chat/completions", b"{}"))
+        status, headers, body = raw.hear()
+        assert (status, "retry-after" in headers, b"server.memory_mb" in body) == (503, True, True)
+        gateway.memory.used -= 1000
+        raw.socket.close()
+
+
+def test_connections_of_one_address_are_bounded() -> None:
+    with serving(Echo(), connections_per_address=2) as url:
+        first, second = Raw(url), Raw(url)
+        for raw in (first, second):
+            raw.say(post("/a"))
+            assert raw.hear()[0] == 200
+        third = Raw(url)
+        assert third.rest() == b""
+        first.socket.close()
+        wait_until(lambda: _is_answered(url))
+        second.socket.close()
+
+
+def _is_answered(url: str) -> bool:
+    raw = Raw(url)
+    try:
+        raw.say(post("/a", b"", "connection: close"))
+        return b"200 OK" in raw.rest()
+    except OSError:
+        return False
+    finally:
         raw.socket.close()

@@ -29,6 +29,7 @@ from dragoman.core.stored_turns import ConversationError
 from dragoman.demo import DemoTransport
 from dragoman.gateway.admission import AdmissionControl
 from dragoman.gateway.admission.authentication import client_key, is_cross_site_request, owner_of
+from dragoman.gateway.admission.load_shedding import memory_full
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store import StoreError, open_store
 from dragoman.gateway.conversations.stored_turns import StoredTurns
@@ -54,7 +55,17 @@ from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from dragoman.gateway.upstreams.routing import UnknownModel, rule_for
 from dragoman.gateway.upstreams.sending import AttemptFailed
 from dragoman.http.client import Client, Reply, Timeouts, Transport
-from dragoman.http.server import ClientGone, Headers, ResponseWriter, ServerRequest, TooLarge, TooSlow
+from dragoman.http.memory_budget import default_limit
+from dragoman.http.server import (
+    ClientGone,
+    Headers,
+    MemoryBudget,
+    MemoryFull,
+    ResponseWriter,
+    ServerRequest,
+    TooLarge,
+    TooSlow,
+)
 from dragoman.protocols import codec, server
 from dragoman.protocols import names as protocol_names
 
@@ -95,10 +106,11 @@ class Gateway:
         self.config = config
         self._redactor = Redactor(secrets_of(config))
         self.recorder = recorder or (open_recorder(config) if config.inspector.enabled else None)
-        self.client = Client()
+        self.memory = MemoryBudget(config.memory or default_limit(config.workers))
+        self.client = Client(memory=self.memory)
         self.access_log = access_log or AccessLog.of(config)
         self.circuit_breakers = CircuitBreakers(time.monotonic, policy.opens_after, policy.stays_open)
-        self.limits = AdmissionControl(config, partial(self.access_log.note, "limits"))
+        self.limits = AdmissionControl(config, partial(self.access_log.note, "limits"), self.memory)
         self.keep_alives = KeepAliveTicker(policy)
         self._wire_log = WireLog(self.access_log.write, self._redactor) if config.verbose else None
         self._transport: Transport = _Upstreams(self.client)
@@ -310,6 +322,7 @@ class Gateway:
         return {
             "dragoman_in_flight": self.access_log.metrics.in_flight,
             "dragoman_waiting": self.limits.waiting,
+            "dragoman_buffered_bytes": self.memory.used,
             "dragoman_streams": len(self.keep_alives),
             "dragoman_upstream_connections": self.client.connections,
             "dragoman_open_circuits": len(self.circuit_breakers.opened),
@@ -325,6 +338,8 @@ def _failure(error: Exception) -> Failure:
             return Failure("not_found", str(error), 404)
         case TooLarge():
             return Failure("too_large", str(error), 413)
+        case MemoryFull():
+            return memory_full().failure
         case TooSlow():
             return Failure("timeout", str(error), 408)
         case ConfigError():  # a provider's configuration cannot be used

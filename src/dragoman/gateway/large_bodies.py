@@ -65,9 +65,7 @@ async def run_for(size: int, function: Callable[P, T], *args: P.args, **named: P
 
 
 async def read(data: bytes, protocol: str, glance: Glance | None) -> Body:
-    """The body of a request, of any size. Raises WireError or TooManyValues."""
-    if len(data) <= LARGE:
-        return Body(data, protocol, glance)
+    """A body of more than LARGE bytes. Raises WireError or TooManyValues."""
     return await run_for(len(data), _read, data, protocol, glance)
 
 

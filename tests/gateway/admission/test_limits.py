@@ -391,3 +391,22 @@ def test_names_are_told_and_keys_are_not() -> None:
         everything: Any = page + "".join(stand.lines)
         assert CLIENT_KEY not in everything
         assert OTHER_KEY not in everything
+
+
+def test_a_key_expires_and_has_its_models() -> None:
+    keys = """
+[keys.old]
+key = "old-key-1"
+expires = 2020-01-31
+[keys.new]
+key = "new-key-2"
+expires = 2999-12-31T23:59:59Z
+models = ["demo:small-*", "exact"]
+"""
+    with gateway(keys) as stand:
+        path, body = asking("openai-chat", "hello", "demo:small-1")
+        data = jsontext.encode(body)
+        assert send(stand.url, "POST", path, data, key="old-key-1").status == 401
+        assert send(stand.url, "POST", path, data, key="new-key-2").status == 200
+        refused = send(stand.url, "POST", path, data.replace(b"small-1", b"large-1"), key="new-key-2")
+        assert (refused.status, b"may not use the model 'demo:large-1'" in refused.body) == (403, True)

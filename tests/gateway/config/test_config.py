@@ -87,6 +87,13 @@ def test_everything_said():
 
 
 # name: (file, environment, message)
+def test_a_date_is_valid_until_its_end() -> None:
+    def expires(text: str) -> float:
+        return load(f'[keys.a]\nkey = "k"\nexpires = {text}\n', {}).named_keys[0].expires
+
+    assert expires("2027-01-31") == expires("2027-02-01T00:00:00Z") == expires('"2027-02-01T01:00:00+01:00"')
+
+
 MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "a number without end": (f"[server]\nport = {'9' * 5000}", {}, "dragoman.toml:1: exceeds the limit"),
     "brackets without end": (f"x = {'[' * 5000}", {}, "dragoman.toml:1: maximum recursion depth"),
@@ -283,6 +290,16 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
         "[limits]\nin_flight = -1\n",
         {},
         "dragoman.toml:2: limits.in_flight: expected a whole number >= 0",
+    ),
+    "no date": (
+        '[keys.a]\nkey = "k"\nexpires = "soon"\n',
+        {},
+        "dragoman.toml:3: keys.a.expires: expected a date or a time, got 'soon'",
+    ),
+    "half of TLS": (
+        '[server]\ntls_cert = "c.pem"\n',
+        {},
+        "dragoman.toml:2: server.tls_cert: tls_cert and tls_key belong together",
     ),
     "no target": (
         "[models]\nx = 5\n",

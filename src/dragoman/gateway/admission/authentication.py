@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import blake2b
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
@@ -35,7 +37,12 @@ class Caller(Struct, eq=False):
     inside: int = 0  # exchanges under way
     full_at: float = 0.0  # when its bucket of requests is full again (see counters.take)
 
+    expires: float = 0.0  # seconds since the epoch; 0: never
+    models: tuple[str, ...] = ()  # patterns of the models that it may use; empty: all
     limited: bool = False  # otherwise nothing is counted
+
+    def may_use(self, model: str) -> bool:
+        return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
 
     def __post_init__(self) -> None:
         self.limited = bool(self.allowance.requests_per_minute or self.allowance.concurrency)
@@ -52,12 +59,18 @@ class Callers:
         for number, key in enumerate(config.keys):
             named = names.get(key)
             name, allowance = (named.name, named.allowance) if named else (f"key-{number + 1}", default)
-            self._known[self._digest(key)] = Caller(name, _id(key), allowance, number)
+            caller = Caller(name, _id(key), allowance, number)
+            if named:
+                caller.expires, caller.models = named.expires, named.models
+            self._known[self._digest(key)] = caller
         self._anyone = None if config.keys else Caller("", "", default)
 
     def find(self, key: str) -> Caller | None:
-        """None for an unknown key. Without keys in the configuration, everyone is the same caller."""
-        return self._anyone or self._known.get(self._digest(key))
+        """None for an unknown or expired key. Without keys in the configuration, everyone is one caller."""
+        caller = self._anyone or self._known.get(self._digest(key))
+        if caller and caller.expires and caller.expires < time.time():
+            return None
+        return caller
 
     def _digest(self, key: str) -> bytes:
         return blake2b(key.encode("utf-8", "surrogateescape"), key=self._salt, digest_size=16).digest()

@@ -20,20 +20,32 @@ from dragoman.core.server import ProtocolServer
 from dragoman.gateway.admission.authentication import Caller, Callers
 from dragoman.gateway.admission.counters import Counters, ProcessCounters
 from dragoman.gateway.admission.host_counters import HostCounters
-from dragoman.gateway.admission.load_shedding import gateway_busy, over_limit, provider_busy, quota_headers
+from dragoman.gateway.admission.load_shedding import (
+    gateway_busy,
+    memory_full,
+    over_limit,
+    provider_busy,
+    quota_headers,
+)
 from dragoman.gateway.admission.semaphore import Permit, QueuedSemaphore, acquired
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store.addresses import read_address
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
-from dragoman.http.server import ResponseWriter
+from dragoman.http.server import MemoryBudget, ResponseWriter
 from dragoman.profiles import Provider
 
 
 class AdmissionControl:
     """`arrived` counts the requests that have not left: running, queued, or still sending their body."""
 
-    def __init__(self, config: Config, report: Callable[[str], object] = bool) -> None:
+    def __init__(
+        self,
+        config: Config,
+        report: Callable[[str], object] = bool,
+        memory: MemoryBudget | None = None,
+    ) -> None:
         limits = config.limits
+        self._memory = memory or MemoryBudget()
         self.callers = Callers(config)
         self.counters = _counters(config, report)
         self.slots = ProviderConcurrency(config.workers)
@@ -46,6 +58,9 @@ class AdmissionControl:
         if self.arrived >= self._most and not self.semaphore.displace(caller.name):
             record.shed = "gateway"
             raise gateway_busy(self.semaphore)
+        if self._memory.used >= self._memory.limit:
+            record.shed = "memory"
+            raise memory_full()
         self.arrived += 1
         return Admission(self, caller, record)
 
@@ -55,7 +70,7 @@ class AdmissionControl:
     @property
     def full(self) -> bool:
         """Whether the next request is refused."""
-        return self.arrived >= self._most
+        return self.arrived >= self._most or self._memory.used >= self._memory.limit
 
     @property
     def waiting(self) -> int:

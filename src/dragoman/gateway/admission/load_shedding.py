@@ -11,7 +11,7 @@ from dragoman.gateway.admission.authentication import Caller
 from dragoman.gateway.admission.counters import Decision
 from dragoman.gateway.admission.semaphore import QueuedSemaphore
 from dragoman.gateway.upstreams.sending import AttemptFailed
-from dragoman.http.server import Headers
+from dragoman.http.server import Headers, MemoryFull
 
 
 class LoadShed(AttemptFailed):
@@ -42,6 +42,10 @@ def quota_headers(caller: Caller, decision: Decision, server: ProtocolServer) ->
 
 def gateway_busy(semaphore: QueuedSemaphore) -> LoadShed:
     return LoadShed("gateway", _overloaded("the gateway", semaphore))
+
+
+def memory_full() -> LoadShed:
+    return LoadShed("memory", Failure("overloaded", str(MemoryFull()), 503, retry_after=_soon()))
 
 
 def provider_busy(name: str, semaphore: QueuedSemaphore) -> LoadShed:

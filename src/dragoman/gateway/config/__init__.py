@@ -43,6 +43,10 @@ class Config(Struct, frozen=True, kw_only=True):
     workers: int = 1
     counting_file: SharedDescriptor | None = None
     max_body: int = 64 * _MB
+    memory: int = 0  # bytes; 0: half of the machine's
+    tls_cert: str = ""
+    tls_key: str = ""
+    connections_per_address: int = 0
     grace: int = 30
     request_timeout: float = 0
     providers: dict[str, Provider] = {}
@@ -88,6 +92,10 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
         named_keys=named,
         limits=limits,
         max_body=server.max_body_mb * _MB,
+        memory=server.memory_mb * _MB,
+        tls_cert=server.tls_cert,
+        tls_key=server.tls_key,
+        connections_per_address=server.connections_per_address,
         grace=server.grace,
         request_timeout=server.request_timeout,
         providers=providers,
@@ -102,6 +110,8 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
     )
     if not config.loopback and not config.keys:
         raise source.wrong(("server", "host"), f"without keys only loopback is served, not {config.host}")
+    if bool(server.tls_cert) != bool(server.tls_key):
+        raise source.wrong(("server", "tls_cert"), "tls_cert and tls_key belong together")
     if inspector.enabled and config.keys and not config.admin_keys:
         raise source.wrong(("inspector", "enabled"), "with keys, the inspector needs inspector.admin_keys")
     return config

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 from msgspec import Struct
 
-from dragoman.gateway.config.source import ConfigSource
+from dragoman.gateway.config.source import ConfigSource, Path
 from dragoman.gateway.config.tables import KeyTable, LimitsTable
 
 
@@ -16,9 +19,14 @@ class Allowance(Struct, frozen=True):
 
 
 class NamedKey(Struct, frozen=True):
+    """`expires`: seconds since the epoch, 0: never. `models`: patterns of the names that clients may ask for;
+    empty: all."""
+
     name: str
     key: str
     allowance: Allowance
+    expires: float = 0.0
+    models: tuple[str, ...] = ()
 
     def __repr__(self) -> str:  # no secrets
         return f"NamedKey({self.name}, {self.allowance})"
@@ -45,7 +53,13 @@ def read_named_keys(
         if key in named or key in others:
             other = f"keys.{named[key].name}" if key in named else "server.keys"
             raise source.wrong((*where, "key"), f"the same key as in {other}")
-        named[key] = NamedKey(name, key, _allowance(table, limits))
+        named[key] = NamedKey(
+            name,
+            key,
+            _allowance(table, limits),
+            _expiry(source, (*where, "expires"), table.expires),
+            table.models or (),
+        )
     return tuple(named.values())
 
 
@@ -55,3 +69,16 @@ def _allowance(table: KeyTable, limits: LimitsTable) -> Allowance:
         limits.requests_per_minute if rate is None else rate,
         limits.concurrency if concurrency is None else concurrency,
     )
+
+
+def _expiry(source: ConfigSource, where: Path, given: Any) -> float:
+    """A date is valid until its end; without an offset, in UTC."""
+    if given is None:
+        return 0.0
+    try:
+        moment = datetime.fromisoformat(str(given))
+    except ValueError:
+        raise source.wrong(where, f"expected a date or a time, got {given!r}") from None
+    if len(str(given)) == len("2027-01-31"):
+        moment += timedelta(days=1)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -19,6 +19,10 @@ class ServerTable(Struct, frozen=True, forbid_unknown_fields=True):
     max_body_mb: Annotated[int, Meta(ge=1)] = 64
     grace: Count = 30
     request_timeout: Annotated[float, Meta(ge=0)] = 0  # seconds; 0: none
+    memory_mb: Count = 0
+    tls_cert: str = ""
+    tls_key: str = ""
+    connections_per_address: Count = 0
 
 
 class StoreTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,6 +58,8 @@ class LimitsTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 class KeyTable(Struct, frozen=True, forbid_unknown_fields=True):
     key: str | None = None
+    expires: Any = None  # a TOML date or time, or its text
+    models: tuple[str, ...] | None = None
     requests_per_minute: Count | None = None
     concurrency: Count | None = None
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import zlib
 from functools import lru_cache, partial
 
+from dragoman.core.body import Body
 from dragoman.core.errors import DragomanError
+from dragoman.core.model import Failure
 from dragoman.gateway import large_bodies
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.stored_turns import StoredTurns
+from dragoman.gateway.large_bodies import LARGE
 from dragoman.gateway.observability.wire_log import WireLog
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.gateway.upstreams.routing import route as find_targets
+from dragoman.gateway.upstreams.sending import AttemptFailed
 from dragoman.http.server import TooLarge
 from dragoman.protocols import names
 
@@ -46,10 +50,17 @@ class RequestReader:
             head = f"{client.name} {request.route.action} {request.route.model}"
             self._wire_log.asked(record.id, request.key, head, request.headers, data)
         glance = server.tally.request if client.name in self._forwarding else None
-        request.body = body = await large_bodies.read(data, client.name, glance)
+        if len(data) > LARGE:
+            request.body = body = await large_bodies.read(data, client.name, glance)
+        else:
+            request.body = body = Body(data, client.name, glance)
         route, seen = request.route, body.glance
         request.model = route.model or str(seen.get("model") or "")
         request.stream = bool(seen.get("stream")) if route.stream is None else route.stream
+        caller = request.caller
+        if caller and caller.models and not caller.may_use(request.model):
+            problem = f"the key {caller.name!r} may not use the model {request.model!r}"
+            raise AttemptFailed(Failure("forbidden", problem, 403))
         record.model, record.stream, record.tools = request.model, request.stream, server.tally.tools(seen)
         targets = self._targets(request.model)
         return await self._stored_turns.prepare(request, targets) if server.kept else targets

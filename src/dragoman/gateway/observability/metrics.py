@@ -217,6 +217,7 @@ class _Families(Collector):
 _GAUGES = {
     "dragoman_in_flight": "Exchanges under way.",
     "dragoman_waiting": "Requests in line, for a turn here or at a provider.",
+    "dragoman_buffered_bytes": "Bytes in the buffers that server.memory_mb bounds.",
     "dragoman_streams": "Streams under way.",
     "dragoman_upstream_connections": "Open connections to providers.",
     "dragoman_open_circuits": "Providers that are left alone after failures.",

@@ -10,6 +10,7 @@ import gc
 import secrets
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -57,7 +58,8 @@ def url(config: Config, listener: socket.socket) -> str:
     """Where a client on this machine finds the gateway."""
     anywhere = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
     host = f"[{config.host}]" if ":" in config.host else config.host
-    return f"http://{anywhere.get(config.host, host)}:{listener.getsockname()[1]}"
+    scheme = "https" if config.tls_cert else "http"
+    return f"{scheme}://{anywhere.get(config.host, host)}:{listener.getsockname()[1]}"
 
 
 def run(config: Config, listener: socket.socket, workers: int = 1, extend: Extension | None = None) -> None:
@@ -81,7 +83,25 @@ def serve(config: Config, listener: socket.socket, extend: Extension | None = No
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
-    run_server(HttpServer(gateway, config.grace), listener, signal.SIGTERM, signal.SIGINT)
+    server = HttpServer(
+        gateway,
+        config.grace,
+        memory=gateway.memory,
+        tls=server_tls(config),
+        connections_per_address=config.connections_per_address,
+    )
+    run_server(server, listener, signal.SIGTERM, signal.SIGINT)
+
+
+def server_tls(config: Config) -> ssl.SSLContext | None:
+    if not config.tls_cert:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(config.tls_cert, config.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"server.tls_cert, server.tls_key: {_reason(error)}") from None
+    return context
 
 
 class PrivateGateway(Struct, frozen=True):
@@ -106,7 +126,7 @@ def private_gateway(
     served = Gateway(config, access_log, recorder=recorder)
     if extend:
         extend(served)
-    http_server = HttpServer(served, config.grace)
+    http_server = HttpServer(served, config.grace, memory=served.memory)
     thread = Thread(target=run_server, args=(http_server, listener), name="gateway", daemon=True)
     gateway = PrivateGateway(url(config, listener), config.keys[0])
     thread.start()

@@ -17,6 +17,7 @@ from dragoman.http.client.address import Address, address_of, request_head
 from dragoman.http.client.connection import ClientConnection
 from dragoman.http.client.proxies import Proxy, open_tunnel, proxy_for
 from dragoman.http.client.response import HttpReply
+from dragoman.http.memory_budget import MemoryBudget
 from dragoman.http.write_batch import WriteBatch
 
 KEEP_FOR = 30.0  # seconds; servers and firewalls drop idle connections, some without closing them
@@ -31,7 +32,9 @@ class Client:
         keep_for: float = KEEP_FOR,
         tls: ssl.SSLContext | None = None,
         environ: Mapping[str, str] = os.environ,
+        memory: MemoryBudget | None = None,
     ) -> None:
+        self._memory = memory or MemoryBudget()
         self._idle: dict[Address, list[ClientConnection]] = {}
         self._keep_idle, self._keep_for = keep_idle, keep_for
         self._tls = tls
@@ -55,7 +58,7 @@ class Client:
         else:
             head = request_head(method, path, address, headers, len(body))
         connection = self._acquire(address) or await self._connect(address, proxy, timeouts)
-        reply = HttpReply(connection, timeouts)
+        reply = HttpReply(connection, timeouts, self._memory)
         connection.begin(reply, head, body)
         try:
             await reply.wait_for_head()

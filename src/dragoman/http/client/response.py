@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts, TransportError
+from dragoman.http.memory_budget import MemoryBudget
 
 HIGH_WATER = 64 * 1024  # buffered bytes; above it the socket is not read. One read of it may be 256 KB
 _PIECE = 16 * 1024  # most bytes that a reader of a stream gets, and translates, in one loop iteration
@@ -33,7 +34,10 @@ class ReplyConnection(Protocol):
 class HttpReply:
     """The connection calls the `on_…` methods, the reader the others."""
 
-    def __init__(self, connection: ReplyConnection, timeouts: Timeouts) -> None:
+    def __init__(
+        self, connection: ReplyConnection, timeouts: Timeouts, memory: MemoryBudget | None = None
+    ) -> None:
+        self._memory = memory or MemoryBudget()
         self.status = 0
         self.headers: dict[str, str] = {}
         self._connection, self._timeouts = connection, timeouts
@@ -68,7 +72,7 @@ class HttpReply:
     def on_body(self, data: bytes) -> None:
         self._chunks.append(data)
         self._buffered += len(data)
-        if self._buffered > HIGH_WATER and not self._paused:
+        if (self._buffered > HIGH_WATER or self._memory.used >= self._memory.limit) and not self._paused:
             self._paused = True
             self._connection.pause()
         if self._waiter:
@@ -120,12 +124,16 @@ class HttpReply:
             return self._take(self._buffered)  # the usual case: everything has arrived
         pieces: list[bytes] = []
         size = 0
-        async for chunk in self:
-            size += len(chunk)
-            if size > limit:
-                self.close()
-                raise ReplyBroken(f"the reply is longer than {limit} bytes")
-            pieces.append(chunk)
+        try:
+            async for chunk in self:
+                size += len(chunk)
+                self._memory.used += len(chunk)
+                if size > limit:
+                    self.close()
+                    raise ReplyBroken(f"the reply is longer than {limit} bytes")
+                pieces.append(chunk)
+        finally:
+            self._memory.used -= size
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def close(self) -> None:

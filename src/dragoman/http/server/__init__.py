@@ -4,6 +4,7 @@ The application gets a `ServerRequest` and a `ResponseWriter`. There is no frame
 request and each streamed chunk should cost microseconds.
 """
 
+from dragoman.http.memory_budget import MemoryBudget, MemoryFull
 from dragoman.http.server.connection import ServerTimeouts
 from dragoman.http.server.request import ClientGone, ServerRequest, TooLarge, TooSlow
 from dragoman.http.server.response import Headers, ResponseWriter
@@ -14,6 +15,8 @@ __all__ = [
     "ClientGone",
     "Headers",
     "HttpServer",
+    "MemoryBudget",
+    "MemoryFull",
     "ResponseWriter",
     "ServerRequest",
     "ServerTimeouts",

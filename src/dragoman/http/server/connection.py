@@ -66,6 +66,7 @@ class ServerConnection(asyncio.Protocol):
 
     def __init__(self, server: HttpServer) -> None:
         self._server, self._timeouts, self._batch = server, server.timeouts, server.batch
+        self._memory = server.memory
         self._parser = httptools.HttpRequestParser(self)
         self._transport: Any = None
         self._pending: deque[ServerRequest] = deque()  # head read, response not begun
@@ -89,12 +90,17 @@ class ServerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self._transport.set_write_buffer_limits(high=HIGH_WATER)
-        peer: Any = transport.get_extra_info("peername")
-        self._address = str(peer[0]) if peer and type(peer) is not str else ""  # empty for a Unix socket
+        peer: Any = transport.get_extra_info("peername")  # a pair, or text for a Unix socket
+        self._address = peer if isinstance(peer, str) else str(peer[0]) if peer else ""
         self._server.connections.add(self)
+        if not self._server.count(self._address):
+            self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
+        self._server.uncount(self._address)
+        for request in self._pending:
+            request.release()
         self._pending.clear()
         self.resume_writing()
         if self._receiving:
@@ -178,7 +184,7 @@ class ServerConnection(asyncio.Protocol):
         keep_alive = http_1_1 and parser.should_keep_alive()
         self._receiving = request = ServerRequest(
             parser.get_method().decode(), self._target, self._headers, http_1_1, keep_alive,
-            self._head_since, self._send_continue, self._address,
+            self._head_since, self._send_continue, self._address, self._memory,
         )  # fmt: skip
         self._pending.append(request)
         self._headers = IGNORED
@@ -217,7 +223,12 @@ class ServerConnection(asyncio.Protocol):
 
     async def drain(self) -> None:
         if self._writable:
-            await self._writable
+            unsent = self._transport.get_write_buffer_size()
+            self._memory.used += unsent
+            try:
+                await self._writable
+            finally:
+                self._memory.used -= unsent
 
     # Responding
 
@@ -244,6 +255,7 @@ class ServerConnection(asyncio.Protocol):
     def _response_ended(self, request: ServerRequest, response: ResponseWriter) -> None:
         self._task = self._request = self._response = None
         self._since = self._server.now
+        request.release()
         if self._transport.is_closing():
             return
         if not response.ended:  # the client must not take a partial response for a complete one
@@ -298,7 +310,10 @@ class ServerConnection(asyncio.Protocol):
         self.close = self._half_closed = True
         self._since = self._server.now
         self._batch.flush()
-        self._transport.write_eof()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:  # TLS
+            self._transport.close()
 
     def _close(self) -> None:
         self._batch.flush()

@@ -9,6 +9,7 @@ from urllib.parse import unquote_to_bytes
 import httptools
 
 from dragoman.core.errors import DragomanError
+from dragoman.http.memory_budget import BODY_WEIGHT, MemoryBudget, MemoryFull
 
 _SHORT = 64 * 1024
 _PERCENT = ord("%")  # searching for an int is several times as fast as searching for bytes
@@ -35,12 +36,13 @@ class TooLarge(DragomanError):
 class ServerRequest:
     """Header names are lower case; of repeated fields the last one counts.
 
+    `address` is the IP address of the peer: the client, or a proxy before it.
     `gone`: the client disconnected during the response, which cancels the application's task.
     """
 
     __slots__ = (
-        "_chunks", "_limit", "_on_read", "_waiter", "address", "complete", "discarded", "gone", "headers",
-        "http_1_1", "keep_alive", "method", "path", "query", "size", "started",
+        "_chunks", "_held", "_limit", "_memory", "_on_read", "_waiter", "address", "complete", "discarded",
+        "gone", "headers", "http_1_1", "keep_alive", "method", "path", "query", "size", "started",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +55,7 @@ class ServerRequest:
         started: float,
         on_read: Callable[[], None],
         address: str = "",
+        memory: MemoryBudget | None = None,
     ) -> None:
         self.method, self.headers, self.address = method, headers, address
         self.path, self.query = path_and_query(target)
@@ -62,6 +65,7 @@ class ServerRequest:
         self._chunks: list[bytes] = []
         self._waiter: asyncio.Future[None] | None = None
         self._limit = 0  # of the reader that waits
+        self._memory, self._held = memory or MemoryBudget(), 0  # bytes that it counts there
         self._on_read = on_read  # called when the application waits for the body
 
     async def read(self, limit: int) -> bytes:
@@ -108,8 +112,13 @@ class ServerRequest:
         if self.discarded:
             return
         self._chunks.append(data)
+        memory, weight = self._memory, BODY_WEIGHT * len(data)
+        self._held += weight
+        memory.used += weight
         if self._waiter and self.size > self._limit:
             self._wake(TooLarge(self._limit))
+        elif memory.used >= memory.limit:
+            self._wake(MemoryFull())
 
     def end(self) -> None:
         self.complete = True
@@ -127,6 +136,12 @@ class ServerRequest:
         """Drop what arrived and what is still to come."""
         self.discarded = True
         self._chunks.clear()
+        self.release()
+
+    def release(self) -> None:
+        """Its body does not count any more."""
+        self._memory.used -= self._held
+        self._held = 0
 
     def _wake(self, error: Exception | None) -> None:
         waiter, self._waiter = self._waiter, None

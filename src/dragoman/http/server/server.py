@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import ssl
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from email.utils import formatdate
 from typing import Any, Protocol
 
+from dragoman.http.memory_budget import MemoryBudget
 from dragoman.http.server.connection import ServerConnection, ServerTimeouts
 from dragoman.http.server.request import ServerRequest
 from dragoman.http.server.response import ResponseWriter
@@ -36,8 +39,16 @@ class HttpServer:
     """
 
     def __init__(
-        self, application: Application, grace: float, timeouts: ServerTimeouts | None = None
+        self,
+        application: Application,
+        grace: float,
+        timeouts: ServerTimeouts | None = None,
+        memory: MemoryBudget | None = None,
+        tls: ssl.SSLContext | None = None,
+        connections_per_address: int = 0,
     ) -> None:
+        self.memory, self._tls = memory or MemoryBudget(), tls
+        self._per_address, self._addresses = connections_per_address, Counter[str]()
         self.application, self.timeouts = application, timeouts or ServerTimeouts()
         self.connections: set[ServerConnection] = set()
         self.started = self.stopping = False
@@ -56,7 +67,7 @@ class HttpServer:
         self._update_clock()
         await self.application.start()
         server = await self.loop.create_server(
-            lambda: ServerConnection(self), sock=listener, backlog=_BACKLOG
+            lambda: ServerConnection(self), sock=listener, backlog=_BACKLOG, ssl=self._tls
         )
         ticking = asyncio.create_task(self._tick())
         self.started = True
@@ -76,6 +87,19 @@ class HttpServer:
         """`end`, from another thread."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.end)
+
+    def count(self, address: str) -> bool:
+        """Whether one more connection of `address` is allowed; it is counted anyway."""
+        if not self._per_address:
+            return True
+        self._addresses[address] += 1
+        return self._addresses[address] <= self._per_address
+
+    def uncount(self, address: str) -> None:
+        if self._per_address:
+            self._addresses[address] -= 1
+            if not self._addresses[address]:
+                del self._addresses[address]
 
     async def _shut_down(self, server: asyncio.Server) -> None:
         self.stopping = True
