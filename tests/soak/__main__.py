@@ -1,4 +1,4 @@
-"""`make soak`: twenty thousand exchanges, ten thousand idle connections, four times too much work."""
+"""`make soak`: twenty thousand exchanges, ten thousand idle connections, four times too much work, abuse."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from soak import phases, table
+from soak.abuse import abuse
 from soak.overload import WAYS, overload
 
 
@@ -38,7 +39,9 @@ def soak(options: argparse.Namespace, share: float, folder: Path) -> list[str]:
         overloaded = overload(way, 2 if options.quick else 5, _in(folder, str(number)))
         table.of_overload(overloaded)
         problems += overloaded.problems
-    return problems
+    abused = abuse(2 if options.quick else 8, _in(folder, "abuse"))
+    table.of_abuse(abused)
+    return problems + [problem for each in abused for problem in each.problems]
 
 
 def _in(folder: Path, name: str) -> Path:

@@ -55,15 +55,16 @@ def upstream(pause: float = 0.0) -> Iterator[Process]:
 
 @contextmanager
 def gateway(
-    folder: Path, upstream: Process, limits: str = "", each: str = "", timeout: float = 6
+    folder: Path, upstream: Process, limits: str = "", each: str = "", timeout: float = 6, more: str = ""
 ) -> Iterator[Process]:
     """`dragoman serve` with a provider for each protocol at `upstream`; its journal is in `folder`.
 
     `limits` go into the section of that name, `each` into every provider; `timeout`: seconds that an
-    upstream may be silent.
+    upstream may be silent; `more` is appended.
     """
     rows = [f"[server]\ngrace = 3\n[limits]\n{limits}\n", f'[log]\nfile = "{folder / "journal"}"\n']
     rows += [provider(name, upstream.url, timeout) + f"{each}\n" for name in PROVIDERS]
+    rows.append(more)
     (folder / "dragoman.toml").write_text("".join(rows))
     said = folder / "serve.log"
     with said.open("wb") as out:

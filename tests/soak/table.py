@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from soak.abuse import Abused
 from soak.accounts import by_outcome
 from soak.overload import ROOM, Overloaded
 from soak.phases import HANDLES, MEMORY, Held, Mixed
@@ -62,3 +63,10 @@ def of_problems(problems: list[str]) -> None:
     for problem in problems[:_SHOWN]:
         print(f"WRONG: {problem}")
     print(f"\n{len(problems)} problems" if problems else "\neverything adds up")
+
+
+def of_abuse(found: list[Abused]) -> None:
+    print("abuse                          peak, MB   allowed")
+    for each in found:
+        print(f"{each.name:30} {each.peak:8.0f}  {each.most:8.0f}   {each.note}")
+    print()

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from soak import accounts, phases
+from soak.abuse import abuse
 from soak.clients import Outcome
 from soak.overload import ROOM, WAYS, Limited, Overloaded, overload, wrong
 from soak.phases import Stage, growth
@@ -136,3 +137,8 @@ def test_plans_are_what_a_soak_promises() -> None:
     assert 140 < leaving < 260
     assert 140 < faulty < 260
     assert len({plan.model for plan in made}) == 4000
+
+
+def test_abuse(tmp_path: Path) -> None:
+    found = abuse(1, tmp_path)
+    assert [problem for each in found for problem in each.problems] == []

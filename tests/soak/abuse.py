@@ -1,0 +1,191 @@
+"""Clients and an upstream that try to fill the gateway's memory, one after the other; peak memory of each."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from dragoman.core import jsontext
+from soak import processes
+from soak.processes import Process
+
+_EVENT = 40_000_000  # bytes of the huge event
+_SMALL_WINDOW = 65536
+_MODEL = "claude:m"
+
+
+class Abuse(Struct, frozen=True):
+    """`most`: MB that the gateway may have at its peak; it starts with about 45."""
+
+    name: str
+    run: Callable[[Process, float], str]
+    most: float
+
+
+class Abused(Struct, frozen=True):
+    name: str
+    note: str
+    peak: float  # MB
+    most: float
+
+    @property
+    def problems(self) -> list[str]:
+        return [f"{self.name}: {self.peak:.0f} MB, of {self.most:.0f}"] if self.peak > self.most else []
+
+
+def abuse(seconds: float, folder: Path) -> list[Abused]:
+    """Each in a gateway of its own, so that its peak is its own."""
+    found: list[Abused] = []
+    for number, each in enumerate(ABUSES):
+        (folder / str(number)).mkdir()
+        more = f'[store]\nurl = "sqlite:///{folder / str(number) / "store.db"}"\n'
+        with (
+            _endless_event() as url,
+            processes.upstream() as upstream,
+            processes.gateway(folder / str(number), upstream, more=more + _provider(url)) as gateway,
+            _peak(gateway.pid) as peak,
+        ):
+            note = each.run(gateway, seconds)
+        found.append(Abused(each.name, note, max(peak), each.most))
+    return found
+
+
+def unread_pipelined_responses(gateway: Process, seconds: float) -> str:
+    request = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n" * 500
+    sent = [0] * 4
+
+    def flood(number: int) -> None:
+        with _connection(gateway) as raw, suppress(OSError):
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                sent[number] += raw.send(request)
+
+    _together(4, flood)
+    return f"{sum(sent) / 1e6:.0f} MB of requests on 4 connections"
+
+
+def unread_bodies(gateway: Process, seconds: float) -> str:
+    head = b"GET /v1/responses/resp_x HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+    sent = [0] * 4
+
+    def flood(number: int) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            with _connection(gateway) as raw, suppress(OSError):
+                raw.sendall(head)
+                while time.monotonic() < until:
+                    sent[number] += raw.send(chunk)
+
+    _together(4, flood)
+    return f"{sum(sent) / 1e6:.0f} MB of bodies that no handler asks for"
+
+
+def failed_large_requests(gateway: Process, seconds: float) -> str:
+    body = b'{"model": "%b", "messages": "' % _MODEL.encode() + b"x" * 20_000_000 + b'"}'
+    statuses = {_post(gateway, "/v1/chat/completions", body) for _ in range(25)}
+    return f"25 x 20 MB, answered {sorted(statuses)}"
+
+
+def huge_event(gateway: Process, seconds: float) -> str:
+    body = {"model": "endless:m", "stream": True, "messages": [{"role": "user", "content": "x"}]}
+    status = _post(gateway, "/v1/chat/completions", jsontext.encode(body))
+    return f"one event of {_EVENT / 1e6:.0f} MB, answered {status}"
+
+
+def item_references(gateway: Process, seconds: float) -> str:
+    item = {"type": "message", "id": "msg_big", "role": "user", "content": "x" * 1_000_000}
+    one = {"model": _MODEL, "store": True, "input": [item]}
+    many = {"model": _MODEL, "input": [{"type": "item_reference", "id": "msg_big"}] * 1500}
+    stored, refused = (_post(gateway, "/v1/responses", jsontext.encode(body)) for body in (one, many))
+    return f"1 MB is stored: {stored}; 1500 references to it: {refused}"
+
+
+ABUSES = (
+    Abuse("unread pipelined responses", unread_pipelined_responses, 100),
+    Abuse("unread bodies", unread_bodies, 100),
+    Abuse("failed large requests", failed_large_requests, 150),
+    Abuse("a huge event", huge_event, 250),
+    Abuse("item references", item_references, 150),
+)
+
+
+def _together(count: int, work: Callable[[int], None]) -> None:
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@contextmanager
+def _connection(gateway: Process) -> Iterator[socket.socket]:
+    host, _, port = gateway.url.removeprefix("http://").partition(":")
+    with socket.socket() as raw:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL_WINDOW)
+        raw.settimeout(1)
+        raw.connect((host, int(port)))
+        yield raw
+
+
+def _post(gateway: Process, path: str, body: bytes) -> int:
+    connection = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=60)
+    try:
+        connection.request("POST", path, body, {"content-type": "application/json"})
+        reply = connection.getresponse()
+        reply.read()
+        return reply.status
+    except (OSError, http.client.HTTPException):
+        return 0
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _peak(pid: int) -> Iterator[list[float]]:
+    found, over = [processes.memory(pid)], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.02):
+            found.append(processes.memory(pid))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
+
+
+def _provider(url: str) -> str:
+    return f'[providers.endless]\nprotocol = "openai-chat"\nbase_url = "{url}/v1"\napi_key = "k"\n'
+
+
+@contextmanager
+def _endless_event() -> Iterator[str]:
+    """An upstream that answers everything with a stream of one huge event."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                with client, suppress(OSError):
+                    client.recv(65536)
+                    client.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: ")
+                    for _ in range(_EVENT // 100_000):
+                        client.sendall(b"x" * 100_000)
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.close()
