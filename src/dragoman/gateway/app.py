@@ -30,6 +30,7 @@ from dragoman.demo import DemoTransport
 from dragoman.gateway.admission import AdmissionControl
 from dragoman.gateway.admission.authentication import client_key, is_cross_site_request, owner_of
 from dragoman.gateway.admission.load_shedding import memory_full
+from dragoman.gateway.admission.token_budget import TokenBudgets
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store import StoreError, open_store
 from dragoman.gateway.conversations.stored_turns import StoredTurns
@@ -110,7 +111,10 @@ class Gateway:
         self.client = Client(memory=self.memory)
         self.access_log = access_log or AccessLog.of(config)
         self.circuit_breakers = CircuitBreakers(time.monotonic, policy.opens_after, policy.stays_open)
-        self.limits = AdmissionControl(config, partial(self.access_log.note, "limits"), self.memory)
+        self.store = open_store(config.store_url, config.retention)
+        self.store.on_error = self._log_store_error
+        budgets = TokenBudgets(self.store, self._log_store_error)
+        self.limits = AdmissionControl(config, partial(self.access_log.note, "limits"), self.memory, budgets)
         self.keep_alives = KeepAliveTicker(policy)
         self._wire_log = WireLog(self.access_log.write, self._redactor) if config.verbose else None
         self._transport: Transport = _Upstreams(self.client)
@@ -118,8 +122,6 @@ class Gateway:
             self._transport = LoggedTransport(self._transport, self._wire_log)
         if self.recorder:
             self._transport = self.recorder.transport(self._transport)
-        self.store = open_store(config.store_url, config.retention)
-        self.store.on_error = self._log_store_error
         self._metrics_page = MetricsPage(self.access_log.metrics, self._gauges)
         sessions = UpstreamSessions(self.store, config.keys, self.access_log.write)
         self.attempts = Attempts(self._transport, self.circuit_breakers, self.limits.slots, policy, sessions)

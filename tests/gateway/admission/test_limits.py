@@ -6,11 +6,16 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 from dragoman.core import jsontext
+from dragoman.core.model import Usage
+from dragoman.gateway.admission import Caller, LoadShed
+from dragoman.gateway.admission.token_budget import TokenBudgets
+from dragoman.gateway.config.keys import Allowance
 from gateway.plain import Got, ask, asking, opened, send
 from gateway.stands import CLIENT_KEY, PROTOCOLS, Stand, gateway, wait_until
 
@@ -410,3 +415,42 @@ models = ["demo:small-*", "exact"]
         assert send(stand.url, "POST", path, data, key="new-key-2").status == 200
         refused = send(stand.url, "POST", path, data.replace(b"small-1", b"large-1"), key="new-key-2")
         assert (refused.status, b"may not use the model 'demo:large-1'" in refused.body) == (403, True)
+
+
+def test_a_budget_of_tokens_is_shared_by_replicas_and_ends_with_the_day(tmp_path: Path) -> None:
+    text = f'[store]\nurl = "sqlite:///{tmp_path}/store.db"\n{ALICE}tokens_per_day = 1\n'
+    with gateway(text) as first, gateway(text) as second:
+        assert ask(first.url, "openai-chat", "hello", "demo:m").status == 200
+        for stand in (first, second):
+            wait_until(lambda stand=stand: ask(stand.url, "openai-chat", "hello", "demo:m").status == 429)
+        refused = ask(second.url, "anthropic", "hello", "demo:m")
+        assert (refused.status, b"tokens a day for the key 'alice'" in refused.body) == (429, True)
+        assert second.last()["shed"] == "tokens"
+
+
+def test_tomorrow_is_another_day() -> None:
+    class Tokens:
+        counts: ClassVar[dict[tuple[str, int], int]] = {}
+
+        async def add_tokens(self, caller: str, day: int, tokens: int) -> None:
+            self.counts[caller, day] = self.counts.get((caller, day), 0) + tokens
+
+        async def tokens(self, caller: str, day: int) -> int:
+            return self.counts.get((caller, day), 0)
+
+    now = 86_400.0 * 20_000 + 86_000
+    caller = Caller("a", "id", Allowance(tokens_per_day=100))
+
+    async def work() -> None:
+        nonlocal now
+        budgets = TokenBudgets(Tokens(), print, lambda: now)
+        await budgets.check(caller)
+        budgets.add(caller, Usage(60, 50))
+        await budgets.close()
+        with pytest.raises(LoadShed) as caught:
+            await budgets.check(caller)
+        assert caught.value.failure.retry_after == 400
+        now += 400
+        await budgets.check(caller)
+
+    asyncio.run(work())

@@ -17,6 +17,7 @@ from hashlib import blake2b
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.keys import Allowance
@@ -45,7 +46,7 @@ class Caller(Struct, eq=False):
         return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
 
     def __post_init__(self) -> None:
-        self.limited = bool(self.allowance.requests_per_minute or self.allowance.concurrency)
+        self.limited = any(astuple(self.allowance))
 
 
 class Callers:
@@ -54,7 +55,9 @@ class Callers:
     def __init__(self, config: Config) -> None:
         self._salt = os.urandom(32)
         names = {named.key: named for named in config.named_keys}
-        default = Allowance(config.limits.requests_per_minute, config.limits.concurrency)
+        default = Allowance(
+            config.limits.requests_per_minute, config.limits.concurrency, config.limits.tokens_per_day
+        )
         self._known: dict[bytes, Caller] = {}
         for number, key in enumerate(config.keys):
             named = names.get(key)

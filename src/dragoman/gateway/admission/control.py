@@ -28,6 +28,7 @@ from dragoman.gateway.admission.load_shedding import (
     quota_headers,
 )
 from dragoman.gateway.admission.semaphore import Permit, QueuedSemaphore, acquired
+from dragoman.gateway.admission.token_budget import TokenBudgets
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store.addresses import read_address
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
@@ -43,7 +44,9 @@ class AdmissionControl:
         config: Config,
         report: Callable[[str], object] = bool,
         memory: MemoryBudget | None = None,
+        budgets: TokenBudgets | None = None,
     ) -> None:
+        self.budgets = budgets
         limits = config.limits
         self._memory = memory or MemoryBudget()
         self.callers = Callers(config)
@@ -66,6 +69,8 @@ class AdmissionControl:
 
     async def close(self) -> None:
         await self.counters.close()
+        if self.budgets:
+            await self.budgets.close()
 
     @property
     def full(self) -> bool:
@@ -96,6 +101,11 @@ class Admission(Struct, eq=False):
         if decision.refused:
             record.shed = decision.refused
             raise over_limit(caller, decision)
+        budgets = self._control.budgets
+        if budgets and caller.allowance.tokens_per_day and record.action == "generate":
+            record.shed = "tokens"
+            await budgets.check(caller)
+            record.shed = ""
 
     async def turn(self) -> None:
         """Wait for a permit. Raises LoadShed after `queue_seconds`, or when displaced from the queue."""
@@ -116,6 +126,9 @@ class Admission(Struct, eq=False):
         self._control.arrived -= 1
         if self._permit:
             self._permit.leave()
+        budgets = self._control.budgets
+        if budgets and self._caller.allowance.tokens_per_day:
+            budgets.add(self._caller, self._record.usage)
         if self._counted:
             self._control.counters.leave(self._caller, self._record.id)
 

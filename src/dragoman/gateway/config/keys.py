@@ -16,6 +16,7 @@ class Allowance(Struct, frozen=True):
 
     requests_per_minute: int = 0
     concurrency: int = 0
+    tokens_per_day: int = 0
 
 
 class NamedKey(Struct, frozen=True):
@@ -64,10 +65,11 @@ def read_named_keys(
 
 
 def _allowance(table: KeyTable, limits: LimitsTable) -> Allowance:
-    rate, concurrency = table.requests_per_minute, table.concurrency
+    rate, concurrency, tokens = table.requests_per_minute, table.concurrency, table.tokens_per_day
     return Allowance(
         limits.requests_per_minute if rate is None else rate,
         limits.concurrency if concurrency is None else concurrency,
+        limits.tokens_per_day if tokens is None else tokens,
     )
 
 

@@ -47,13 +47,14 @@ class LogTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LimitsTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """Of a process: `in_flight`, `queue`. Of each key: `requests_per_minute`, `concurrency`. 0: no limit."""
+    """Of a process: `in_flight`, `queue`. Of each key: the others. 0: no limit."""
 
     in_flight: Count = 1000
     queue: Count = 250
     queue_seconds: Seconds = 10.0
     requests_per_minute: Count = 0
     concurrency: Count = 0
+    tokens_per_day: Count = 0
 
 
 class KeyTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,6 +63,7 @@ class KeyTable(Struct, frozen=True, forbid_unknown_fields=True):
     models: tuple[str, ...] | None = None
     requests_per_minute: Count | None = None
     concurrency: Count | None = None
+    tokens_per_day: Count | None = None
 
 
 class TimeoutsTable(Struct, frozen=True, forbid_unknown_fields=True):

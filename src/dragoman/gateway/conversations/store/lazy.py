@@ -76,6 +76,12 @@ class LazyStore:
     async def recall(self, owner: str, digest: str) -> bytes | None:
         return await (await self._opened()).recall(owner, digest)
 
+    async def add_tokens(self, caller: str, day: int, tokens: int) -> None:
+        await (await self._opened()).add_tokens(caller, day, tokens)
+
+    async def tokens(self, caller: str, day: int) -> int:
+        return await (await self._opened()).tokens(caller, day)
+
     async def close(self) -> None:
         if self._sweeping:
             self._sweeping.cancel()

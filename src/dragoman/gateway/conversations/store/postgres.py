@@ -111,6 +111,16 @@ class PostgresStore:
     async def recall(self, owner: str, digest: str) -> bytes | None:
         return await self._do(lambda connection: connection.fetchval(sql.RECALL, owner, digest, time.time()))
 
+    async def add_tokens(self, caller: str, day: int, tokens: int) -> None:
+        async def write(connection: PostgresConnection) -> None:
+            await connection.execute(sql.ADD_TOKENS, caller, day, tokens)
+            await connection.execute(sql.FORGET_TOKENS, caller, day - 1)
+
+        await self._do(write)
+
+    async def tokens(self, caller: str, day: int) -> int:
+        return await self._do(lambda connection: connection.fetchval(sql.TOKENS, caller, day)) or 0
+
     async def sweep(self, retention: Retention) -> None:
         async def drop(connection: PostgresConnection) -> None:
             if not await connection.fetchval("select pg_try_advisory_xact_lock($1)", _SWEEP_LOCK):

@@ -78,7 +78,12 @@ _LIMITS = (
         end if;
     end $$""",
 )
-MIGRATIONS = (_TURNS, _HANDLES, _LIMITS)
+# Tokens of each key and day (gateway/admission/token_budget.py)
+_TOKENS = (
+    """create table dragoman_tokens (
+        caller text not null, day {count} not null, tokens {count} not null, primary key (caller, day))""",
+)
+MIGRATIONS = (_TURNS, _HANDLES, _LIMITS, _TOKENS)
 _POSTGRES_ONLY = (_LIMITS,)  # gateways share limits by a database server only
 
 VERSIONS = "create table if not exists dragoman_schema (version {count} primary key)"
@@ -137,6 +142,11 @@ DELETE = """delete from dragoman_turns where owner = $1 and id = $2
 SHRINK = "update dragoman_conversations set size = size - $3 where owner = $1 and root = $2"
 FORGET = """delete from dragoman_conversations where owner = $1 and root = $2
     and not exists (select 1 from dragoman_turns where owner = $1 and root = $2)"""
+
+ADD_TOKENS = """insert into dragoman_tokens (caller, day, tokens) values ($1, $2, $3)
+    on conflict (caller, day) do update set tokens = dragoman_tokens.tokens + excluded.tokens"""
+TOKENS = "select tokens from dragoman_tokens where caller = $1 and day = $2"
+FORGET_TOKENS = "delete from dragoman_tokens where caller = $1 and day < $2"
 
 REMEMBER = """insert into dragoman_handles (owner, digest, handle, used) values ($1, $2, $3, $4)
     on conflict (owner, digest) do update set handle = excluded.handle, used = excluded.used"""

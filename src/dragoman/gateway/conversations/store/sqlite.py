@@ -85,6 +85,17 @@ class SqliteStore:
         found = await self._do(lambda file: _rows(file, sql.RECALL, owner, digest, time.time()))
         return found[0][0] if found else None
 
+    async def add_tokens(self, caller: str, day: int, tokens: int) -> None:
+        def write(file: sqlite3.Connection) -> None:
+            _rows(file, sql.ADD_TOKENS, caller, day, tokens)
+            _rows(file, sql.FORGET_TOKENS, caller, day - 1)
+
+        await self._do(write)
+
+    async def tokens(self, caller: str, day: int) -> int:
+        found = await self._read(lambda file: _rows(file, sql.TOKENS, caller, day))
+        return found[0][0] if found else 0
+
     async def sweep(self, retention: Retention) -> None:
         """In short transactions, so that others write in between: deleting and vacuuming a gigabyte takes
         seconds, and SQLite has one writer."""
