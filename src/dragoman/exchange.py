@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext, seal
 from dragoman.core.body import Body
+from dragoman.core.caches import cache_tools, with_cached_tools, with_encoded_tools
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.fields import read_body
@@ -16,7 +17,6 @@ from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import Failure, Request, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
-from dragoman.core.repeated import keep, printed, recall
 from dragoman.dialects import dialect as find_dialect
 from dragoman.framing.sse import SSE
 from dragoman.pipeline import ForwardedStream, Pipeline, StateTagger, TranslatedStream, state_tagger
@@ -145,8 +145,8 @@ class Exchange:
                 body = Body(passed, self.client.name, server(self.client.name).tally.request)
         if passed is None:
             try:
-                out = self._translate(recall(body.wire), model, stream)
-                return jsontext.encode(printed(out, self._request.tools if self._request else ()))
+                out = self._translate(with_cached_tools(body.wire), model, stream)
+                return jsontext.encode(with_encoded_tools(out, self._request.tools if self._request else ()))
             except TOO_DEEP:
                 raise _too_deep(self.client) from None
         changes = self._forward(body.glance, model, stream)
@@ -172,7 +172,7 @@ class Exchange:
         if self.strict:
             self._losses.refuse(self.strict)
         self._address(sent.model, sent.stream, out)
-        keep(wire, request.tools)
+        cache_tools(wire, request.tools)
         self._request_wire = wire
         return out
 

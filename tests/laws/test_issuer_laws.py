@@ -149,3 +149,19 @@ def test_A6_seals_of_a_gateway_behind_this_one_pass_unchanged(name: str, inner: 
     there, losses = sent(name, inner, "vendor/1", jsontext.decode(text))
     assert SIGNATURES[inner] in there
     assert [loss for loss in losses if "state" in loss.why] == []
+
+
+# Clients that change ids
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai-chat", "openai-responses"])
+def test_B16_state_that_a_client_cut_off_is_reported(client: str) -> None:
+    """Kimi Code cuts ids to 64 characters; the signature of a Gemini call travels in a longer one."""
+    body = jsontext.dumps(turn(client, "gemini", "g/1", False))
+    reply = dragoman.Exchange(client, "gemini", origin="g/1")
+    reply.request(first_request(client), model="m")
+    answer = answered(reply, "gemini", signed_response("gemini"), False)
+    (call,) = dragoman.parse_tool_calls(answer, client)
+    assert len(call.id) > 64
+    _, losses = sent(client, "gemini", "g/1", jsontext.decode(body.replace(call.id, call.id[:64])))
+    assert "call.id.dropped" in {loss.code for loss in losses}

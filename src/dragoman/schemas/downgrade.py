@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.core import jsontext
+from dragoman.core.caches import cached_by_text
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.memory import of_short_texts
 from dragoman.core.model import Wire
 from dragoman.core.schema_rules import SchemaRules
 from dragoman.schemas.merge import flatten
@@ -51,12 +51,12 @@ def can_be_strict(parameters: Wire | None) -> bool:
     return not parameters or _can_be_strict(jsontext.encode(parameters))
 
 
-@of_short_texts
+@cached_by_text
 def _can_be_strict(encoded: bytes) -> bool:
     return is_expressible(tidy(jsontext.decode(encoded), "", Report()))
 
 
-@of_short_texts
+@cached_by_text
 def _fit_encoded(
     encoded: bytes, rules: SchemaRules, strict: bool
 ) -> tuple[bytes | None, tuple[Finding, ...]]:

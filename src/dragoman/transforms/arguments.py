@@ -7,7 +7,7 @@ twice, a null that only a strict mode asked for. Nothing is guessed: a result th
 from __future__ import annotations
 
 from dragoman.core import jsontext
-from dragoman.core.memory import of_short_texts
+from dragoman.core.caches import cached_by_text
 from dragoman.core.model import ToolCall, Wire
 from dragoman.schemas.argument_checker import Checker, read
 
@@ -102,6 +102,6 @@ def _checker(parameters: Wire) -> Checker:
     return _checker_of(printed)
 
 
-@of_short_texts
+@cached_by_text
 def _checker_of(printed: bytes) -> Checker:
     return Checker(jsontext.decode(printed))

@@ -15,11 +15,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.caches import cached_by_tools
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, CallKind, HostedTool, Tool, ToolCall, ToolResult, Wire
-from dragoman.core.repeated import remembered
 
 _INPUT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 # Models that were not trained on such a function use these names for its one parameter as well
@@ -182,7 +182,7 @@ class Flattened:
         return self.limits.custom_tools if kind == "custom" else kind in self.limits.hosted_tools
 
 
-@remembered
+@cached_by_tools
 def flatten(tools: tuple[AnyTool, ...], losses: Losses, limits: ProtocolLimits) -> Flattened:
     return Flattened(tools, limits, losses)
 

@@ -1,13 +1,14 @@
 """What ties a request to its response: the names, kinds, ids and state of its tool calls.
 
 `Ledger.prepare` gives the request as the upstream takes it; the restorer reads the same ledger on the
-way back. Everything that must be remembered beyond one exchange travels in ids.
+way back. What is needed beyond one exchange travels in ids.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from dragoman.core.caches import cached_by_tools
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -24,8 +25,8 @@ from dragoman.core.model import (
     ToolResult,
     Usage,
 )
-from dragoman.core.repeated import remembered
 from dragoman.core.schema_rules import SchemaRules
+from dragoman.core.seal import MAGIC
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.schemas.downgrade import can_be_strict, fit
 from dragoman.transforms import arguments, call_ids
@@ -95,9 +96,8 @@ class Ledger:
         if declared is None:
             meant = recognise(flat, [name for _, name in self.declared])
             if meant != flat:
-                self.losses.changed(
-                    call.where or "tool call", f"the model called {flat}; the declared tool is {meant}"
-                )
+                why = f"the model called {flat}; the declared tool is {meant}"
+                self.losses.changed(call.where or "tool call", why, "call.name")
                 flat, declared = meant, self._declaration(call.namespace, meant)
         return (call if flat == call.name else replace(call, name=flat)), declared
 
@@ -141,6 +141,9 @@ class Ledger:
         """The id as the upstream gave it; state and reasoning that travelled inside go to their places."""
         self.client_ids.add(call.id)
         opened = call_ids.unwrap(call.id, self.client)
+        if opened is None and MAGIC in call.id:  # Kimi Code cuts ids to 64 characters
+            why = "the client changed the id that carried state; the state is gone"
+            self.losses.dropped(f"{call.where or call.name}.id", why, "call.id")
         if opened is not None:
             call = replace(call, id=opened.id, state=opened.state or call.state)
             if opened.reasoning or opened.opening:
@@ -192,7 +195,7 @@ class Ledger:
         return choice if names == choice.names else ToolChoice(choice.mode, names)
 
 
-@remembered
+@cached_by_tools
 def _fit(
     _tools: tuple[AnyTool, ...], losses: Losses, flattened: Flattened, names: Names, field: str
 ) -> tuple[AnyTool, ...]:

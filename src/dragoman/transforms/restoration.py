@@ -78,14 +78,16 @@ class Restoration:
             parameters = declared.parameters if declared else None
             repaired, reason = arguments.repair(call.arguments, parameters)
             if reason:
-                self._ledger.losses.changed(f"{call.where or call.name}.arguments", reason)
+                self._ledger.losses.changed(f"{call.where or call.name}.arguments", reason, "call.repaired")
                 call = replace(call, arguments=repaired)
         return call if self._native(call) else functional(call)
 
     def offered(self, call: ToolCall) -> bool:
         """Whether the client is told of a call."""
         if not call.name:
-            self._ledger.losses.dropped(call.where or "tool call", "a call without a name cannot run")
+            self._ledger.losses.dropped(
+                call.where or "tool call", "a call without a name cannot run", "call.name"
+            )
         return bool(call.name)
 
     def _native(self, call: ToolCall) -> bool:
@@ -103,7 +105,7 @@ class Restoration:
         if not id:
             ledger.calls += 1
             id = call_ids.invent(ledger.calls)
-            ledger.losses.invented("tool call id", f"{ledger.own} sent none")
+            ledger.losses.invented("tool call id", f"{ledger.own} sent none", "call.id")
         full = call_ids.CallId(id, state, tuple(self._reasoning), tuple(self._opening))
         self._reasoning, self._opening = [], []
         return call_ids.unique(self._wrapped(full, where), ledger.client_ids)
@@ -114,10 +116,10 @@ class Restoration:
         wrapped = call_ids.wrap(full, ledger.client)
         if len(wrapped) > call_ids.LONGEST and (full.opening or full.reasoning):
             for thought in (*full.opening, *full.reasoning):
-                ledger.losses.dropped(thought.where or "reasoning", _TOO_LONG)
+                ledger.losses.dropped(thought.where or "reasoning", _TOO_LONG, "reasoning.signature")
             wrapped = call_ids.wrap(call_ids.CallId(id, state), ledger.client)
         if len(wrapped) > call_ids.LONGEST:
-            ledger.losses.dropped(where or "tool call", _TOO_LONG)
+            ledger.losses.dropped(where or "tool call", _TOO_LONG, "reasoning.signature")
             wrapped = call_ids.wrap(call_ids.CallId(id), ledger.client)
         return wrapped
 
@@ -156,9 +158,8 @@ class Restoration:
         if self.complete_calls == 0 and reason == "malformed_call":
             return Failure("server", f"the model could not form a tool call ({stop.raw})", 502, stop.raw)
         if reason == "end" and self._ledger.demands_call():
-            self._ledger.losses.changed(
-                "tool_choice", "the model answered without the call that was required"
-            )
+            why = "the model answered without the call that was required"
+            self._ledger.losses.changed("tool_choice", why, "tool.choice")
         return stop
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Message, Reasoning, State, Text
-from dragoman.core.seal import tag
+from dragoman.core.seal import MAGIC, tag
 
 _OF_TEXT, _ALONE = (
     "@text",
@@ -43,7 +43,9 @@ def _judge(part: AnyPart, origin: str, own: str, losses: Losses) -> AnyPart | No
         return part if state.origin == own else replace(part, state=State(own, state.data, state.id))
     if not state.data:  # a mark that the part is not of the client's own protocol
         return replace(part, state=None, extras=None)
-    losses.dropped(part.where or "reasoning", f"its state was made by {state.origin}, which alone may see it")
+    maker = "another provider or account" if state.origin.startswith(MAGIC) else state.origin
+    why = f"its state was made by {maker}, which alone may see it"
+    losses.dropped(part.where or "reasoning", why, "reasoning.signature")
     if not isinstance(part, Reasoning):
         return replace(part, state=None)
     # without its extras: to another provider of the same protocol it is not the reasoning that it made

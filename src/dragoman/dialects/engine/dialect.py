@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.caches import cached_by_tools
 from dragoman.core.events import EventStage
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -31,7 +32,6 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
-from dragoman.core.repeated import remembered
 from dragoman.dialects.engine.grammar import CallGrammar, CallToken, Think
 from dragoman.dialects.engine.parser import DialectParser
 from dragoman.dialects.engine.scanner import Scanner
@@ -120,7 +120,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         )
 
 
-@remembered
+@cached_by_tools
 def _declaration(
     tools: tuple[AnyTool, ...], losses: Losses, write: Callable[[tuple[Tool, ...]], str], dialect: str
 ) -> str:

@@ -17,10 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.caches import cached_by_text, cached_by_tools
 from dragoman.core.losses import Losses
-from dragoman.core.memory import of_short_texts
 from dragoman.core.model import AnyTool, Tool, ToolCall, Wire
-from dragoman.core.repeated import remembered
 from dragoman.dialects.engine.literals import read_literal
 from dragoman.dialects.engine.source import Broken
 from dragoman.schemas.walk import resolved
@@ -68,7 +67,7 @@ class DeclaredTools:
         return property_of(root, parameter, root)
 
 
-@remembered
+@cached_by_tools
 def declare(tools: Iterable[AnyTool], losses: Losses) -> DeclaredTools:
     return DeclaredTools(tools)
 
@@ -149,7 +148,7 @@ def spaced(value: Any) -> str:
     return _with_spaces(jsontext.dumps(value))
 
 
-@of_short_texts
+@cached_by_text
 def _with_spaces(text: str) -> str:
     return _SPACED.sub(lambda found: f"{found[0]} " if found[0] in ",:" else found[0], text)
 

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 from msgspec.structs import replace
 
+from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_array, is_object
@@ -31,7 +32,6 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.repeated import remembered
 from dragoman.core.seal import seal
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, is_native, printed
 
@@ -184,7 +184,7 @@ def decode_servers(fields: Fields, tools: tuple[AnyTool, ...], losses: Losses) -
     return (*joined, *servers.values())
 
 
-@remembered
+@cached_by_tools
 def encode_servers(tools: tuple[AnyTool, ...], losses: Losses) -> Wire:
     servers = [
         _encode_server(tool, losses)

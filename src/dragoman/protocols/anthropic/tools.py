@@ -10,13 +10,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedTool, Message, Request, Tool, ToolCall, ToolChoice, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.repeated import remembered
 from dragoman.protocols.anthropic.hosted import decode_hosted, encode_hosted
 from dragoman.protocols.anthropic.wire import NO_EXTRAS, PROTOCOL_NAME, QUIET_TOOL, is_native
 
@@ -25,12 +25,12 @@ _INLINE = "inline"  # key of the extras: the tool is defined in a message
 _KEYS = re.compile(r"(?:[a-zA-Z0-9_.-]{1,64}(?:\n|$))*")
 
 
-@remembered
+@cached_by_tools
 def decode_tools(tools: list[Any], losses: Losses) -> tuple[AnyTool, ...]:
     return tuple([_decode_tool(tool, f"tools[{i}]", losses) for i, tool in enumerate(tools)])
 
 
-@remembered
+@cached_by_tools
 def encode_tools(
     tools: tuple[AnyTool, ...], losses: Losses, profile: ModelProfile, allowed: tuple[str, ...]
 ) -> list[Wire]:
@@ -48,13 +48,13 @@ def encode_tools(
     return [tool for tool in encoded if tool is not None]
 
 
-@remembered
+@cached_by_tools
 def deferred(tools: tuple[AnyTool, ...], losses: Losses) -> frozenset[str]:
     """The names of the tools that the conversation must load."""
     return frozenset([tool.name for tool in tools if isinstance(tool, Tool) and tool.deferred])
 
 
-@remembered
+@cached_by_tools
 def load(tools: tuple[AnyTool, ...], losses: Losses, loaded: frozenset[str]) -> tuple[AnyTool, ...]:
     """`tools` with those marked as loaded that the conversation has loaded."""
     return tuple(

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.repeated import remembered
 from dragoman.protocols.gemini.hosted import ENTRY, HOSTED, decode_hosted, decode_mcp, encode_hosted
 from dragoman.protocols.gemini.wire import (
     CALLING_MODES,
@@ -41,12 +41,12 @@ def decode_tools(fields: Fields, losses: Losses) -> tuple[AnyTool, ...]:
     return _decode_entries(entries, losses)
 
 
-@remembered
+@cached_by_tools
 def _decode_entries(entries: list[Any], losses: Losses) -> tuple[AnyTool, ...]:
     return tuple([tool for i, entry in enumerate(entries) for tool in _decode_entry(entry, i, losses)])
 
 
-@remembered
+@cached_by_tools
 def encode_tools(tools: tuple[AnyTool, ...], losses: Losses, profile: ModelProfile) -> list[Wire]:
     """Native tools in the entries they came in, functions of others in one, hosted tools in one each."""
     entries: dict[int, Wire] = {}

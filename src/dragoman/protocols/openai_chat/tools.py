@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.repeated import remembered
 from dragoman.protocols.openai_chat.hosted import decode_hosted, decode_search_options, encode_hosted
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, leftovers
 
@@ -38,12 +38,12 @@ def encode_tools(request: Request, profile: ModelProfile, losses: Losses) -> Wir
     return _encode_tools(request.tools, losses, profile, _allowed(request, profile, losses))
 
 
-@remembered
+@cached_by_tools
 def _decode_tools(tools: list[Any], losses: Losses) -> tuple[AnyTool, ...]:
     return tuple([_decode_tool(tool, f"tools[{i}]", losses) for i, tool in enumerate(tools)])
 
 
-@remembered
+@cached_by_tools
 def _encode_tools(
     tools: tuple[AnyTool, ...], losses: Losses, profile: ModelProfile, allowed: tuple[str, ...]
 ) -> Wire:

@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.caches import cached_by_tools, copied_if_cached
 from dragoman.core.errors import UpstreamError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
@@ -36,7 +37,6 @@ from dragoman.core.model import (
     Wire,
     whole_usage,
 )
-from dragoman.core.repeated import private, remembered
 from dragoman.core.seal import seal_state
 from dragoman.protocols.openai_responses.calls import encode_call, encode_result
 from dragoman.protocols.openai_responses.hosted import TOOL_SEARCH, claimed
@@ -92,7 +92,7 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     body = frame_response(id, response.model, response.created, request)
     body["output"] = encode_output(response.parts, id, losses, request)
     if request:
-        body["tools"] = private(body["tools"], request.tools)
+        body["tools"] = copied_if_cached(body["tools"], request.tools)
     refused = any(isinstance(part, Refusal) for part in response.parts)
     body |= encode_stop(response.stop, response.created, refused)
     return {**body, "usage": encode_usage(response.usage or Usage())}
@@ -155,7 +155,7 @@ _ECHOED: Wire = {
 }
 
 
-@remembered
+@cached_by_tools
 def _echoed_tools(tools: tuple[AnyTool, ...], losses: Losses) -> list[Wire]:
     """The tools as a response repeats them: functions with every field, MCP servers without secrets."""
     return [_echoed_tool(tool) for tool in encode_tools(tools, losses)]

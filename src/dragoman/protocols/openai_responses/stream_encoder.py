@@ -21,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.caches import with_encoded_tools
 from dragoman.core.codec import Frame, KeepAliveEvents
 from dragoman.core.events import (
     Event,
@@ -46,7 +47,6 @@ from dragoman.core.model import (
     Usage,
     Wire,
 )
-from dragoman.core.repeated import printed
 from dragoman.framing import sse
 from dragoman.protocols.openai_responses.hosted import claimed
 from dragoman.protocols.openai_responses.parts import encode_citations
@@ -162,7 +162,7 @@ class StreamEncoder:
     def _start(self, event: ResponseStart) -> Iterable[Frame]:
         self._usage, self._created = event.usage or Usage(), event.created
         response = frame_response(encode_id(event.id), event.model, event.created, self._request)
-        self._response = printed(response, self._request.tools if self._request else ())
+        self._response = with_encoded_tools(response, self._request.tools if self._request else ())
         body = {"response": self._response}
         return (self._frame("response.created", body), self._frame("response.in_progress", body))
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
-from dragoman.core.repeated import remembered
 from dragoman.protocols.openai_responses.hosted import (
     HOISTED,
     decode_hosted,
@@ -31,14 +31,14 @@ _QUIET = frozenset({"type", "defer_loading", "format", "description", "strict", 
 _QUIET_NAMESPACE = frozenset({"type"})  # no other protocol has namespaces: the description is lost
 
 
-@remembered
+@cached_by_tools
 def decode_tools(tools: list[Any], losses: Losses, where: str) -> tuple[AnyTool, ...]:
     return tuple(
         [tool for i, wire in enumerate(tools) for tool in _decode_tool(wire, f"{where}[{i}]", losses)]
     )
 
 
-@remembered
+@cached_by_tools
 def encode_tools(tools: tuple[AnyTool, ...], losses: Losses) -> list[Wire]:
     searchable = any(isinstance(tool, HostedTool) and tool.kind == "tool_search" for tool in tools)
     declared: list[Wire] = []

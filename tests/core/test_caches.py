@@ -1,4 +1,4 @@
-"""Tools that are repeated: the same list for the same text, answers with their losses, bounded memory."""
+"""Caches: one list for the same declarations, results with their losses, bounded memory."""
 
 from __future__ import annotations
 
@@ -7,43 +7,54 @@ from typing import Any
 
 import pytest
 
-from dragoman.core import jsontext, repeated
+from dragoman.core import caches, jsontext
+from dragoman.core.caches import (
+    LONGEST_TEXT,
+    MOST_TEXTS,
+    CachedDeclarations,
+    CachedTools,
+    cache_tools,
+    cached_by_text,
+    cached_by_tools,
+    copied_if_cached,
+    with_cached_tools,
+    with_encoded_tools,
+)
 from dragoman.core.errors import WireError
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedTool, Tool
-from dragoman.core.repeated import Repeated, Tools, keep, printed, private, recall, remembered
 
 
 @pytest.fixture(autouse=True)
 def empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeated, "_shelf", repeated._Shelf())  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(caches, "_lists", caches._Lists())  # pyright: ignore[reportPrivateUsage]
 
 
 def read(text: str) -> Any:
     return jsontext.decode(f'{{"tools": {text}}}')
 
 
-def kept(text: str, *tools: AnyTool) -> Repeated:
+def kept(text: str, *tools: AnyTool) -> CachedDeclarations:
     body = again(read(text))
-    keep(body, tools)
+    cache_tools(body, tools)
     return body["tools"]
 
 
 def again(body: Any) -> Any:
-    recall(body)
-    return recall(body)
+    with_cached_tools(body)
+    return with_cached_tools(body)
 
 
 def test_the_same_declarations_are_one_list() -> None:
     first = kept('[{"name": "f"}]')
-    assert recall(read('[ {"name":"f"} ]'))["tools"] is first
+    assert with_cached_tools(read('[ {"name":"f"} ]'))["tools"] is first
     assert first == [{"name": "f"}]
 
 
 def test_a_list_that_comes_once_is_not_kept() -> None:
     body = read('["once"]')
-    assert recall(body) is body
-    assert type(recall(body)["tools"]) is Repeated
+    assert with_cached_tools(body) is body
+    assert type(with_cached_tools(body)["tools"]) is CachedDeclarations
 
 
 SPELLINGS = ['[{"a": 1, "b": 2}]', '[{"b": 2, "a": 1}]', '[{"a": 1}]', '[{"a": true}]', '[{"a": 1.0}]']
@@ -53,14 +64,14 @@ SPELLINGS += ['[{"a": 1.00}]', '[{"a": ["1.00"]}]', '[{"a": "1.00"}]', '[{"a": n
 def test_what_is_spelled_otherwise_is_another_list() -> None:
     lists = [kept(text) for text in SPELLINGS]
     assert len({id(one) for one in lists}) == len(SPELLINGS)
-    assert [recall(read(text))["tools"] for text in SPELLINGS] == lists
+    assert [with_cached_tools(read(text))["tools"] for text in SPELLINGS] == lists
     assert [jsontext.dumps(one) for one in lists] == [text.replace(" ", "") for text in SPELLINGS]
 
 
 def test_the_callers_list_is_not_kept() -> None:
     body = read('[{"name": "f", "input_schema": {"type": "object"}}]')
     found = again(body)
-    keep(found, ())
+    cache_tools(found, ())
     body["tools"][0]["input_schema"]["type"] = "scribble"
     assert found["tools"] == [{"name": "f", "input_schema": {"type": "object"}}]
 
@@ -83,12 +94,12 @@ def test_not_kept(text: str) -> None:
 @pytest.mark.parametrize("kind", ["mcp", "other"])
 def test_what_may_hold_a_key_is_forgotten(kind: Any) -> None:
     first = kept('[{"authorization": "secret"}]', Tool("f"), HostedTool(kind))
-    assert not first.answers
+    assert not first.cache.results
     body = read('[{"authorization": "secret"}]')
     assert again(body) is body
 
 
-@remembered
+@cached_by_tools
 def decoded(tools: Any, losses: Losses, suffix: str = "") -> tuple[AnyTool, ...]:
     if "broken" in tools:
         raise WireError("test", "tools", "broken")
@@ -96,7 +107,7 @@ def decoded(tools: Any, losses: Losses, suffix: str = "") -> tuple[AnyTool, ...]
     return tuple([Tool(f"{name}{suffix}") for name in tools])
 
 
-@remembered
+@cached_by_tools
 def encoded(tools: Any, losses: Losses) -> list[dict[str, str]]:
     return [{"name": tool.name} for tool in tools]
 
@@ -125,41 +136,41 @@ def test_an_error_is_no_answer() -> None:
     for _ in range(2):
         with pytest.raises(WireError):
             decoded(tools, Losses())
-    assert not tools.answers
+    assert not tools.cache.results
 
 
 def test_printed_once_and_private_to_each() -> None:
     tools = decoded(kept('["f"]'), Losses())
     made = encoded(tools, Losses())
     for tail in ("a", "b"):
-        text = jsontext.dumps(printed({"tools": made, "x": tail}, tools))
+        text = jsontext.dumps(with_encoded_tools({"tools": made, "x": tail}, tools))
         assert text == f'{{"tools":[{{"name":"f"}}],"x":"{tail}"}}'
-    assert printed({"x": 1}, tools) == {"x": 1}
-    assert printed({"tools": [1]}, ()) == {"tools": [1]}
-    assert private(made, tools) == made
-    assert private(made, tools)[0] is not made[0]
-    assert private(made, ()) is made
+    assert with_encoded_tools({"x": 1}, tools) == {"x": 1}
+    assert with_encoded_tools({"tools": [1]}, ()) == {"tools": [1]}
+    assert copied_if_cached(made, tools) == made
+    assert copied_if_cached(made, tools)[0] is not made[0]
+    assert copied_if_cached(made, ()) is made
 
 
 def test_memory_is_bounded() -> None:
     for i in range(3000):
         kept(f'["{i}", "{"x" * (i % 7) * 1000}"]')
-    shelf: Any = repeated._shelf  # pyright: ignore[reportPrivateUsage]
-    for generation in (shelf._young, shelf._old):
+    lists: Any = caches._lists  # pyright: ignore[reportPrivateUsage]
+    for generation in (lists._young, lists._old):
         assert len(generation) <= 257
         assert sum(map(len, generation)) <= 1_010_000
     tools = kept('["f"]')
     for i in range(1000):
         decoded(tools, Losses(), str(i))
-    assert len(tools.answers) <= 32
-    assert isinstance(decoded(tools, Losses(), "7"), Tools)
+    assert len(tools.cache.results) <= 32
+    assert isinstance(decoded(tools, Losses(), "7"), CachedTools)
 
 
 def test_what_is_asked_for_stays() -> None:
     first = kept('["first"]')
     for i in range(1000):
         kept(f'["{i}"]')
-        assert recall(read('["first"]'))["tools"] is first
+        assert with_cached_tools(read('["first"]'))["tools"] is first
 
 
 def test_threads_share_without_harm() -> None:
@@ -167,8 +178,38 @@ def test_threads_share_without_harm() -> None:
         body = again(read(f'["{i % 5}"]'))
         told = Losses()
         made = encoded(decoded(body["tools"], told, str(i % 40)), Losses())
-        keep(body, ())
+        cache_tools(body, ())
         return made == [{"name": f"{i % 5}{i % 40}"}] and len(told) == 1
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(4000)))
+
+
+# Texts
+
+
+def test_a_short_text_is_worked_on_once_and_a_long_one_each_time() -> None:
+    worked: list[int] = []
+
+    @cached_by_text
+    def doubled(text: str, times: int) -> str:
+        worked.append(len(text))
+        return text * times
+
+    assert [doubled("ab", 2), doubled("ab", 2), doubled("ab", 3)] == ["abab", "abab", "ababab"]
+    assert worked == [2, 2]
+    long = "a" * (LONGEST_TEXT + 1)
+    assert doubled(long, 1) == doubled(long, 1) == long
+    assert worked == [2, 2, LONGEST_TEXT + 1, LONGEST_TEXT + 1]
+
+
+def test_only_so_many_are_kept() -> None:
+    worked: list[str] = []
+
+    @cached_by_text
+    def noted(text: str) -> None:
+        worked.append(text)
+
+    for number in (*range(MOST_TEXTS + 1), 0):
+        noted(str(number))
+    assert worked[-1] == "0"
