@@ -110,12 +110,12 @@ def outcome(exchange: dragoman.Exchange, body: bytes, remember: bool) -> Any:
             out = jsontext.encode(made)
             scribble(made)
     except DragomanError as error:
-        return repr(error), exchange.losses
+        return repr(error), exchange.bare_losses
     finally:
         scribble(wire)
     if exchange.client is exchange.upstream and remember:
         out = jsontext.encode(jsontext.decode(out))
-    return out, exchange.losses, exchange.path, exchange.headers
+    return out, exchange.bare_losses, exchange.path, exchange.headers
 
 
 def written(client: str, request: Request) -> bytes:
