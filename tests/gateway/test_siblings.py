@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.gateway.observability.metrics import nothing
+from dragoman.gateway.observability.metrics import empty_snapshot
 from dragoman.gateway.observability.metrics_page import WorkerMetrics, sweep
 
 
@@ -50,7 +50,7 @@ def test_what_is_not_ours_stays(tmp_path: Path, dead: int) -> None:
 def test_the_last_one_takes_the_folder_along(tmp_path: Path, dead: int) -> None:
     folder = left_behind(tmp_path / "d", f"{dead}.numbers")
     siblings = WorkerMetrics(folder)
-    siblings.write(nothing())
+    siblings.write(empty_snapshot())
     assert len(list(folder.iterdir())) == 2
     siblings.remove()
     assert not folder.exists()
@@ -59,7 +59,7 @@ def test_the_last_one_takes_the_folder_along(tmp_path: Path, dead: int) -> None:
 def test_the_folder_stays_as_long_as_a_sibling_lives(tmp_path: Path) -> None:
     folder = left_behind(tmp_path / "d", f"{os.getppid()}.numbers")
     siblings = WorkerMetrics(folder)
-    siblings.write(nothing())
+    siblings.write(empty_snapshot())
     siblings.remove()
     assert [path.name for path in folder.iterdir()] == [f"{os.getppid()}.numbers"]
 
@@ -67,5 +67,5 @@ def test_the_folder_stays_as_long_as_a_sibling_lives(tmp_path: Path) -> None:
 def test_nothing_is_written_where_somebody_put_a_link(tmp_path: Path) -> None:
     private = left_behind(tmp_path / "private")
     (tmp_path / "d").symlink_to(private)
-    WorkerMetrics(tmp_path / "d").write(nothing())
+    WorkerMetrics(tmp_path / "d").write(empty_snapshot())
     assert not list(private.iterdir())

@@ -191,7 +191,7 @@ class Gateway:
         id_header = request_id.encode()
         writer.headers = [(b"request-id", id_header), (b"x-request-id", id_header)]
         if self._wire_log:
-            writer.observer = self._wire_log.hears
+            writer.observer = self._wire_log.client_response
         found = self._routes.find(method, path, query, headers)
         if found is None:
             await self._answer_unknown(incoming, writer)

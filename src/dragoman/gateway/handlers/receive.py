@@ -48,7 +48,7 @@ class RequestReader:
             request.recording.body = data
         if self._wire_log:
             head = f"{client.name} {request.route.action} {request.route.model}"
-            self._wire_log.asked(record.id, request.key, head, request.headers, data)
+            self._wire_log.client_request(record.id, request.key, head, request.headers, data)
         glance = server.tally.request if client.name in self._forwarding else None
         if len(data) > LARGE:
             request.body = body = await large_bodies.read(data, client.name, glance)

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec
@@ -46,12 +48,9 @@ class EventTooLarge(Exception):
     """The upstream sends an event without end."""
 
 
-async def relay(attempt: Attempt, reply: Reply) -> None:
+def relay(attempt: Attempt, reply: Reply) -> Coroutine[Any, Any, None]:
     keep_alive = attempt.request.keep_alive
-    if keep_alive:
-        await _StreamRelay(attempt, reply, keep_alive).run()
-    else:
-        await _relay_whole(attempt, reply)
+    return _StreamRelay(attempt, reply, keep_alive).run() if keep_alive else _relay_whole(attempt, reply)
 
 
 async def _relay_whole(attempt: Attempt, reply: Reply) -> None:

@@ -1,4 +1,7 @@
-"""Counters and times behind /metrics: plain numbers while exchanges pass, families when somebody asks."""
+"""Counters and histograms of /metrics.
+
+An exchange adds to one row of plain numbers; metric families are made of the rows when a scrape asks.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,8 @@ _COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "dragoman_tokens": ("Tokens, as the provider counted them.", ("provider", "model", "key", "kind")),
     "dragoman_tool_calls": ("Tool calls in replies.", ("client", "provider")),
     "dragoman_key_requests": ("Exchanges of each key.", ("key", "model", "status")),
-    "dragoman_shed": ("Requests that were turned away, by the limit that did it.", ("reason", "key")),
-    "dragoman_losses": ("What did not survive translation.", ("kind",)),
+    "dragoman_shed": ("Requests refused by a limit, by its name.", ("reason", "key")),
+    "dragoman_losses": ("Losses of translation.", ("kind",)),
 }
 _TIMES: dict[str, str] = {
     "dragoman_first_byte_seconds": "From the request to the first byte of the answer.",
@@ -44,26 +47,26 @@ _MOST_MODELS = 200
 
 
 class Histogram(Struct):
-    """How many took how long: one count for each bucket and one for what took longer than all of them."""
+    """A count for each bucket, and one for what took longer than all of them."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     total: float = 0.0
 
 
 class MetricSnapshot(Struct):
-    """Everything that is counted; processes of one gateway add theirs up."""
+    """All numbers of a process; those of several workers are added."""
 
     counters: dict[str, dict[Labels, int]]
     times: dict[str, dict[Labels, Histogram]]
     gauges: dict[str, float] = {}
 
 
-def nothing() -> MetricSnapshot:
+def empty_snapshot() -> MetricSnapshot:
     return MetricSnapshot({name: {} for name in _COUNTERS}, {name: {} for name in _TIMES})
 
 
 class MetricRow(Struct):
-    """What exchanges with the same labels add up to."""
+    """The sums of exchanges with the same labels."""
 
     exchanges: int = 0
     tries: int = 0
@@ -77,13 +80,13 @@ class MetricRow(Struct):
 
 
 class Metrics:
-    """While exchanges pass, each adds to one row; whoever asks gets the numbers that the rows spell."""
+    """The rows of this process."""
 
     def __init__(self) -> None:
         # client, key, provider, model, status
         self._rows: dict[tuple[str, str, str, str, int | str], MetricRow] = {}
         self._models: set[str] = set()
-        self._rare = nothing().counters
+        self._rare = empty_snapshot().counters
         self.gauges: dict[str, float] = {}
         self.in_flight = 0
 
@@ -108,7 +111,7 @@ class Metrics:
             self._count_rare(record, losses)
 
     def _new_row(self, client: str, key: str, provider: str, model: str, status: int | str) -> MetricRow:
-        """Clients may make up names of models: beyond so many they are one."""
+        """Clients may invent names of models: beyond _MOST_MODELS they share one label."""
         if len(self._models) < _MOST_MODELS:
             self._models.add(model)
         labels = (client, key, provider, model if model in self._models else "other", status)
@@ -127,15 +130,15 @@ class Metrics:
 
     @property
     def numbers(self) -> MetricSnapshot:
-        numbers = nothing()
+        numbers = empty_snapshot()
         _add_up(numbers, MetricSnapshot(self._rare, {}, self.gauges))
         for (client, key, provider, model, status), row in self._rows.items():
-            _spell(row, client, key, provider, model, str(status), numbers)
+            _add_row(row, client, key, provider, model, str(status), numbers)
         return numbers
 
     def page(self, others: Iterable[MetricSnapshot] = ()) -> bytes:
         """The text that Prometheus reads, with the numbers of other processes added."""
-        total = nothing()
+        total = empty_snapshot()
         for numbers in (self.numbers, *others):
             _add_up(total, numbers)
         registry = CollectorRegistry()
@@ -153,7 +156,7 @@ def _observe(times: Histogram, seconds: float) -> None:
     times.total += seconds
 
 
-def _spell(
+def _add_row(
     row: MetricRow, client: str, key: str, provider: str, model: str, status: str, numbers: MetricSnapshot
 ) -> None:
     counted: list[tuple[str, Labels, int]] = [
@@ -216,11 +219,11 @@ class _Families(Collector):
 
 _GAUGES = {
     "dragoman_in_flight": "Exchanges under way.",
-    "dragoman_waiting": "Requests in line, for a turn here or at a provider.",
+    "dragoman_waiting": "Requests in a queue, of the gateway or of a provider.",
     "dragoman_buffered_bytes": "Bytes in the buffers that server.memory_mb bounds.",
     "dragoman_streams": "Streams under way.",
     "dragoman_upstream_connections": "Open connections to providers.",
-    "dragoman_open_circuits": "Providers that are left alone after failures.",
+    "dragoman_open_circuits": "Providers whose circuit breaker is open.",
     "dragoman_tasks": "Tasks of the event loop, a few more than exchanges; they should not grow.",
 }
 

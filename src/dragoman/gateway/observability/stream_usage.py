@@ -1,4 +1,4 @@
-"""Accounting for streams that pass as they are: nothing is decoded but the usage, once, at the end."""
+"""Accounting for forwarded streams: only the usage is decoded, once, at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _decoder = json.JSONDecoder()
 
 
 class StreamUsage:
-    """Keeps the first piece and the last two, where usage stands, and counts calls by their mark."""
+    """Keeps the first piece and the last two, which hold the usage, and counts calls by their mark."""
 
     __slots__ = ("_before", "_first", "_hint", "_mark", "_tally", "calls", "last")
 
@@ -35,7 +35,7 @@ class StreamUsage:
             self.calls += len(self._mark.findall(data))
 
     def usage(self) -> Usage | None:
-        """What the stream said about its tokens; a later number counts instead of an earlier one."""
+        """The usage of the stream; a later number replaces an earlier one."""
         last = (self._before + self.last)[-_LONGEST:]
         merged: Wire = {}
         for each in _objects(self._first, self._tally) + _objects(last, self._tally):

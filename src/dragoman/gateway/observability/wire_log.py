@@ -1,6 +1,6 @@
-"""What passes on both sides, for `--verbose`: heads and bodies, without secrets and long blobs.
+"""Both wires for `--verbose`: heads and bodies, without secrets and long blobs.
 
-Both sides are overheard from outside, so an exchange that nobody listens to pays nothing.
+It observes the response writer and wraps the transport, so it costs nothing where it is off.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class WireLog:
     def __init__(self, write: Callable[[str], object], redactor: Redactor) -> None:
         self._write, self._redactor = write, redactor
 
-    def asked(self, id: str, key: str, head: str, headers: Mapping[str, str], body: bytes) -> None:
-        """A client's request; what this task sends on belongs to it. `key` is the client's, known or not."""
+    def client_request(self, id: str, key: str, head: str, headers: Mapping[str, str], body: bytes) -> None:
+        """What this task sends upstream belongs to this request. `key` is the client's, valid or not."""
         _exchange.set((id, key))
-        self.tell("client asks", body, head, headers)
+        self.write("client request", body, head, headers)
 
-    def hears(self, status: int, body: bytes) -> None:
+    def client_response(self, status: int, body: bytes) -> None:
         """The client's side of an answer."""
-        self.tell("client hears", body, str(status) if status else "")
+        self.write("client response", body, str(status) if status else "")
 
-    def tell(self, what: str, body: bytes, head: str = "", headers: Mapping[str, str] | None = None) -> None:
+    def write(self, what: str, body: bytes, head: str = "", headers: Mapping[str, str] | None = None) -> None:
         id, key = _exchange.get()
         line: dict[str, object] = {"id": id, "wire": what}
         if head:
@@ -50,31 +50,31 @@ class WireLog:
 class LoggedTransport:
     """The upstream's side."""
 
-    def __init__(self, transport: Transport, wires: WireLog) -> None:
-        self._transport, self._wires = transport, wires
+    def __init__(self, transport: Transport, wire_log: WireLog) -> None:
+        self._transport, self._wire_log = transport, wire_log
 
     async def send(
         self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
     ) -> Reply:
-        self._wires.tell("upstream is asked", body, f"{method} {url}", headers)
+        self._wire_log.write("upstream request", body, f"{method} {url}", headers)
         reply = await self._transport.send(method, url, headers, body, timeouts)
-        self._wires.tell("upstream answers", b"", str(reply.status), reply.headers)
-        return _LoggedReply(reply, self._wires)
+        self._wire_log.write("upstream response", b"", str(reply.status), reply.headers)
+        return _LoggedReply(reply, self._wire_log)
 
 
 class _LoggedReply:
-    def __init__(self, reply: Reply, wires: WireLog) -> None:
+    def __init__(self, reply: Reply, wire_log: WireLog) -> None:
         self.status, self.headers = reply.status, reply.headers
-        self._reply, self._wires = reply, wires
+        self._reply, self._wire_log = reply, wire_log
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._reply:
-            self._wires.tell("upstream says", piece)
+            self._wire_log.write("upstream body", piece)
             yield piece
 
     async def read(self, limit: int) -> bytes:
         body = await self._reply.read(limit)
-        self._wires.tell("upstream says", body)
+        self._wire_log.write("upstream body", body)
         return body
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ class UnknownModel(ConfigError):
 def route(config: Config, asked: str) -> tuple[Target, ...]:
     """The targets for `asked`, in the order in which they are tried.
 
-    `provider:model` is taken at its word; then come the names of the configuration, exact ones before
+    `provider:model` comes first; then the names of the configuration, exact ones before
     patterns and the more specific pattern before the other; then the only provider there is; and with no
     provider at all the embedded demo.
     """

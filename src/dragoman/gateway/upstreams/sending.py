@@ -52,9 +52,10 @@ def headers_for(request: GatewayRequest, provider: Provider, outgoing: OutgoingR
     """All headers of `outgoing`: its own, the client's that belong to a forwarded body, the key's and the
     provider's."""
     headers = {**outgoing.headers, **_USER_AGENT}
-    if request.client.name == provider.protocol:
+    forwarded = request.protocol_server.forwards
+    if forwarded and request.client.name == provider.protocol:
         given = request.headers
-        headers |= {name: given[name] for name in request.protocol_server.forwards if name in given}
+        headers |= {name: given[name] for name in forwarded if name in given}
     if key := request.key if provider.passthrough else provider.api_key:
         headers |= upstream(provider.protocol).http.authenticate(key, outgoing)
     return headers | provider.headers if provider.headers else headers
