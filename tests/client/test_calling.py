@@ -99,7 +99,7 @@ def test_settings(settings: dict[str, Any], expected: dict[str, Any]):
 
 def test_an_unknown_setting_is_refused():
     with pytest.raises(ConfigError, match=r"'temprature'; known: .*temperature"):
-        generate("Hi", DEMO, temprature=1)
+        generate("Hi", DEMO, temprature=1)  # pyright: ignore[reportCallIssue] - that is the point
 
 
 def test_strict_refuses_what_would_be_lost():

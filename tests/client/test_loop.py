@@ -195,7 +195,7 @@ def test_hooks_are_called_on_the_caller_s_thread():
 @pytest.mark.parametrize("hook", ["on_event", "approve"])
 def test_a_hook_that_fails_ends_the_run(hook: str):
     with pytest.raises(ZeroDivisionError):
-        run(BOTH, DEMO, [get_weather], **{hook: lambda event: 1 / 0})
+        run(BOTH, DEMO, [get_weather], **{hook: lambda event: 1 / 0})  # pyright: ignore[reportArgumentType] - one keyword of many
 
 
 def test_one_question_at_a_time():
