@@ -125,7 +125,7 @@ def test_what_a_caller_is_given_is_its_own() -> None:
             request = exchange.request({"model": "m", "input": "?", "tools": [*tools, bare]})
             told.append(str(request))
             scribble(request)
-        exchange = dragoman.Exchange("openai-responses", "openai-chat")
+        exchange = dragoman.Exchange("openai-responses", "openai-chat", reply_created=1)
         reply = exchange.response({"id": "c", "model": "m", "choices": [choice]})
         told.append(str(reply))
         scribble(reply)
