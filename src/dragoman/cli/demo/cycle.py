@@ -23,6 +23,8 @@ from dragoman.framing import sse
 
 MANY = 8  # fields that replies have in common, from which on they are not shown
 
+_CREATED = 1_700_000_000  # seconds since 1970: the same output every time
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -72,12 +74,12 @@ class _Walk:
     def __init__(self, client: str, upstream: str, stream: bool, root: Path, dialect: str | None) -> None:
         self._names, self._stream, self._dialect = (client, upstream), stream, dialect
         self._rendered: Rendered | None = None  # how the prompt of a dialect was read
-        first = Exchange(client, upstream)
+        first = Exchange(client, upstream, reply_created=_CREATED)
         self._client, self._upstream = first.client, first.upstream
         self._agent, self._model = Agent(self._client, root, stream), Model(self._upstream)
 
     def cycle(self) -> Cycle:
-        exchange = Exchange(*self._names, dialect=self._dialect)
+        exchange = Exchange(*self._names, dialect=self._dialect, reply_created=_CREATED)
         asked, sent = self._ask(exchange, "The agent asks and declares its tools.")
         called = self._model.reply(self._heard(sent))
         rides = "; its opaque state rides along" if _states(called.parts) else ""
@@ -87,7 +89,7 @@ class _Walk:
         turns = len(self._agent.wire[self._client.turns]), len(sent[self._upstream.turns])
         self._agent.continue_with(reply)
 
-        exchange = Exchange(*self._names, dialect=self._dialect)
+        exchange = Exchange(*self._names, dialect=self._dialect, reply_created=_CREATED)
         result, sent = self._ask(exchange, "The agent has run them and sends the results.", turns)
         answered = self._model.reply(self._heard(sent))
         answer, told = self._reply(exchange, answered, "The model answers.", result.losses)
