@@ -18,11 +18,10 @@ from dragoman.core.events import (
     ResponseEnd,
     ResponseFailed,
     fold,
-    unfold,
 )
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Text, ToolCall
+from dragoman.core.model import AnyPart, ToolCall
 from dragoman.framing import jsonarray, sse
 from dragoman.gateway.observability.recording import RecordedBody, Recording
 from dragoman.protocols import protocol
@@ -134,11 +133,3 @@ def _name(frame: Frame) -> str:
 def _text(frame: Frame) -> str:
     data: Any = frame.data
     return data.decode("utf-8", "replace") if isinstance(data, bytes) else jsontext.dumps(data)
-
-
-def message_text(parts: tuple[AnyPart, ...]) -> str:
-    """The text of a reply, for a preview."""
-    return "".join(part.text for part in parts if isinstance(part, Text))
-
-
-__all__ = ["Tick", "frames", "message_text", "reply_parts", "timeline", "unfold"]

@@ -23,6 +23,7 @@ from dragoman.core import jsontext
 from dragoman.core.losses import Loss
 from dragoman.core.model import ToolCall
 from dragoman.core.transport import Reply, Timeouts, Transport
+from dragoman.core.user_folders import data_folder
 from dragoman.gateway.config import Config
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.recorded_stream import reply_parts
@@ -192,13 +193,9 @@ def open_recorder(config: Config) -> Recorder:
     secrets = tuple(secrets_of(config))
     if not inspector.keep:
         return Recorder(Ring(limit=inspector.max_mb * 1024 * 1024), secrets)
-    path = Path(inspector.path) if inspector.path else data_folder() / "recordings.db"
+    folder = data_folder(os.environ) or Path.cwd()
+    path = Path(inspector.path) if inspector.path else folder / "recordings.db"
     return Recorder(RecordingFile(path, inspector.keep), secrets)
-
-
-def data_folder() -> Path:
-    """The user's: $XDG_DATA_HOME/dragoman, or ~/.local/share/dragoman."""
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "dragoman"
 
 
 def agent_of(headers: Mapping[str, str]) -> str:
