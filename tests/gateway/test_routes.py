@@ -15,6 +15,7 @@ from dragoman.core.losses import Loss
 from dragoman.demo import DemoApp
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.handlers.relay import loss_header
+from dragoman.profiles import profile_of
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.sdks import TOOLS, sdk_of
 from gateway.stands import CLIENT_KEY, PROTOCOLS, Stand, configuration, gateway
@@ -206,6 +207,50 @@ def test_model_lists_in_the_shape_of_the_asking_client(listing: Stand) -> None:
     assert [model.name for model in gemini.models.list()] == ["models/fast", "models/big"]
     assert send(listing.url, "GET", "/v1beta/models").json["models"][0]["name"] == "models/fast"
     assert send(listing.url, "GET", "/models").json["object"] == "list"
+
+
+FACTS = """[models]
+nobody = "groq:none"
+pro = { to = "gemini:y", like = "gemini-3-pro" }
+[models.blind]
+to = "openai-chat:z"
+images = false
+context_window = 8192
+max_output = 1024
+reasoning = true
+efforts = ["low", "high"]
+"""
+
+
+def test_model_lists_say_what_is_known(behind: tuple[DemoApp, str]) -> None:
+    """Sizes, efforts and modalities, each where the protocol's agents look for them."""
+    with gateway(configuration(behind[1]) + FACTS) as stand:
+        chat = {row["id"]: row for row in send(stand.url, "GET", "/v1/models").json["data"]}
+        messages = {model.id: model for model in sdk_of("anthropic", stand.url).sync.models.list()}
+        gemini = {model.name: model for model in sdk_of("gemini", stand.url).sync.models.list()}
+        one = send(stand.url, "GET", "/v1/models/blind").json
+    known = profile_of("gemini-3-pro")
+    assert chat["pro"]["context_length"] == chat["pro"]["max_model_len"] == known.context_window
+    assert chat["pro"]["top_provider"]["max_completion_tokens"] == known.max_output
+    assert chat["pro"]["architecture"]["input_modalities"] == ["text", "image"]
+    assert (one["context_window"], one["max_completion_tokens"]) == (8192, 1024)
+    assert one["architecture"]["input_modalities"] == ["text"]
+    assert one["reasoning"] == {"supported_efforts": ["low", "high"], "default_effort": None}
+    assert chat["nobody"] == {"id": "nobody", "object": "model", "created": 0, "owned_by": "dragoman"}
+    assert (messages["pro"].max_input_tokens, messages["pro"].max_tokens) == (
+        known.context_window,
+        known.max_output,
+    )
+    blind = messages["blind"].capabilities
+    assert blind is not None
+    assert not blind.image_input.supported
+    assert (blind.effort.low.supported, blind.effort.medium.supported) == (True, False)
+    assert (messages["nobody"].max_input_tokens, messages["nobody"].capabilities) == (None, None)
+    assert (gemini["models/pro"].input_token_limit, gemini["models/pro"].output_token_limit) == (
+        known.context_window,
+        known.max_output,
+    )
+    assert gemini["models/nobody"].input_token_limit is None
 
 
 def test_one_model(listing: Stand) -> None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Usage, Wire
+from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.routes import Route
 from dragoman.core.stored_turns import TurnCodec
 
@@ -49,6 +50,23 @@ class RateLimitStatus(Struct, frozen=True):
     now: float  # seconds since 1970
 
 
+class ListedModel(Struct, frozen=True):
+    """A model in a list: the name that clients request, and what is known about the upstream behind it.
+
+    `protocol` is the upstream's; `hosted_tools` are the kinds that it runs itself.
+    """
+
+    name: str
+    profile: ModelProfile = UNKNOWN
+    protocol: str = ""
+    hosted_tools: frozenset[str] = frozenset()
+
+    @property
+    def modalities(self) -> list[str]:
+        """What it reads; a model of which nobody said otherwise reads images."""
+        return ["text"] if self.profile.images is False else ["text", "image"]
+
+
 class ProtocolServer(Struct, frozen=True, kw_only=True):
     """A server of the protocol as its clients see it.
 
@@ -63,8 +81,8 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     routes: tuple[Route, ...]
     models_path: str
     decode_models: Callable[[Wire], tuple[str, ...]]
-    encode_models: Callable[[tuple[str, ...]], Wire]
-    encode_model: Callable[[str], Wire]
+    encode_models: Callable[[tuple[ListedModel, ...]], Wire]
+    encode_model: Callable[[ListedModel], Wire]
     encode_count: Callable[[int], Wire]
     tally: Accounting
     count_path: Callable[[str], str] | None = None

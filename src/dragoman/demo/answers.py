@@ -19,7 +19,7 @@ from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
 from dragoman.core.routes import RouteMatch, RouteTable
-from dragoman.core.server import ProtocolServer
+from dragoman.core.server import ListedModel, ProtocolServer
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.demo import textual
 from dragoman.demo.faults import STATUS, Fault, Memory, fault_of
@@ -69,9 +69,9 @@ def _handle(name: str, route: RouteMatch, body: bytes, memory: Memory) -> Script
     codec, protocol_server = codec_of(name), server_of(name)
     match route.action:
         case "models":
-            return _json(protocol_server.encode_models((MODEL,)))
+            return _json(protocol_server.encode_models((ListedModel(MODEL),)))
         case "model":
-            return _json(protocol_server.encode_model(route.model))
+            return _json(protocol_server.encode_model(ListedModel(route.model)))
         case "retrieve" | "delete" | "items" if protocol_server.kept:
             return _failed(codec, protocol_server.kept.unknown_item(route.id))
         case _:

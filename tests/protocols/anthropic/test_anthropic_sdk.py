@@ -37,7 +37,9 @@ from dragoman.core.model import (
     Usage,
     Wire,
 )
+from dragoman.core.server import ListedModel
 from dragoman.framing import sse
+from dragoman.profiles import profile_of
 from dragoman.protocols.anthropic import CODEC
 from dragoman.protocols.anthropic.server import SERVER
 
@@ -181,8 +183,9 @@ def test_every_event_of_a_stream_has_every_field() -> None:
 
 
 def test_a_model_of_the_list_has_every_field() -> None:
-    body = SERVER.encode_model("m")
-    assert missing(TypeAdapter(ModelInfo).validate_python(body), "model") == []
+    for model in (ListedModel("m"), ListedModel("m", profile_of("gemini-3-pro"), "gemini")):
+        body = SERVER.encode_model(model)
+        assert missing(TypeAdapter(ModelInfo).validate_python(body), "model") == []
 
 
 def test_the_sdk_reads_citations() -> None:

@@ -1,10 +1,12 @@
-"""Model lists, in the shape of the client's protocol."""
+"""Model lists, in the shape of the client's protocol, with what is known about each model."""
 
 from __future__ import annotations
 
+from dragoman.core.server import ListedModel
 from dragoman.gateway.config import Config
 from dragoman.gateway.request import GatewayRequest
-from dragoman.gateway.upstreams.routing import names, route
+from dragoman.gateway.upstreams.routing import UnknownModel, names, route
+from dragoman.protocols import upstream
 
 
 class ModelsHandler:
@@ -12,10 +14,21 @@ class ModelsHandler:
         self._config = config
 
     async def list(self, request: GatewayRequest) -> None:
-        await request.writer.json(200, request.protocol_server.encode_models(names(self._config)))
+        listed = tuple([self._listed(name) for name in names(self._config)])
+        await request.writer.json(200, request.protocol_server.encode_models(listed))
 
     async def retrieve(self, request: GatewayRequest) -> None:
         """Any model that can be routed. Raises UnknownModel for another."""
         name = request.route.model
         route(self._config, name)
-        await request.writer.json(200, request.protocol_server.encode_model(name))
+        await request.writer.json(200, request.protocol_server.encode_model(self._listed(name)))
+
+    def _listed(self, name: str) -> ListedModel:
+        """With the facts about its first target, the one that answers as long as it can."""
+        try:
+            provider, model = (target := route(self._config, name)[0]).provider, target.model
+        except UnknownModel:  # none of its targets has a key
+            return ListedModel(name)
+        profile = provider.profile(model)
+        hosted = upstream(provider.protocol).limits(profile).hosted_tools
+        return ListedModel(name, profile, provider.protocol, hosted)

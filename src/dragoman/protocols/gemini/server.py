@@ -22,7 +22,7 @@ from dragoman.core.failures import (
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.core.routes import Route
-from dragoman.core.server import Accounting, Entry, ProtocolServer, count, listed, rows
+from dragoman.core.server import Accounting, Entry, ListedModel, ProtocolServer, count, listed, rows
 from dragoman.protocols.gemini.response import read_usage
 from dragoman.protocols.gemini.wire import ERRORS, opened
 
@@ -141,13 +141,24 @@ def decode_models(body: Wire) -> tuple[str, ...]:
     return tuple(name.removeprefix("models/") for name in listed("models", "name")(body))
 
 
-def encode_models(names: tuple[str, ...]) -> Wire:
-    return {"models": [encode_model(name) for name in names]}
+def encode_models(models: tuple[ListedModel, ...]) -> Wire:
+    return {"models": [encode_model(model) for model in models]}
 
 
-def encode_model(name: str) -> Wire:
-    methods = ["generateContent", "streamGenerateContent", "countTokens"]
-    return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
+def encode_model(model: ListedModel) -> Wire:
+    """Google's list has no word for modalities and efforts; `thinking` is all that it says of them."""
+    name, profile = model.name, model.profile
+    wire: Wire = {
+        "name": f"models/{name}",
+        "displayName": name,
+        "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"],
+    }
+    known = {
+        "inputTokenLimit": profile.context_window,
+        "outputTokenLimit": profile.max_output,
+        "thinking": profile.reasoning,
+    }
+    return wire | {key: value for key, value in known.items() if value is not None}
 
 
 # Accounting: what the gateway counts in bodies that it does not decode

@@ -16,6 +16,7 @@ from dragoman.core.routes import Route
 from dragoman.core.server import (
     Accounting,
     Entry,
+    ListedModel,
     ProtocolServer,
     RateLimitStatus,
     count,
@@ -92,12 +93,33 @@ ROUTES = (
 )
 
 
-def encode_models(names: tuple[str, ...]) -> Wire:
-    return {"object": "list", "data": [encode_model(name) for name in names]}
+# Model lists
 
 
-def encode_model(name: str) -> Wire:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "dragoman"}
+def encode_models(models: tuple[ListedModel, ...]) -> Wire:
+    """There is no `models` for Codex here: an entry of its catalogue must hold `base_instructions`, which
+    replace Codex's own prompt. `dragoman run codex` sets `model_context_window` instead."""
+    return {"object": "list", "data": [encode_model(model) for model in models]}
+
+
+def encode_model(model: ListedModel) -> Wire:
+    """OpenAI's four fields, and the sizes and capabilities under the names that agents look for."""
+    wire: Wire = {"id": model.name, "object": "model", "created": 0, "owned_by": "dragoman"}
+    profile = model.profile
+    if window := profile.context_window:  # OpenRouter's, Groq's and vLLM's name for it
+        wire |= {"context_length": window, "context_window": window, "max_model_len": window}
+    if profile.max_output:
+        wire["max_completion_tokens"] = profile.max_output
+    if window or profile.max_output:  # OpenRouter, from here on
+        wire["top_provider"] = {"context_length": window, "max_completion_tokens": profile.max_output}
+    if profile.images is not None:
+        wire["architecture"] = {"input_modalities": model.modalities, "output_modalities": ["text"]}
+    if profile.reasoning:
+        wire["reasoning"] = {
+            "supported_efforts": None if profile.efforts is None else list(profile.efforts),
+            "default_effort": profile.default_effort,
+        }
+    return wire
 
 
 class _Request(TypedDict, total=False):

@@ -18,7 +18,7 @@ from dragoman.core.fields import Fields, describe
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.routes import Route
-from dragoman.core.server import Accounting, ProtocolServer, RateLimitStatus, count, listed, rows
+from dragoman.core.server import Accounting, ListedModel, ProtocolServer, RateLimitStatus, count, listed, rows
 from dragoman.core.stored_turns import PastTurn, StorageRequest, TurnCodec
 from dragoman.protocols.openai_responses.response import decode_usage
 from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME, SECRETS, TYPES
@@ -116,12 +116,12 @@ ROUTES = (
 )
 
 
-def encode_models(names: tuple[str, ...]) -> Wire:
-    return {"object": "list", "data": [encode_model(name) for name in names]}
+def encode_models(models: tuple[ListedModel, ...]) -> Wire:
+    return {"object": "list", "data": [encode_model(model) for model in models]}
 
 
-def encode_model(name: str) -> Wire:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "dragoman"}
+def encode_model(model: ListedModel) -> Wire:
+    return {"id": model.name, "object": "model", "created": 0, "owned_by": "dragoman"}
 
 
 def _rate_limit_headers(quota: RateLimitStatus) -> dict[str, str]:
