@@ -8,11 +8,10 @@ from typing import Literal
 from msgspec.structs import replace
 
 from dragoman.core import jsontext, seal
-from dragoman.core.body import Body
 from dragoman.core.caches import cache_tools, with_cached_tools, with_encoded_tools
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
-from dragoman.core.fields import read_body
+from dragoman.core.fields import Body, read_body
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import Failure, Request, Usage, Wire

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from dragoman.core import jsontext, seal
-from dragoman.core.codec import Codec, Frame, ProtocolLimits, frame_object
+from dragoman.core.codec import Codec, Frame, Pipe, ProtocolLimits, Stage, frame_object
 from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed, unfold
 from dragoman.core.fields import read_body
@@ -26,7 +26,6 @@ from dragoman.core.losses import Losses, Strictness
 from dragoman.core.model import Failure, Request, Response, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.protocol import Framing, Protocol
-from dragoman.core.stage import Pipe, Stage
 from dragoman.dialects import recovery
 from dragoman.dialects.engine.dialect import Dialect
 from dragoman.framing import sse

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.core import jsontext
-from dragoman.core.body import Body
 from dragoman.core.errors import WireError
+from dragoman.core.fields import Body
 from dragoman.core.jsontext import Glance
 
 

@@ -1,6 +1,6 @@
 """Which settings a client said."""
 
-from dragoman.core.given_settings import GivenSettings
+from dragoman.core.fields import GivenSettings
 from dragoman.core.model import Settings
 
 ASKED = GivenSettings("temperature", "seed", "logprobs")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from dragoman.core.stage import pipe
+from dragoman.core.codec import pipe
 
 
 class Doubles:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.core.table import Table
+from dragoman.core.fields import Table
 
 STOP: Table[str] = Table(
     ("stop", "end"), ("halt", "end"), ("cut", "length"), ("cut", "full"), other=("stop", "other")

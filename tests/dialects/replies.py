@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from dragoman.core.codec import Stage
 from dragoman.core.events import (
     Event,
     PartDelta,
@@ -16,7 +17,6 @@ from dragoman.core.events import (
 )
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import AnyPart, Reasoning, Stop, Text, Tool, ToolCall
-from dragoman.core.stage import Stage
 from dragoman.dialects.engine.dialect import Dialect
 
 

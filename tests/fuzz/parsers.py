@@ -20,7 +20,7 @@ from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Stop
-from dragoman.core.routes import RouteTable
+from dragoman.core.server import RouteTable
 from dragoman.core.transport import Timeouts, TransportError
 from dragoman.demo.answers import answer
 from dragoman.demo.faults import STATUS, Memory
@@ -29,8 +29,7 @@ from dragoman.dialects import names as dialect_names
 from dragoman.framing import jsonarray, sse
 from dragoman.gateway.config import load
 from dragoman.http.client.address import address_of
-from dragoman.http.client.connection import ClientConnection
-from dragoman.http.client.response import HttpReply
+from dragoman.http.client.connection import ClientConnection, HttpReply
 from dragoman.http.write_batch import WriteBatch
 from dragoman.protocols import codec, names, server, upstream, upstream_names
 from fuzz import samples

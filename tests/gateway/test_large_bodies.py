@@ -9,8 +9,8 @@ import time
 import pytest
 
 from dragoman.core import jsontext
-from dragoman.core.body import Body
 from dragoman.core.errors import WireError
+from dragoman.core.fields import Body
 from dragoman.gateway import large_bodies
 from dragoman.gateway.large_bodies import LARGE, MOST_VALUES, TooManyValues, run_for
 

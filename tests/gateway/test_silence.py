@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.routes import RouteMatch
+from dragoman.core.server import RouteMatch
 from dragoman.demo import DemoApp
 from dragoman.exchange import Exchange
 from dragoman.framing import sse

@@ -6,7 +6,8 @@ import pytest
 
 from dragoman.core.errors import ConfigError
 from dragoman.http.client import Client, Timeouts
-from dragoman.http.client.address import Address, address_of, request_head
+from dragoman.http.client.address import Address, address_of
+from dragoman.http.client.client import request_head
 from http_client.conftest import Run
 from http_client.servers import answering, listening
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.core.codec import ProtocolLimits
-from dragoman.transforms.tool_names import Names, recognise
+from dragoman.transforms.tools import Names, recognise
 
 OPENAI = ProtocolLimits()
 GEMINI = ProtocolLimits(tool_name=r"[a-zA-Z_][a-zA-Z0-9_.:-]*")

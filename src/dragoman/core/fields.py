@@ -1,19 +1,21 @@
-"""Reading wire objects by taking: what nobody took is left over, and the leftovers are the extras.
+"""Wire objects: fields read by taking, two-way tables of names, and bodies read no further than needed.
 
-Nobody maintains a list of unsupported fields: a field that a codec does not take goes back to its
-own protocol unchanged, and on the way to another one it is a reported loss.
+What nobody took is left over, and the leftovers are the extras: nobody maintains a list of unsupported
+fields. A field that a codec does not take goes back to its own protocol unchanged, and on the way to another
+one it is a reported loss.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Extras, Wire
+from dragoman.core.model import Extras, Settings, Wire
 
 T = TypeVar("T", str, bool, int)
 NOTHING: frozenset[str] = frozenset()
@@ -205,3 +207,71 @@ def read_body(body: Wire | bytes | str, protocol: str) -> Wire:
     if not is_object(value):
         raise WireError(protocol, "", f"expected an object, got {describe(value)}")
     return value
+
+
+Neutral = TypeVar("Neutral", bound=str)
+
+
+class Table(Generic[Neutral]):
+    """Rows of (wire, neutral). The first row that names a value decides its direction.
+
+    `other` is the pair for what no row names: (wire for an unknown neutral, neutral for an unknown wire).
+    """
+
+    __slots__ = ("_to_neutral", "_to_wire", "other")
+
+    def __init__(self, *rows: tuple[str, Neutral], other: tuple[str, Neutral]) -> None:
+        self.other = other
+        self._to_neutral: dict[str, Neutral] = {}
+        self._to_wire: dict[str, str] = {}
+        for wire, neutral in rows:
+            self._to_neutral.setdefault(wire, neutral)
+            self._to_wire.setdefault(neutral, wire)
+
+    def decode(self, wire: str) -> Neutral:
+        return self._to_neutral.get(wire, self.other[1])
+
+    def encode(self, neutral: str) -> str:
+        return self._to_wire.get(neutral, self.other[0])
+
+    def knows(self, neutral: str) -> bool:
+        """Whether the wire has a word of its own for `neutral`."""
+        return neutral in self._to_wire
+
+
+class GivenSettings:
+    """Which of these settings a client said, each with its value, in this order."""
+
+    __slots__ = ("_names", "_nothing", "_values")
+
+    def __init__(self, *names: str) -> None:
+        self._names, self._values = names, attrgetter(*names)
+        self._nothing = (None,) * len(names)
+
+    def __call__(self, settings: Settings) -> list[tuple[str, Any]]:
+        values = self._values(settings)
+        if values == self._nothing:
+            return []
+        return [(name, value) for name, value in zip(self._names, values, strict=True) if value is not None]
+
+
+class Body:
+    """`glance` holds at least the fields that forwarding looks at; `wire`, read when it is first needed, all.
+
+    Raises WireError, now and not later, where `data` is not a JSON object.
+    """
+
+    __slots__ = ("_protocol", "_wire", "data", "glance")
+
+    def __init__(
+        self, data: bytes, protocol: str, glance: Glance | None = None, wire: Wire | None = None
+    ) -> None:
+        self.data, self._protocol, self._wire = data, protocol, wire
+        seen = glance.read(data) if glance and wire is None else None
+        self.glance: Wire = self.wire if seen is None else seen
+
+    @property
+    def wire(self) -> Wire:
+        if self._wire is None:
+            self._wire = read_body(self.data, self._protocol)
+        return self._wire

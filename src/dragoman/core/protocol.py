@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from dragoman.core.codec import Codec, Frame
+from dragoman.core.codec import Codec, Frame, Stage
 from dragoman.core.server import ProtocolServer
-from dragoman.core.stage import Stage
 
 
 class Framing(Struct, frozen=True):

@@ -1,18 +1,185 @@
-"""What a protocol's own server answers: its paths, its lists and counts, and what accounting reads there."""
+"""A protocol's own server as data: its routes, its lists and counts, and what accounting reads from its wire.
+
+Protocols share paths (`/v1/models` is a list in three of them), so precedence is a property of the route:
+one that requires a header is tried before one that does not, then the one with more literal characters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypedDict
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypedDict, TypeVar
+from urllib.parse import unquote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
-from dragoman.core.routes import Route
 from dragoman.core.stored_turns import TurnCodec
+
+Owner = TypeVar("Owner")
+_PARAMETER = re.compile(r"\{(\w+)(:path)?\}")
+_VERSION = "/v1"
+_REPEATED = re.compile(r"/{2,}")
+_TWO_VERSIONS = re.compile(r"^(?:/v1){2,}(?=/|$)")
+_PREFIX = re.compile(r"^(?:/v1)?/(?:openai|anthropic|api|v1beta/openai)(?=/)")
+
+
+class RouteMatch(Struct, frozen=True):
+    """What a URL asks for. `model` and `stream` are set where the URL names them; `array`: a stream that is a
+    JSON array instead of SSE (Gemini without `alt=sse`). `id` names a stored response.
+    """
+
+    action: str
+    model: str = ""
+    stream: bool | None = None
+    array: bool = False
+    id: str = ""
+
+
+class Route(Struct, frozen=True):
+    """One method and path, and the action that answers it.
+
+    In `path`, `{name}` matches one segment and `{name:path}` any number of them; the first segment is
+    literal. `model` and `id` become fields of the RouteMatch. `requires` names headers of which one must be
+    present, or, as `?name`, query parameters. `query` reads more fields of the RouteMatch from the query.
+    """
+
+    method: str
+    path: str
+    action: str
+    requires: tuple[str, ...] = ()
+    stream: bool | None = None
+    query: Callable[[Mapping[str, str]], dict[str, Any]] | None = None
+
+    def admits(self, query: Mapping[str, str], headers: Mapping[str, str]) -> bool:
+        if not self.requires:
+            return True
+        return any(name[1:] in query if name[0] == "?" else name in headers for name in self.requires)
+
+    @property
+    def literal(self) -> str:
+        """The path up to its first parameter."""
+        return self.path.partition("{")[0]
+
+
+class _Row(Struct, Generic[Owner], frozen=True):
+    route: Route
+    owner: Owner
+    match: RouteMatch
+    pattern: re.Pattern[str] | None
+
+    def matched(self, path: str, query: Mapping[str, str]) -> RouteMatch | None:
+        match, route = self.match, self.route
+        if self.pattern:
+            found = self.pattern.fullmatch(path)
+            if not found:
+                return None
+            named = {
+                name: unquote(text) for name, text in found.groupdict().items() if name in ("model", "id")
+            }
+            match = replace(match, **named)
+        return replace(match, **route.query(query)) if route.query else match
+
+
+class RouteTable(Generic[Owner]):
+    """Rows of (route, owner), compiled once. Rows of equal precedence keep their order."""
+
+    def __init__(self, rows: Iterable[tuple[Route, Owner]]) -> None:
+        self._rows = [
+            _Row(route, owner, RouteMatch(route.action, stream=route.stream), _compiled(route.path))
+            for route, owner in rows
+        ]
+        self._exact = [row for row in self._rows if ":path}" not in row.route.path]
+        self._literal: dict[tuple[str, str], list[_Row[Owner]]] = {}
+        self._patterns: dict[tuple[str, str], list[_Row[Owner]]] = {}  # by method and first segment
+        for row in sorted(self._rows, key=_precedence):
+            if row.pattern is None:
+                self._literal.setdefault((row.route.method, row.route.path), []).append(row)
+            else:
+                self._patterns.setdefault((row.route.method, _first(row.route.path)), []).append(row)
+
+    def find(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> tuple[RouteMatch, Owner] | None:
+        rows = self._literal.get((method, path))
+        if rows and (row := rows[0]) and not row.route.requires and not row.route.query:
+            return row.match, row.owner  # nearly always
+        for spelling in _spellings(path):
+            rows = self._literal.get((method, spelling)) or self._patterns.get((method, _first(spelling)), ())
+            for row in rows:
+                if row.route.admits(query, headers) and (match := row.matched(spelling, query)):
+                    return match, row.owner
+        return None
+
+    def methods(self, path: str) -> dict[str, Owner]:
+        """The methods that `path` has, each with its owner, whatever headers they require.
+
+        Routes with `{name:path}` match too much to say that a path exists.
+        """
+        found: dict[str, Owner] = {}
+        for spelling in _spellings(path):
+            for row in self._exact:
+                if row.matched(spelling, {}) if row.pattern else row.route.path == spelling:
+                    found.setdefault(row.route.method, row.owner)
+        return found
+
+    def nearest(self, path: str, headers: Mapping[str, str]) -> tuple[Route, Owner]:
+        """The route most like an unknown `path`; a header that identifies a protocol narrows the choice."""
+        owners = [row.owner for row in self._rows if row.route.requires and row.route.admits({}, headers)]
+        rows = [row for row in self._rows if row.owner in owners] or self._rows
+        best = max(rows, key=lambda row: _common(row.route.literal, path))
+        return best.route, best.owner
+
+
+def _precedence(row: _Row[Any]) -> tuple[bool, int]:
+    return not row.route.requires, -len(_PARAMETER.sub("", row.route.path))
+
+
+def _first(path: str) -> str:
+    """The first segment."""
+    return path[1:].partition("/")[0]
+
+
+def _spellings(path: str) -> Iterator[str]:
+    """`path` as it is, then as clients spell it whose base URL has too much or too little in it.
+
+    Doubled slashes and a slash at the end, the version twice or not at all, and the prefixes by which other
+    gateways tell protocols apart (LiteLLM and Azure `/openai`, Bifrost and DeepSeek `/anthropic`, OpenRouter
+    `/api`, Google's `/v1beta/openai`).
+    """
+    yield path
+    tidy = _REPEATED.sub("/", path).rstrip("/") or "/"
+    tidy = _TWO_VERSIONS.sub("/v1", tidy)
+    yield tidy
+    bare = _PREFIX.sub("", tidy)
+    if bare != tidy:
+        bare = _TWO_VERSIONS.sub("/v1", bare)
+        yield bare
+    if not bare.startswith(_VERSION):
+        yield _VERSION + bare
+
+
+def _common(literal: str, path: str) -> int:
+    """How many characters both begin with."""
+    return next(
+        (n for n, (one, other) in enumerate(zip(literal, path, strict=False)) if one != other),
+        min(len(literal), len(path)),
+    )
+
+
+def _compiled(path: str) -> re.Pattern[str] | None:
+    if "{" not in path:
+        return None
+    pieces: list[str] = []
+    end = 0
+    for found in _PARAMETER.finditer(path):
+        pieces += [re.escape(path[end : found.start()]), f"(?P<{found[1]}>{'.+' if found[2] else '[^/]+'})"]
+        end = found.end()
+    return re.compile("".join([*pieces, re.escape(path[end:])]))
 
 
 class Accounting(Struct, frozen=True, kw_only=True):

@@ -18,8 +18,7 @@ from dragoman.core.events import Event, PartDelta, PartStart, ResponseFailed, Re
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
-from dragoman.core.routes import RouteMatch, RouteTable
-from dragoman.core.server import ListedModel, ProtocolServer
+from dragoman.core.server import ListedModel, ProtocolServer, RouteMatch, RouteTable
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.demo import textual
 from dragoman.demo.faults import STATUS, Fault, Memory, fault_of

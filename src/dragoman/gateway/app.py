@@ -23,8 +23,7 @@ from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.failures import UNKNOWN_ROUTE
 from dragoman.core.model import Failure
-from dragoman.core.routes import Route, RouteTable
-from dragoman.core.server import ProtocolServer
+from dragoman.core.server import ProtocolServer, Route, RouteTable
 from dragoman.core.stored_turns import ConversationError
 from dragoman.demo import DemoTransport
 from dragoman.gateway.admission import AdmissionControl

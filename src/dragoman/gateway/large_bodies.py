@@ -17,8 +17,8 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 
 from dragoman.core import jsontext
-from dragoman.core.body import Body
 from dragoman.core.errors import DragomanError
+from dragoman.core.fields import Body
 from dragoman.core.jsontext import Glance
 from dragoman.core.model import Wire
 from dragoman.http.server import TooLarge

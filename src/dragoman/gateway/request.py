@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from dragoman.core.body import Body
 from dragoman.core.codec import Codec
+from dragoman.core.fields import Body
 from dragoman.core.losses import Loss
-from dragoman.core.routes import RouteMatch
-from dragoman.core.server import ProtocolServer
+from dragoman.core.server import ProtocolServer, RouteMatch
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.http.server import ResponseWriter, ServerRequest
 

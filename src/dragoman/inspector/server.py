@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import to_builtins
 
-from dragoman.core.routes import Route
+from dragoman.core.server import Route
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.observability.recorder import Recorder
 from dragoman.gateway.observability.recording import FILE_SUFFIX, Recording, RecordingSummary, dump_recording

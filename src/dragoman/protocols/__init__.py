@@ -10,8 +10,7 @@ from types import ModuleType
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError
 from dragoman.core.protocol import Protocol
-from dragoman.core.routes import Route
-from dragoman.core.server import ProtocolServer
+from dragoman.core.server import ProtocolServer, Route
 
 _FOLDERS = {
     "openai-chat": "openai_chat",

@@ -23,7 +23,7 @@ from dragoman.core.errors import DragomanError
 from dragoman.core.optional import require
 from dragoman.toolkit.limits import Limits
 from dragoman.toolkit.mcp_content import bounded_outcome, outcome_of
-from dragoman.transforms.tool_names import Names
+from dragoman.transforms.tools import Names
 
 if TYPE_CHECKING:
     import mcp

@@ -31,10 +31,9 @@ from dragoman.core.token_estimate import estimate_tokens
 from dragoman.schemas.downgrade import can_be_strict, fit
 from dragoman.transforms import arguments, call_ids
 from dragoman.transforms.content import joined, settle_part, without_summarised
-from dragoman.transforms.flatten import Declared, Flattened, flatten
 from dragoman.transforms.pairing import pair
 from dragoman.transforms.states import return_states
-from dragoman.transforms.tool_names import Names, names_for, recognise
+from dragoman.transforms.tools import Declared, Flattened, Names, flatten, names_for, recognise
 
 
 class Ledger:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from dragoman.core import jsontext
-from dragoman.core.body import Body
+from dragoman.core.fields import Body
 from dragoman.core.model import Failure, Wire
 from dragoman.core.stored_turns import ConversationError, PastTurn, StorageRequest, TurnCodec
 from dragoman.gateway.conversations.store import ChainTooLarge, Store, StoredTurn, StoreError

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.body import Body
 from dragoman.core.codec import Codec, Frame
+from dragoman.core.fields import Body
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Loss
 from dragoman.core.model import Failure, Wire

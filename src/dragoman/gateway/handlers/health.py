@@ -8,7 +8,7 @@ import time
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from dragoman import __version__
-from dragoman.core.routes import Route
+from dragoman.core.server import Route
 from dragoman.gateway.admission import AdmissionControl
 from dragoman.gateway.conversations.store import LazyStore, StoreError
 from dragoman.gateway.observability.metrics_page import MetricsPage

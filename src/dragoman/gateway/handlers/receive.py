@@ -5,8 +5,8 @@ from __future__ import annotations
 import zlib
 from functools import lru_cache, partial
 
-from dragoman.core.body import Body
 from dragoman.core.errors import DragomanError
+from dragoman.core.fields import Body
 from dragoman.core.model import Failure
 from dragoman.gateway import large_bodies
 from dragoman.gateway.config import Config

@@ -12,15 +12,16 @@ import ssl
 from collections.abc import Mapping
 from functools import lru_cache, partial
 
+from dragoman.core.errors import ConfigError
 from dragoman.core.transport import ConnectFailed, Timeouts
-from dragoman.http.client.address import Address, address_of, request_head
-from dragoman.http.client.connection import ClientConnection
+from dragoman.http.client.address import Address, address_of
+from dragoman.http.client.connection import ClientConnection, HttpReply
 from dragoman.http.client.proxies import Proxy, open_tunnel, proxy_for
-from dragoman.http.client.response import HttpReply
 from dragoman.http.memory_budget import MemoryBudget
 from dragoman.http.write_batch import WriteBatch
 
 KEEP_FOR = 30.0  # seconds; servers and firewalls drop idle connections, some without closing them
+_LINE_ENDS = ("\r", "\n", "\0")
 
 
 class Client:
@@ -161,3 +162,36 @@ def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({error.verify_message})"
     return error.strerror or str(error) or type(error).__name__
+
+
+def request_head(
+    method: str, path: str, address: Address, headers: dict[str, str], length: int, extra: str = ""
+) -> bytes:
+    """`extra` is complete header lines. Raises ConfigError for a header that would end its line."""
+    lines = _lines(method, path, address, tuple(headers.items()), extra)
+    return b"%bcontent-length: %d\r\n\r\n" % (lines, length)
+
+
+@lru_cache(maxsize=256)
+def _lines(method: str, path: str, address: Address, items: tuple[tuple[str, str], ...], extra: str) -> bytes:
+    """Everything but the length, which alone differs between two requests of a provider."""
+    headers = dict(items)
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if lines.count("\n") != len(headers) or lines.count("\r") != len(headers) or "\0" in lines:
+        raise _illegal(headers)
+    encoding = "" if "accept-encoding" in headers else "accept-encoding: identity\r\n"
+    text = f"{method} {path} HTTP/1.1\r\nhost: {address.authority}\r\n{lines}{extra}{encoding}"
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:
+        raise _illegal(headers) from None
+
+
+def _illegal(headers: dict[str, str]) -> ConfigError:
+    """Names the header, not its value, which may be a key."""
+    for name, value in headers.items():
+        if any(end in name or end in value for end in _LINE_ENDS):
+            return ConfigError(f"the header {name!r} has a line break or a zero in it")
+        if any(ord(letter) > 255 for letter in name + value):
+            return ConfigError(f"the header {name!r} has characters that HTTP cannot carry")
+    return ConfigError("a header cannot be sent as it is")

@@ -5,9 +5,15 @@ request and each streamed chunk should cost microseconds.
 """
 
 from dragoman.http.memory_budget import MemoryBudget, MemoryFull
+from dragoman.http.server.application import (
+    ClientGone,
+    Headers,
+    ResponseWriter,
+    ServerRequest,
+    TooLarge,
+    TooSlow,
+)
 from dragoman.http.server.connection import ServerTimeouts
-from dragoman.http.server.request import ClientGone, ServerRequest, TooLarge, TooSlow
-from dragoman.http.server.response import Headers, ResponseWriter
 from dragoman.http.server.server import Application, HttpServer, run
 
 __all__ = [

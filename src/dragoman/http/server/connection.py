@@ -36,8 +36,13 @@ import httptools
 from msgspec import Struct
 
 from dragoman.core.headers import IGNORED, LOWER_NAMES
-from dragoman.http.server.request import ClientGone, ServerRequest
-from dragoman.http.server.response import HIGH_WATER, ResponseWriter, plain_error
+from dragoman.http.server.application import (
+    HIGH_WATER,
+    ClientGone,
+    ResponseWriter,
+    ServerRequest,
+    plain_error,
+)
 
 if TYPE_CHECKING:
     from dragoman.http.server.server import HttpServer

@@ -13,9 +13,8 @@ from email.utils import formatdate
 from typing import Any, Protocol
 
 from dragoman.http.memory_budget import MemoryBudget
+from dragoman.http.server.application import ResponseWriter, ServerRequest
 from dragoman.http.server.connection import ServerConnection, ServerTimeouts
-from dragoman.http.server.request import ServerRequest
-from dragoman.http.server.response import ResponseWriter
 from dragoman.http.write_batch import WriteBatch
 
 _BACKLOG = 2048

@@ -18,13 +18,13 @@ from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.model_profile import UNKNOWN
-from dragoman.core.routes import Route
 from dragoman.core.server import (
     Accounting,
     Entry,
     ListedModel,
     ProtocolServer,
     RateLimitStatus,
+    Route,
     count,
     listed,
     rows,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import get_args
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe, string
-from dragoman.core.given_settings import GivenSettings
+from dragoman.core.fields import Fields, GivenSettings, describe, string
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, Required, TypedDict
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
+from dragoman.core.fields import Table
 from dragoman.core.model import Extras, FailureKind, StopReason, Value, Wire
-from dragoman.core.table import Table
 
 PROTOCOL_NAME: Final = "anthropic"
 NO_EXTRAS: Extras = {PROTOCOL_NAME: {}}  # shared by the many values that have none; never written to

@@ -21,8 +21,7 @@ from dragoman.core.failures import (
 )
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, Wire
-from dragoman.core.routes import Route
-from dragoman.core.server import Accounting, Entry, ListedModel, ProtocolServer, count, listed, rows
+from dragoman.core.server import Accounting, Entry, ListedModel, ProtocolServer, Route, count, listed, rows
 from dragoman.protocols.gemini.response import read_usage
 from dragoman.protocols.gemini.wire import ERRORS, opened
 

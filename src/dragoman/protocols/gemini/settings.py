@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.core.fields import Fields, boolean
-from dragoman.core.given_settings import GivenSettings
+from dragoman.core.fields import Fields, GivenSettings, boolean
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Tool, Wire
 from dragoman.core.model_profile import ModelProfile

@@ -12,9 +12,8 @@ from typing import Any, Final, Literal, Required, TypedDict
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields
+from dragoman.core.fields import Fields, Table
 from dragoman.core.model import Extras, FailureKind, StopReason, Value, Wire
-from dragoman.core.table import Table
 
 PROTOCOL_NAME: Final = "gemini"
 NO_EXTRAS: Extras = {PROTOCOL_NAME: {}}  # shared by the many values that have none; never written to

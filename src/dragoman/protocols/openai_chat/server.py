@@ -12,13 +12,13 @@ from dragoman.core.codec import Http
 from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, says_context_too_long, status_of
 from dragoman.core.jsontext import Glance, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
-from dragoman.core.routes import Route
 from dragoman.core.server import (
     Accounting,
     Entry,
     ListedModel,
     ProtocolServer,
     RateLimitStatus,
+    Route,
     count,
     listed,
     rows,

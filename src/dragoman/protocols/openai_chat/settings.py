@@ -9,8 +9,7 @@ import hashlib
 from typing import Any, get_args
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, boolean, string
-from dragoman.core.given_settings import GivenSettings
+from dragoman.core.fields import Fields, GivenSettings, boolean, string
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
-from dragoman.core.fields import NOTHING, Fields
+from dragoman.core.fields import NOTHING, Fields, Table
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Extras, FailureKind, StopReason, Value, Wire
-from dragoman.core.table import Table
 
 PROTOCOL_NAME: Final = "openai-chat"
 SEALED: Final = "dragoman-v1"  # the `format` of reasoning_details that we wrote

@@ -17,8 +17,16 @@ from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, says_con
 from dragoman.core.fields import Fields, describe
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
-from dragoman.core.routes import Route
-from dragoman.core.server import Accounting, ListedModel, ProtocolServer, RateLimitStatus, count, listed, rows
+from dragoman.core.server import (
+    Accounting,
+    ListedModel,
+    ProtocolServer,
+    RateLimitStatus,
+    Route,
+    count,
+    listed,
+    rows,
+)
 from dragoman.core.stored_turns import PastTurn, StorageRequest, TurnCodec
 from dragoman.protocols.openai_responses.response import decode_usage
 from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME, SECRETS, TYPES

@@ -8,8 +8,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, get_args
 
-from dragoman.core.fields import Fields, boolean, string
-from dragoman.core.given_settings import GivenSettings
+from dragoman.core.fields import Fields, GivenSettings, boolean, string
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile

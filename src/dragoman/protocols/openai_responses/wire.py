@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
+from dragoman.core.fields import Table
 from dragoman.core.model import FailureKind, StopReason, Value, Wire
-from dragoman.core.table import Table
 
 PROTOCOL_NAME: Final = "openai-responses"
 

@@ -10,7 +10,7 @@ from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Tool, ToolCall, ToolResult
-from dragoman.transforms.flatten import Flattened, freeform, functional, unflatten
+from dragoman.transforms.tools import Flattened, freeform, functional, unflatten
 
 PLAIN = ProtocolLimits()
 RICH = ProtocolLimits(
