@@ -88,14 +88,14 @@ def test_many_short_silences_are_no_long_one(run: Run) -> None:
 def test_a_slow_reader_is_no_silent_upstream(run: Run) -> None:
     async def work() -> None:
         async with listening(
-            answering(HEAD, b"2\r\nab\r\n", b"2\r\ncd\r\n", b"0\r\n\r\n", pause=0.15)
+            answering(HEAD, b"2\r\nab\r\n", b"2\r\ncd\r\n", b"0\r\n\r\n", pause=0.05)
         ) as seen:
             client = Client(environ={})
-            reply = await client.send("POST", seen.url, {}, b"", SOON)
+            reply = await client.send("POST", seen.url, {}, b"", Timeouts(connect=5, first_byte=5, idle=0.5))
             got = []
             async for piece in reply:
                 got.append(piece)
-                await asyncio.sleep(0.3)
+                await asyncio.sleep(0.6)
             assert b"".join(got) == b"abcd"
             await client.close()
 
