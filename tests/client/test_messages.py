@@ -17,10 +17,13 @@ from dragoman import (
     UserMessage,
     WireError,
     get_arguments,
+    media,
     tool,
 )
+from dragoman.client import export
 from dragoman.client.media import image
 from dragoman.client.messages import messages_of, neutral
+from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, Media, Message, Text, ToolResult, Url
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
@@ -56,6 +59,42 @@ def test_files(tmp_path: Path):
     assert isinstance(pdf, Media)
     assert (png.kind, png.media_type, png.name) == ("image", "image/png", "b.png")
     assert (pdf.kind, pdf.media_type, pdf.name) == ("document", "application/pdf", "a.pdf")
+
+
+FILES: dict[str, tuple[Any, str, str]] = {
+    "an image": (base64.b64decode(PNG), "image", "image/png"),
+    "a PDF": (b"%PDF-1.7 ", "document", "application/pdf"),
+    "text": ("ünï".encode(), "document", "text/plain"),
+    "MP3": (b"ID3\x04" + bytes(9), "audio", "audio/mpeg"),
+    "MP3 without tags": (b"\xff\xfb\x90" + bytes(9), "audio", "audio/mpeg"),
+    "WAV": (b"RIFF\x24\0\0\0WAVEfmt ", "audio", "audio/wav"),
+    "Ogg": (b"OggS\x80" + bytes(9), "audio", "audio/ogg"),
+    "M4A": (b"\0\0\0\x1cftypM4A \x80", "audio", "audio/mp4"),
+    "MP4": (b"\0\0\0\x1cftypisom\x80", "video", "video/mp4"),
+    "anything": (b"\x80\x81", "document", "application/octet-stream"),
+    "a URL": ("https://example.com/a.mp3", "audio", "audio/mpeg"),
+    "a data URL": ("data:audio/wav;base64,UklGRiQAAABXQVZF", "audio", "audio/wav"),
+}
+
+
+@pytest.mark.parametrize(("value", "kind", "media_type"), FILES.values(), ids=FILES)
+def test_media_of_any_kind(value: Any, kind: str, media_type: str):
+    made = media(value)
+    assert (made.kind, made.media_type) == (kind, media_type)
+
+
+def test_text_and_media_in_a_row(tmp_path: Path):
+    (tmp_path / "b.png").write_bytes(base64.b64decode(PNG))
+    message = UserMessage(["Compare", tmp_path / "b.png", "with", media("https://a.b/c.png")])
+    kinds = [type(part).__name__ for part in message.parts]
+    assert kinds == ["Text", "Media", "Text", "Media"]
+    assert message.content == "Comparewith"
+
+
+def test_losses_name_the_part():
+    losses = Losses()
+    export([UserMessage("Listen", files=[b"ID3\x04"])], "anthropic", losses=losses)
+    assert "messages[0].parts[1]" in {loss.where for loss in losses}
 
 
 @pytest.mark.parametrize("value", ["screenshot.png", "data:image/png,plain"])

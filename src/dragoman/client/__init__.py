@@ -1,5 +1,6 @@
 """The client: define a tool once, call any model."""
 
+from dragoman.client.conversation import Conversation
 from dragoman.client.events import (
     Finish,
     ReasoningDelta,
@@ -12,19 +13,21 @@ from dragoman.client.events import (
 )
 from dragoman.client.executing import ToolRunEnd, ToolRunStart
 from dragoman.client.generating import agenerate, generate
-from dragoman.client.loop import Run, RunEvent, TurnEnd, TurnStart, arun, run
+from dragoman.client.loop import Run, RunEvent, RunOptions, TurnEnd, TurnStart, arun, run
+from dragoman.client.media import media
 from dragoman.client.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
 from dragoman.client.providers import Model, Provider
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
 from dragoman.client.streaming import AsyncStream, Stream, astream, stream
 from dragoman.client.tools import Tool, tool
-from dragoman.client.transcripts import export, load
+from dragoman.client.transcripts import dump_messages, export, load, load_messages
 from dragoman.client.values import ModelRetry, get_arguments
 
 __all__ = [
     "AssistantMessage",
     "AsyncStream",
+    "Conversation",
     "Finish",
     "Model",
     "ModelRetry",
@@ -35,6 +38,7 @@ __all__ = [
     "Result",
     "Run",
     "RunEvent",
+    "RunOptions",
     "Stream",
     "StreamEvent",
     "SystemMessage",
@@ -52,10 +56,13 @@ __all__ = [
     "agenerate",
     "arun",
     "astream",
+    "dump_messages",
     "export",
     "generate",
     "get_arguments",
     "load",
+    "load_messages",
+    "media",
     "run",
     "stream",
     "tool",

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from dragoman.client.messages import Conversation
+from dragoman.client.messages import Prompt
 from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import RequestSettings, request_of
 from dragoman.client.results import Result
@@ -48,7 +48,7 @@ class ModelCall:
 
     def __init__(
         self,
-        conversation: Conversation,
+        conversation: Prompt,
         model: str | Model,
         tools: Iterable[AnyTool],
         settings: RequestSettings,

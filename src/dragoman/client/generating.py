@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from dragoman.client.background import Calls, wait_for
 from dragoman.client.calling import ModelCall
 from dragoman.client.events import StreamEvent
-from dragoman.client.messages import Conversation
+from dragoman.client.messages import Prompt
 from dragoman.client.providers import Model
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
@@ -20,7 +20,7 @@ OnEvent = Callable[[StreamEvent], Any]
 
 
 async def agenerate(
-    conversation: Conversation,
+    conversation: Prompt,
     model: str | Model,
     *,
     tools: Iterable[AnyTool] = (),
@@ -45,7 +45,7 @@ async def agenerate(
 
 
 def generate(
-    conversation: Conversation,
+    conversation: Prompt,
     model: str | Model,
     *,
     tools: Iterable[AnyTool] = (),

@@ -14,7 +14,7 @@ from dragoman.client.events import StreamEvent
 from dragoman.client.executing import Approve, Executor, ToolRunEnd, ToolRunStart
 from dragoman.client.generating import agenerate
 from dragoman.client.limits import Bounds, Stopped, added
-from dragoman.client.messages import AnyMessage, Conversation, ToolMessage, messages_of
+from dragoman.client.messages import AnyMessage, Prompt, ToolMessage, messages_of
 from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
@@ -37,6 +37,17 @@ class TurnEnd(Struct, frozen=True):
 
 RunEvent = StreamEvent | TurnStart | TurnEnd | ToolRunStart | ToolRunEnd
 OnEvent = Callable[[RunEvent], Any]
+
+
+class RunOptions(RequestSettings, total=False):
+    """Every keyword of `run`, settings of the requests included."""
+
+    max_turns: int | None
+    max_seconds: float | None
+    max_total_tokens: int | None
+    tool_timeout: float | None
+    approve: Approve | None
+    on_event: OnEvent | None
 
 
 class Run:
@@ -82,7 +93,7 @@ class Run:
 
 
 async def arun(
-    conversation: Conversation,
+    conversation: Prompt,
     model: str | Model,
     tools: Iterable[AnyTool] = (),
     *,
@@ -117,7 +128,7 @@ async def arun(
 
 
 def run(
-    conversation: Conversation,
+    conversation: Prompt,
     model: str | Model,
     tools: Iterable[AnyTool] = (),
     *,

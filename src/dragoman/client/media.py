@@ -1,4 +1,7 @@
-"""Images and files as people hold them: paths, bytes, base64, data URLs, addresses."""
+"""Images, audio, video and documents from paths, bytes, base64, data URLs and addresses.
+
+A string may come from somebody else, so it is never opened as a file where an image is expected.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,22 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 
 from dragoman.core.errors import ConfigError
-from dragoman.core.model import Base64, Media, Url, media_kind
+from dragoman.core.model import Base64, Media, Plain, Url, media_kind
 from dragoman.transforms.content import sniff
 
 Attachment = str | bytes | Path | Media
 _DATA = re.compile(r"data:([^;,]*)((?:;[^;,]+)*?)(;base64)?,", re.IGNORECASE)
 _UNKNOWN = "image/jpeg"  # what seed 002 takes base64 for where nothing says more
+# How files begin whose types `sniff` does not check, because no provider contradicts them
+_BEGINNINGS = (
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"\xff\xf3", "audio/mpeg"),
+    (b"\xff\xf2", "audio/mpeg"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
+)
 
 
 def image(value: str | bytes | Path | Media) -> Media:
@@ -31,20 +44,41 @@ def image(value: str | bytes | Path | Media) -> Media:
 
 
 def media(value: Attachment) -> Media:
-    """Any file; a string that is no URL is a path."""
+    """Any file for a message: an image, audio, a video, a document. A string that is no URL is a path."""
     match value:
         case Media():
             return value
         case str() if _is_url(value):
             return _from_text(value)
         case bytes():
-            data = b64encode(value).decode()
-            return _made(data, sniff(data) or "application/pdf")
+            return _from_bytes(value)
         case _:
             path = Path(value)
-            data = b64encode(path.read_bytes()).decode()
-            guessed = sniff(data) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-            return _made(data, guessed, path.name)
+            return _from_bytes(path.read_bytes(), path.name)
+
+
+def _from_bytes(data: bytes, name: str = "") -> Media:
+    encoded = b64encode(data).decode()
+    media_type = sniff(encoded) or mimetypes.guess_type(name)[0] or _type_of(data)
+    if media_type.startswith("text/"):
+        try:
+            return Media("document", media_type, Plain(data.decode()), name)
+        except UnicodeDecodeError:
+            pass
+    return _made(encoded, media_type, name)
+
+
+def _type_of(data: bytes) -> str:
+    if data[4:8] == b"ftyp":  # ISO media; the brand follows
+        return "audio/mp4" if data[8:11] == b"M4A" else "video/mp4"
+    for beginning, media_type in _BEGINNINGS:
+        if data.startswith(beginning):
+            return media_type
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return "application/octet-stream"
+    return "text/plain"
 
 
 def _from_text(value: str) -> Media:

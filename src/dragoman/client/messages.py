@@ -11,6 +11,8 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from dragoman.client.background import wait_for
 from dragoman.client.media import Attachment, image, media
 from dragoman.client.values import arguments_of, call_id, call_name, outcome
@@ -21,40 +23,66 @@ Image = str | bytes | Path | Media
 OpenAICall = dict[str, Any]
 
 
-class SystemMessage:
+class ChatMessage:
+    """What all messages share. Two are equal where they have the same role and the same parts."""
+
+    role: Role
+    parts: tuple[AnyPart, ...]
+
+    @property
+    def content(self) -> str:
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ChatMessage) and (self.role, self.parts) == (other.role, other.parts)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - parts hold dicts
+
+    def __repr__(self) -> str:
+        """Without the megabytes of images."""
+        fields = ("content", "tool_calls", "name", "tool_call_id", "failed")
+        shown = [(name, getattr(self, name, None)) for name in fields]
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown if value)})"
+
+
+class SystemMessage(ChatMessage):
     """Instructions; at the start of a conversation they stand outside it."""
 
     role: Role = "system"
 
-    def __init__(self, content: str) -> None:
-        self.content = content
-
-    @property
-    def parts(self) -> tuple[AnyPart, ...]:
-        return (Text(self.content),)
-
-    def __repr__(self) -> str:
-        return _shown(self)
+    def __init__(self, content: str = "", *, parts: Iterable[AnyPart] | None = None) -> None:
+        self.parts = (Text(content),) if parts is None else tuple(parts)
 
 
-class UserMessage:
-    """Text with images and files. Each is a path, bytes, base64, a data URL or an http URL."""
+class UserMessage(ChatMessage):
+    """Text with images and files. Each is a path, bytes, base64, a data URL or an http URL.
+
+    UserMessage("What is this?", images=[Path("a.png")], files=["report.pdf", "https://example.com/b.pdf"])
+    UserMessage(["Compare", Path("a.png"), "with", media("https://example.com/b.png")])
+
+    In a list a string is text; `media` makes a URL an attachment.
+    """
 
     role: Role = "user"
 
     def __init__(
-        self, content: str = "", images: Iterable[Image] = (), files: Iterable[Attachment] = ()
+        self,
+        content: str | Sequence[str | bytes | Path | Media] = "",
+        images: Iterable[Image] = (),
+        files: Iterable[Attachment] = (),
+        *,
+        parts: Iterable[AnyPart] | None = None,
     ) -> None:
+        if parts is not None:
+            self.parts = tuple(parts)
+            return
         shown = (*(image(each) for each in images), *(media(each) for each in files))
-        self.content = content
-        self.parts: tuple[AnyPart, ...] = (*((Text(content),) if content or not shown else ()), *shown)
-
-    def __repr__(self) -> str:
-        return _shown(self)
+        pieces = ([content] if content or not shown else []) if isinstance(content, str) else content
+        self.parts = (*(Text(each) if isinstance(each, str) else media(each) for each in pieces), *shown)
 
 
-class AssistantMessage:
-    """What a model said and called; `parts` are its neutral form, which wins over the other two."""
+class AssistantMessage(ChatMessage):
+    """A reply of a model: its text and calls, or `parts`, their neutral form, which wins over both."""
 
     role: Role = "assistant"
 
@@ -65,13 +93,8 @@ class AssistantMessage:
         parts: Iterable[AnyPart] | None = None,
     ) -> None:
         if parts is None:
-            said = (Text(content),) if content else ()
-            parts = (*said, *(_call(each) for each in tool_calls))
+            parts = (*((Text(content),) if content else ()), *(_call(each) for each in tool_calls))
         self.parts = tuple(part for part in parts if not isinstance(part, ToolCall) or part.complete)
-
-    @property
-    def content(self) -> str:
-        return "".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
     def reasoning(self) -> str:
@@ -86,18 +109,15 @@ class AssistantMessage:
         """The complete calls, in OpenAI's shape whatever the provider's is."""
         return [openai_call(part) for part in self.parts if isinstance(part, ToolCall)]
 
-    def __repr__(self) -> str:
-        return _shown(self)
 
-
-class ToolMessage:
+class ToolMessage(ChatMessage):
     """The answer to a call, in one of three ways.
 
     ToolMessage(content="72°F", tool_call_id="call_1", name="get_weather")
     ToolMessage(call, "72°F")          what is not a string becomes JSON; an exception a failed result
     ToolMessage(call, get_weather)     the function gets the parsed arguments; a `Tool` gets them by name
 
-    `image_data`: data URLs or base64, whose type is told by their first bytes.
+    `image_data`: data URLs or base64; the first bytes decide the type.
     """
 
     role: Role = "user"
@@ -120,23 +140,45 @@ class ToolMessage:
             content, shown, failed = content or found.text, found.media, failed or found.failed
         elif not (tool_call_id or name):
             raise ConfigError("a ToolMessage needs a call, or a tool_call_id")
-        self.content, self.tool_call_id, self.name, self.failed = content, tool_call_id, name, failed
-        self.images = (*shown, *(image(each) for each in image_data))
+        text = (Text(content),) if content else ()
+        images = (*shown, *(image(each) for each in image_data))
+        self.result = ToolResult(tool_call_id, name, (*text, *images), failed)
+        self.parts = (self.result,)
+
+    @classmethod
+    def from_result(cls, result: ToolResult) -> ToolMessage:
+        """The message of a neutral result, exactly."""
+        message = cls(tool_call_id=result.call_id, name=result.name or "?")
+        message.result, message.parts = result, (result,)
+        return message
 
     @property
-    def parts(self) -> tuple[AnyPart, ...]:
-        text = (Text(self.content),) if self.content else ()
-        return (ToolResult(self.tool_call_id, self.name, (*text, *self.images), self.failed),)
+    def content(self) -> str:
+        return "\n".join(item.text for item in self.result.content if isinstance(item, Text))
 
-    def __repr__(self) -> str:
-        return _shown(self)
+    @property
+    def images(self) -> tuple[Media, ...]:
+        return tuple(item for item in self.result.content if isinstance(item, Media))
+
+    @property
+    def tool_call_id(self) -> str:
+        return self.result.call_id
+
+    @property
+    def name(self) -> str:
+        return self.result.name
+
+    @property
+    def failed(self) -> bool:
+        return self.result.failed
 
 
 AnyMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
-Conversation = str | AnyMessage | Sequence[AnyMessage | Message | Mapping[str, Any]]
+# What a call takes as its conversation
+Prompt = str | AnyMessage | Sequence[AnyMessage | Message | Mapping[str, Any]]
 
 
-def messages_of(conversation: Conversation) -> list[AnyMessage | Message]:
+def messages_of(conversation: Prompt) -> list[AnyMessage | Message]:
     """A prompt is a conversation of one message; dicts are read as OpenAI writes them."""
     match conversation:
         case str():
@@ -150,18 +192,29 @@ def messages_of(conversation: Conversation) -> list[AnyMessage | Message]:
 def neutral(messages: Iterable[AnyMessage | Message]) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
     """The system text at the start, and the messages after it; results in a row share one message."""
     system: list[Text] = []
-    told: list[Message] = []
+    turns: list[Message] = []
     answering = False
     for index, message in enumerate(messages):
-        parts, where = message.parts, f"messages[{index}]"
-        if message.role == "system" and not told:
+        where = f"messages[{index}]"
+        parts = _placed(message.parts, where)
+        if message.role == "system" and not turns:
             system += [part for part in parts if isinstance(part, Text)]
         elif answering and isinstance(message, ToolMessage):
-            told[-1] = Message("user", (*told[-1].parts, *parts), where=told[-1].where)
+            turns[-1] = Message("user", (*turns[-1].parts, *parts), where=turns[-1].where)
         else:
-            told.append(Message(message.role, parts, where=where))
+            turns.append(Message(message.role, parts, where=where))
         answering = isinstance(message, ToolMessage)
-    return tuple(system), tuple(told)
+    return tuple(system), tuple(turns)
+
+
+def _placed(parts: tuple[AnyPart, ...], where: str) -> tuple[AnyPart, ...]:
+    """The parts with their place, which losses name, where they have none."""
+    return tuple(
+        [
+            part if part.where else replace(part, where=f"{where}.parts[{index}]")
+            for index, part in enumerate(parts)
+        ]
+    )
 
 
 def openai_call(call: ToolCall) -> OpenAICall:
@@ -207,10 +260,3 @@ def _message(value: AnyMessage | Message | Mapping[str, Any]) -> AnyMessage | Me
             )
         case role:
             raise ConfigError(f"the role of a message is system, user, assistant or tool, not {role!r}")
-
-
-def _shown(message: object) -> str:
-    """What it says, without the megabytes of its images."""
-    said = {name: getattr(message, name, None) for name in ("content", "tool_calls", "name", "tool_call_id")}
-    told = ", ".join(f"{name}={value!r}" for name, value in said.items() if value)
-    return f"{type(message).__name__}({told})"

@@ -87,6 +87,9 @@ class Model(Struct, frozen=True):
     provider: Provider
     name: str
 
+    def __str__(self) -> str:
+        return f"{self.provider.name}:{self.name}"
+
 
 def model_of(model: str | Model) -> Model:
     """The model that `provider:model` names; everything after the first colon belongs to the model."""

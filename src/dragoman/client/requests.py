@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, cast
 
-from dragoman.client.messages import Conversation, messages_of, neutral
+from dragoman.client.messages import Prompt, messages_of, neutral
 from dragoman.client.tools import AnyTool, Tool, tools_of
 from dragoman.core.errors import ConfigError
 from dragoman.core.jsontext import is_object
@@ -67,7 +67,7 @@ _SETTINGS = frozenset(Settings.__struct_fields__) - {"extras", "where"}
 
 def request_of(
     model: str,
-    conversation: Conversation,
+    conversation: Prompt,
     tools: Iterable[AnyTool],
     settings: Mapping[str, Any],
     stream: bool,

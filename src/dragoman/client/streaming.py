@@ -9,7 +9,7 @@ from typing import Unpack, cast
 from dragoman.client.background import wait_for
 from dragoman.client.calling import ModelCall
 from dragoman.client.events import StreamEvent
-from dragoman.client.messages import Conversation
+from dragoman.client.messages import Prompt
 from dragoman.client.providers import Model
 from dragoman.client.reading import StreamReader
 from dragoman.client.requests import RequestSettings
@@ -120,7 +120,7 @@ class Stream:
 
 
 def astream(
-    conversation: Conversation,
+    conversation: Prompt,
     model: str | Model,
     *,
     tools: Iterable[AnyTool] = (),
@@ -131,7 +131,7 @@ def astream(
 
 
 def stream(
-    conversation: Conversation,
+    conversation: Prompt,
     model: str | Model,
     *,
     tools: Iterable[AnyTool] = (),

@@ -1,29 +1,113 @@
-"""A conversation as the wire of any protocol says it, and back."""
+"""Conversations as JSON: in a form of our own, which is versioned and exact, or as the wire of any protocol.
+
+Our form keeps everything that a reply needs on its way back, opaque state included. A message is its role and
+its parts; a field that has its default value is left out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec import structs
 
 from dragoman.client.calling import NEUTRAL
 from dragoman.client.messages import (
     AnyMessage,
     AssistantMessage,
-    Conversation,
+    Prompt,
     SystemMessage,
     ToolMessage,
     UserMessage,
+    messages_of,
 )
 from dragoman.client.requests import request_of
 from dragoman.client.tools import AnyTool
+from dragoman.core import jsontext
+from dragoman.core.errors import ConfigError, WireError
+from dragoman.core.fields import read_body
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Media, Message, Text, ToolResult, Wire
+from dragoman.core.model import (
+    AnyPart,
+    Base64,
+    FileId,
+    Foreign,
+    Media,
+    Message,
+    Plain,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+    Url,
+    Wire,
+)
 from dragoman.pipeline import Pipeline
 from dragoman.protocols import codec as find_codec
 from dragoman.protocols import protocol as find_protocol
 
+FORMAT = "dragoman.messages"
+VERSION = 1
+_PARTS: dict[str, type[AnyPart]] = {
+    "text": Text,
+    "reasoning": Reasoning,
+    "tool_call": ToolCall,
+    "tool_result": ToolResult,
+    "media": Media,
+    "refusal": Refusal,
+    "foreign": Foreign,
+}
+_TYPES = {kind: name for name, kind in _PARTS.items()}
+_SOURCES: dict[str, type[Base64 | Url | FileId | Plain]] = {
+    "base64": Base64,
+    "url": Url,
+    "file_id": FileId,
+    "text": Plain,
+}
+_SOURCE_TYPES = {kind: name for name, kind in _SOURCES.items()}
+
+
+def dump_messages(
+    conversation: Prompt, protocol: str = "", *, model: str = "", losses: Losses | None = None
+) -> str:
+    """The conversation as JSON text, for `load_messages`.
+
+    With a `protocol` it is the body of a request in that protocol instead, as `export` makes it; what that
+    cannot hold is reported in `losses`.
+    """
+    if protocol:
+        return jsontext.dumps(export(conversation, protocol, model, losses=losses))
+    listed = [_encode_message(message) for message in messages_of(conversation)]
+    return jsontext.dumps({"format": FORMAT, "version": VERSION, "messages": listed})
+
+
+def load_messages(
+    text: str | bytes, protocol: str = "", *, losses: Losses | None = None
+) -> list[AnyMessage | Message]:
+    """The messages that `dump_messages` wrote; with a `protocol`, those in the body of a request.
+
+    Raises WireError where the text is something else, ConfigError where a later version wrote it.
+    """
+    if protocol:
+        return list[AnyMessage | Message](load(read_body(text, protocol), protocol, losses))
+    return decode_messages(read_body(text, FORMAT))
+
+
+def decode_messages(body: Wire) -> list[AnyMessage | Message]:
+    """The messages of an object in our own form."""
+    if body.get("format") != FORMAT or not is_array(body.get("messages")):
+        raise WireError(FORMAT, "format", f"expected {FORMAT!r}, got {body.get('format')!r}")
+    if not isinstance(version := body.get("version"), int) or version > VERSION:
+        raise ConfigError(f"{FORMAT} has version {version!r}; this dragoman reads up to {VERSION}")
+    return [_decode_message(each, f"messages[{index}]") for index, each in enumerate(body["messages"])]
+
 
 def export(
-    conversation: Conversation,
+    conversation: Prompt,
     protocol: str,
     model: str = "",
     tools: Iterable[AnyTool] = (),
@@ -32,41 +116,107 @@ def export(
 ) -> Wire:
     """The body of a request that continues `conversation` in `protocol`.
 
-    State goes only to the provider that made it: say which one in `origin` to have it kept.
+    State goes only to the provider that made it: name it in `origin` to have its state included.
     """
-    pipeline = Pipeline(NEUTRAL, find_protocol(protocol), losses or Losses(), origin=origin)
+    pipeline = Pipeline(
+        NEUTRAL, find_protocol(protocol), Losses() if losses is None else losses, origin=origin
+    )
     return pipeline.encode_request(request_of(model, conversation, tools, {}, stream=False))[1]
 
 
 def load(body: Wire, protocol: str, losses: Losses | None = None) -> list[AnyMessage]:
     """The conversation that the body of a request holds: the way back from `export`."""
-    request = find_codec(protocol).decode_request(body, losses or Losses())
-    system: list[AnyMessage] = [SystemMessage(part.text) for part in request.system]
+    request = find_codec(protocol).decode_request(body, Losses() if losses is None else losses)
+    system: list[AnyMessage] = [SystemMessage(parts=(part,)) for part in request.system]
     return system + [made for message in request.messages for made in from_neutral(message)]
 
 
 def from_neutral(message: Message) -> list[AnyMessage]:
     """The messages that a neutral one stands for: results are messages of their own here."""
-    text = "".join(part.text for part in message.parts if isinstance(part, Text))
     match message.role:
         case "assistant":
             return [AssistantMessage(parts=message.parts)]
         case "user":
-            results: list[AnyMessage] = [
-                _answer(part) for part in message.parts if isinstance(part, ToolResult)
-            ]
-            shown = [part for part in message.parts if isinstance(part, Media)]
-            said = [UserMessage(text, images=shown)] if text or shown or not results else []
-            return [*results, *said]
+            results = [part for part in message.parts if isinstance(part, ToolResult)]
+            rest = [part for part in message.parts if not isinstance(part, ToolResult)]
+            answers: list[AnyMessage] = [ToolMessage.from_result(each) for each in results]
+            return [*answers, *([UserMessage(parts=rest)] if rest or not results else [])]
         case _:
-            return [SystemMessage(text)]
+            return [SystemMessage(parts=message.parts)]
 
 
-def _answer(result: ToolResult) -> ToolMessage:
-    return ToolMessage(
-        content="\n".join(item.text for item in result.content if isinstance(item, Text)),
-        tool_call_id=result.call_id,
-        name=result.name,
-        image_data=[item for item in result.content if isinstance(item, Media)],
-        failed=result.failed,
-    )
+def _encode_message(message: AnyMessage | Message) -> Wire:
+    role = "tool" if isinstance(message, ToolMessage) else message.role
+    return {"role": role, "parts": [_encode_part(part) for part in message.parts]}
+
+
+def _decode_message(value: Any, where: str) -> AnyMessage | Message:
+    if not is_object(value) or not is_array(value.get("parts")):
+        raise WireError(FORMAT, where, "expected an object with a role and parts")
+    parts = [_decode_part(part, f"{where}.parts[{index}]") for index, part in enumerate(value["parts"])]
+    match value.get("role"):
+        case "system":
+            return SystemMessage(parts=parts)
+        case "assistant":
+            return AssistantMessage(parts=parts)
+        case "tool" if len(parts) == 1 and isinstance(parts[0], ToolResult):
+            return ToolMessage.from_result(parts[0])
+        case "user" if not any(isinstance(part, ToolResult) for part in parts):
+            return UserMessage(parts=parts)
+        case "user" | "developer" as role:  # a neutral message, which no other class stands for
+            return Message(role, tuple(parts))
+        case role:
+            raise WireError(
+                FORMAT, f"{where}.role", f"expected system, user, assistant or tool, got {role!r}"
+            )
+
+
+def _encode_part(part: AnyPart) -> Wire:
+    wire: Wire = {"type": _TYPES[type(part)]}
+    for name, default in _fields(type(part)).items():
+        value = getattr(part, name)
+        if value != default:
+            wire[name] = value
+    match part:
+        case Media():
+            wire["source"] = {"type": _SOURCE_TYPES[type(part.source)], **structs.asdict(part.source)}
+        case ToolResult() if part.content:
+            wire["content"] = [_encode_part(item) for item in part.content]
+        case _:
+            pass
+    return wire
+
+
+def _decode_part(value: Any, where: str) -> AnyPart:
+    kind = _PARTS.get(str(value.get("type"))) if is_object(value) else None
+    if kind is None:
+        raise WireError(FORMAT, f"{where}.type", f"expected one of {', '.join(_PARTS)}")
+    hints = get_type_hints(kind)
+    try:
+        given = {name: value[name] for name in _fields(kind) if name in value}
+        return kind(**{name: _decode_field(name, each, hints[name], where) for name, each in given.items()})
+    except (msgspec.ValidationError, KeyError, TypeError, AttributeError) as error:
+        raise WireError(FORMAT, where, str(error)) from None
+
+
+def _decode_field(name: str, value: Any, hint: Any, where: str) -> Any:
+    match name:
+        case "source":
+            return msgspec.convert(value, _SOURCES[value.get("type")])
+        case "content":
+            items = [_decode_part(item, f"{where}.content[{index}]") for index, item in enumerate(value)]
+            return tuple(item for item in items if isinstance(item, Text | Media | Foreign))
+        case _:
+            return msgspec.convert(value, hint)
+
+
+@cache
+def _fields(kind: type[AnyPart]) -> dict[str, Any]:
+    """The fields of a part with their defaults; `where` is no part of its meaning."""
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    required = (_REQUIRED,) * (len(names) - len(defaults))
+    both = zip(names, (*required, *defaults), strict=True)
+    return {name: default for name, default in both if name != "where"}
+
+
+_REQUIRED = object()

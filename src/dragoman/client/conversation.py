@@ -1,0 +1,155 @@
+"""A conversation that is kept between calls: asked, forked, edited, saved, and continued on another model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Unpack, overload
+
+from dragoman.client.limits import added
+from dragoman.client.loop import Run, RunOptions, arun, run
+from dragoman.client.messages import AnyMessage, Prompt, SystemMessage, UserMessage, messages_of
+from dragoman.client.providers import Model
+from dragoman.client.tools import AnyTool
+from dragoman.client.transcripts import FORMAT, decode_messages, dump_messages
+from dragoman.core import jsontext
+from dragoman.core.errors import ConfigError
+from dragoman.core.fields import read_body
+from dragoman.core.model import Message, Usage
+
+
+class Conversation(Sequence[AnyMessage | Message]):
+    """Messages that grow by `ask`. It can stand wherever a list of messages can: `generate(conversation, …)`.
+
+    `messages` is a plain list and may be changed. `usage` counts the tokens of all that was asked here.
+    """
+
+    def __init__(
+        self,
+        messages: Prompt = (),
+        *,
+        model: str | Model | None = None,
+        tools: Iterable[AnyTool] = (),
+        **options: Unpack[RunOptions],
+    ) -> None:
+        self.messages = messages_of(messages)
+        if system := options.pop("system", None):
+            self.messages.insert(0, SystemMessage(system))
+        self.model, self.tools, self.options = model, list(tools), options
+        self.usage = Usage()
+
+    def ask(
+        self,
+        prompt: Prompt,
+        model: str | Model | None = None,
+        *,
+        tools: Iterable[AnyTool] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> Run:
+        """Add `prompt`, let the model answer (with tools, as `run` does), and keep what it answered.
+
+        Another `model` or other `tools` are for this question only; set `conversation.model` to change it.
+        Where the call fails, the conversation stays as it was.
+        """
+        asked = [*self.messages, *messages_of(prompt)]
+        target, offered = self._model(model), self.tools if tools is None else tools
+        merged: RunOptions = {**self.options, **options}
+        return self._add(run(asked, target, offered, **merged))
+
+    async def aask(
+        self,
+        prompt: Prompt,
+        model: str | Model | None = None,
+        *,
+        tools: Iterable[AnyTool] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> Run:
+        """Like `ask`, for async code."""
+        asked = [*self.messages, *messages_of(prompt)]
+        target, offered = self._model(model), self.tools if tools is None else tools
+        merged: RunOptions = {**self.options, **options}
+        return self._add(await arun(asked, target, offered, **merged))
+
+    def fork(self, before: int | None = None) -> Conversation:
+        """A copy with the messages before that index, or with all of them. Both go on independently."""
+        return Conversation(self.messages[:before], model=self.model, tools=self.tools, **self.options)
+
+    def edit(self, index: int, message: str | AnyMessage) -> None:
+        """Replace one message and drop what came after it, which answered something else.
+
+        A string keeps the kind of the message. `fork` first to keep both.
+        """
+        old = self.messages[index]
+        if isinstance(message, str):
+            if not isinstance(old, SystemMessage | UserMessage):
+                raise ConfigError(f"only text of the user or the system is edited as text, not {old!r}")
+            message = type(old)(message)
+        self.messages[index:] = [message]
+
+    def undo(self) -> Prompt:
+        """Drop the last prompt and all that came after it; returns the prompt, to be asked again."""
+        for index in range(len(self.messages) - 1, -1, -1):
+            if isinstance(message := self.messages[index], UserMessage):
+                del self.messages[index:]
+                return message
+        raise ConfigError("there is no prompt to undo")
+
+    @property
+    def content(self) -> str:
+        """The text of the last message."""
+        last = self.messages[-1] if self.messages else None
+        return "" if last is None or isinstance(last, Message) else last.content
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the messages, and which model answered last, as JSON. The file is replaced at once."""
+        body = read_body(dump_messages(self.messages), FORMAT)
+        if self.model is not None:
+            body["model"] = str(self.model)
+        target = Path(path)
+        written = target.with_name(target.name + ".new")
+        written.write_bytes(jsontext.encode(body))
+        written.replace(target)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        model: str | Model | None = None,
+        tools: Iterable[AnyTool] = (),
+        **options: Unpack[RunOptions],
+    ) -> Conversation:
+        """A conversation that was saved; without `model` it goes on with the model that it had.
+
+        Tools and options are not saved.
+        """
+        body = read_body(Path(path).read_bytes(), FORMAT)
+        return cls(decode_messages(body), model=model or body.get("model"), tools=tools, **options)
+
+    @overload
+    def __getitem__(self, index: int) -> AnyMessage | Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[AnyMessage | Message]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return self.messages[index]
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __iter__(self) -> Iterator[AnyMessage | Message]:
+        return iter(self.messages)
+
+    def __repr__(self) -> str:
+        return f"Conversation({len(self)} messages, model={str(self.model) if self.model else None!r})"
+
+    def _model(self, model: str | Model | None) -> str | Model:
+        target = model or self.model
+        if target is None:
+            raise ConfigError("no model: give one to Conversation(model=…), or to ask(…, model=…)")
+        return target
+
+    def _add(self, done: Run) -> Run:
+        self.messages[:] = done.messages
+        self.usage = added(self.usage, done.usage)
+        return done
