@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from dragoman.cli.settings import config_option, settings_of
@@ -33,13 +35,15 @@ def command(
     """
     from dragoman.gateway.process import serve
 
-    settings = settings_of(
+    load = partial(
+        settings_of,
         config,
         server__host=host,
         server__port=port,
         log__verbose=verbose or None,
         inspector__enabled=inspect or None,
     )
+    settings = load()
     extend = None
     if settings.inspector.enabled:
         from dragoman.inspector.server import mount_inspector as extend
@@ -51,5 +55,5 @@ def command(
     click.echo(welcome(settings, url, workers), err=True)
     if extend:
         click.echo(f"inspector    {url}/inspect", err=True)
-    serve.run(settings, listener, workers, extend)
+    serve.run(settings, listener, workers, extend, load)
     click.echo("dragoman has ended", err=True)

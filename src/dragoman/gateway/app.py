@@ -27,7 +27,12 @@ from dragoman.core.server import ProtocolServer, Route, RouteTable
 from dragoman.core.stored_turns import ConversationError
 from dragoman.demo import DemoTransport
 from dragoman.gateway.admission import AdmissionControl
-from dragoman.gateway.admission.authentication import client_key, is_cross_site_request, owner_of
+from dragoman.gateway.admission.authentication import (
+    FailedKeys,
+    client_key,
+    is_cross_site_request,
+    owner_of,
+)
 from dragoman.gateway.admission.load_shedding import memory_full
 from dragoman.gateway.admission.token_budget import TokenBudgets
 from dragoman.gateway.config import Config
@@ -122,11 +127,36 @@ class Gateway:
         if self.recorder:
             self._transport = self.recorder.transport(self._transport)
         self._metrics_page = MetricsPage(self.access_log.metrics, self._gauges)
-        sessions = UpstreamSessions(self.store, config.keys, self.access_log.write)
-        self.attempts = Attempts(self._transport, self.circuit_breakers, self.limits.slots, policy, sessions)
-        self._rows = self._endpoints()
-        self._routes = RouteTable(self._rows)
+        self._policy = policy
+        self._extensions: list[tuple[Route, Endpoint]] = []
+        self.background: list[Callable[[], Coroutine[Any, Any, None]]] = [
+            self.keep_alives.run,
+            self._metrics_page.share,
+        ]
         self._tasks: list[asyncio.Task[None]] = []
+        self._build_routes()
+
+    def configure(self, config: Config) -> None:
+        """Serve by another configuration. Requests under way end by the one that they began with, because
+        their handlers hold it. Settings of `reload.ONLY_AT_START` are not looked at again."""
+        self.config = config
+        secrets = tuple(secrets_of(config))
+        self._redactor.add(secrets)
+        if self.recorder:
+            self.recorder.add_secrets(secrets)
+        self.limits.configure(config)
+        self._build_routes()
+
+    def _build_routes(self) -> None:
+        config = self.config
+        sessions = UpstreamSessions(self.store, config.keys, self.access_log.write)
+        self.attempts = Attempts(
+            self._transport, self.circuit_breakers, self.limits.slots, self._policy, sessions
+        )
+        limit = config.failed_keys_per_minute if config.keys else 0
+        self._failed_keys = FailedKeys(limit) if limit else None
+        self._rows = self._endpoints()
+        self._routes = RouteTable(self._rows + self._extensions)
 
     def _endpoints(self) -> list[tuple[Route, Endpoint]]:
         handlers = self._handlers()
@@ -165,12 +195,11 @@ class Gateway:
     def add_routes(self, routes: Iterable[Route], handler: Handler) -> None:
         """Routes of an extension, such as the inspector; their actions decide who may ask (`_answer_own`)."""
         endpoint = replace(self._rows[-1][1], handler=handler)
-        self._rows += [(route, endpoint) for route in routes]
-        self._routes = RouteTable(self._rows)
+        self._extensions += [(route, endpoint) for route in routes]
+        self._routes = RouteTable(self._rows + self._extensions)
 
     async def start(self) -> None:
-        running = (self.keep_alives.run(), self._metrics_page.share())
-        self._tasks = [asyncio.create_task(each) for each in running]
+        self._tasks = [asyncio.create_task(run()) for run in self.background]
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -272,19 +301,28 @@ class Gateway:
         await writer.json(status, body)
 
     def _authenticate(self, request: GatewayRequest) -> Failure | None:
+        if self._failed_keys and (failure := self._failed_keys.refusal(request.incoming.address)):
+            return failure
         request.caller = caller = self.limits.callers.find(request.key)
         if caller is None:
-            return _WRONG_KEY
+            return self._wrong_key(request, _WRONG_KEY)
         if not self.config.keys and is_cross_site_request(request.headers):
             return _CROSS_SITE  # a client with a key may come from anywhere
         return None
 
     def _authenticate_admin(self, request: GatewayRequest) -> Failure | None:
         config, key = self.config, request.key.encode("utf-8", "surrogateescape")
+        if self._failed_keys and (failure := self._failed_keys.refusal(request.incoming.address)):
+            return failure
         if config.keys or config.admin_keys:
             known = [compare_digest(key, admin.encode()) for admin in config.admin_keys]
-            return None if any(known) else _NO_ADMIN
+            return None if any(known) else self._wrong_key(request, _NO_ADMIN)
         return _CROSS_SITE if is_cross_site_request(request.headers) else None
+
+    def _wrong_key(self, request: GatewayRequest, failure: Failure) -> Failure:
+        if self._failed_keys:
+            self._failed_keys.add(request.incoming.address)
+        return failure
 
     def _begin_recording(self, request: GatewayRequest, recorder: Recorder) -> None:
         incoming, record = request.incoming, request.record

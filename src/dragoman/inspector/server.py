@@ -22,6 +22,7 @@ from msgspec import to_builtins
 
 from dragoman.core.server import Route
 from dragoman.gateway.app import Gateway
+from dragoman.gateway.config import Config
 from dragoman.gateway.observability.recorder import Recorder
 from dragoman.gateway.observability.recording import FILE_SUFFIX, Recording, RecordingSummary, dump_recording
 from dragoman.gateway.request import GatewayRequest
@@ -64,8 +65,12 @@ class Inspector:
     """Answers the paths below /inspect. The gateway has checked that the caller may see them."""
 
     def __init__(self, recorder: Recorder, gateway: Gateway) -> None:
-        self._recorder, self._config = recorder, gateway.config
+        self._recorder, self._gateway = recorder, gateway
         self._circuits = gateway.circuit_breakers
+
+    @property
+    def _config(self) -> Config:
+        return self._gateway.config  # of now: it may be reloaded
 
     async def answer(self, request: GatewayRequest) -> None:
         path, writer = request.incoming.path, request.writer

@@ -417,6 +417,38 @@ models = ["demo:small-*", "exact"]
         assert (refused.status, b"may not use the model 'demo:large-1'" in refused.body) == (403, True)
 
 
+def test_a_key_sees_the_models_that_it_may_use() -> None:
+    text = """
+[server]
+keys = ["any-key-1"]
+[keys.few]
+key = "few-key-2"
+models = ["fast*", "demo:a"]
+[models]
+fast = "demo:a"
+slow = "demo:b"
+"""
+    with gateway(text) as stand:
+        listed = {
+            key: [model["id"] for model in send(stand.url, "GET", "/v1/models", key=key).json["data"]]
+            for key in ("any-key-1", "few-key-2")
+        }
+        assert listed == {"any-key-1": ["fast", "slow"], "few-key-2": ["fast"]}
+        for name, status in (("fast", 200), ("slow", 404), ("demo:a", 200)):
+            assert send(stand.url, "GET", f"/v1/models/{name}", key="few-key-2").status == status
+
+
+def test_an_address_with_many_wrong_keys_has_to_wait() -> None:
+    with gateway('[server]\nkeys = ["right-key-1"]\nfailed_keys_per_minute = 3\n') as stand:
+        path, body = request("hello", "demo:m")
+        statuses = [send(stand.url, "POST", path, body, key=key).status for key in ("a", "right-key-1", "b", "c")]
+        assert statuses == [401, 200, 401, 401]
+        refused = send(stand.url, "POST", path, body, key="right-key-1")
+        assert (refused.status, 0 < int(refused.headers["retry-after"]) <= 60) == (429, True)
+        assert b"too many wrong keys" in refused.body
+        assert send(stand.url, "GET", "/healthz").status == 200
+
+
 def test_a_budget_of_tokens_is_shared_by_replicas_and_ends_with_the_day(tmp_path: Path) -> None:
     text = f'[store]\nurl = "sqlite:///{tmp_path}/store.db"\n{ALICE}tokens_per_day = 1\n'
     with gateway(text) as first, gateway(text) as second:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.gateway.admission.authentication import Caller, Callers
+from dragoman.gateway.admission.authentication import Caller, Callers, FailedKeys
 from dragoman.gateway.admission.counters import MINUTE, ProcessCounters, take
 from dragoman.gateway.admission.semaphore import Permit, QueuedSemaphore, acquired
 from dragoman.gateway.config import Config
@@ -192,3 +192,45 @@ def test_who_has_which_name():
     anyone = Callers(Config()).find("whatever")
     assert anyone
     assert (anyone.name, anyone.limited) == ("", False)
+
+
+def test_another_capacity_wakes_who_waits_and_takes_no_permit_away():
+    semaphore = QueuedSemaphore(1, 5)
+    first, *others = [semaphore.request("a") for _ in range(4)]
+    semaphore.resize(3, 5)
+    assert [permit and permit.state for permit in (first, *others)] == ["held", "held", "held", "waiting"]
+    semaphore.resize(1, 5)
+    for permit in (first, others[0]):
+        assert permit
+        permit.leave()
+        assert others[2] and others[2].state == "waiting"
+    assert others[1]
+    others[1].leave()
+    assert (others[2].state, semaphore.held, semaphore.waiting) == ("held", 1, 0)
+
+
+def test_wrong_keys_are_counted_by_network_for_a_minute_in_a_bounded_table():
+    now = 100.0
+    failed = FailedKeys(2, lambda: now)
+    for address in ("2001:db8::1", "2001:db8::2", "192.0.2.1", "::ffff:192.0.2.1"):
+        failed.add(address)
+    refused = {
+        address: failed.refusal(address) is not None
+        for address in ("2001:db8::3", "2001:db8:0:1::1", "192.0.2.1", "192.0.2.2", "")
+    }
+    assert list(refused.values()) == [True, False, True, False, False]
+    now += 60
+    assert failed.refusal("192.0.2.1") is None
+    for number in range(20_000):
+        failed.add(f"10.0.{number >> 8}.{number & 255}")
+    assert len(failed._failures) == 10_000
+
+
+def test_a_key_keeps_its_counts_in_a_new_configuration():
+    callers = Callers(Config(keys=("one", "two")))
+    before = callers.find("two")
+    assert before
+    before.inside = 3
+    callers.configure(Config(keys=("two", "three")))
+    assert callers.find("two") is before
+    assert (before.name, before.inside, callers.find("one")) == ("key-1", 3, None)

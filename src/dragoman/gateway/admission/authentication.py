@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import blake2b
@@ -19,11 +19,14 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from dragoman.core.model import Failure
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.keys import Allowance
 
 _HEADERS = ("x-api-key", "x-goog-api-key", "api-key")  # Anthropic, Gemini, Azure OpenAI
 _AUTHORITY = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::\d*)?")
+_WINDOW = 60.0  # seconds
+_MOST_ADDRESSES = 10_000
 _NAT64 = IPv6Network("64:ff9b::/96")
 _PRIVATE = (".localhost", ".local", ".internal", ".home.arpa")  # names that are not in the public DNS
 
@@ -54,19 +57,26 @@ class Callers:
 
     def __init__(self, config: Config) -> None:
         self._salt = os.urandom(32)
+        self._known: dict[bytes, Caller] = {}
+        self._anyone: Caller | None = None
+        self.configure(config)
+
+    def configure(self, config: Config) -> None:
+        """Take the keys of `config`; one that was known before keeps its counts."""
+        before, self._known = self._known, {}
         names = {named.key: named for named in config.named_keys}
         default = Allowance(
             config.limits.requests_per_minute, config.limits.concurrency, config.limits.tokens_per_day
         )
-        self._known: dict[bytes, Caller] = {}
         for number, key in enumerate(config.keys):
             named = names.get(key)
             name, allowance = (named.name, named.allowance) if named else (f"key-{number + 1}", default)
-            caller = Caller(name, _id(key), allowance, number)
+            digest = self._digest(key)
+            caller = _inherit(before.get(digest), Caller(name, _id(key), allowance, number))
             if named:
                 caller.expires, caller.models = named.expires, named.models
-            self._known[self._digest(key)] = caller
-        self._anyone = None if config.keys else Caller("", "", default)
+            self._known[digest] = caller
+        self._anyone = None if config.keys else _inherit(self._anyone, Caller("", "", default))
 
     def find(self, key: str) -> Caller | None:
         """None for an unknown or expired key. Without keys in the configuration, everyone is one caller."""
@@ -77,6 +87,57 @@ class Callers:
 
     def _digest(self, key: str) -> bytes:
         return blake2b(key.encode("utf-8", "surrogateescape"), key=self._salt, digest_size=16).digest()
+
+
+def _inherit(old: Caller | None, new: Caller) -> Caller:
+    """`old` as `new` describes it, because exchanges under way count in it; `new` where there is none."""
+    if old is None:
+        return new
+    old.name, old.allowance, old.number, old.limited = new.name, new.allowance, new.number, new.limited
+    old.expires, old.models = new.expires, new.models
+    return old
+
+
+class FailedKeys:
+    """Wrong keys by client address in fixed windows of a minute; beyond `limit` the address must wait.
+
+    The table is bounded: the address whose window began first is forgotten. IPv6 clients are counted by
+    their /64, which is what one client usually has.
+    """
+
+    def __init__(self, limit: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._limit, self._now = limit, now
+        self._failures: dict[str, tuple[float, int]] = {}  # network -> begin of its window, wrong keys in it
+
+    def add(self, address: str) -> None:
+        network, now = _network(address), self._now()
+        began, count = self._failures.get(network, (now, 0))
+        if now - began >= _WINDOW:
+            began, count = now, 0
+            del self._failures[network]  # the new window goes to the end of the table
+        self._failures[network] = (began, count + 1)
+        if len(self._failures) > _MOST_ADDRESSES:
+            del self._failures[next(iter(self._failures))]
+
+    def refusal(self, address: str) -> Failure | None:
+        """What a request of this address gets, whatever its key is; None: it is not refused."""
+        began, count = self._failures.get(_network(address), (0.0, 0))
+        seconds = _WINDOW - (self._now() - began)
+        if count < self._limit or seconds <= 0:
+            return None
+        problem = "too many wrong keys from this address (server.failed_keys_per_minute)"
+        return Failure("rate_limit", problem, 429, retry_after=seconds)
+
+
+@lru_cache(maxsize=256)
+def _network(address: str) -> str:
+    if ":" not in address:
+        return address
+    try:
+        parsed = IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(parsed.ipv4_mapped or parsed.exploded[:19])
 
 
 def _id(key: str) -> str:

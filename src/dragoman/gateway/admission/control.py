@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
@@ -30,6 +30,7 @@ from dragoman.gateway.admission.load_shedding import (
 from dragoman.gateway.admission.semaphore import Permit, QueuedSemaphore, acquired
 from dragoman.gateway.admission.token_budget import TokenBudgets
 from dragoman.gateway.config import Config
+from dragoman.gateway.config.tables import LimitsTable
 from dragoman.gateway.conversations.store.addresses import read_address
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.http.server import MemoryBudget, ResponseWriter
@@ -47,14 +48,24 @@ class AdmissionControl:
         budgets: TokenBudgets | None = None,
     ) -> None:
         self.budgets = budgets
-        limits = config.limits
         self._memory = memory or MemoryBudget()
         self.callers = Callers(config)
         self.counters = _counters(config, report)
         self.slots = ProviderConcurrency(config.workers)
-        self.semaphore = QueuedSemaphore(limits.in_flight or sys.maxsize, limits.queue)
+        self.semaphore = QueuedSemaphore(0, 0)
+        self.arrived = 0
+        self._set_limits(config.limits)
+
+    def configure(self, config: Config) -> None:
+        """Take the keys and limits of `config`; what is under way stays counted."""
+        self.callers.configure(config)
+        self.slots.configure(config.providers.values())
+        self._set_limits(config.limits)
+
+    def _set_limits(self, limits: LimitsTable) -> None:
+        self.semaphore.resize(limits.in_flight or sys.maxsize, limits.queue)
         self.queue_seconds = limits.queue_seconds
-        self.arrived, self._most = 0, self.semaphore.capacity + self.semaphore.queue
+        self._most = self.semaphore.capacity + self.semaphore.queue
 
     def arrive(self, caller: Caller, record: ExchangeRecord) -> Admission:
         """Raises LoadShed where the gateway is full and no other caller has a longer queue."""
@@ -164,12 +175,21 @@ class ProviderConcurrency:
     def held(self) -> int:
         return sum(semaphore.held for semaphore in self._semaphores.values())
 
+    def configure(self, providers: Iterable[Provider]) -> None:
+        for provider in providers:
+            if provider.name in self._semaphores:
+                self._semaphores[provider.name].resize(self._share(provider), provider.queue)
+
     def _semaphore(self, provider: Provider) -> QueuedSemaphore:
         semaphore = self._semaphores.get(provider.name)
         if semaphore is None:
-            share = max(provider.max_concurrency // self._workers, 1)
-            semaphore = self._semaphores[provider.name] = QueuedSemaphore(share, provider.queue)
+            semaphore = QueuedSemaphore(self._share(provider), provider.queue)
+            self._semaphores[provider.name] = semaphore
         return semaphore
+
+    def _share(self, provider: Provider) -> int:
+        """Of this worker. Requests that wait when a provider loses its limit all get their turn."""
+        return max(provider.max_concurrency // self._workers, 1) if provider.max_concurrency else sys.maxsize
 
 
 def _counters(config: Config, report: Callable[[str], object]) -> Counters:

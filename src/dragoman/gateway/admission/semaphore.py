@@ -39,6 +39,13 @@ class QueuedSemaphore:
         self.held = self.waiting = 0
         self._queues: dict[str, dict[Permit, None]] = {}  # by caller, in the order of their turns
 
+    def resize(self, capacity: int, queue: int) -> None:
+        """A smaller capacity is reached as permits are released; a larger one wakes waiters at once."""
+        self.capacity, self.queue = capacity, queue
+        while self._queues and self.held < capacity:
+            self.held += 1
+            self._grant_next()
+
     @property
     def full(self) -> bool:
         return self.held >= self.capacity
@@ -70,7 +77,7 @@ class QueuedSemaphore:
             self._dequeue(permit)
         elif permit.state == "held":
             permit.state = "released"
-            if self._queues:
+            if self._queues and self.held <= self.capacity:
                 self._grant_next()
             else:
                 self.held -= 1

@@ -47,6 +47,8 @@ class Config(Struct, frozen=True, kw_only=True):
     tls_cert: str = ""
     tls_key: str = ""
     connections_per_address: int = 0
+    failed_keys_per_minute: int = 0
+    reload: bool = False
     grace: int = 30
     request_timeout: float = 0
     providers: dict[str, Provider] = {}
@@ -96,6 +98,8 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
         tls_cert=server.tls_cert,
         tls_key=server.tls_key,
         connections_per_address=server.connections_per_address,
+        failed_keys_per_minute=server.failed_keys_per_minute,
+        reload=server.reload,
         grace=server.grace,
         request_timeout=server.request_timeout,
         providers=providers,

@@ -23,6 +23,8 @@ class ServerTable(Struct, frozen=True, forbid_unknown_fields=True):
     tls_cert: str = ""
     tls_key: str = ""
     connections_per_address: Count = 0
+    failed_keys_per_minute: Count = 0  # of one address; 0: any number
+    reload: bool = False  # when the file changes
 
 
 class StoreTable(Struct, frozen=True, forbid_unknown_fields=True):

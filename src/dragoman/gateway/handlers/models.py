@@ -14,12 +14,16 @@ class ModelsHandler:
         self._config = config
 
     async def list(self, request: GatewayRequest) -> None:
-        listed = tuple([self._listed(name) for name in names(self._config)])
+        caller = request.caller
+        usable = [name for name in names(self._config) if caller is None or caller.may_use(name)]
+        listed = tuple([self._listed(name) for name in usable])
         await request.writer.json(200, request.protocol_server.encode_models(listed))
 
     async def retrieve(self, request: GatewayRequest) -> None:
-        """Any model that can be routed. Raises UnknownModel for another."""
+        """Any model that can be routed and that the key may use. Raises UnknownModel for another."""
         name = request.route.model
+        if request.caller and not request.caller.may_use(name):
+            raise UnknownModel(f"the key {request.caller.name!r} may not use the model {name!r}")
         route(self._config, name)
         await request.writer.json(200, request.protocol_server.encode_model(self._listed(name)))
 

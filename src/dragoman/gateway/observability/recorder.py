@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from pathlib import Path
@@ -107,12 +107,16 @@ class Recorder:
 
     def __init__(self, store: RecordingStore | None = None, secrets: tuple[str, ...] = ()) -> None:
         self.store: RecordingStore = store or Ring()
-        self._secrets = tuple(
-            sorted({each for each in secrets if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True)
-        )
+        self._secrets: tuple[str, ...] = ()
+        self.add_secrets(secrets)
         self.active: dict[str, RecordingSummary] = {}
         self.listeners: set[Callable[[RecordingSummary], object]] = set()
         self._worker = ThreadPoolExecutor(1, "recorder")
+
+    def add_secrets(self, secrets: Iterable[str]) -> None:
+        """Those of a new configuration; the old ones stay secret."""
+        known = {*self._secrets, *(each for each in secrets if len(each) >= _SHORTEST_SECRET)}
+        self._secrets = tuple(sorted(known, key=len, reverse=True))
 
     def begin(
         self, request_id: str, method: str, url: str, headers: Mapping[str, str], client: str, key: str

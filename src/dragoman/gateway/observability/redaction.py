@@ -23,9 +23,13 @@ class Redactor:
     """Knows the secrets of a configuration."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = tuple(
-            sorted({each for each in secrets if len(each) >= _SHORTEST}, key=len, reverse=True)
-        )
+        self._secrets: tuple[str, ...] = ()
+        self.add(secrets)
+
+    def add(self, secrets: Iterable[str]) -> None:
+        """Secrets of a new configuration; the old ones stay secret."""
+        known = {*self._secrets, *(each for each in secrets if len(each) >= _SHORTEST)}
+        self._secrets = tuple(sorted(known, key=len, reverse=True))
 
     def clean(self, text: str, *more: str) -> str:
         """`text` without the secrets, those of this exchange (`more`) included."""

@@ -14,7 +14,7 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from threading import Thread
 
@@ -28,11 +28,14 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.recorder import Recorder
 from dragoman.gateway.process.descriptors import raise_limit
-from dragoman.gateway.process.workers import Workers
+from dragoman.gateway.process.handover import Handover, inherited_socket, report_ready
+from dragoman.gateway.process.reload import ConfigReloader, Load
+from dragoman.gateway.process.workers import Work, Workers
 from dragoman.http.server import HttpServer
 from dragoman.http.server import run as run_server
 
 _BACKLOG = 2048
+_DRAIN = 0.5  # seconds, see HttpServer
 _GC_THRESHOLDS = (20_000, 20, 20)  # exchanges leave few cycles, and a collection takes time
 
 
@@ -40,7 +43,10 @@ Extension = Callable[[Gateway], object]  # adds routes to a gateway before it st
 
 
 def bind(config: Config) -> socket.socket:
-    """A socket that already listens: clients that connect now wait until a worker accepts them."""
+    """A socket that already listens: clients that connect now wait until a worker accepts them. The one that
+    systemd or a predecessor passed to this process, where there is one."""
+    if listener := inherited_socket():
+        return listener
     try:
         family, kind, number, _, address = socket.getaddrinfo(
             config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -62,24 +68,49 @@ def url(config: Config, listener: socket.socket) -> str:
     return f"{scheme}://{anywhere.get(config.host, host)}:{listener.getsockname()[1]}"
 
 
-def run(config: Config, listener: socket.socket, workers: int = 1, extend: Extension | None = None) -> None:
-    """Serve until SIGTERM or SIGINT; then accept nothing new and let requests under way end."""
+def run(
+    config: Config,
+    listener: socket.socket,
+    workers: int = 1,
+    extend: Extension | None = None,
+    load: Load | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; then accept nothing new and let requests under way end. `load` reads the
+    configuration again."""
     if workers > 1 and sys.platform == "win32":
         raise ConfigError("Windows cannot share a listening socket between workers: use one")
     raise_limit()  # workers inherit it
     if workers == 1:
-        serve(config, listener, extend)
-    else:
-        with counting_file(len(config.keys), workers) as file:
-            config = replace(config, workers=workers, counting_file=file)
-            Workers(partial(serve, config, listener), workers, config.grace).run()
+        serve(config, listener, report_ready, extend, load)
+        return
+    with ExitStack() as files:
+
+        def work_for(config: Config) -> Work:
+            """A new configuration has other keys, and a new file that counts their use."""
+            files.close()
+            file = files.enter_context(counting_file(len(config.keys), workers))
+            return partial(serve, replace(config, workers=workers, counting_file=file), listener)
+
+        note = partial(AccessLog.of(config).note, "process")
+        reloader = ConfigReloader(config, load or (lambda: config), note)
+        Workers(work_for, reloader, workers, config.grace, listener, note).run()
 
 
-def serve(config: Config, listener: socket.socket, extend: Extension | None = None) -> None:
-    """In this process. What exists at the start stays, so the garbage collector never scans it again."""
+def serve(
+    config: Config,
+    listener: socket.socket,
+    started: Callable[[], object] = bool,
+    extend: Extension | None = None,
+    load: Load | None = None,
+) -> None:
+    """In this process. What exists at the start stays, so the garbage collector never scans it again.
+
+    Without `load`, this is a worker: its parent handles the signals.
+    """
     gateway = Gateway(config)
     if extend:
         extend(gateway)
+    tls = server_tls(config)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
@@ -87,10 +118,32 @@ def serve(config: Config, listener: socket.socket, extend: Extension | None = No
         gateway,
         config.grace,
         memory=gateway.memory,
-        tls=server_tls(config),
+        tls=tls,
         connections_per_address=config.connections_per_address,
+        drain=_DRAIN,
+        on_started=started,
     )
-    run_server(server, listener, signal.SIGTERM, signal.SIGINT)
+    handlers: dict[int, Callable[[], object]] = {}
+    if load and sys.platform != "win32":
+        note = partial(gateway.access_log.note, "process")
+        reloader = ConfigReloader(config, load, note)
+        reload = partial(_reload, gateway, reloader, tls)
+        gateway.background.append(partial(reloader.watch, reload))
+        handlers = {
+            signal.SIGHUP: lambda: server.end() if reloader.hung_up else reload(),
+            signal.SIGUSR2: Handover(listener, server.end, note).begin,
+        }
+    run_server(server, listener, signal.SIGTERM, signal.SIGINT, handlers=handlers)
+
+
+def _reload(gateway: Gateway, reloader: ConfigReloader, tls: ssl.SSLContext | None) -> None:
+    if config := reloader.read():
+        gateway.configure(config)
+        if tls:  # new connections get the new certificate
+            try:
+                tls.load_cert_chain(config.tls_cert, config.tls_key)
+            except (OSError, ssl.SSLError) as error:
+                gateway.access_log.note("process", f"the certificate was not reloaded: {_reason(error)}")
 
 
 def server_tls(config: Config) -> ssl.SSLContext | None:

@@ -385,11 +385,11 @@ class ServerConnection(asyncio.Protocol):
         else:
             self._transport.abort()
 
-    def stop(self) -> None:
-        """Graceful shutdown: the current response ends, no further request is read."""
+    def stop(self, idle: bool = True) -> None:
+        """Graceful shutdown: the current response is the last one. `idle`: one without any closes."""
         if self._task:
             self.close = True
-        else:
+        elif idle and not self._transport.is_closing():
             self._close()
 
     def abort(self) -> None:

@@ -7,7 +7,7 @@ import signal
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from email.utils import formatdate
 from typing import Any, Protocol
@@ -34,7 +34,8 @@ class Application(Protocol):
 class HttpServer:
     """`stopping`: no new connection or request is accepted. `now` and `date` are those of the last tick.
 
-    `grace`: seconds that responses get to end on shutdown.
+    On shutdown, responses under way get `grace` seconds to end, and idle connections stay open for `drain`
+    seconds: a client may be sending its next request at this moment. It is answered with `connection: close`.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class HttpServer:
         memory: MemoryBudget | None = None,
         tls: ssl.SSLContext | None = None,
         connections_per_address: int = 0,
+        drain: float = 0,
+        on_started: Callable[[], object] = bool,
     ) -> None:
         self.memory, self._tls = memory or MemoryBudget(), tls
         self._per_address, self._addresses = connections_per_address, Counter[str]()
@@ -54,7 +57,7 @@ class HttpServer:
         self.now, self.date = 0.0, b""
         self.loop: Any = None
         self.batch: Any = None
-        self._grace = grace
+        self._grace, self._drain, self._on_started = grace, drain, on_started
         self._stop: asyncio.Event | None = None
         self._abort: asyncio.Event | None = None
 
@@ -70,6 +73,7 @@ class HttpServer:
         )
         ticking = asyncio.create_task(self._tick())
         self.started = True
+        self._on_started()
         try:
             await self._stop.wait()
             await self._shut_down(server)
@@ -103,10 +107,11 @@ class HttpServer:
     async def _shut_down(self, server: asyncio.Server) -> None:
         self.stopping = True
         server.close()
-        for connection in tuple(self.connections):
-            connection.stop()
-        until = self.loop.time() + self._grace
+        now = self.loop.time()
+        until, drained = now + self._grace, now + self._drain
         while self.connections and self.loop.time() < until and self._abort and not self._abort.is_set():
+            for connection in tuple(self.connections):
+                connection.stop(idle=self.loop.time() >= drained)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._abort.wait(), 0.05)
         for connection in tuple(self.connections):
@@ -126,8 +131,14 @@ class HttpServer:
         self.date = b"date: %b\r\n" % formatdate(usegmt=True).encode()
 
 
-def run(server: HttpServer, listener: socket.socket, *signals: signal.Signals) -> None:
-    """Run on uvloop where it is installed, until `end` is called or one of `signals` arrives."""
+def run(
+    server: HttpServer,
+    listener: socket.socket,
+    *signals: signal.Signals,
+    handlers: Mapping[int, Callable[[], object]] | None = None,
+) -> None:
+    """Run on uvloop where it is installed, until `end` is called or one of `signals` arrives.
+    `handlers`: what other signals do."""
 
     async def serve() -> None:
         loop = asyncio.get_running_loop()
@@ -136,6 +147,8 @@ def run(server: HttpServer, listener: socket.socket, *signals: signal.Signals) -
                 loop.add_signal_handler(number, server.end)
             except NotImplementedError:  # event loops of Windows
                 signal.signal(number, lambda number, frame: loop.call_soon_threadsafe(server.end))
+        for number, handler in (handlers or {}).items():
+            loop.add_signal_handler(number, handler)
         await server.run(listener)
 
     with asyncio.Runner(loop_factory=_fastest_loop()) as runner:

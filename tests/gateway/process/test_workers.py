@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from typing import Any
 
 import pytest
 
 from dragoman.core.errors import DragomanError
+from dragoman.gateway.config import Config
+from dragoman.gateway.process.reload import ConfigReloader
 from dragoman.gateway.process.workers import Workers
+
+
+def workers_of(count: int, grace: float) -> Any:
+    config = Config()
+    reloader = ConfigReloader(config, lambda: config, bool)
+    return Workers(lambda config: lambda started: None, reloader, count, grace, socket.socket(), bool)
 
 
 class Dying:
@@ -31,7 +40,7 @@ class Dead:
     """A worker that has ended."""
 
     def __init__(self, exitcode: int) -> None:
-        self.exitcode, self.sentinel = exitcode, 0
+        self.exitcode, self.sentinel, self.pid = exitcode, 0, 1
 
     def is_alive(self) -> bool:
         return False
@@ -45,7 +54,7 @@ def dies(workers: Any, exitcode: int, lived: float) -> float:
 
 
 def test_workers_that_are_killed_are_replaced_for_ever_and_ever_later() -> None:
-    workers: Any = Workers(lambda: None, 1, grace=1)
+    workers = workers_of(1, grace=1)
     pauses = [dies(workers, -9, lived=0.1) for _ in range(20)]
     assert pauses[0] < 0.5 < pauses[5] < pauses[19] <= 10.0
     assert dies(workers, 1, lived=60.0) <= 10.0
@@ -54,7 +63,7 @@ def test_workers_that_are_killed_are_replaced_for_ever_and_ever_later() -> None:
 
 
 def test_workers_that_cannot_start_end_the_gateway() -> None:
-    workers: Any = Workers(lambda: None, 1, grace=1)
+    workers = workers_of(1, grace=1)
     for _ in range(5):
         dies(workers, 1, lived=0.1)
     with pytest.raises(DragomanError, match="soon after their start"):
@@ -62,13 +71,12 @@ def test_workers_that_cannot_start_end_the_gateway() -> None:
 
 
 def test_workers_that_end_at_once_are_not_waited_for() -> None:
-    workers: Any = Workers(lambda: None, 2, grace=20)
+    workers = workers_of(2, grace=20)
     dying = Dying()
     workers._running = {dying: 0.0}
-    told, tell = os.pipe()
-    os.write(tell, b"!")
+    signalled, signal_end = os.pipe()
     began = time.monotonic()
-    workers._end(told)
+    workers._end(signalled)
     assert time.monotonic() - began < 10
-    for end in (told, tell, dying.sentinel):
+    for end in (signalled, signal_end, dying.sentinel):
         os.close(end)
