@@ -150,7 +150,8 @@ def test_systemd_passes_its_socket(tmp_path: Path):
         port = listener.getsockname()[1]
         passing = (
             f"import os, sys; os.dup2({listener.fileno()}, 3); "
-            "os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid())); os.execv(sys.argv[1], sys.argv[1:])"
+            "os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid())); "
+            "os.execv(sys.argv[1], sys.argv[1:])"
         )
         for _ in range(2):  # the socket outlives the process: clients wait between the two
             with log.open("wb") as out:

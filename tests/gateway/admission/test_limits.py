@@ -441,7 +441,8 @@ slow = "demo:b"
 def test_an_address_with_many_wrong_keys_has_to_wait() -> None:
     with gateway('[server]\nkeys = ["right-key-1"]\nfailed_keys_per_minute = 3\n') as stand:
         path, body = request("hello", "demo:m")
-        statuses = [send(stand.url, "POST", path, body, key=key).status for key in ("a", "right-key-1", "b", "c")]
+        keys = ("a", "right-key-1", "b", "c")
+        statuses = [send(stand.url, "POST", path, body, key=key).status for key in keys]
         assert statuses == [401, 200, 401, 401]
         refused = send(stand.url, "POST", path, body, key="right-key-1")
         assert (refused.status, 0 < int(refused.headers["retry-after"]) <= 60) == (429, True)

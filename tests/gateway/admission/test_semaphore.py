@@ -203,7 +203,8 @@ def test_another_capacity_wakes_who_waits_and_takes_no_permit_away():
     for permit in (first, others[0]):
         assert permit
         permit.leave()
-        assert others[2] and others[2].state == "waiting"
+        assert others[2]
+        assert others[2].state == "waiting"
     assert others[1]
     others[1].leave()
     assert (others[2].state, semaphore.held, semaphore.waiting) == ("held", 1, 0)
