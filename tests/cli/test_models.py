@@ -116,7 +116,7 @@ def test_models_shows_window_output_and_capabilities(run: Any):
     assert run("models", file=FACTS).stdout.splitlines()[:3] == [
         "prod  → ollama:qwen3-coder  32k window, 65k output, tools, no images",
         "anthropic:*",
-        "  anthropic:claude-sonnet-4-5  200k window, 64k output, images, tools, reasoning",
+        "  anthropic:claude-sonnet-4-5  200k window, 64k output, $3 in, $15 out, images, tools, reasoning",
     ]
 
 
@@ -124,6 +124,16 @@ def test_models_shows_every_fact_of_one(run: Any):
     lines = run("models", "prod", file=FACTS).stdout.splitlines()
     assert lines[:3] == ["ollama:qwen3-coder", "  context_window = 32000", "  max_output = 65536"]
     assert "  images = False" in lines
+
+
+def test_models_of_one_provider(run: Any):
+    assert run("models", "demo").stdout == "demo:demo  $0 in, $0 out\n"
+
+
+def test_prices_of_the_configuration_win(run: Any):
+    file = '[providers.anthropic]\napi_key = "k"\n[providers.anthropic.profiles."claude-*"]\n'
+    result = run("models", "anthropic:claude-sonnet-4-5", file=file + "price = { input = 1, output = 2.5 }\n")
+    assert "  price = input 1, output 2.5\n" in result.stdout
 
 
 # path: (header, its value, list)

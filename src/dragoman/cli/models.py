@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
+from typing import Any, cast
+
 import click
 import msgspec
 
 from dragoman.cli.settings import config_option, settings_of
+from dragoman.core.jsontext import is_object
 from dragoman.core.model_profile import ModelProfile
 from dragoman.gateway.config import Config
 from dragoman.gateway.upstreams.routing import DEMO, only_provider, provider_named, route
-from dragoman.profiles import known
+from dragoman.profiles import Provider, known
 
 
 @click.command()
-@click.argument("model", required=False)
+@click.argument("name", metavar="[PROVIDER|MODEL]", required=False)
 @config_option
 @click.option("--live", is_flag=True, help="Request each provider's own list.")
-def command(model: str | None, config: str | None, live: bool) -> int:
-    """List the models that clients may request, with window, output limit and capabilities.
+def command(name: str | None, config: str | None, live: bool) -> int:
+    """List the models that clients may request: window, output limit, prices, capabilities.
 
     \b
     Names and patterns of the configuration, then every provider that has its key; with --live, the lists of
-    these providers and of the servers on this machine. With MODEL: every fact that is known about it.
+    these providers and of the servers on this machine. With PROVIDER: its own list. With MODEL: every fact
+    that is known about it. Prices are US dollars per million tokens.
     """
     settings = settings_of(config)
-    if model:
-        return _facts(settings, model)
+    if name and (provider := provider_named(settings, name)):
+        return _listed({name: provider}, [name])
+    if name:
+        return _facts(settings, name)
     for line in _named(settings):
         click.echo(line)
     return _live(settings) if live else _offered(settings)
 
 
 def summary(profile: ModelProfile) -> str:
-    """`200k window, 64k output, images, tools`: what is known, in one line."""
+    """`200k window, 64k output, $3 in, $15 out, images, tools`: what is known, in one line."""
     sizes = ((profile.context_window, "window"), (profile.max_output, "output"))
     capabilities = (
         (profile.images, "images"),
@@ -45,6 +52,7 @@ def summary(profile: ModelProfile) -> str:
     return ", ".join(
         [
             *(f"{_tokens(size)} {what}" for size, what in sizes if size),
+            *([f"${profile.price.input:g} in", f"${profile.price.output:g} out"] if profile.price else ()),
             *(what for has, what in capabilities if has),
             *(f"no {what}" for has, what in capabilities if has is False and what in ("images", "tools")),
         ]
@@ -63,9 +71,18 @@ def _facts(config: Config, model: str) -> int:
         click.echo(f"{target.provider.name}:{target.model}")
         for name, value in msgspec.to_builtins(profile).items():
             if value is not None and value != getattr(ModelProfile(), name):
-                listed = isinstance(value, list | tuple)
-                click.echo(f"  {name} = {', '.join(map(str, value)) or 'none' if listed else value}")  # pyright: ignore[reportUnknownArgumentType] - a JSON value
+                click.echo(f"  {name} = {_shown(value)}")
     return 0
+
+
+def _shown(value: Any) -> str:
+    """A JSON value as a person writes it: lists by commas, tables without what is not set."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, cast("tuple[Any, ...]", value))) or "none"
+    if is_object(value):
+        given = {name: fact for name, fact in value.items() if fact not in (None, (), "")}
+        return ", ".join(f"{name} {_shown(fact)}" for name, fact in given.items() if name != "above" or fact)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _named(config: Config) -> list[str]:
@@ -97,17 +114,22 @@ def _offered(config: Config) -> int:
 
 def _live(config: Config) -> int:
     """Local servers that do not answer are not running; a provider with a key that does not is a failure."""
-    from dragoman.gateway.upstreams.model_lists import live
-
     local = {name: provider for name, provider in known().items() if not provider.key_env}
     providers = {**local, **config.providers}
     providers.pop(DEMO, None)
+    return _listed(providers, config.providers)
+
+
+def _listed(providers: Mapping[str, Provider], required: Container[str]) -> int:
+    """The providers' own lists; one that is `required` and does not answer is a failure."""
+    from dragoman.gateway.upstreams.model_lists import live
+
     failed = 0
     for name, answer in live(providers.values()).items():
         if isinstance(answer, tuple):
             for model in answer:
                 click.echo(f"{name}:{model}  {summary(providers[name].profile(model))}".rstrip())
-        elif name in config.providers:
+        elif name in required:
             failed += 1
             click.echo(click.style(f"{name}: {answer}", fg="red"), err=True)
     return 1 if failed else 0

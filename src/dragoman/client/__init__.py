@@ -16,6 +16,7 @@ from dragoman.client.generating import agenerate, generate
 from dragoman.client.loop import Run, RunEvent, RunOptions, TurnEnd, TurnStart, arun, run
 from dragoman.client.media import media
 from dragoman.client.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from dragoman.client.model_info import ModelInfo, amodels, models
 from dragoman.client.providers import Model, Provider
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
@@ -30,6 +31,7 @@ __all__ = [
     "Conversation",
     "Finish",
     "Model",
+    "ModelInfo",
     "ModelRetry",
     "Provider",
     "ReasoningDelta",
@@ -54,6 +56,7 @@ __all__ = [
     "TurnStart",
     "UserMessage",
     "agenerate",
+    "amodels",
     "arun",
     "astream",
     "dump_messages",
@@ -63,6 +66,7 @@ __all__ = [
     "load",
     "load_messages",
     "media",
+    "models",
     "run",
     "stream",
     "tool",

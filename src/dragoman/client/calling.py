@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from dragoman.client.messages import Prompt
+from dragoman.client.prices import cost_of
 from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import RequestSettings, request_of
 from dragoman.client.results import Result
@@ -71,7 +72,8 @@ class ModelCall:
             origin=provider.name,
             profile=provider.profile(target.name),
         )
-        _, body = self.pipeline.encode_request(request_of(target.name, conversation, tools, others, stream))
+        self._model, self._request = target, request_of(target.name, conversation, tools, others, stream)
+        _, body = self.pipeline.encode_request(self._request)
         if strict:
             losses.refuse(strict)
         self.body = jsontext.encode({**body, **extra} if extra else body)
@@ -112,7 +114,8 @@ class ModelCall:
     def result(self, response: Response, body: Wire | None = None, frames: list[Any] | None = None) -> Result:
         if self.strict:
             self.losses.refuse(self.strict)
-        return Result(response, list(self.losses), self.provider.name, body, frames or [])
+        cost = cost_of(self._model, self._request, response)
+        return Result(response, list(self.losses), self.provider.name, body, frames or [], cost)
 
     def fail(self, failure: Failure) -> NoReturn:
         raise UpstreamError(failure)

@@ -15,6 +15,7 @@ from dragoman.client.executing import Approve, Executor, ToolRunEnd, ToolRunStar
 from dragoman.client.generating import agenerate
 from dragoman.client.limits import Bounds, Stopped, added
 from dragoman.client.messages import AnyMessage, Prompt, ToolMessage, messages_of
+from dragoman.client.prices import total_cost
 from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
@@ -72,6 +73,11 @@ class Run:
         """Calls that nobody has answered yet."""
         last = self.messages[-1] if self.messages else None
         return last.tool_calls if isinstance(last, Result) else []
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars for all replies; None where the price of one is not known."""
+        return total_cost([result.cost for result in self.results])
 
     @property
     def losses(self) -> list[Loss]:

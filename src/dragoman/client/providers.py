@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
-from dragoman import profiles
 from dragoman.client.pools import pool
 from dragoman.core.codec import Codec, OutgoingRequest
 from dragoman.core.errors import ConfigError
@@ -16,6 +16,9 @@ from dragoman.core.model_profile import ModelProfile
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects.engine.dialect import Dialect
 from dragoman.http.client import Timeouts, Transport
+from dragoman.profiles import ProfileRow, known_server, profile_of
+from dragoman.profiles import Provider as KnownProvider
+from dragoman.profiles import known as known_providers
 from dragoman.protocols import codec as find_codec
 
 _EMBEDDED = "demo:"  # the address of the scripted model inside dragoman
@@ -26,6 +29,8 @@ class Provider:
 
     `dialect`: tool calls are written as text. `recover`: find calls that the model leaks as text.
     `tries`: how often a request is sent where another try may help, before the first byte of an answer.
+    `profiles`: facts about its models by name, in which `*` stands for anything, such as
+    `{"llama*": {"context_window": 8192, "price": {"input": 0.1, "output": 0.2}}}`.
     """
 
     def __init__(
@@ -42,8 +47,9 @@ class Provider:
         timeouts: Timeouts | None = None,
         tries: int = 3,
         transport: Transport | None = None,
+        profiles: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        known = profiles.known().get(name)
+        known = known_providers().get(name)
         self.name = name
         self.protocol = protocol or (known.protocol if known else "")
         self.base_url = (base_url or (known.base_url if known else "")).rstrip("/")
@@ -59,6 +65,7 @@ class Provider:
             raise ConfigError(_keyless(known))
         self._key = key
         self._headers = {name.lower(): value for name, value in (headers or {}).items()}
+        self._profiles = tuple([_profile_row(name, facts) for name, facts in (profiles or {}).items()])
 
     def headers_for(self, request: OutgoingRequest) -> dict[str, str]:
         """The headers that prove who asks, and those of the provider, which win."""
@@ -70,8 +77,8 @@ class Provider:
 
     def profile(self, model: str) -> ModelProfile:
         """What is known about one of its models."""
-        server = profiles.known_server(self.name, self.base_url)
-        return profiles.profile_of(model, server, self.protocol)
+        server = known_server(self.name, self.base_url)
+        return profile_of(model, server, self.protocol, self._profiles)
 
     def transport(self) -> Transport:
         """What carries the requests: yours, the embedded model, or the connections of the running loop."""
@@ -96,21 +103,23 @@ def model_of(model: str | Model) -> Model:
     if isinstance(model, Model):
         return model
     name, colon, rest = model.partition(":")
-    known = profiles.known()
     if not colon or not rest:
         raise ConfigError(f"a model is named provider:model, not {model!r}; known providers: {_listed()}")
-    if name not in known:
-        raise ConfigError(
-            f"unknown provider {name!r}; known: {_listed()}; "
-            "any other one is a Provider(name, protocol=…, base_url=…).model(…)"
-        )
-    return _provider(name, known[name].key_from(os.environ)).model(rest)
+    return provider_named(name).model(rest)
 
 
 _made: dict[tuple[str, str], Provider] = {}
 
 
-def _provider(name: str, key: str) -> Provider:
+def provider_named(name: str) -> Provider:
+    """The known provider of that name, with the key that is in the environment now."""
+    known = known_providers()
+    if name not in known:
+        raise ConfigError(
+            f"unknown provider {name!r}; known: {_listed()}; "
+            "any other one is a Provider(name, protocol=…, base_url=…)"
+        )
+    key = known[name].key_from(os.environ)
     provider = _made.get((name, key))
     if provider is None:
         provider = _made[name, key] = Provider(name, api_key=key)
@@ -129,10 +138,23 @@ def _embedded() -> Transport:
 _demo: Transport | None = None
 
 
-def _keyless(known: profiles.Provider) -> str:
+def _keyless(known: KnownProvider) -> str:
     names = " or ".join((known.key_env, *known.other_key_envs))
     return f"provider {known.name} needs a key: set {names}, or use Provider({known.name!r}, api_key=…)"
 
 
 def _listed() -> str:
-    return ", ".join(profiles.known())
+    return ", ".join(known_providers())
+
+
+def _profile_row(pattern: str, facts: Mapping[str, Any]) -> ProfileRow:
+    given = {name: value for name, value in facts.items() if name != "like"}
+    if unknown := given.keys() - set(ModelProfile.__struct_fields__):
+        raise ConfigError(f"profiles[{pattern!r}]: unknown facts: {', '.join(sorted(unknown))}")
+    try:
+        profile = msgspec.convert(given, ModelProfile)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"profiles[{pattern!r}]: {error}") from None
+    return ProfileRow(
+        pattern, tuple([(name, getattr(profile, name)) for name in given]), facts.get("like", "")
+    )

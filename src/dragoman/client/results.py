@@ -20,19 +20,25 @@ _FINISH: dict[StopReason, str] = {
 class Result(AssistantMessage):
     """`finish_reason` in OpenAI's words whatever the provider's are (`stop_reason` keeps those).
 
-    `usage` counts tokens, `losses` lists what did not survive, `raw` is the wire: the body, or the frames
-    of a stream.
+    `usage` counts tokens, `cost` is their price in US dollars (None where it is not known), `losses` lists
+    what did not survive, `raw` is the wire: the body, or the frames of a stream.
     """
 
     def __init__(
-        self, response: Response, losses: list[Loss], provider: str, body: Wire | None, frames: list[Any]
+        self,
+        response: Response,
+        losses: list[Loss],
+        provider: str,
+        body: Wire | None,
+        frames: list[Any],
+        cost: float | None = None,
     ) -> None:
         super().__init__(parts=response.parts)
         self.response, self.losses, self.provider = response, losses, provider
         self.id, self.model = response.id, response.model
         self.finish_reason = _FINISH.get(response.stop.reason, response.stop.reason)
         self.stop_reason = response.stop.raw or response.stop.reason
-        self.usage = response.usage or Usage()
+        self.usage, self.cost = response.usage or Usage(), cost
         self._body, self._frames = body, frames
 
     @property

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from dragoman.core.model import Effort
+from dragoman.core.model import Effort, Usage
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)  # from least to most
 
@@ -32,6 +32,38 @@ Refusable = Literal[
 ]
 
 
+class PriceTier(Struct, frozen=True, kw_only=True):
+    """The prices of a whole request whose input is more than `above` tokens."""
+
+    above: int = 0
+    input: float
+    output: float
+    cached_input: float | None = None
+    cache_write: float | None = None
+
+
+class Price(PriceTier, frozen=True, kw_only=True):
+    """US dollars per million tokens, as `source` listed them on `date`; None: not known."""
+
+    tiers: tuple[PriceTier, ...] = ()
+    date: str = ""
+    source: str = ""
+
+    def cost(self, usage: Usage) -> float | None:
+        """What these tokens cost in US dollars; None where the price of a used kind is not known."""
+        tier = max(
+            (each for each in (self, *self.tiers) if usage.input > each.above or not each.above),
+            key=lambda each: each.above,
+        )
+        plain = usage.input - usage.cached - usage.cache_write
+        total = plain * tier.input + usage.output * tier.output
+        for tokens, price in ((usage.cached, tier.cached_input), (usage.cache_write, tier.cache_write)):
+            if tokens and price is None:
+                return None
+            total += tokens * (price or 0)
+        return total / 1_000_000
+
+
 class ModelProfile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Facts about one model at one provider. Fields with a default other than None have a safe default."""
 
@@ -40,6 +72,8 @@ class ModelProfile(Struct, frozen=True, kw_only=True, cache_hash=True):
     max_output: int | None = None
     min_output: int = 0  # the server refuses a smaller limit
     default_output: int = 32_000  # where the protocol demands a limit and the client gave none
+
+    price: Price | None = None
 
     # Capabilities
     images: bool | None = None

@@ -1,7 +1,7 @@
 """Which facts hold for a model at a provider: the rows of both tables, combined field by field.
 
 Precedence, from low to high: rows of models.toml in their order, the provider's row of providers.toml, its
-rows for single models, and what dragoman.toml says.
+rows for single models, its prices of prices.toml, and dragoman.toml.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dragoman.core.model_profile import ModelProfile
 
 _VERSION = r"(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)"
 _LONGEST = 200  # characters of a name; clients send any, and the cache keeps them
+_SNAPSHOT = re.compile(r"-(?:\d{8}|\d{4}-\d\d-\d\d)$")  # claude-sonnet-4-5-20250929, gpt-5-2025-08-07
 _MATCHING = ("match", "vendor", "from", "below")
 
 
@@ -72,6 +73,8 @@ def _profile_of(model: str, provider: str, protocol: str, overrides: tuple[Profi
     for row in _server_rows(provider or vendor_server(name, protocol)):
         if row.fits(name):
             facts |= row.facts
+    if price := _price(name, provider):
+        facts["price"] = price
     for given in said:
         facts |= given.facts
     return _interned(msgspec.convert(facts, ModelProfile))
@@ -98,6 +101,21 @@ def vendor_server(model: str, protocol: str) -> str:
 def server_tables() -> dict[str, dict[str, Any]]:
     """providers.toml as it is written."""
     return tomllib.loads(files("dragoman.profiles").joinpath("providers.toml").read_text("utf-8"))
+
+
+def _price(model: str, provider: str) -> dict[str, Any] | None:
+    """A dated snapshot costs what its alias does, unless it has a row of its own.
+
+    There is no vendor's price for an unknown provider: a reseller has its own.
+    """
+    table = _prices().get(server_tables().get(provider, {}).get("prices", provider), {})
+    row = table.get(model) or table.get(_SNAPSHOT.sub("", model))
+    return {"date": _prices()["date"], "source": _prices()["source"], **row} if row else None
+
+
+@lru_cache(maxsize=1)
+def _prices() -> dict[str, Any]:
+    return tomllib.loads(files("dragoman.profiles").joinpath("prices.toml").read_text("utf-8"))
 
 
 @lru_cache(maxsize=1)

@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest
-from dragoman.core.errors import DragomanError, UpstreamError
-from dragoman.core.fields import read_body
-from dragoman.http.client import Client, Timeouts, Transport, TransportError
-from dragoman.http.client.retries import read_failure
+from dragoman.core.errors import DragomanError
+from dragoman.demo import DemoTransport
+from dragoman.http.client import Client, Transport, TransportError
+from dragoman.model_lists import fetch_model_names
 from dragoman.profiles import Provider
-from dragoman.protocols import server, upstream
-
-_TIMEOUTS = Timeouts(connect=5, first_byte=20, idle=20)
-_LARGEST = 16 * 1024 * 1024
+from dragoman.protocols import upstream
 
 Listed = dict[str, "tuple[str, ...] | str"]
 
@@ -37,25 +33,17 @@ def live(providers: Iterable[Provider]) -> Listed:
 
 async def models_of(transport: Transport, provider: Provider) -> tuple[str, ...]:
     """The names in the provider's own list."""
-    codec = upstream(provider.protocol)
-    url = provider.base_url.rstrip("/") + server(provider.protocol).models_path
-    headers = codec.http.headers
-    if provider.api_key:
-        outgoing = OutgoingRequest("GET", url, headers, b"")
-        headers = headers | codec.http.authenticate(provider.api_key, outgoing)
-    reply = await transport.send("GET", url, headers | provider.headers, b"", _TIMEOUTS)
-    try:
-        body = await reply.read(_LARGEST)
-    finally:
-        reply.close()
-    if reply.status >= 400:
-        raise UpstreamError(read_failure(codec, reply.status, body, reply.headers))
-    value = jsontext.decode(body)
-    bare = {"data": value} if jsontext.is_array(value) else None  # Together answers with a bare array
-    return server(provider.protocol).decode_models(bare or read_body(body, provider.protocol))
+
+    def authenticate(request: OutgoingRequest) -> dict[str, str]:
+        codec, key = upstream(provider.protocol), provider.api_key
+        return (codec.http.authenticate(key, request) if key else {}) | provider.headers
+
+    return await fetch_model_names(transport, provider.protocol, provider.base_url, authenticate)
 
 
 async def _answer(transport: Transport, provider: Provider) -> tuple[str, ...] | str:
+    if provider.base_url == "demo:":
+        transport = DemoTransport()
     try:
         return await models_of(transport, provider)
     except (DragomanError, TransportError, ValueError) as error:
