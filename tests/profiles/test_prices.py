@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from dragoman.core.model import Usage
-from dragoman.core.model_profile import Price, PriceTier
+from dragoman.core.model_profile import Price
 from dragoman.profiles import known, profile_of
 
 TABLES = tomllib.loads(files("dragoman.profiles").joinpath("prices.toml").read_text("utf-8"))
