@@ -40,7 +40,7 @@ def command(name: str | None, config: str | None, live: bool) -> int:
 
 def summary(profile: ModelProfile) -> str:
     """`200k window, 64k output, $3 in, $15 out, images, tools`: what is known, in one line."""
-    sizes = ((profile.context_window, "window"), (profile.max_output, "output"))
+    price, sizes = profile.price, ((profile.context_window, "window"), (profile.max_output, "output"))
     capabilities = (
         (profile.images, "images"),
         (profile.tools, "tools"),
