@@ -52,11 +52,7 @@ def summary(profile: ModelProfile) -> str:
     return ", ".join(
         [
             *(f"{_tokens(size)} {what}" for size, what in sizes if size),
-            *(
-                [f"${profile.price.input:g} in", f"${profile.price.output:g} out"]
-                if profile.price and profile.price.output
-                else ()
-            ),
+            *([f"${price.input:g} in", f"${price.output:g} out"] if price and price.output else ()),
             *(what for has, what in capabilities if has),
             *(f"no {what}" for has, what in capabilities if has is False and what in ("images", "tools")),
         ]
