@@ -41,11 +41,28 @@ _KIND: dict[int, FailureKind] = {
 }
 UNKNOWN_ROUTE = "unknown_route"  # the code of a path that does not exist, unlike that of a model
 _DAY = 24 * 3600.0
+# How servers say that a conversation does not fit the model. The words are theirs, seen in their errors.
 _TOO_LONG = re.compile(
-    r"context[ _](length|window)|prompt is too long|too many (input )?tokens|maximum context|"
-    r"exceeds? the (maximum|available) (number of )?(input )?(tokens|context)|input token count",
+    "|".join(
+        (
+            r"context[ _](?:length|window|size|limit)",  # OpenAI, vLLM, llama.cpp, LM Studio
+            r"maximum context",
+            r"(?:prompt|input) is too long",  # Anthropic, Fireworks; Bedrock
+            r"too many (?:input )?tokens",  # Cohere
+            r"input token count",  # Google
+            r"maximum prompt length",  # xAI
+            r"reduce the length of the (?:messages|prompt|input)",  # Groq, Cerebras
+            r"prompt token count|max_prompt_tokens_exceeded",  # GitHub Copilot
+            r"exceed(?:s|ed)? (?:the |its )?(?:model )?(?:max(?:imum)? |available )?(?:number of )?"
+            r"(?:input )?(?:tokens?|context|length)",  # Moonshot, Z.ai and others
+            r"inputs` tokens \+ `max_new_tokens",  # Together, Hugging Face
+            r"range of input length",  # DashScope
+        )
+    ),
     re.IGNORECASE,
 )
+# A request that is larger than what a minute allows (OpenAI 429, Groq 413): waiting does not help
+_LARGER_THAN_RATE = re.compile(r"request too large for .{1,300}tokens per min", re.IGNORECASE | re.DOTALL)
 
 
 def status_of(kind: FailureKind) -> int:
@@ -56,9 +73,21 @@ def kind_of(status: int) -> FailureKind:
     return _KIND.get(status) or ("bad_request" if 400 <= status < 500 else "server")
 
 
-def says_context_too_long(message: str) -> bool:
-    """Providers say it in words; agents compact only when they recognise it."""
-    return _TOO_LONG.search(message) is not None
+def recognise_overflow(kind: FailureKind, message: str, code: str = "") -> FailureKind:
+    """`kind`, or context_too_long where the words of the error say that: agents then compact.
+
+    Servers use any status for it: 400 mostly, 413, 422, 500, and none in a stream.
+    """
+    if kind in ("bad_request", "too_large", "server"):
+        found = _TOO_LONG.search(message) or _TOO_LONG.search(code)
+    else:
+        found = _LARGER_THAN_RATE.search(message) if kind == "rate_limit" else None
+    return "context_too_long" if found else kind
+
+
+def with_opening(message: str, opening: str, known: re.Pattern[str]) -> str:
+    """`message` as agents recognise it: where none of the `known` words are in it, after `opening`."""
+    return message if known.search(message) else f"{opening}: {message}"
 
 
 def not_a_reply(body: Wire, missing: str) -> Failure:

@@ -242,7 +242,8 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     to a body and go on with it to an upstream of the same protocol. `kept` describes how its conversations
     are stored, where it has that. `stateful` names the request fields that only an upstream of this
     protocol can honour, each with the error code that its clients understand. `encode_quota` gives the rate
-    limit headers that its SDKs read.
+    limit headers that its SDKs read. `streams_overflow`: a streamed request that is too long for the model is
+    answered with a stream that fails, not with a status.
     """
 
     routes: tuple[Route, ...]
@@ -257,6 +258,7 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     kept: TurnCodec | None = None
     stateful: dict[str, str] = {}
     required: tuple[str, ...] = ()  # fields that the vendor's own server insists on
+    streams_overflow: bool = False
     encode_quota: Callable[[RateLimitStatus], dict[str, str]] = lambda quota: {}
 
 

@@ -45,7 +45,7 @@ from dragoman.gateway.handlers.generate import GenerateHandler
 from dragoman.gateway.handlers.keep_alive import KeepAliveTicker
 from dragoman.gateway.handlers.models import ModelsHandler
 from dragoman.gateway.handlers.receive import RequestReader, UnreadableBody
-from dragoman.gateway.handlers.relay import CRASHED
+from dragoman.gateway.handlers.relay import CRASHED, failed_stream, loss_header
 from dragoman.gateway.handlers.stored_responses import StoredResponsesHandler
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
@@ -341,6 +341,11 @@ class Gateway:
         writer = request.writer
         request.record.failure = failure = self._redacted(failure, request.key)
         if writer.begun:  # the answer is cut off here, which the client sees, unlike a clean end
+            return
+        if failure.kind == "context_too_long" and request.stream and request.protocol_server.streams_overflow:
+            # Codex compacts at `response.failed`; it shows a 400 to the user and stops
+            await writer.begin(request.content_type, loss_header(request.losses))
+            await writer.end(failed_stream(request, failure))
             return
         status, error = request.client.encode_error(failure)
         if failure.status == 408:  # the client is slow, not an upstream, for which 504 stands

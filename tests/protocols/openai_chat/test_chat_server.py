@@ -124,8 +124,9 @@ WRITTEN: dict[Any, tuple[int, str, str | None]] = {
 @pytest.mark.parametrize("kind", WRITTEN)
 def test_g34_g35_how_a_failure_is_written_and_read_again(kind: Any) -> None:
     status, name, code = WRITTEN[kind]
-    failure = Failure(kind, "what happened", 529, "overloaded_error")
-    body = {"error": {"message": "what happened", "type": name, "param": None, "code": code}}
+    message = "no context window" if kind == "context_too_long" else "what happened"
+    failure = Failure(kind, message, 529, "overloaded_error")
+    body = {"error": {"message": message, "type": name, "param": None, "code": code}}
     assert CODEC.encode_error(failure) == (status, body)
     for seen in (status, 0):  # in a stream there is no status
         back = CODEC.decode_error(body, seen)

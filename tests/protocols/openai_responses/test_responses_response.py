@@ -656,9 +656,9 @@ FAILURES: dict[str, tuple[Any, int, str, str | None]] = {
 
 @pytest.mark.parametrize("kind, status, type, code", FAILURES.values(), ids=FAILURES)
 def test_failures_become_errors(kind: Any, status: int, type: str, code: str | None):
-    known, wire = CODEC.encode_error(Failure(kind, "what happened"))
+    known, wire = CODEC.encode_error(Failure(kind, "no context window"))
     assert known == status
-    assert wire == {"error": {"message": "what happened", "type": type, "param": None, "code": code}}
+    assert wire == {"error": {"message": "no context window", "type": type, "param": None, "code": code}}
 
 
 def test_the_address():

@@ -482,11 +482,11 @@ FAILURES: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("kind, code", FAILURES.values(), ids=FAILURES)
 def test_g16_failures(kind: Any, code: str):
-    frames, _ = write([START, *part(Text(), "x"), ResponseFailed(Failure(kind, "why"))])
+    frames, _ = write([START, *part(Text(), "x"), ResponseFailed(Failure(kind, "no context window"))])
     last = frames[-1].data
     assert last["type"] == "response.failed"
     assert last["response"]["status"] == "failed"
-    assert last["response"]["error"] == {"code": code, "message": "why"}
+    assert last["response"]["error"] == {"code": code, "message": "no context window"}
     assert len(last["response"]["output"]) == 1
 
 

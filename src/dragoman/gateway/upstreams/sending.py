@@ -76,7 +76,7 @@ async def _refusal(reply: Reply, attempt: Attempt) -> AttemptFailed:
         return AttemptFailed(Failure("server", f"the upstream redirects to {where!r}; set its base_url", 502))
     codec = attempt.exchange.upstream
     failure = read_failure(codec, http_status(reply.status), body, reply.headers)
-    readable = attempt.exchange.client is codec and _is_error(body, codec)
+    readable = attempt.exchange.client is codec and _is_error(body, codec, failure)
     return AttemptFailed(failure, retry=failure.kind in RETRYABLE, body=body if readable else b"")
 
 
@@ -85,6 +85,15 @@ def http_status(status: int) -> int:
     return status if 200 <= status < 600 else 502
 
 
-def _is_error(body: bytes, codec: Codec) -> bool:
+def _is_error(body: bytes, codec: Codec, failure: Failure) -> bool:
+    """Whether the client can be given `body` as it is: an error of its protocol, and one at whose words it
+    compacts where that is needed."""
     value = jsontext.decode_object(body.decode("utf-8", "replace"))
-    return value is not None and "error" in value and codec.decode_error(value, 0) is not None
+    if value is None or "error" not in value or codec.decode_error(value, 0) is None:
+        return False
+    if failure.kind != "context_too_long":
+        return True
+    given, own = value["error"], codec.encode_error(failure)[1]["error"]
+    return jsontext.is_object(given) and all(
+        given.get(key) == own[key] for key in own if own[key] is not None
+    )

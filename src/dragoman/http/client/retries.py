@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec
-from dragoman.core.failures import bounded_wait, kind_of
+from dragoman.core.failures import bounded_wait, kind_of, recognise_overflow
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, FailureKind
 from dragoman.core.transport import ConnectFailed, TimedOut, TransportError
@@ -31,9 +31,8 @@ def read_failure(codec: Codec, status: int, body: bytes, headers: Mapping[str, s
         pass
     if failure is None:
         text = body[:500].decode("utf-8", "replace").strip()
-        failure = Failure(
-            kind_of(status), f"the upstream answered {status}{': ' + text if text else ''}", status
-        )
+        kind = recognise_overflow(kind_of(status), text)
+        failure = Failure(kind, f"the upstream answered {status}{': ' + text if text else ''}", status)
     wait = retry_after(headers)
     if failure.retry_after is None and wait is not None:
         failure = Failure(failure.kind, failure.message, failure.status, failure.code, wait)

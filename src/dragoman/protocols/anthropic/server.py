@@ -5,6 +5,7 @@ An error has the same body whole and in a stream. A thread is named by the id of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
@@ -12,7 +13,7 @@ from typing import Any, TypedDict
 from dragoman.core.codec import Frame, Http, OutgoingRequest, bearer
 from dragoman.core.errors import DragomanError, WireError
 from dragoman.core.events import fold
-from dragoman.core.failures import kind_of, not_a_reply, says_context_too_long, status_of, words
+from dragoman.core.failures import kind_of, not_a_reply, recognise_overflow, status_of, with_opening, words
 from dragoman.core.fields import Fields
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.losses import Losses
@@ -68,6 +69,8 @@ HTTP = Http(
 
 # Errors
 
+# Claude Code compacts at the first of these, and lowers max_tokens at the second (G36)
+_TOO_LONG = re.compile("prompt is too long|input length and `max_tokens` exceed context limit", re.IGNORECASE)
 _STATUS: dict[FailureKind, int] = {"overloaded": 529, "billing": 402}
 
 
@@ -84,9 +87,7 @@ def decode_error(body: Wire, status: int) -> Failure | None:
         error = {"message": error}
     status = status if status >= 400 else 0
     name, message = words(error.get("type")), words(error.get("message"))
-    kind = _failure_kind(name, status)
-    if kind == "bad_request" and says_context_too_long(message):
-        kind = "context_too_long"
+    kind = recognise_overflow(_failure_kind(name, status), message, name)
     details = error.get("details")
     code = words(details.get("error_code")) if is_object(details) else ""
     return Failure(kind, message, status or _STATUS.get(kind) or status_of(kind), code or name)
@@ -94,8 +95,8 @@ def decode_error(body: Wire, status: int) -> Failure | None:
 
 def encode_error(failure: Failure) -> tuple[int, Wire]:
     message = failure.message
-    if failure.kind == "context_too_long" and "prompt is too long" not in message.lower():
-        message = f"prompt is too long: {message}"  # Claude Code compacts at these words (G36)
+    if failure.kind == "context_too_long":
+        message = with_opening(message, "prompt is too long", _TOO_LONG)
     error: Wire = {"type": ERRORS.encode(failure.kind), "message": message}
     if failure.code.startswith("thread_"):  # the SDKs send the whole conversation again
         error["details"] = {"error_code": failure.code}

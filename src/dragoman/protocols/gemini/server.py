@@ -15,8 +15,9 @@ from dragoman.core.failures import (
     bounded_wait,
     kind_of,
     not_a_reply,
-    says_context_too_long,
+    recognise_overflow,
     status_of,
+    with_opening,
     words,
 )
 from dragoman.core.jsontext import Glance, is_array, is_object
@@ -71,6 +72,7 @@ HTTP = Http(path=path, authenticate=lambda key, request: {"x-goog-api-key": key}
 # Errors
 
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
+_TOO_LONG = re.compile("token count")
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
@@ -93,9 +95,7 @@ def decode_error_object(error: Any, status: int = 0) -> Failure:
         return Failure(kind_of(status), words(error), status or 500)
     code, message, name = _status(error.get("code")), words(error.get("message")), words(error.get("status"))
     details = rows(error.get("details"))
-    kind = ERRORS.decode(name) if name else kind_of(status or code)
-    if kind == "bad_request" and says_context_too_long(message):
-        kind = "context_too_long"
+    kind = recognise_overflow(ERRORS.decode(name) if name else kind_of(status or code), message)
     if any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
         kind = "unauthenticated"
     return Failure(kind, message, status or code or status_of(kind), name, _retry_after(details))
@@ -104,8 +104,9 @@ def decode_error_object(error: Any, status: int = 0) -> Failure:
 def encode_error(failure: Failure) -> tuple[int, Wire]:
     """`error` is the first and only key: google-genai overlooks it elsewhere."""
     message, status = failure.message, status_of(failure.kind)
-    if failure.kind == "context_too_long" and "token count" not in message:
-        message = f"The input token count exceeds the maximum number of tokens allowed: {message}"
+    if failure.kind == "context_too_long":
+        opening = "The input token count exceeds the maximum number of tokens allowed"
+        message = with_opening(message, opening, _TOO_LONG)
     error: Wire = {"code": status, "message": message, "status": ERRORS.encode(failure.kind)}
     if failure.retry_after is not None:
         error["details"] = [{"@type": _RETRY_INFO, "retryDelay": f"{failure.retry_after:g}s"}]

@@ -5,11 +5,19 @@ Error bodies differ between servers; OpenAI's `{error: {message, type, param, co
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypedDict
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Http
-from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, says_context_too_long, status_of
+from dragoman.core.failures import (
+    UNKNOWN_ROUTE,
+    kind_of,
+    not_a_reply,
+    recognise_overflow,
+    status_of,
+    with_opening,
+)
 from dragoman.core.jsontext import Glance, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.server import (
@@ -26,6 +34,7 @@ from dragoman.core.server import (
 from dragoman.protocols.openai_chat.response import decode_usage
 from dragoman.protocols.openai_chat.wire import CODES, TYPES
 
+_TOO_LONG = re.compile("context (?:window|length)", re.IGNORECASE)
 HTTP = Http(path=lambda model, stream: "/chat/completions")
 
 
@@ -44,20 +53,20 @@ def decode_error(body: Wire, status: int) -> Failure | None:
     code, kind_name = error.get("code"), error.get("type")
     message = _error_message(error)
     status = status if status >= 400 else _status_in(code)
-    kind = _failure_kind(code, kind_name, status)
-    if kind == "bad_request" and says_context_too_long(message):
-        kind = "context_too_long"
     name = code if isinstance(code, str) and code else kind_name
-    return Failure(
-        kind, message, status if status >= 400 else status_of(kind), name if isinstance(name, str) else ""
-    )
+    name = name if isinstance(name, str) else ""
+    kind = recognise_overflow(_failure_kind(code, kind_name, status), message, name)
+    return Failure(kind, message, status if status >= 400 else status_of(kind), name)
 
 
 def encode_error(failure: Failure) -> tuple[int, Wire]:
     code = CODES.encode(failure.kind) or None
     if failure.code == UNKNOWN_ROUTE:  # else it would read `model_not_found`
         code = UNKNOWN_ROUTE
-    error = {"message": failure.message, "type": TYPES.encode(failure.kind), "param": None, "code": code}
+    message = failure.message
+    if failure.kind == "context_too_long":  # many agents look at the words only
+        message = with_opening(message, "Your input exceeds the context window of this model", _TOO_LONG)
+    error = {"message": message, "type": TYPES.encode(failure.kind), "param": None, "code": code}
     return status_of(failure.kind), {"error": error}
 
 

@@ -6,6 +6,7 @@ request. The model list is the same as Chat's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 from urllib.parse import quote
@@ -13,7 +14,14 @@ from urllib.parse import quote
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame, Http
 from dragoman.core.errors import WireError
-from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, says_context_too_long, status_of
+from dragoman.core.failures import (
+    UNKNOWN_ROUTE,
+    kind_of,
+    not_a_reply,
+    recognise_overflow,
+    status_of,
+    with_opening,
+)
 from dragoman.core.fields import Fields, describe
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
@@ -47,6 +55,9 @@ _STORE_CODES = {
 }
 
 
+_TOO_LONG = re.compile("context (?:window|length)", re.IGNORECASE)
+
+
 def decode_error(body: Wire, status: int) -> Failure | None:
     """An error body, a response that failed, or an `error` event in either of its two shapes."""
     error = body.get("error")
@@ -68,7 +79,7 @@ def encode_error(failure: Failure) -> tuple[int, Wire]:
     code = CODES.encode(kind) if kind in _CODED else None
     param = _STORE_CODES.get(failure.code)
     error = {
-        "message": failure.message,
+        "message": _message(failure),
         "type": TYPES.encode(kind),
         "param": param,
         "code": failure.code if param or failure.code == UNKNOWN_ROUTE else code,
@@ -78,7 +89,13 @@ def encode_error(failure: Failure) -> tuple[int, Wire]:
 
 def encode_failure(failure: Failure) -> Wire:
     """The `error` of a failed response."""
-    return {"code": CODES.encode(failure.kind) or "server_error", "message": failure.message}
+    return {"code": CODES.encode(failure.kind) or "server_error", "message": _message(failure)}
+
+
+def _message(failure: Failure) -> str:
+    if failure.kind != "context_too_long":
+        return failure.message
+    return with_opening(failure.message, "Your input exceeds the context window of this model", _TOO_LONG)
 
 
 def truncated(missing: str) -> Failure:
@@ -92,9 +109,7 @@ def _failure(error: Any, status: int) -> Failure:
     code = code if isinstance(code, str) else ""
     type_ = error.get("type") if isinstance(error.get("type"), str) else ""
     message = message if isinstance(message, str) and message else "the upstream failed without saying why"
-    kind = _failure_kind(code, type_, status)
-    if kind == "bad_request" and says_context_too_long(message):
-        kind = "context_too_long"
+    kind = recognise_overflow(_failure_kind(code, type_, status), message, code or type_)
     return Failure(kind, message, status or status_of(kind), code or type_)
 
 
@@ -338,6 +353,7 @@ SERVER = ProtocolServer(
     encode_quota=_rate_limit_headers,
     count_path=lambda model: "/responses/input_tokens",
     forwards=("openai-beta",),
+    streams_overflow=True,
     kept=STORED_RESPONSES,
     stateful={"conversation": "conversation_not_found", "background": "background_not_supported"},
 )
