@@ -14,7 +14,7 @@ from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.fields import Body, read_body
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
-from dragoman.core.model import Failure, Request, Usage, Wire
+from dragoman.core.model import AnyPart, Compaction, Failure, Request, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.dialects import dialect as find_dialect
 from dragoman.framing.sse import SSE
@@ -33,7 +33,8 @@ class Exchange:
     model that replies name, where the upstream knows it under another name; Claude Code drops thinking that
     another model than the requested one made. `reply_created` is the time of a reply without one, in seconds
     since 1970; by default that of the exchange. `profile` holds the facts about the model at its provider; by
-    default they are looked up by protocol and model name.
+    default they are looked up by protocol and model name. `compaction`: the reply is a summary that the model
+    writes, whatever the request asks for. `lead`: a part that comes first in the reply.
     """
 
     path = ""
@@ -59,6 +60,8 @@ class Exchange:
         profile: ModelProfile | None = None,
         reply_model: str = "",
         reply_created: int | None = None,
+        compaction: Compaction | None = None,
+        lead: AnyPart | None = None,
     ) -> None:
         if images not in ("native", "summary"):
             raise ConfigError(f"images is 'native' or 'summary', not {images!r}")
@@ -77,7 +80,8 @@ class Exchange:
         self._profile = profile
         self._losses = Losses()
         self._foreign = self.client.name != self.upstream.name
-        self._same = client == upstream and not (dialect or recover or self._summarise)
+        self._compaction, self._lead = compaction, lead
+        self._same = client == upstream and not (dialect or recover or self._summarise or compaction or lead)
 
     @property
     def losses(self) -> list[Loss]:
@@ -165,6 +169,8 @@ class Exchange:
             model=request.model if model is None else model,
             stream=request.stream if stream is None else stream,
         )
+        if self._compaction:
+            request = replace(request, compaction=self._compaction)
         self._pipeline = self._new_pipeline()
         sent, out = self._pipeline.encode_request(request)
         self._losses.respell(self.client.spelling, wire, decoding if self._foreign else ())
@@ -289,6 +295,8 @@ class Exchange:
             reply_model=self._reply_model,
             reply_created=self._reply_created,
             profile=self._profile,
+            compacts=not self._foreign and self.dialect is None and self._compaction is None,
+            lead=self._lead,
         )
 
     def _forward(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:

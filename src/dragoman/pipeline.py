@@ -1,8 +1,8 @@
 """The only place where the stages of a translation are put in a row. Exchange, client and gateway use it.
 
-    request:   restrict → Ledger.prepare → dialect.render → session → encode_request
+    request:   summarising → restrict → Ledger.prepare → dialect.render → session → encode_request
     response:  framing → stream_decoder → Sequencer → dialect parser → recovery → Restorer → session
-               → stream_encoder → framing
+               → Summary | Lead → stream_encoder → framing
 
 A whole response passes the same stages between `decode_response` and `encode_response`. Nothing that an
 upstream sends raises in a stream (strict mode aside): malformed bytes end it with a failure that the
@@ -23,7 +23,7 @@ from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed,
 from dragoman.core.fields import read_body
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Losses, Strictness
-from dragoman.core.model import Failure, Request, Response, Wire
+from dragoman.core.model import AnyPart, Failure, Foreign, Request, Response, Text, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.protocol import Framing, Protocol
 from dragoman.dialects import recovery
@@ -32,6 +32,7 @@ from dragoman.framing import sse
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.profiles import profile_of
 from dragoman.protocols import protocol as find_protocol
+from dragoman.transforms.compaction import Lead, Summary, summarising
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
 from dragoman.transforms.restrictions import restrict, restricts
@@ -52,11 +53,14 @@ class Pipeline:
     `summarise` replaces images in tool results by a sentence. `origin` names the maker of the response's
     opaque state, `reply_id` is the id of a reply without one, `reply_model` the model that a reply names,
     `reply_created` the time of a reply without one, in seconds since 1970.
-    `profile`: what is known about the model at the upstream; without it, what its name tells.
+    `profile`: what is known about the model at the upstream; without it, what its name tells. `compacts`: the
+    upstream does compaction itself, so a request for it passes as it is. `lead`: a part that comes first in
+    the response.
     """
 
     session: SessionTurn | None = None  # where the upstream stores the conversation
     _ledger: Ledger | None = None
+    _summary: Summary | None = None  # where the response is to be a summary
 
     def __init__(
         self,
@@ -72,8 +76,11 @@ class Pipeline:
         profile: ModelProfile | None = None,
         reply_model: str = "",
         reply_created: int = 0,
+        compacts: bool = False,
+        lead: AnyPart | None = None,
     ) -> None:
         self._client, self._upstream, self.losses = client, upstream, losses
+        self._compacts, self._lead = compacts, lead
         self.profile = profile
         self._codec = upstream.codec
         self._dialect, self._recover, self._summarise = dialect, recover, summarise
@@ -90,6 +97,9 @@ class Pipeline:
     def encode_request(self, request: Request) -> tuple[Request, Wire]:
         """`request` as the upstream takes it: in neutral form, and as its wire."""
         profile = self.profile = self.profile or profile_of(request.model, "", self._codec.name)
+        if request.compaction is not None and not self._compacts:
+            request = summarising(request, request.compaction, self.losses)
+            self._summary = Summary(self._compaction_part)
         if restricts(profile):
             request = restrict(request, profile, self.losses)
         self._ledger = self._new_ledger(profile)
@@ -138,7 +148,15 @@ class Pipeline:
         stages.append(Restorer(ledger, self._reply_id, self._reply_model, self._reply_created))
         if self.session:
             stages.append(self.session)
+        if self._summary:
+            stages.append(self._summary)
+        elif self._lead is not None:
+            stages.append(Lead(self._lead))
         return stages
+
+    def _compaction_part(self, summary: str) -> AnyPart:
+        encode = self._client.compaction
+        return Foreign(self._client.protocol, encode(summary), summary) if encode else Text(summary)
 
     def _new_ledger(self, profile: ModelProfile) -> Ledger:
         return Ledger(self._client, self._codec.limits(profile), self._origin, self._codec.name, self.losses)

@@ -100,6 +100,7 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True):
     reasoning_state: bool = True  # every client echoes the slot of a reasoning part
     schema_rules: SchemaRules = SchemaRules()
     schema_field: str = "parameters"  # where a declaration holds its schema
+    compaction: Callable[[str], Wire] | None = None  # the part of this protocol that holds a summary
 
 
 class OutgoingRequest(Struct, frozen=True):

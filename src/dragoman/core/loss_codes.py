@@ -159,6 +159,11 @@ CODES: dict[str, LossCode] = {
     # Replies
     "response.logprobs.dropped": LossCode("minor", "Log probabilities of tokens."),
     "stream.mismatch.changed": LossCode("minor", "The end of a stream contradicts what was streamed before."),
+    # Compaction
+    "compaction.emulated": LossCode(
+        "minor",
+        "The upstream has no compaction: the model wrote a summary, which continues with any model.",
+    ),
     # Conversations that a server stores
     "store.dropped": LossCode(
         "material", "Earlier turns that only another server stores.", "Send the whole conversation."

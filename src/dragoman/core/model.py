@@ -286,8 +286,22 @@ class Settings(Value, frozen=True, eq=False, kw_only=True):
     cache_key: str | None = None
 
 
+class Compaction(Value, frozen=True, eq=False):
+    """The client wants the history replaced by a summary.
+
+    `threshold`: where the input has more tokens; 0: now, and the summary is all of the reply. `instructions`
+    replace ours for the summary.
+    """
+
+    threshold: int = 0
+    instructions: str = ""
+
+
 class Request(Value, frozen=True, eq=False):
-    """`system` is the text that stands outside the conversation; later system text is a message."""
+    """`system` is the text that stands outside the conversation; later system text is a message.
+
+    `compaction`: the reply is to be a summary of the conversation.
+    """
 
     model: str
     messages: tuple[Message, ...]
@@ -297,6 +311,7 @@ class Request(Value, frozen=True, eq=False):
     parallel: bool | None = None
     settings: Settings = Settings()
     stream: bool = False
+    compaction: Compaction | None = None
 
 
 # Responses
@@ -310,6 +325,9 @@ class Usage(Struct, frozen=True):
     cached: int = 0
     cache_write: int = 0
     reasoning: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
 
 
 def whole_usage(input: int, output: int, cached: int, cache_write: int, reasoning: int) -> Usage:

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.core.compaction import CompactionCodec
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Usage, Wire
@@ -240,10 +241,10 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     `routes` are what it answers. `models_path` and `count_path` are where an upstream of this protocol
     lists its models and counts tokens, relative to its base URL. `forwards` names the headers that belong
     to a body and go on with it to an upstream of the same protocol. `kept` describes how its conversations
-    are stored, where it has that. `stateful` names the request fields that only an upstream of this
-    protocol can honour, each with the error code that its clients understand. `encode_quota` gives the rate
-    limit headers that its SDKs read. `streams_overflow`: a streamed request that is too long for the model is
-    answered with a stream that fails, not with a status.
+    are stored and `compaction` how its clients ask for that, where it has them. `stateful` names the request
+    fields that only an upstream of this protocol can honour, each with the error code that its clients
+    understand. `encode_quota` gives the rate limit headers that its SDKs read. `streams_overflow`: a streamed
+    request that is too long for the model is answered with a stream that fails, not with a status.
     """
 
     routes: tuple[Route, ...]
@@ -256,6 +257,7 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     count_path: Callable[[str], str] | None = None
     forwards: tuple[str, ...] = ()
     kept: TurnCodec | None = None
+    compaction: CompactionCodec | None = None
     stateful: dict[str, str] = {}
     required: tuple[str, ...] = ()  # fields that the vendor's own server insists on
     streams_overflow: bool = False

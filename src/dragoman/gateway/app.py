@@ -40,6 +40,7 @@ from dragoman.gateway.conversations.store import StoreError, open_store
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.gateway.handlers import health
+from dragoman.gateway.handlers.compact import CompactHandler, Compactor
 from dragoman.gateway.handlers.count_tokens import CountTokensHandler
 from dragoman.gateway.handlers.generate import GenerateHandler
 from dragoman.gateway.handlers.keep_alive import KeepAliveTicker
@@ -173,13 +174,15 @@ class Gateway:
         config, slots, transport = self.config, self.limits.slots, self._transport
         stored_turns = StoredTurns(self.store, self._log_store_error, config.max_body)
         reader = RequestReader(config, stored_turns, self._wire_log)
+        compactor = Compactor(self.attempts)
         models = ModelsHandler(config)
         stored_responses = StoredResponsesHandler(config, stored_turns, transport)
         own = health.HealthHandler(self.limits, self._metrics_page, self.store)
         return {
             "generate": GenerateHandler(
-                reader, self.attempts, self.keep_alives, config.request_timeout
+                reader, self.attempts, self.keep_alives, compactor, config.request_timeout
             ).answer,
+            "compact": CompactHandler(reader, compactor, transport).answer,
             "count": CountTokensHandler(reader, slots, transport).answer,
             "models": models.list,
             "model": models.retrieve,
@@ -259,6 +262,8 @@ class Gateway:
             body = error.body if isinstance(error, AttemptFailed) else b""
             record.crash = error if failure is CRASHED else None
         finally:
+            if record.spent:
+                record.add_spent(record.spent)
             if request.admission:
                 request.admission.leave()
             try:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from dragoman.core.codec import Codec
 from dragoman.core.fields import Body
 from dragoman.core.losses import Loss
+from dragoman.core.model import Compaction, Foreign
 from dragoman.core.server import ProtocolServer, RouteMatch
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.http.server import ResponseWriter, ServerRequest
@@ -53,6 +54,8 @@ class GatewayRequest(Struct, eq=False):
     keep_alive: KeepAlive | None = None  # where the answer is a stream
     attempt: Attempt | None = None  # the current one
     deadline: float | None = None  # of the event loop's clock, where requests have a timeout
+    compaction: Compaction | None = None  # what the client asked for, or what this request is for
+    lead: Foreign | None = None  # comes first in the reply: the summary that replaced the history
     lost: list[Loss] = []
     recording: RecordingDraft | None = None  # where exchanges are recorded
 

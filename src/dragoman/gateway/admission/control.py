@@ -36,6 +36,8 @@ from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.http.server import MemoryBudget, ResponseWriter
 from dragoman.profiles import Provider
 
+GENERATING = ("generate", "compact")  # actions that ask a model; only these are limited by rate and tokens
+
 
 class AdmissionControl:
     """`arrived` counts the requests that have not left: running, queued, or still sending their body."""
@@ -104,16 +106,16 @@ class Admission(Struct, eq=False):
     _left: bool = False
 
     async def count(self, server: ProtocolServer, response: ResponseWriter) -> None:
-        """Raises LoadShed where the key is over its limits. Token counting is not rate limited."""
+        """Raises LoadShed where the key is over its limits."""
         caller, record = self._caller, self._record
-        decision = await self._control.counters.enter(caller, record.id, record.action == "generate")
+        decision = await self._control.counters.enter(caller, record.id, record.action in GENERATING)
         self._counted = not decision.refused
         response.headers += quota_headers(caller, decision, server)
         if decision.refused:
             record.shed = decision.refused
             raise over_limit(caller, decision)
         budgets = self._control.budgets
-        if budgets and caller.allowance.tokens_per_day and record.action == "generate":
+        if budgets and caller.allowance.tokens_per_day and record.action in GENERATING:
             record.shed = "tokens"
             await budgets.check(caller)
             record.shed = ""

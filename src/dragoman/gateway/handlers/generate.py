@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from dragoman.gateway.handlers.compact import Compactor
 from dragoman.gateway.handlers.keep_alive import KeepAlive, KeepAliveTicker
 from dragoman.gateway.handlers.receive import RequestReader
 from dragoman.gateway.handlers.relay import failed_stream, loss_header, overdue, relay
@@ -19,10 +20,15 @@ class GenerateHandler:
     """`timeout`: seconds that one request may take in all; 0: any time."""
 
     def __init__(
-        self, reader: RequestReader, attempts: Attempts, keep_alives: KeepAliveTicker, timeout: float = 0
+        self,
+        reader: RequestReader,
+        attempts: Attempts,
+        keep_alives: KeepAliveTicker,
+        compactor: Compactor,
+        timeout: float = 0,
     ) -> None:
         self._reader, self._attempts, self._keep_alives = reader, attempts, keep_alives
-        self._timeout = timeout
+        self._compactor, self._timeout = compactor, timeout
 
     async def answer(self, request: GatewayRequest) -> None:
         """Raises AttemptFailed where no target answers and nothing went out yet."""
@@ -50,13 +56,21 @@ class GenerateHandler:
             self._keep_alives.remove(keep_alive)
 
     async def _run(self, request: GatewayRequest, targets: tuple[Target, ...]) -> None:
-        if not self._timeout:
+        if not self._timeout and request.compaction is None:
             await self._attempts.run(request, targets, relay)
+            return
+        if not self._timeout:
+            await self._attempt(request, targets)
             return
         now = asyncio.get_running_loop().time()
         request.deadline = now + self._timeout  # of a stream: it ends with an event of its protocol
         try:
             async with asyncio.timeout_at(request.deadline + _AFTER_STREAM):
-                await self._attempts.run(request, targets, relay)
+                await self._attempt(request, targets)
         except TimeoutError:
             raise AttemptFailed(overdue(self._timeout)) from None
+
+    async def _attempt(self, request: GatewayRequest, targets: tuple[Target, ...]) -> None:
+        if request.compaction and request.compaction.threshold:
+            await self._compactor.compact_history(request, targets)
+        await self._attempts.run(request, targets, relay)

@@ -62,6 +62,8 @@ class RequestReader:
             problem = f"the key {caller.name!r} may not use the model {request.model!r}"
             raise AttemptFailed(Failure("forbidden", problem, 403))
         record.model, record.stream, record.tools = request.model, request.stream, server.tally.tools(seen)
+        if server.compaction:
+            request.compaction = server.compaction.decode(seen)
         targets = self._targets(request.model)
         return await self._stored_turns.prepare(request, targets) if server.kept else targets
 

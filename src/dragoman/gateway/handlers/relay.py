@@ -23,7 +23,7 @@ from dragoman.core import jsontext
 from dragoman.core.codec import Codec
 from dragoman.core.errors import WireError
 from dragoman.core.losses import Loss
-from dragoman.core.model import Failure
+from dragoman.core.model import Failure, Wire
 from dragoman.framing import sse
 from dragoman.gateway.conversations.turn_writer import StoredStream
 from dragoman.gateway.handlers.keep_alive import KeepAlive
@@ -54,6 +54,19 @@ def relay(attempt: Attempt, reply: Reply) -> Coroutine[Any, Any, None]:
 
 
 async def _relay_whole(attempt: Attempt, reply: Reply) -> None:
+    request = attempt.request
+    out = await read_whole(attempt, reply)
+    if attempt.session:
+        await attempt.session.keep()
+    if attempt.turn_writer and not isinstance(out, bytes):
+        out = await attempt.turn_writer.whole(out, request.lost)
+    request.record.first_byte()
+    body = out if isinstance(out, bytes) else jsontext.encode(out)
+    await request.writer.whole(200, body, loss_header(request.losses))
+
+
+async def read_whole(attempt: Attempt, reply: Reply) -> Wire | bytes:
+    """The answer in the client's protocol: parsed where it is to be stored, else its bytes."""
     exchange, request = attempt.exchange, attempt.request
     try:
         data = await reply.read(LARGEST_REPLY)
@@ -67,15 +80,8 @@ async def _relay_whole(attempt: Attempt, reply: Reply) -> None:
         raise AttemptFailed(Failure("server", problem, 502), retry=True) from error
     if exchange.failure:
         raise _failed(exchange.failure)
-    if attempt.session:
-        await attempt.session.keep()
-    if attempt.turn_writer and not isinstance(out, bytes):
-        out = await attempt.turn_writer.whole(out, request.lost)
-    record = request.record
-    record.first_byte()
-    body = out if isinstance(out, bytes) else jsontext.encode(out)
-    await request.writer.whole(200, body, loss_header(request.losses))
-    record.usage, record.calls = exchange.usage, exchange.calls
+    request.record.usage, request.record.calls = exchange.usage, exchange.calls
+    return out
 
 
 class _StreamRelay:

@@ -32,6 +32,7 @@ class ExchangeRecord(Struct, eq=False):
     exchange: Exchange | None = None
     failure: Failure | None = None
     usage: Usage | None = None
+    spent: Usage | None = None  # on summaries, beside the reply
     tools: int = 0
     calls: int = 0
     tries: int = 0
@@ -44,6 +45,9 @@ class ExchangeRecord(Struct, eq=False):
 
     def first_byte(self) -> None:
         self.first = time.perf_counter() - self.started
+
+    def add_spent(self, usage: Usage) -> None:
+        self.usage = usage if self.usage is None else self.usage + usage
 
     @property
     def seconds(self) -> float:

@@ -20,6 +20,7 @@ from dragoman.core.model import Failure, FailureKind
 from dragoman.exchange import Exchange
 from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.config.providers import Provider
+from dragoman.gateway.conversations.turn_writer import stores_turns
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.gateway.large_bodies import LARGE, run_for
 from dragoman.gateway.observability.traces import trace_headers
@@ -117,6 +118,9 @@ class Attempts:
 
     def _begin(self, request: GatewayRequest, target: Target) -> Attempt:
         provider, record = target.provider, request.record
+        compaction = request.compaction
+        if compaction and (compaction.threshold or stores_turns(request.client.name, provider)):
+            compaction = None  # done before this request, or by the provider
         exchange = Exchange(
             request.client.name,
             provider.protocol,
@@ -126,6 +130,8 @@ class Attempts:
             reply_id=record.id.removeprefix("req_"),
             profile=provider.profile(target.model),
             reply_model=request.model,
+            compaction=compaction,
+            lead=request.lead,
         )
         writer = request.turn_writer
         attempt = Attempt(request, target, exchange, writer if writer and writer.serves(provider) else None)

@@ -3,6 +3,7 @@
 from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
+from dragoman.protocols.openai_responses.compaction import encode_compaction
 from dragoman.protocols.openai_responses.grammar import Grammar
 from dragoman.protocols.openai_responses.hosted import ENCODED
 from dragoman.protocols.openai_responses.request import decode_request, encode_request
@@ -22,6 +23,7 @@ LIMITS = ProtocolLimits(
     deferred_tools=True,
     hosted_tools=frozenset(ENCODED),
     schema_rules=OPENAI,
+    compaction=encode_compaction,
 )
 
 CODEC = Codec(

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from dragoman.core.compaction import summary_message
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_object
@@ -36,6 +37,8 @@ from dragoman.protocols.openai_responses.calls import (
     encode_call,
     encode_result,
 )
+from dragoman.protocols.openai_responses.compaction import ITEMS as COMPACTIONS
+from dragoman.protocols.openai_responses.compaction import TRIGGER, misplaced, summary_of
 from dragoman.protocols.openai_responses.hosted import (
     decode_foreign,
     decode_found,
@@ -103,6 +106,8 @@ def _side(parts: tuple[AnyPart, ...], kind: str, role: Role | None) -> Role:
     """Whose row an item belongs to; an item that only this protocol has does not end a row."""
     match parts:
         case (ToolResult(),):
+            return "user"
+        case (Text(),) if kind in COMPACTIONS:
             return "user"
         case (Foreign(),) if kind != "message":
             return role or ("assistant" if kind.endswith("_call") else "user")
@@ -256,6 +261,10 @@ def decode_item(
             return (decode_search(fields, losses),)
         case "tool_search_output" if searches and is_clients_search(item):
             return (decode_found(fields, losses),)
+        case _ if kind in COMPACTIONS and history and (summary := summary_of(item)):
+            return (Text(summary_message(summary), where=where),)
+        case _ if kind == TRIGGER:  # decode_request takes the last one
+            raise misplaced(where)
         case _:
             return (decode_foreign(item, kind, where, losses, history),)
 

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Foreign, Message, Request, Settings, Text, Wire
+from dragoman.core.model import AnyPart, Compaction, Foreign, Message, Request, Settings, Text, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
+from dragoman.protocols.openai_responses.compaction import is_trigger
 from dragoman.protocols.openai_responses.hosted import declares_search
 from dragoman.protocols.openai_responses.messages import decode_input, encode_input
 from dragoman.protocols.openai_responses.settings import decode_settings, encode_settings
@@ -37,7 +38,10 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     instructions = fields.nonempty("instructions")
     declared = fields.list("tools") if fields.rest.get("tools") != [] else None
     tools = decode_tools(declared or [], losses, "tools")
+    compaction = None
     if isinstance(items, list):
+        if items and is_trigger(items[-1]):
+            items, compaction = items[:-1], Compaction(extras={PROTOCOL_NAME: items[-1]})
         tools = decode_loaded(items, tools, losses)
     return Request(
         model,
@@ -49,6 +53,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
         extras={PROTOCOL_NAME: fields.rest.copy()},
         parallel=fields.take("parallel_tool_calls", bool),
         settings=_settings(fields, losses),
+        compaction=compaction,
     )
 
 
@@ -60,6 +65,8 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
         body["instructions"] = "\n\n".join(part.text for part in system if part.text)
     if messages or not ours:
         body["input"] = encode_input(messages if request.tools else _without_loaded(messages), losses)
+    if request.compaction and native(request.compaction):
+        body["input"] = [*body.get("input", ()), own(request.compaction.extras, PROTOCOL_NAME)]
     tools = encode_tools(request.tools, losses)
     if tools:
         body["tools"] = tools

@@ -36,6 +36,12 @@ from dragoman.core.server import (
     rows,
 )
 from dragoman.core.stored_turns import PastTurn, StorageRequest, TurnCodec
+from dragoman.protocols.openai_responses.compaction import (
+    COMPACTION,
+    after_compaction,
+    input_items,
+    is_trigger,
+)
 from dragoman.protocols.openai_responses.response import decode_usage
 from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME, SECRETS, TYPES
 
@@ -126,6 +132,7 @@ _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "shell_call",
 
 ROUTES = (
     Route("POST", "/v1/responses", "generate"),
+    Route("POST", "/v1/responses/compact", "compact"),
     Route("POST", "/v1/responses/input_tokens", "count"),
     Route(
         "GET",
@@ -192,10 +199,8 @@ def decode_storage(request: Wire) -> StorageRequest:
 
 
 def new_items(request: Wire) -> list[Any]:
-    input = request.get("input")
-    if isinstance(input, str):
-        return [{"type": "message", "role": "user", "content": input}]
-    return input if is_array(input) else []
+    """Without `compaction_trigger`, which is control and not content."""
+    return [item for item in input_items(request) if not is_trigger(item)]
 
 
 def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -> Wire:
@@ -207,7 +212,9 @@ def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -
         del joined["store"]  # our store does it
     if before or found:
         earlier = [item for past in before for item in (*past.items, *rows(past.reply.get("output")))]
-        joined["input"] = earlier + [_resolved(item, found) for item in new_items(request)]
+        joined["input"] = after_compaction(earlier) + [
+            _resolved(item, found) for item in input_items(request)
+        ]
     return joined
 
 
@@ -355,5 +362,6 @@ SERVER = ProtocolServer(
     forwards=("openai-beta",),
     streams_overflow=True,
     kept=STORED_RESPONSES,
+    compaction=COMPACTION,
     stateful={"conversation": "conversation_not_found", "background": "background_not_supported"},
 )

@@ -1,0 +1,131 @@
+"""Compaction at upstreams that have none: by an endpoint of its own, or before a request whose input is long.
+
+The summary itself is an ordinary exchange with the model (`transforms/compaction.py`), with its attempts,
+fallbacks and limits. A provider that compacts itself gets the client's request as it is.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.core.codec import OutgoingRequest
+from dragoman.core.fields import Body
+from dragoman.core.model import Compaction, Failure, Foreign, Wire
+from dragoman.gateway.conversations.turn_writer import stores_turns
+from dragoman.gateway.handlers.count_tokens import estimate
+from dragoman.gateway.handlers.receive import RequestReader
+from dragoman.gateway.handlers.relay import loss_header, read_whole
+from dragoman.gateway.large_bodies import run_for
+from dragoman.gateway.request import Attempt, GatewayRequest
+from dragoman.gateway.upstreams.attempts import Attempts
+from dragoman.gateway.upstreams.routing import Target, UnknownModel
+from dragoman.gateway.upstreams.sending import LARGEST_REPLY, AttemptFailed, headers_for, http_status
+from dragoman.http.client import Reply, Transport, TransportError
+from dragoman.http.client.retries import unreachable
+
+_STAYING = 4  # a fourth of the threshold may be messages that stay beside the summary
+_NO_MODEL = Failure("bad_request", "model: compaction needs the name of a model", 400)
+
+
+class Compactor:
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
+    async def compact_history(self, request: GatewayRequest, targets: tuple[Target, ...]) -> None:
+        """Where the input of `request` has more tokens than its threshold, a summary replaces its history.
+
+        The summary also becomes the first part of the reply. A request for a provider that compacts itself
+        is not changed.
+        """
+        codec, compaction = request.protocol_server.compaction, request.compaction
+        assert codec, "only its requests have a compaction"
+        assert compaction, "only requests with one come here"
+        if any(stores_turns(request.client.name, target.provider) for target in targets):
+            return
+        body = request.turn_writer.body if request.turn_writer else request.body
+        wire = codec.without(body.wire)
+        size = len(body.data)
+        tokens = await run_for(size, estimate, request.client, wire)
+        if tokens > compaction.threshold:
+            instructions = Compaction(instructions=compaction.instructions)
+            reply = await self.summary(request, targets, _body(request, wire), instructions)
+            part = codec.part_of(reply)
+            assert part, "a summary that succeeded has one"
+            request.lead = Foreign(request.client.name, part)
+            wire = codec.compacted(wire, part, max(compaction.threshold // _STAYING, 1))
+        request.body = _body(request, wire)
+        if request.turn_writer:
+            request.turn_writer.body = request.body
+
+    async def summary(
+        self, request: GatewayRequest, targets: tuple[Target, ...], body: Body, compaction: Compaction
+    ) -> Wire:
+        """The reply to `request` with `body` as a whole reply in its protocol, which holds nothing but a
+        summary. Its tokens count for `request`."""
+        replies: list[Wire] = []
+        inner = replace(
+            request,
+            body=body,
+            compaction=compaction,
+            stream=False,
+            turn_writer=None,
+            keep_alive=None,
+            lost=[],
+        )
+
+        async def read(attempt: Attempt, reply: Reply) -> None:
+            out = await read_whole(attempt, reply)
+            replies.append(jsontext.decode(out) if isinstance(out, bytes) else out)
+
+        await self._attempts.run(inner, targets, read)
+        request.lost = [*request.lost, *inner.losses]
+        record = request.record
+        record.spent, record.usage = record.usage, None
+        return replies[0]
+
+
+class CompactHandler:
+    """An endpoint that answers with the next context window."""
+
+    def __init__(self, reader: RequestReader, compactor: Compactor, transport: Transport) -> None:
+        self._reader, self._compactor, self._transport = reader, compactor, transport
+
+    async def answer(self, request: GatewayRequest) -> None:
+        codec = request.protocol_server.compaction
+        assert codec, "only protocols with compaction have this route"
+        try:
+            targets = await self._reader.read(request)
+        except UnknownModel:
+            if not request.model:
+                raise AttemptFailed(_NO_MODEL) from None
+            raise
+        if stores_turns(request.client.name, targets[0].provider):
+            await self._forward(request, targets[0])
+            return
+        wire = codec.without(request.body.wire)
+        reply = await self._compactor.summary(request, targets, _body(request, wire), Compaction())
+        request.record.first_byte()
+        await request.writer.json(200, codec.encode_reply(wire, reply), loss_header(request.lost))
+
+    async def _forward(self, request: GatewayRequest, target: Target) -> None:
+        """To a provider with an endpoint of its own."""
+        provider, http = target.provider, request.client.http
+        body = jsontext.encode({**request.body.wire, "model": target.model})
+        url = provider.base_url.rstrip("/") + http.path(target.model, False) + "/compact"
+        outgoing = OutgoingRequest("POST", url, {"content-type": "application/json", **http.headers}, body)
+        headers = headers_for(request, provider, outgoing)
+        request.record.target = target
+        try:
+            reply = await self._transport.send("POST", url, headers, body, provider.timeouts)
+            try:
+                answer = await reply.read(LARGEST_REPLY)
+            finally:
+                reply.close()
+        except TransportError as error:
+            raise AttemptFailed(unreachable(provider.name, error)) from error
+        await request.writer.whole(http_status(reply.status), answer)
+
+
+def _body(request: GatewayRequest, wire: Wire) -> Body:
+    return Body(jsontext.encode(wire), request.client.name, wire=wire)
