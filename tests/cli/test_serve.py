@@ -1,5 +1,6 @@
 """`dragoman serve` as a process: what it says, how it ends, what it refuses."""
 
+import json
 import os
 import re
 import signal
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import time
 import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -86,6 +88,34 @@ def test_several_workers_share_the_port(tmp_path: Path):
     with serving(tmp_path, "--workers", "2") as (url, _, log):
         assert "2 workers" in log.read_text()
         assert [ask(url, f"hello {number}")["type"] for number in range(8)] == ["message"] * 8
+
+
+def test_several_workers_record_into_one_file(tmp_path: Path):
+    (tmp_path / "dragoman.toml").write_text(
+        f'[inspector]\nenabled = true\nkeep = 100\npath = "{tmp_path}/recordings.db"\n'
+    )
+    with serving(tmp_path, "--workers", "2") as (url, _, _):
+        for number in range(8):
+            ask(url, f"hello {number}")
+        deadline = time.monotonic() + 30
+        while len(rows := listed(url)) < 8:
+            assert time.monotonic() < deadline, rows
+            time.sleep(0.1)
+        assert len({row["id"] for row in rows}) == 8
+
+
+def listed(url: str) -> list[dict[str, str]]:
+    with urllib.request.urlopen(f"{url}/inspect/api/exchanges") as reply:
+        return [row for row in json.load(reply)["rows"] if row["state"] == "done"]
+
+
+def test_the_inspector_of_several_workers_needs_a_file(tmp_path: Path):
+    done = subprocess.run(
+        [*PROGRAM, "serve", "--inspect", "--workers", "2"],
+        cwd=tmp_path, env=surroundings(), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "inspector.keep" in done.stderr
 
 
 def test_a_worker_that_dies_is_replaced(tmp_path: Path):

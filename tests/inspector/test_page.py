@@ -15,13 +15,9 @@ import pytest
 
 from dragoman.gateway.config import load
 from dragoman.gateway.observability.access_log import AccessLog
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.recorder import Recorder
-from dragoman.gateway.observability.recording import (
-    RecordedBody,
-    RecordedMessage,
-    Recording,
-    RecordingSummary,
-)
+from dragoman.gateway.observability.recording import RecordingDraft
 from dragoman.gateway.process.serve import private_gateway
 from dragoman.inspector.server import mount_inspector
 from gateway.stands import UPSTREAM_KEY, demo
@@ -262,8 +258,8 @@ def test_large_results_and_ten_thousand_exchanges_stay_smooth(page: Any, running
 
 
 def put(running: Running, id: str, body: bytes) -> None:
-    summary = RecordingSummary(
-        id=id, time=time.time(), state="done", status=200, client="anthropic", model="m", ms=1.0
-    )
-    sent = RecordedMessage("POST", "/v1/messages", 0, {}, RecordedBody(body))
-    running.recorder.store.put(Recording(summary=summary, request=sent, reply=RecordedMessage(status=200)))
+    draft = RecordingDraft(id, time.time(), 0.0, "POST", "/v1/messages", "anthropic", {}, body=body)
+    draft.observe(200, b"{}")
+    record = ExchangeRecord(id, "anthropic", "generate")
+    record.model, record.status = "m", 200
+    running.recorder.finish(draft, record, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman import ConfigError
 from dragoman.core.losses import Loss
+from dragoman.core.model import Failure
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.recorder import Recorder, agent_of, session_of
 from dragoman.gateway.observability.recording import (
@@ -25,8 +27,9 @@ from dragoman.gateway.observability.recording import (
     dump_recording,
     load_recording,
 )
-from dragoman.gateway.observability.recording_file import RecordingFile
-from dragoman.gateway.observability.ring import Ring, pieces_of
+from dragoman.gateway.observability.recording_file import RecordingFile, pieces_of
+from dragoman.gateway.observability.ring import Ring
+from dragoman.gateway.observability.shared_body import SharedBodies
 
 
 def request(turns: int, size: int = 900) -> bytes:
@@ -49,9 +52,32 @@ def recording(id: str, body: bytes = b"{}", reply: bytes = b"ok") -> Recording:
     )
 
 
+def draft(
+    id: str, body: bytes = b"{}", reply: bytes = b"ok", upstream: bytes | None = None
+) -> RecordingDraft:
+    """A finished one, both wires with `body`."""
+    made = RecordingDraft(id, 1.0, 0.0, "POST", "/v1/messages", "anthropic", {"a": "b"}, body=body)
+    made.begin_attempt("groq", "openai-chat", "m")
+    made.attempts[0].method, made.attempts[0].body = "POST", body if upstream is None else upstream
+    made.observe(200, reply)
+    return made
+
+
+def finished(recorder: Recorder, made: RecordingDraft) -> None:
+    recorder.finish(made, ExchangeRecord(made.id, "anthropic", "generate"), "")
+
+
+def ring_size(recorder: Recorder) -> int:
+    assert isinstance(recorder.store, Ring)
+    return recorder.store.size
+
+
 @pytest.fixture(params=["memory", "file"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Ring | RecordingFile:
-    return Ring(most=5) if request.param == "memory" else RecordingFile(tmp_path / "recordings.db", 5)
+def recorder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Recorder]:
+    file = RecordingFile(tmp_path / "recordings.db", 5) if request.param == "file" else None
+    made = Recorder(file=file, most=5)
+    yield made
+    made.close()
 
 
 @given(st.binary(max_size=400) | st.integers(0, 6).map(lambda turns: request(turns, 150)))
@@ -60,34 +86,72 @@ def test_pieces_join_to_the_exact_bytes(body: bytes) -> None:
 
 
 def test_a_growing_conversation_is_stored_once() -> None:
-    ring = Ring()
+    recorder = Recorder()
     for turns in range(1, 60):
-        ring.put(recording(str(turns), request(turns)))
+        finished(recorder, draft(str(turns), request(turns), upstream=request(turns, 901)))
     sent = sum(len(request(turns)) for turns in range(1, 60))
-    assert ring.size < 2 * sent / 5, "each body was recorded on both wires"
-    stored = ring.get("59")
-    assert stored is not None
-    assert stored.request.body.data == request(59)
+    assert ring_size(recorder) < sent / 3, "each body was recorded on both wires"
+    for turns in (1, 17, 58, 59):
+        stored = recorder.store.get(str(turns))
+        assert stored is not None
+        assert stored.request.body.data == request(turns)
+        assert stored.attempts[0].request.body.data == request(turns, 901)
 
 
-def test_the_oldest_are_deleted(store: Ring | RecordingFile) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 40), st.binary(max_size=60), st.integers(0, 40)),
+        max_size=90,
+    )
+)
+def test_shared_bodies_are_exact_whatever_changes(steps: list[tuple[int, int, bytes, int]]) -> None:
+    """Interleaved conversations that grow, shrink and change in the middle."""
+    shared = SharedBodies()
+    newest = [b"a" * 400 + bytes([number]) * 200 for number in range(4)]
+    stored = []
+    for which, start, piece, end in steps:
+        old = newest[which]
+        cut = len(old) * start // 40
+        newest[which] = old[:cut] + piece + old[min(len(old), cut + end) :]
+        stored.append((newest[which], shared.add(newest[which])[0]))
+    assert [body.data for _, body in stored] == [data for data, _ in stored]
+
+
+def test_the_oldest_are_deleted(recorder: Recorder) -> None:
     for number in range(9):
-        store.put(recording(str(number), request(number)))
-    assert [each.id for each in store.summaries()] == ["4", "5", "6", "7", "8"]
-    assert store.get("3") is None
-    assert store.get("8") == recording("8", request(8))
+        finished(recorder, draft(str(number), request(number)))
+    recorder.flush()
+    assert [each.id for each in recorder.store.summaries()] == ["4", "5", "6", "7", "8"]
+    assert recorder.store.get("3") is None
+    newest = recorder.store.get("8")
+    assert newest
+    assert newest.request.body.data == newest.attempts[0].request.body.data == request(8)
+    assert newest.reply.body.data == b"ok"
 
 
 def test_the_ring_is_bounded_in_bytes_and_frees_what_nobody_uses() -> None:
-    ring = Ring(limit=200_000)
+    recorder = Recorder(limit=200_000)
     for number in range(300):
-        ring.put(recording(str(number), b'{"messages": [%b]}' % json.dumps(f"{number}" * 4000).encode()))
-    assert ring.size <= 200_000
-    ring.put(recording("299", b"{}"))
-    while len(ring) > 1:
-        ring._most = 1
-        ring.put(recording("last"))
-    assert ring.size < 10_000
+        body = b'{"messages": [%b]}' % json.dumps(f"{number}" * 4000).encode()
+        finished(recorder, draft(str(number), body, upstream=body + b" "))
+    assert ring_size(recorder) <= 200_000
+    finished(recorder, draft("last", b"x" * 195_000))
+    assert [each.id for each in recorder.store.summaries()] == ["last"]
+    finished(recorder, draft("last", b"{}"))
+    assert ring_size(recorder) < 10_000
+
+
+def test_a_file_that_cannot_keep_up_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.gateway.observability.recorder._MOST_PENDING", 10_000)
+    recorder = Recorder(file=RecordingFile(tmp_path / "recordings.db", 5))
+    finished(recorder, draft("large", b"x" * 20_000))
+    finished(recorder, draft("small"))
+    recorder.flush()
+    assert [each.id for each in recorder.store.summaries()] == ["small"]
+    assert not recorder.active
+    recorder.close()
 
 
 def test_a_file_survives_a_restart_and_is_its_owners_alone(tmp_path: Path) -> None:
@@ -140,16 +204,19 @@ def test_no_secret_is_recorded(secret: str, place: object, cuts: list[int]) -> N
     bounds = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
     pieces = [(float(i), body[a:b]) for i, (a, b) in enumerate(pairwise(bounds))]
     headers = {"authorization": f"Bearer {secret}", "x-odd": f"see {secret}", "cookie": "c=1"}
-    message = RecordedMessage("POST", f"/v1/x?key={secret}&a=1", 0, headers, RecordedBody(body))
-    attempt = AttemptDraft(0.0, message, status=200, headers=headers, pieces=pieces, error=f"no {secret}")
     url = f"/v1/x?key={secret}&a=1"
-    draft = RecordingDraft("r", 0.0, 0.0, "POST", url, headers, secret, body, 200, headers, pieces, [attempt])
-    summary = RecordingSummary(id="r", time=0.0, error=f"wrong key {secret}")
-    made = Recorder(secrets=SECRETS).sealed(
-        draft, summary, (Loss("dropped", "a", f"{secret}", value=secret),)
-    )
+    attempt = AttemptDraft(0.0, method="POST", url=url, request_headers=headers, body=body)
+    attempt.status, attempt.headers, attempt.pieces, attempt.error = 200, headers, pieces, f"no {secret}"
+    draft = RecordingDraft("r", 0.0, 0.0, "POST", url, "anthropic", headers, secret, body, 200)
+    draft.headers, draft.pieces, draft.attempts = [(b"x-odd", secret.encode())], pieces, [attempt]
+    draft.losses = (Loss("dropped", "a", f"{secret}", value=secret),)
+    draft.record = ExchangeRecord("r", "anthropic", "generate")
+    draft.record.failure = Failure("bad_request", f"wrong key {secret}")
+    recorder = Recorder(SECRETS)
+    made = recorder.seal(draft)
     text = dump_recording(made)
     assert secret not in text
+    assert secret not in repr(recorder.summarize(draft))
     assert json.dumps(secret)[1:-1] not in text
     assert len(made.reply.body.data) == len(body), "masks keep the offsets of a stream"
 

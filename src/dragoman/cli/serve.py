@@ -48,8 +48,11 @@ def command(
     if settings.inspector.enabled:
         from dragoman.inspector.server import mount_inspector as extend
 
-        if workers > 1:
-            raise click.UsageError("the inspector shows one process: use --workers 1 with it")
+        if workers > 1 and not settings.inspector.keep:
+            raise click.UsageError(
+                "with several workers the inspector needs a file that they share: set inspector.keep "
+                "in the configuration, or use --workers 1"
+            )
     listener = serve.bind(settings)
     url = serve.url(settings, listener)
     click.echo(welcome(settings, url, workers), err=True)

@@ -126,6 +126,7 @@ class Gateway:
         if self._wire_log:
             self._transport = LoggedTransport(self._transport, self._wire_log)
         if self.recorder:
+            self.recorder.add_secrets(secrets_of(config))
             self._transport = self.recorder.transport(self._transport)
         self._metrics_page = MetricsPage(self.access_log.metrics, self._gauges)
         self._policy = policy
@@ -275,6 +276,7 @@ class Gateway:
                 record.status, record.lost = request.writer.status, request.lost
                 self.access_log.finish(record)
                 if request.recording and self.recorder:
+                    request.recording.headers = request.writer.headers
                     self.recorder.finish(request.recording, record, rule_for(self.config, record.model))
                 request.release()
 

@@ -25,6 +25,7 @@ from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
 from dragoman.gateway.observability.recorder import Recorder
 from dragoman.gateway.observability.recording import FILE_SUFFIX, Recording, RecordingSummary, dump_recording
+from dragoman.gateway.observability.recording_file import RecordingFile
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import names, route
 from dragoman.http.server import Headers, ResponseWriter
@@ -34,6 +35,7 @@ from dragoman.inspector.plan import plan_all
 from dragoman.profiles import known
 
 _LIVE_PING = 10.0  # seconds between comments on a quiet connection
+_LIVE_POLL = 1.0  # seconds between looks at the file of several workers
 _SAFE: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -104,8 +106,9 @@ class Inspector:
     async def _exchange(self, id: str, rest: list[str], writer: ResponseWriter) -> None:
         recording = await asyncio.to_thread(self._recorder.store.get, id)
         if recording is None:
-            known_active = id in self._recorder.active
-            problem = f"{id} is still under way" if known_active else f"no exchange {id} is recorded"
+            problem = (
+                f"{id} is still under way" if id in self._recorder.active else f"no exchange {id} is recorded"
+            )
             await writer.json(404, {"error": problem}, _SAFE)
             return
         match rest:
@@ -187,6 +190,7 @@ class Inspector:
         return {"agents": agents, "providers": providers, "models": models}
 
     async def _live(self, writer: ResponseWriter) -> None:
+        """Changes in this process at once; what other workers stored, every second."""
         loop, queue = asyncio.get_running_loop(), asyncio.Queue[RecordingSummary](10_000)
 
         def put(summary: RecordingSummary) -> None:
@@ -200,15 +204,29 @@ class Inspector:
         try:
             await writer.begin("text/event-stream", _SAFE)
             await writer.piece(b": live\n\n")
+            newest, _ = await self._stored_since(-1)
+            quiet = 0.0
             while True:
+                changed: list[RecordingSummary] = []
                 try:
-                    summary = await asyncio.wait_for(queue.get(), _LIVE_PING)
+                    changed.append(await asyncio.wait_for(queue.get(), _LIVE_POLL))
                 except TimeoutError:
+                    quiet += _LIVE_POLL
+                newest, stored = await self._stored_since(newest)
+                for summary in changed + stored:
+                    await writer.piece(b"data: " + msgspec.json.encode(summary) + b"\n\n")
+                    quiet = 0.0
+                if quiet >= _LIVE_PING:
                     await writer.piece(b": still here\n\n")
-                    continue
-                await writer.piece(b"data: " + msgspec.json.encode(summary) + b"\n\n")
+                    quiet = 0.0
         finally:
             self._recorder.listeners.discard(listener)
+
+    async def _stored_since(self, number: int) -> tuple[int, list[RecordingSummary]]:
+        store = self._recorder.store
+        if self._config.workers == 1 or not isinstance(store, RecordingFile):
+            return 0, []
+        return await asyncio.to_thread(store.since, number)
 
 
 def _why(configured: bool, key_env: str) -> str:

@@ -1,9 +1,10 @@
-"""The recorder: whole exchanges on both wires, with secrets masked before anything is kept.
+"""The recorder: whole exchanges on both wires, with secrets masked before anybody sees or stores them.
 
 It watches from outside: the response writer reports what the client gets, a transport around the real one
 reports what upstreams send. A gateway without a recorder runs none of this.
 
-    begin ──► draft (bytes by reference) ──► finish ──► worker thread: mask, hash, store
+    begin ──► draft (bytes by reference) ──► finish ──► memory: masked when somebody looks
+                                                   └──► file: a worker thread masks, hashes and writes
 """
 
 from __future__ import annotations
@@ -19,14 +20,10 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from dragoman.core import jsontext
-from dragoman.core.losses import Loss
-from dragoman.core.model import ToolCall
 from dragoman.core.transport import Reply, Timeouts, Transport
 from dragoman.core.user_folders import data_folder
 from dragoman.gateway.config import Config
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
-from dragoman.gateway.observability.recorded_stream import reply_parts
 from dragoman.gateway.observability.recording import (
     AttemptDraft,
     RecordedAttempt,
@@ -37,27 +34,8 @@ from dragoman.gateway.observability.recording import (
     RecordingSummary,
 )
 from dragoman.gateway.observability.recording_file import RecordingFile
-from dragoman.gateway.observability.redaction import secrets_of
-from dragoman.gateway.observability.ring import Ring
-
-_SHORTEST_SECRET = 6  # as in redaction.py
-_SECRET_NAME = "|".join(
-    (
-        "authorization",
-        "authorization_token",
-        r"(?:x-|x-goog-)?api[-_]?key",
-        r"(?:access|refresh|auth|bearer)[-_]?token",
-        "password",
-        "(?:client_)?secret",
-        "bearer",
-        "(?:set-)?cookie",
-    )
-)
-# A JSON member whose name says that it is secret: MCP servers get tokens in request bodies
-_SECRET_MEMBER = re.compile(rb'("(?:%b)"\s*:\s*")((?:[^"\\]|\\.)+)(")' % _SECRET_NAME.encode(), re.IGNORECASE)
-_SECRET_QUERY = re.compile(r"([?&](?:key|api[-_]?key|access_token|token)=)([^&]+)", re.IGNORECASE)
-_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
-_BEARER = re.compile(rb"(?i)\b(bearer\s+)([A-Za-z0-9._~+/=-]{8,})")
+from dragoman.gateway.observability.redaction import Mask
+from dragoman.gateway.observability.ring import Ring, draft_bytes
 
 # User-Agent prefixes of agents and SDKs
 _AGENTS = (
@@ -86,13 +64,23 @@ _SESSION_HEADERS = (
     "x-session-affinity",
 )
 
+# Claude Code: metadata.user_id is JSON text or `…_session_<uuid>`; Codex and OpenCode: prompt_cache_key
+_SESSION_WORDS = (b"session_id", b"_session_", b'"prompt_cache_key"')
+_SESSION_VALUE = re.compile(
+    rb'(?:session_id\\*"\s*:\s*\\*"|_session_|"prompt_cache_key"\s*:\s*")([A-Za-z0-9_.:-]{6,})'
+)
+_SESSION_SPAN = 4096  # bytes at both ends of a body: between them stands the conversation
+# Where a reply names the tool that it calls; JSON inside of texts has \" and does not match
+_CALLED = re.compile(rb'"name"\s*:\s*"([^"\\]+)"')
+_CALLED_GEMINI = re.compile(rb'"functionCall"\s*:\s*\{[^{}]*?"name"\s*:\s*"([^"\\]+)"')
+
+_MOST_PENDING = 64 * 1024 * 1024  # bytes that wait for the file; above it, exchanges are not recorded
+
 _draft: ContextVar[RecordingDraft | None] = ContextVar("recording", default=None)
 
 
 class RecordingStore(Protocol):
-    """Where recordings are kept: `Ring` in memory, `RecordingFile` on disk."""
-
-    def put(self, recording: Recording) -> None: ...
+    """Where recordings are: `Ring` in memory, `RecordingFile` on disk."""
 
     def get(self, id: str) -> Recording | None: ...
 
@@ -103,30 +91,47 @@ class RecordingStore(Protocol):
 
 class Recorder:
     """`listeners` get a summary when an exchange begins and when it was stored, from the event loop or from
-    the worker thread."""
+    the worker thread. Without `file`, recordings stay in memory, in at most `limit` bytes."""
 
-    def __init__(self, store: RecordingStore | None = None, secrets: tuple[str, ...] = ()) -> None:
-        self.store: RecordingStore = store or Ring()
-        self._secrets: tuple[str, ...] = ()
-        self.add_secrets(secrets)
-        self.active: dict[str, RecordingSummary] = {}
+    def __init__(
+        self,
+        secrets: Iterable[str] = (),
+        file: RecordingFile | None = None,
+        most: int = 10_000,
+        limit: int = 64 * 1024 * 1024,
+    ) -> None:
+        self._secrets = tuple(secrets)
+        self._active: dict[str, RecordingDraft] = {}
         self.listeners: set[Callable[[RecordingSummary], object]] = set()
-        self._worker = ThreadPoolExecutor(1, "recorder")
+        self._writer = _FileWriter(file, self) if file else None
+        self._ring = None if file else Ring(self.seal, self.summarize, most, limit)
+
+    @property
+    def store(self) -> RecordingStore:
+        store = self._writer.file if self._writer else self._ring
+        assert store is not None
+        return store
+
+    @property
+    def active(self) -> dict[str, RecordingSummary]:
+        """Exchanges under way."""
+        return {id: self.summarize(draft) for id, draft in list(self._active.items())}
 
     def add_secrets(self, secrets: Iterable[str]) -> None:
-        """Those of a new configuration; the old ones stay secret."""
-        known = {*self._secrets, *(each for each in secrets if len(each) >= _SHORTEST_SECRET)}
-        self._secrets = tuple(sorted(known, key=len, reverse=True))
+        """Those of the configuration, or of a new one; the old ones stay secret."""
+        self._secrets = tuple(dict.fromkeys((*self._secrets, *secrets)))
 
     def begin(
         self, request_id: str, method: str, url: str, headers: Mapping[str, str], client: str, key: str
     ) -> RecordingDraft:
         """A client's request; what this task sends to upstreams from now on belongs to it."""
-        draft = RecordingDraft(request_id, time.time(), time.perf_counter(), method, url, dict(headers), key)
+        draft = RecordingDraft(
+            request_id, time.time(), time.perf_counter(), method, url, client, headers, key
+        )
         _draft.set(draft)
-        summary = RecordingSummary(id=request_id, time=draft.time, client=client, agent=agent_of(headers))
-        self.active[request_id] = summary
-        self._publish(summary)
+        self._active[request_id] = draft
+        if self.listeners:
+            self.publish(draft)
         return draft
 
     def transport(self, transport: Transport) -> Transport:
@@ -134,72 +139,110 @@ class Recorder:
         return _RecordingTransport(transport)
 
     def finish(self, draft: RecordingDraft, record: ExchangeRecord, rule: str) -> None:
-        """The worker thread does the rest: the event loop does not wait for masks and hashes."""
-        summary = _summary(draft, record)
-        self._worker.submit(self._store, draft, summary, tuple(record.losses), rule)
+        draft.losses, draft.rule = tuple(record.losses), rule
+        draft.seconds = record.seconds
+        record.exchange = record.span = record.crash = None  # they hold the whole exchange
+        draft.record = record
+        if self._writer:
+            self._writer.put(draft)
+        elif self._ring is not None:
+            if self.listeners:
+                self.publish(draft)  # before the ring takes its bodies
+            self._ring.put(draft)
+            self._active.pop(draft.id, None)
+
+    def leave(self, draft: RecordingDraft) -> None:
+        """The file has it, or cannot take it."""
+        self._active.pop(draft.id, None)
+        if self.listeners:
+            self.publish(draft)
 
     def flush(self) -> None:
         """Wait until what was finished is stored."""
-        self._worker.submit(lambda: None).result()
+        if self._writer:
+            self._writer.flush()
 
     def close(self) -> None:
-        self._worker.shutdown(wait=True)
+        self.flush()
         self.store.close()
 
-    def _store(
-        self, draft: RecordingDraft, summary: RecordingSummary, losses: tuple[Loss, ...], rule: str
-    ) -> None:
-        try:
-            recording = self.sealed(draft, summary, losses, rule)
-            self.store.put(recording)
-            summary = recording.summary
-        finally:
-            self.active.pop(summary.id, None)
-            self._publish(summary)
-
-    def sealed(
-        self, draft: RecordingDraft, summary: RecordingSummary, losses: tuple[Loss, ...] = (), rule: str = ""
-    ) -> Recording:
-        """`draft` as a recording, without the secrets of the configuration and of this exchange."""
-        mask = _Mask((*self._secrets, *([draft.key] if len(draft.key) >= _SHORTEST_SECRET else ())))
-        sent = RecordedMessage(draft.method, draft.url, 0, draft.request_headers, RecordedBody(draft.body))
-        request = mask.message(sent)
-        reply = mask.message(
-            RecordedMessage("", "", draft.status, draft.headers, _body(draft.pieces, draft.began))
-        )
-        attempts = tuple([mask.attempt(each, draft.began) for each in draft.attempts])
-        size = len(request.body.data) + len(reply.body.data)
-        called = [part for part in reply_parts(summary.client, reply.body.data) if isinstance(part, ToolCall)]
-        summary = replace(
-            summary,
-            size=size,
-            tool_names=tuple(dict.fromkeys(part.name for part in called)),
-            error=mask.text(summary.error),
-            session=mask.text(summary.session),
-            attempts=len(attempts) or summary.attempts,
-            providers=tuple([each.provider for each in attempts]) or summary.providers,
-        )
-        losses = tuple(
-            [replace(loss, value=mask.text(loss.value), why=mask.text(loss.why)) for loss in losses]
-        )
-        return Recording(
-            summary=summary, request=request, reply=reply, attempts=attempts, losses=losses, rule=rule
-        )
-
-    def _publish(self, summary: RecordingSummary) -> None:
+    def publish(self, draft: RecordingDraft) -> None:
+        summary = self.summarize(draft)
         for listener in tuple(self.listeners):
             listener(summary)
+
+    def summarize(self, draft: RecordingDraft) -> RecordingSummary:
+        """What a list shows of it, without secrets."""
+        if draft.record is None:
+            agent = agent_of(draft.request_headers)
+            return RecordingSummary(id=draft.id, time=draft.time, client=draft.client, agent=agent)
+        return _summary(draft, draft.record, self._mask(draft))
+
+    def seal(self, draft: RecordingDraft) -> Recording:
+        """`draft` as a recording, without the secrets of the configuration and of this exchange."""
+        mask = self._mask(draft)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in draft.headers}
+        return Recording(
+            summary=self.summarize(draft),
+            request=RecordedMessage(
+                draft.method,
+                mask.url(draft.url),
+                0,
+                mask.headers(draft.request_headers),
+                RecordedBody(mask.data(draft.body)),
+            ),
+            reply=RecordedMessage(
+                "", "", draft.status, mask.headers(headers), _body(mask, draft.pieces, draft.began)
+            ),
+            attempts=tuple([_attempt(mask, each, draft.began) for each in draft.attempts]),
+            losses=tuple(
+                [replace(loss, value=mask.text(loss.value), why=mask.text(loss.why)) for loss in draft.losses]
+            ),
+            rule=draft.rule,
+        )
+
+    def _mask(self, draft: RecordingDraft) -> Mask:
+        return Mask((*self._secrets, draft.key))
+
+
+class _FileWriter:
+    """Puts drafts into a file from a thread of its own: the event loop does not wait for masks and hashes.
+
+    What waits is bounded. When more comes than the disk takes, exchanges are not recorded.
+    """
+
+    def __init__(self, file: RecordingFile, recorder: Recorder) -> None:
+        self.file, self._recorder = file, recorder
+        self._worker = ThreadPoolExecutor(1, "recorder")
+        self._pending = 0  # bytes
+
+    def put(self, draft: RecordingDraft) -> None:
+        size = draft_bytes(draft)
+        if self._pending + size > _MOST_PENDING:
+            self._recorder.leave(draft)
+            return
+        self._pending += size
+        self._worker.submit(self._write, draft, size)
+
+    def flush(self) -> None:
+        self._worker.submit(lambda: None).result()
+
+    def _write(self, draft: RecordingDraft, size: int) -> None:
+        try:
+            self.file.put(self._recorder.seal(draft))
+        finally:
+            self._pending -= size
+            self._recorder.leave(draft)
 
 
 def open_recorder(config: Config) -> Recorder:
     """As `[inspector]` says: in memory, or in a file of the user's data folder."""
     inspector = config.inspector
-    secrets = tuple(secrets_of(config))
     if not inspector.keep:
-        return Recorder(Ring(limit=inspector.max_mb * 1024 * 1024), secrets)
+        return Recorder(limit=inspector.max_mb * 1024 * 1024)
     folder = data_folder(os.environ) or Path.cwd()
     path = Path(inspector.path) if inspector.path else folder / "recordings.db"
-    return Recorder(RecordingFile(path, inspector.keep), secrets)
+    return Recorder(file=RecordingFile(path, inspector.keep))
 
 
 def agent_of(headers: Mapping[str, str]) -> str:
@@ -217,28 +260,35 @@ def session_of(headers: Mapping[str, str], body: bytes) -> str:
     for name in _SESSION_HEADERS:
         if value := headers.get(name):
             return value[:80]
-    match = _SESSION_MEMBER.search(body)
-    return match[1].decode("utf-8", "replace")[:80] if match else ""
+    for part in (body[-_SESSION_SPAN:], body[:_SESSION_SPAN]):
+        for word in _SESSION_WORDS:
+            at = part.find(word)
+            if at >= 0 and (match := _SESSION_VALUE.match(part, at)):
+                return match[1].decode()[:80]
+    return ""
 
 
-# Claude Code: metadata.user_id is JSON text or `…_session_<uuid>`; Codex and OpenCode: prompt_cache_key
-_SESSION_MEMBER = re.compile(
-    rb'(?:session_id\\*"\s*:\s*\\*"|_session_|"prompt_cache_key"\s*:\s*")([A-Za-z0-9_.:-]{6,})'
-)
+def _called(client: str, pieces: list[tuple[float, bytes]]) -> tuple[str, ...]:
+    """The tools that a reply calls."""
+    found = (_CALLED_GEMINI if client == "gemini" else _CALLED).findall(
+        b"".join([data for _, data in pieces])
+    )
+    return tuple(dict.fromkeys([name.decode("utf-8", "replace") for name in found]))
 
 
-def _summary(draft: RecordingDraft, record: ExchangeRecord) -> RecordingSummary:
+def _summary(draft: RecordingDraft, record: ExchangeRecord, mask: Mask) -> RecordingSummary:
     target, usage = record.target, record.usage
     losses: dict[str, int] = {}
-    for loss in record.losses:
+    for loss in draft.losses:
         losses[loss.severity] = losses.get(loss.severity, 0) + 1
     failed = bool(record.failure) or record.gone or record.status >= 400
+    error = record.failure.message if record.failure else "the client disconnected" if record.gone else ""
     return RecordingSummary(
         id=draft.id,
         time=draft.time,
         state="failed" if failed else "done",
         agent=agent_of(draft.request_headers),
-        session=session_of(draft.request_headers, draft.body),
+        session=mask.text(session_of(draft.request_headers, draft.body)),
         key=record.caller,
         client=record.client,
         action=record.action,
@@ -248,17 +298,20 @@ def _summary(draft: RecordingDraft, record: ExchangeRecord) -> RecordingSummary:
         target=target.model if target else "",
         stream=record.stream,
         status=record.status,
-        attempts=record.tries,
+        attempts=len(draft.attempts) or record.tries,
+        providers=tuple([each.provider for each in draft.attempts]),
         tools=record.tools,
         calls=record.calls,
+        tool_names=_called(draft.client, draft.pieces) if record.calls else (),
         input=usage.input if usage else None,
         output=usage.output if usage else None,
         cached=usage.cached if usage else 0,
         first_ms=None if record.first is None else round(record.first * 1000, 1),
-        ms=round(record.seconds * 1000, 1),
+        ms=round(draft.seconds * 1000, 1),
         losses=losses,
-        codes=tuple(dict.fromkeys(loss.code for loss in record.losses if loss.code)),
-        error=record.failure.message if record.failure else "the client disconnected" if record.gone else "",
+        codes=tuple(dict.fromkeys([loss.code for loss in draft.losses if loss.code])),
+        error=mask.text(error),
+        size=len(draft.body) + sum([len(data) for _, data in draft.pieces]),
     )
 
 
@@ -272,18 +325,17 @@ class _RecordingTransport:
         draft = _draft.get()
         if draft is None:
             return await self._transport.send(method, url, headers, body, timeouts)
-        request = RecordedMessage(method, url, 0, dict(headers), RecordedBody(body))
         last = draft.attempts[-1] if draft.attempts else None
-        if last is None or last.request.method:  # nobody named it
-            last = AttemptDraft(time.perf_counter(), request)
+        if last is None or last.method:  # nobody named it
+            last = AttemptDraft(time.perf_counter())
             draft.attempts.append(last)
-        last.request = request
+        last.method, last.url, last.request_headers, last.body = method, url, headers, body
         try:
             reply = await self._transport.send(method, url, headers, body, timeouts)
         except BaseException as error:
             last.error = str(error) or type(error).__name__
             raise
-        last.status, last.headers = reply.status, dict(reply.headers)
+        last.status, last.headers = reply.status, reply.headers
         return _RecordedReply(reply, last)
 
 
@@ -311,63 +363,28 @@ class _RecordedReply:
         self._reply.close()
 
 
-def _body(pieces: list[tuple[float, bytes]], began: float) -> RecordedBody:
+def _attempt(mask: Mask, draft: AttemptDraft, began: float) -> RecordedAttempt:
+    request = RecordedMessage(
+        draft.method,
+        mask.url(draft.url),
+        0,
+        mask.headers(draft.request_headers),
+        RecordedBody(mask.data(draft.body)),
+    )
+    reply = RecordedMessage(
+        "", "", draft.status, mask.headers(draft.headers), _body(mask, draft.pieces, began)
+    )
+    started = round((draft.began - began) * 1000, 2)
+    return RecordedAttempt(
+        draft.provider, draft.protocol, draft.model, started, request, reply, mask.text(draft.error)
+    )
+
+
+def _body(mask: Mask, pieces: list[tuple[float, bytes]], began: float) -> RecordedBody:
     ends: list[tuple[float, int]] = []
     total = 0
     for at, data in pieces:
         total += len(data)
         ends.append((round((at - began) * 1000, 2), total))
-    return RecordedBody(b"".join([data for _, data in pieces]), tuple(ends) if len(ends) > 1 else ())
-
-
-class _Mask:
-    """Secrets become asterisks of the same length, so that offsets into a stream stay right."""
-
-    def __init__(self, secrets: tuple[str, ...]) -> None:
-        self._texts = secrets
-        self._bytes = [form.encode() for secret in secrets for form in _spellings(secret)]
-
-    def attempt(self, draft: AttemptDraft, began: float) -> RecordedAttempt:
-        reply = RecordedMessage("", "", draft.status, draft.headers, _body(draft.pieces, began))
-        return RecordedAttempt(
-            draft.provider,
-            draft.protocol,
-            draft.model,
-            round((draft.began - began) * 1000, 2),
-            self.message(draft.request),
-            self.message(reply),
-            self.text(draft.error),
-        )
-
-    def message(self, message: RecordedMessage) -> RecordedMessage:
-        headers = {
-            name: "***" if _SECRET_HEADER.search(name) else self.text(value)
-            for name, value in message.headers.items()
-        }
-        url = self.text(_SECRET_QUERY.sub(r"\1***", message.url))
-        body = RecordedBody(self.data(message.body.data), message.body.pieces)
-        return RecordedMessage(message.method, url, message.status, headers, body)
-
-    def text(self, text: str) -> str:
-        for secret in self._texts:
-            if secret in text:
-                text = text.replace(secret, "***")
-        return text
-
-    def data(self, data: bytes) -> bytes:
-        for secret in self._bytes:
-            if secret in data:
-                data = data.replace(secret, b"*" * len(secret))
-        data = _SECRET_MEMBER.sub(_masked, data)
-        return _BEARER.sub(_masked, data)
-
-
-def _masked(match: re.Match[bytes]) -> bytes:
-    groups = match.groups()
-    return groups[0] + b"*" * len(groups[1]) + (groups[2] if len(groups) > 2 else b"")
-
-
-def _spellings(secret: str) -> set[str]:
-    """A secret as it may stand in JSON: as it is, and escaped."""
-    quoted = jsontext.dumps(secret)[1:-1]
-    return {secret, quoted, quoted.replace("/", "\\/")}
+    whole = mask.data(b"".join([data for _, data in pieces]))
+    return RecordedBody(whole, tuple(ends) if len(ends) > 1 else ())

@@ -1,12 +1,13 @@
 """A recording: one exchange on both wires, as a value, and as the JSON file that people send around.
 
-A recording holds no secret: `recorder.py` masks keys before it makes one. Bodies are bytes exactly as they
+A recording holds no secret: `recorder.seal` masks keys when it makes one. Bodies are bytes exactly as they
 passed; a stream is its bytes and the time at which each piece came.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
@@ -15,6 +16,7 @@ from msgspec import Struct, convert, field, to_builtins
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
 from dragoman.core.losses import Loss
+from dragoman.gateway.observability.exchange_record import ExchangeRecord
 
 VERSION = 1
 FILE_SUFFIX = ".exchange.json"
@@ -156,9 +158,10 @@ def _bytes(value: Any) -> bytes:
 
 
 class RecordingDraft(Struct, eq=False):
-    """An exchange under way; `seal` of the recorder makes a Recording of it.
+    """An exchange while it is under way and until somebody looks at it; `recorder.seal` makes a Recording.
 
-    Pieces are (seconds on the monotonic clock, bytes).
+    It holds what passed by reference, with its secrets: a draft stays in memory. Pieces are (seconds on the
+    monotonic clock, bytes).
     """
 
     id: str
@@ -166,18 +169,22 @@ class RecordingDraft(Struct, eq=False):
     began: float
     method: str
     url: str
-    request_headers: dict[str, str]
+    client: str
+    request_headers: Mapping[str, str]
     key: str = ""  # the client's, to be masked
     body: bytes = b""
     status: int = 0
-    headers: dict[str, str] = field(default_factory=dict[str, str])
+    headers: list[tuple[bytes, bytes]] = []
     pieces: list[tuple[float, bytes]] = field(default_factory=list[tuple[float, bytes]])
     attempts: list[AttemptDraft] = field(default_factory=lambda: list[AttemptDraft]())
+    record: ExchangeRecord | None = None  # None while it is under way
+    seconds: float = 0.0
+    losses: tuple[Loss, ...] = ()
+    rule: str = ""
 
     def begin_attempt(self, provider: str, protocol: str, model: str) -> None:
         """Names the provider of the request that is sent next."""
-        attempt = AttemptDraft(perf_counter(), RecordedMessage(), provider, protocol, model)
-        self.attempts.append(attempt)
+        self.attempts.append(AttemptDraft(perf_counter(), provider, protocol, model))
 
     def observe(self, status: int, data: bytes) -> None:
         """Called by the response writer with each part of the answer; the status comes first."""
@@ -188,12 +195,17 @@ class RecordingDraft(Struct, eq=False):
 
 
 class AttemptDraft(Struct, eq=False):
+    """One request to an upstream. `method` is empty until it is sent."""
+
     began: float
-    request: RecordedMessage
     provider: str = ""
     protocol: str = ""
     model: str = ""
+    method: str = ""
+    url: str = ""
+    request_headers: Mapping[str, str] = {}
+    body: bytes = b""
     status: int = 0
-    headers: dict[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = {}
     pieces: list[tuple[float, bytes]] = field(default_factory=list[tuple[float, bytes]])
     error: str = ""

@@ -1,16 +1,29 @@
-"""Recordings in SQLite, for `[inspector] keep`: the same pieces as in memory, in a file of the user's own."""
+"""Recordings in SQLite, for `[inspector] keep`, in a file of the user's own.
+
+An agent sends its whole history with every turn. A request body is cut behind each entry of its arrays
+(messages, tools); equal pieces are stored once, by their hash. Joining them gives the exact bytes again.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import threading
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from dragoman.gateway.observability.recording import Recording, RecordingSummary
-from dragoman.gateway.observability.ring import digest_of, mapped, messages, pieces_of
+from dragoman.gateway.observability.recording import (
+    RecordedAttempt,
+    RecordedBody,
+    RecordedMessage,
+    Recording,
+    RecordingSummary,
+)
 
 _SCHEMA = """
 create table if not exists blobs (
@@ -19,21 +32,67 @@ create table if not exists recordings (
     number integer primary key, id text unique not null,
     summary blob not null, recording blob not null, bodies blob not null);
 """
+_BUSY_SECONDS = 30  # another process writes
 _recordings = msgspec.msgpack.Decoder(Recording)
 _summaries = msgspec.msgpack.Decoder(RecordingSummary)
 _bodies = msgspec.msgpack.Decoder(list[list[bytes]])
 _encode = msgspec.msgpack.Encoder().encode
+_SHORTEST = 128  # bytes; a smaller piece costs more as a blob than it saves
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_entries = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def cuts(body: bytes) -> list[int]:
+    """Where to cut `body`: behind each entry of the arrays that its object holds."""
+    try:
+        fields = _fields.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    found: list[int] = []
+    at = 0
+    for raw in fields.values():
+        value = bytes(raw)
+        start = body.find(value, at)
+        if start < 0:
+            return []
+        at = start + len(value)
+        if value[:1] != b"[" or len(value) < _SHORTEST:
+            continue
+        inner = start
+        for entry in _entries.decode(value):
+            piece = bytes(entry)
+            place = body.find(piece, inner, at)
+            if place < 0:
+                return []
+            inner = place + len(piece)
+            if not found or inner - found[-1] >= _SHORTEST:
+                found.append(inner)
+    return found
+
+
+def pieces_of(body: bytes) -> list[bytes]:
+    bounds = [0, *cuts(body), len(body)]
+    return [body[start:end] for start, end in pairwise(bounds) if end > start]
+
+
+def digest_of(piece: bytes) -> bytes:
+    return hashlib.blake2b(piece, digest_size=16).digest()
 
 
 class RecordingFile:
-    """At most `most` recordings at `path`; the oldest are deleted. A new file is its owner's alone."""
+    """At most `most` recordings at `path`; the oldest are deleted. A new file is its owner's alone.
+
+    Several processes may use one file: the workers of a gateway do.
+    """
 
     def __init__(self, path: Path, most: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         self._most = most
         self._lock = threading.Lock()
-        self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._database = sqlite3.connect(
+            path, timeout=_BUSY_SECONDS, check_same_thread=False, isolation_level=None
+        )
         self._database.execute("pragma journal_mode=wal")
         self._database.execute(
             "pragma synchronous=off"
@@ -42,7 +101,7 @@ class RecordingFile:
 
     def put(self, recording: Recording) -> None:
         with self._lock, self._database as database:
-            database.execute("begin")
+            database.execute("begin immediate")
             bodies = [
                 [self._add(piece) for piece in pieces_of(message.body.data)]
                 for message in messages(recording)
@@ -71,6 +130,17 @@ class RecordingFile:
             rows = self._database.execute("select summary from recordings order by number").fetchall()
         return [_summaries.decode(row[0]) for row in rows]
 
+    def since(self, number: int) -> tuple[int, list[RecordingSummary]]:
+        """What any process stored behind `number`, and the number to ask with next; -1: only that."""
+        with self._lock:
+            newest = self._database.execute("select coalesce(max(number), 0) from recordings").fetchone()[0]
+            if number < 0 or newest <= number:
+                return newest, []
+            rows = self._database.execute(
+                "select summary from recordings where number > ? order by number", (number,)
+            ).fetchall()
+        return newest, [_summaries.decode(row[0]) for row in rows]
+
     def close(self) -> None:
         with self._lock:
             self._database.close()
@@ -96,3 +166,27 @@ class RecordingFile:
             self._database.execute("delete from recordings where number = ?", (number,))
         if rows:
             self._database.execute("delete from blobs where uses <= 0")
+
+
+def messages(recording: Recording) -> Iterator[RecordedMessage]:
+    yield recording.request
+    yield recording.reply
+    for attempt in recording.attempts:
+        yield attempt.request
+        yield attempt.reply
+
+
+def mapped(recording: Recording, bodies: list[bytes]) -> Recording:
+    """`recording` with other bodies."""
+    data = iter(bodies)
+
+    def message(old: RecordedMessage) -> RecordedMessage:
+        return msgspec.structs.replace(old, body=RecordedBody(next(data), old.body.pieces))
+
+    def attempt(old: RecordedAttempt) -> RecordedAttempt:
+        changed: dict[str, Any] = {"request": message(old.request), "reply": message(old.reply)}
+        return msgspec.structs.replace(old, **changed)
+
+    request, reply = message(recording.request), message(recording.reply)
+    attempts = tuple([attempt(each) for each in recording.attempts])
+    return msgspec.structs.replace(recording, request=request, reply=reply, attempts=attempts)

@@ -89,7 +89,8 @@ def run(
             """A new configuration has other keys, and a new file that counts their use."""
             files.close()
             file = files.enter_context(counting_file(len(config.keys), workers))
-            return partial(serve, replace(config, workers=workers, counting_file=file), listener)
+            config = replace(config, workers=workers, counting_file=file)
+            return partial(serve, config, listener, extend=extend)
 
         note = partial(AccessLog.of(config).note, "process")
         reloader = ConfigReloader(config, load or (lambda: config), note)
