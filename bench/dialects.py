@@ -3,12 +3,12 @@
 from bench.measure import Run, best_times
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, Request, Stop, Text, Tool, ToolCall, ToolResult
+from dragoman.core.model import Message, Request, Stop, Text, ToolCall, ToolDeclaration, ToolResult
 from dragoman.dialects import dialect, names
 
 PIECE = 4
 SIZE = 250_000  # characters; the growth is measured at twice and four times as many
-TOOL = Tool(
+TOOL = ToolDeclaration(
     "write_file",
     "Writes a file.",
     {

@@ -11,7 +11,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError, UpstreamError
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, Request, Text, Tool, ToolCall, ToolResult, Wire
+from dragoman.core.model import Message, Request, Text, ToolCall, ToolDeclaration, ToolResult, Wire
 from dragoman.pipeline import Pipeline
 from dragoman.profiles import profile_of
 from dragoman.protocols import codec as find_codec
@@ -60,7 +60,10 @@ def translate_tools(tools: list[Any], source: str, target: str) -> list[Wire]:
     decoder, _ = find_codec(source), find_codec(target)
     request = decoder.decode_request({"model": "", decoder.turns: [], "tools": list(tools)}, Losses())
     if source != target:
-        loaded = [replace(tool, deferred=False) if isinstance(tool, Tool) else tool for tool in request.tools]
+        loaded = [
+            replace(tool, deferred=False) if isinstance(tool, ToolDeclaration) else tool
+            for tool in request.tools
+        ]
         request = replace(request, tools=tuple(loaded))
     profile = replace(profile_of("", "", target), max_tools=0)  # nobody has asked for a request of this size
     pipeline = Pipeline(decoder.client_limits, find_protocol(target), Losses(), profile=profile)

@@ -99,14 +99,14 @@ class Exchange:
     def usage(self) -> Usage | None:
         """The tokens of a whole or translated reply; None until it has ended."""
         if self._forwarded_reply is not None:
-            return server(self.upstream.name).tally.counted(self._forwarded_reply)
+            return server(self.upstream.name).accounting.counted(self._forwarded_reply)
         return self._pipeline.ledger.usage if self._pipeline else None
 
     @property
     def calls(self) -> int:
         """The number of complete tool calls in the reply."""
         if self._forwarded_reply is not None:
-            return server(self.upstream.name).tally.calls(self._forwarded_reply)
+            return server(self.upstream.name).accounting.calls(self._forwarded_reply)
         return self._pipeline.ledger.called if self._pipeline else 0
 
     def request(self, body: Wire | bytes | str, model: str | None = None, stream: bool | None = None) -> Wire:
@@ -139,13 +139,13 @@ class Exchange:
         Between equal protocols the bytes pass unchanged, except for the name of the model.
         """
         if not isinstance(body, Body):
-            glance = server(self.client.name).tally.request if self._same else None
+            glance = server(self.client.name).accounting.request if self._same else None
             body = Body(body, self.client.name, glance, wire)
         passed: bytes | None = body.data if self._same else None
         if passed is not None and _has_seals(passed):
             passed = self._tagger.strip(passed)
             if passed is not None:
-                body = Body(passed, self.client.name, server(self.client.name).tally.request)
+                body = Body(passed, self.client.name, server(self.client.name).accounting.request)
         if passed is None:
             try:
                 out = self._translate(with_cached_tools(body.wire), model, stream)
@@ -243,7 +243,7 @@ class Exchange:
 
     def response_bytes(self, body: bytes) -> bytes:
         """Like `response`, as bytes; between equal protocols they pass unchanged."""
-        seen = server(self.upstream.name).tally.reply.read(body) if self._same else None
+        seen = server(self.upstream.name).accounting.reply.read(body) if self._same else None
         if seen is None or self.upstream.decode_error(seen, 200):
             out = self.response(body)
             if self._forwarded_reply is None:

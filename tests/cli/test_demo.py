@@ -90,7 +90,7 @@ def test_the_tool_stays_in_its_directory(tmp_path: Path):
     from dragoman import ToolCall
     from dragoman.protocols import codec
 
-    agent = actors.Agent(codec("anthropic"), tmp_path, stream=False)
+    agent = actors.ScriptedAgent(codec("anthropic"), tmp_path, stream=False)
     outcome = agent.run(ToolCall("c", "read_file", '{"path": "../../../../etc/passwd"}'))
     assert isinstance(outcome, ValueError)
 

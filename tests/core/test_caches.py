@@ -22,7 +22,7 @@ from dragoman.core.caches import (
 )
 from dragoman.core.errors import WireError
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, HostedTool, Tool
+from dragoman.core.model import AnyTool, HostedTool, ToolDeclaration
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_not_kept(text: str) -> None:
 
 @pytest.mark.parametrize("kind", ["mcp", "other"])
 def test_what_may_hold_a_key_is_forgotten(kind: Any) -> None:
-    first = kept('[{"authorization": "secret"}]', Tool("f"), HostedTool(kind))
+    first = kept('[{"authorization": "secret"}]', ToolDeclaration("f"), HostedTool(kind))
     assert not first.cache.results
     body = read('[{"authorization": "secret"}]')
     assert again(body) is body
@@ -104,7 +104,7 @@ def decoded(tools: Any, losses: Losses, suffix: str = "") -> tuple[AnyTool, ...]
     if "broken" in tools:
         raise WireError("test", "tools", "broken")
     losses.dropped(f"tools{suffix}", "for a test")
-    return tuple([Tool(f"{name}{suffix}") for name in tools])
+    return tuple([ToolDeclaration(f"{name}{suffix}") for name in tools])
 
 
 @cached_by_tools
@@ -118,7 +118,7 @@ def test_an_answer_is_given_again_with_its_losses() -> None:
         losses = Losses()
         found = decoded(tools, losses, "!")
         assert [str(loss) for loss in losses] == ["dropped tools!: for a test"]
-        assert found == (Tool("f!"), Tool("g!"))
+        assert found == (ToolDeclaration("f!"), ToolDeclaration("g!"))
         assert found is decoded(tools, Losses(), "!")
         assert found is not decoded(tools, Losses(), "?")
         assert encoded(found, Losses()) is encoded(found, Losses())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.core import jsontext
-from dragoman.core.model import Tool
+from dragoman.core.model import ToolDeclaration
 from dragoman.demo.arguments import arguments, matching
 
 
@@ -158,7 +158,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_arguments_are_valid(name: str) -> None:
     schema = SCHEMAS[name]
-    made = arguments(Tool("t", "", schema), "do something in Paris")
+    made = arguments(ToolDeclaration("t", "", schema), "do something in Paris")
     jsonschema_rs.validate(schema, jsontext.decode(made))
 
 
@@ -208,18 +208,18 @@ def nested(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[s
 @given(st.recursive(LEAVES, nested, max_leaves=8))
 def test_arguments_are_valid_for_any_schema(schema: dict[str, Any]) -> None:
     whole = only(schema)
-    jsonschema_rs.validate(whole, jsontext.decode(arguments(Tool("t", "", whole), "do it")))
+    jsonschema_rs.validate(whole, jsontext.decode(arguments(ToolDeclaration("t", "", whole), "do it")))
 
 
 def test_a_schema_that_is_none_still_gets_an_object() -> None:
     made = arguments(
-        Tool("t", "", {"type": "OBJECT", "properties": 7, "required": 3, "minimum": "x"}), "do it"
+        ToolDeclaration("t", "", {"type": "OBJECT", "properties": 7, "required": 3, "minimum": "x"}), "do it"
     )
     assert isinstance(jsontext.decode(made), dict)
 
 
 def test_a_freeform_tool_gets_text() -> None:
-    assert arguments(Tool("apply_patch", kind="custom"), " *** Begin Patch ") == "*** Begin Patch"
+    assert arguments(ToolDeclaration("apply_patch", kind="custom"), " *** Begin Patch ") == "*** Begin Patch"
 
 
 PATTERNS = [
@@ -247,7 +247,7 @@ def test_a_pattern_for_which_nothing_is_found(pattern: str) -> None:
 @pytest.mark.parametrize("kind", ["function", "custom"])
 def test_where_scripts_run_commands_a_script_is_written(kind: Any) -> None:
     """Codex declares its shell so for its newest models."""
-    tool = Tool(
+    tool = ToolDeclaration(
         "exec", "JavaScript. Nested tools: tools.exec_command(args)", only({"type": "string"}), kind=kind
     )
     made = arguments(tool, "run `ls -l`")
@@ -264,5 +264,5 @@ def test_wide_and_deep_schemas_take_no_time(allowed: bool) -> None:
         names = [f"p{number}" for number in range(8)]
         schema = {"type": "object", "properties": dict.fromkeys(names, inner), "minProperties": 1}
     began = time.process_time()
-    arguments(Tool("t", "", schema), "do it")
+    arguments(ToolDeclaration("t", "", schema), "do it")
     assert time.process_time() - began < 20

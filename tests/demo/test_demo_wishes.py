@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from demo.wires import WEATHER, asking
-from dragoman.core.model import HostedTool, Request, Tool, ToolCall, ToolChoice
+from dragoman.core.model import HostedTool, Request, ToolCall, ToolChoice, ToolDeclaration
 from dragoman.demo import reply
 
 
-def tool(name: str, *required: str) -> Tool:
+def tool(name: str, *required: str) -> ToolDeclaration:
     properties = {field: {"type": "string"} for field in required}
-    return Tool(name, "", {"type": "object", "properties": properties, "required": list(required)})
+    return ToolDeclaration(name, "", {"type": "object", "properties": properties, "required": list(required)})
 
 
 CLAUDE = (
@@ -32,7 +32,7 @@ GEMINI = (
     tool("search_file_content", "pattern"),
 )
 CODEX = (
-    Tool(
+    ToolDeclaration(
         "shell",
         "",
         {
@@ -41,7 +41,7 @@ CODEX = (
             "required": ["command"],
         },
     ),
-    Tool("apply_patch", kind="custom"),
+    ToolDeclaration("apply_patch", kind="custom"),
 )
 
 WISHES = {
@@ -83,7 +83,7 @@ WISHES = {
     "a tool by its name": ("use mcp__db__query now", (tool("mcp__db__query"),), [("mcp__db__query", "{}")]),
     "no tool": ("Tell me a joke.", CLAUDE, []),
     "no tools at all": ("List the files here.", (), []),
-    "a deferred tool is not there": ("weather in Oslo", (Tool("get_weather", deferred=True),), []),
+    "a deferred tool is not there": ("weather in Oslo", (ToolDeclaration("get_weather", deferred=True),), []),
     "a hosted tool is not ours": ("search the web", (HostedTool("web_search", "web_search"),), []),
     "half a word is no word": ("read it", (tool("list_threads"),), []),
     "reminders are no orders": (

@@ -14,8 +14,8 @@ from dragoman.core.model import (
     Response,
     Settings,
     Text,
-    Tool,
     ToolCall,
+    ToolDeclaration,
     ToolResult,
 )
 from dragoman.demo.answers import ScriptedAnswer, answer
@@ -28,14 +28,14 @@ PATHS = {
     "anthropic": ("/v1/messages", {}),
     "gemini": ("/v1beta/models/m:generateContent", {}),
 }
-WEATHER = Tool(
+WEATHER = ToolDeclaration(
     "get_weather",
     "The weather of a city.",
     {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 )
 
 
-def asking(text: str, *tools: Tool, **fields: Any) -> Request:
+def asking(text: str, *tools: ToolDeclaration, **fields: Any) -> Request:
     return Request(
         "m", (Message("user", (Text(text),)),), tools=tools, settings=Settings(max_tokens=100), **fields
     )

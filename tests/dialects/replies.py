@@ -16,14 +16,16 @@ from dragoman.core.events import (
     fold,
 )
 from dragoman.core.losses import Loss, Losses
-from dragoman.core.model import AnyPart, Reasoning, Stop, Text, Tool, ToolCall
+from dragoman.core.model import AnyPart, Reasoning, Stop, Text, ToolCall, ToolDeclaration
 from dragoman.dialects.engine.dialect import Dialect
 
 
-def tool(name: str, required: Iterable[str] = (), description: str = "", **properties: Any) -> Tool:
+def tool(
+    name: str, required: Iterable[str] = (), description: str = "", **properties: Any
+) -> ToolDeclaration:
     """A tool; a property is its type, or a whole schema."""
     shown = {key: {"type": it} if isinstance(it, str) else it for key, it in properties.items()}
-    return Tool(
+    return ToolDeclaration(
         name, description, {"type": "object", "properties": shown, "required": [*(required or properties)]}
     )
 
@@ -48,7 +50,7 @@ def joined(events: Iterable[Event]) -> list[Event]:
 
 
 def parse(
-    dialect: Dialect, tools: Iterable[Tool], *pieces: str, stop: str = "end"
+    dialect: Dialect, tools: Iterable[ToolDeclaration], *pieces: str, stop: str = "end"
 ) -> tuple[list[AnyPart], str, list[Loss]]:
     """The parts, the reason to stop, and the losses."""
     losses = Losses()

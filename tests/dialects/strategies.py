@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dragoman.core import jsontext
-from dragoman.core.model import Tool, ToolCall
+from dragoman.core.model import ToolCall, ToolDeclaration
 
 # Pieces of every dialect, of Markdown, and of what looks like either
 FRAGMENTS = [
@@ -69,7 +69,7 @@ FIELDS: list[tuple[dict[str, Any], st.SearchStrategy[Any]]] = [
 
 
 @st.composite
-def calls(draw: st.DrawFn, strings: st.SearchStrategy[str] | None = None) -> tuple[Tool, ToolCall]:
+def calls(draw: st.DrawFn, strings: st.SearchStrategy[str] | None = None) -> tuple[ToolDeclaration, ToolCall]:
     """A tool, and a call that follows its declaration."""
     properties: dict[str, Any] = {}
     arguments: dict[str, Any] = {}
@@ -79,7 +79,7 @@ def calls(draw: st.DrawFn, strings: st.SearchStrategy[str] | None = None) -> tup
         arguments[name] = draw(values if strings is None else strings)
     schema = {"type": "object", "properties": properties, "$defs": {"Flag": {"type": "boolean"}}}
     name = draw(names)
-    return Tool(name, draw(tidy), schema), ToolCall("call_1", name, jsontext.dumps(arguments))
+    return ToolDeclaration(name, draw(tidy), schema), ToolCall("call_1", name, jsontext.dumps(arguments))
 
 
 @st.composite

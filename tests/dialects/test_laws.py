@@ -13,7 +13,7 @@ from dialects.replies import events, joined, parse, said, tool
 from dialects.strategies import FRAGMENTS, calls, cuts, texts, tidy
 from dragoman.core.events import PartDelta, PartEnd, PartStart
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, Reasoning, Request, Stop, Text, Tool, ToolCall
+from dragoman.core.model import Message, Reasoning, Request, Stop, Text, ToolCall, ToolDeclaration
 from dragoman.dialects import dialect, names
 from dragoman.dialects.engine.dialect import Dialect
 
@@ -28,7 +28,7 @@ def every_call(name: str) -> Dialect:
 
 
 def written(
-    dialect: Dialect, tools: tuple[Tool, ...], *parts: Text | Reasoning | ToolCall
+    dialect: Dialect, tools: tuple[ToolDeclaration, ...], *parts: Text | Reasoning | ToolCall
 ) -> tuple[str, list[str]]:
     """What the model would have said, and what the dialect reports about it."""
     losses = Losses()
@@ -52,7 +52,7 @@ def test_render_then_parse_is_identity_or_reported(name: str, data: st.DataObjec
 
 @every
 @given(calls(strings=tidy))
-def test_plain_values_are_never_reported(name: str, made: tuple[Tool, ToolCall]) -> None:
+def test_plain_values_are_never_reported(name: str, made: tuple[ToolDeclaration, ToolCall]) -> None:
     declared, call = made
     text, reported = written(every_call(name), (declared,), Text("Well."), call)
     assert reported == []

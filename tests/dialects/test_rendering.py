@@ -24,9 +24,9 @@ from dragoman.core.model import (
     Request,
     State,
     Text,
-    Tool,
     ToolCall,
     ToolChoice,
+    ToolDeclaration,
     ToolResult,
 )
 from dragoman.dialects import dialect, names
@@ -369,7 +369,7 @@ def test_foreign_content_of_results_is_reported() -> None:
 
 
 def test_freeform_tools_take_one_string() -> None:
-    patch = Tool("patch", "Patches", kind="custom")
+    patch = ToolDeclaration("patch", "Patches", kind="custom")
     request = render(HERMES, model(ToolCall("c", "patch", "*** x", kind="custom")), tools=(patch,))
     assert '"input": "*** x"' in request.messages[0].parts[0].text  # type: ignore[union-attr]
     assert '"input": {"type": "string"}' in request.system[0].text

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from dialects.replies import parse, said, tool
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart
 from dragoman.core.losses import Losses
-from dragoman.core.model import Reasoning, Stop, Text, Tool, ToolCall
+from dragoman.core.model import Reasoning, Stop, Text, ToolCall, ToolDeclaration
 from dragoman.dialects import dialect
 
 WEATHER = tool("get_weather", ["city"], city="string", days="integer")
 TIME = tool("get_time", ["tz"], tz="string")
 WRITE = tool("write", ["path", "content"], path="string", content="string")
-NOW = Tool("now", "", {"type": "object", "properties": {}})
+NOW = ToolDeclaration("now", "", {"type": "object", "properties": {}})
 TOOLS = (WEATHER, TIME, WRITE, NOW)
 
 PARIS = ("get_weather", '{"city":"Paris","days":2}')

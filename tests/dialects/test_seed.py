@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from dialects.replies import parse, said
 from dragoman.core.events import PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, Request, Stop, Text, Tool, ToolCall, ToolResult
+from dragoman.core.model import Message, Request, Stop, Text, ToolCall, ToolDeclaration, ToolResult
 from dragoman.dialects import dialect
 
 ROO = dialect("roo-xml")
 
 
-def tool(name: str, about: str, required: list[str], /, **properties: tuple[str, str]) -> Tool:
+def tool(name: str, about: str, required: list[str], /, **properties: tuple[str, str]) -> ToolDeclaration:
     shown = {key: {"type": kind, "description": text} for key, (kind, text) in properties.items()}
-    return Tool(name, about, {"type": "object", "properties": shown, "required": required})
+    return ToolDeclaration(name, about, {"type": "object", "properties": shown, "required": required})
 
 
 READ = tool(
@@ -150,7 +150,9 @@ Usage:
 </bash>"""
 
 
-def rendered(*messages: Message, tools: tuple[Tool, ...] = (), dialect: Any = ROO, **rest: Any) -> Request:
+def rendered(
+    *messages: Message, tools: tuple[ToolDeclaration, ...] = (), dialect: Any = ROO, **rest: Any
+) -> Request:
     return dialect.render(Request("m", messages, tools=tools, **rest), Losses())
 
 
@@ -313,7 +315,7 @@ def test_edge_3_the_rest_is_reported_and_all_calls_are_an_option() -> None:
 
 # Types
 
-TYPED = Tool(
+TYPED = ToolDeclaration(
     "typed",
     "",
     {

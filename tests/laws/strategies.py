@@ -20,9 +20,9 @@ from dragoman.core.model import (
     Stop,
     StopReason,
     Text,
-    Tool,
     ToolCall,
     ToolChoice,
+    ToolDeclaration,
     ToolResult,
     Url,
     Usage,
@@ -58,9 +58,9 @@ schemas = st.fixed_dictionaries(
         ),
     }
 )
-tools = st.lists(st.builds(Tool, names, words, schemas), max_size=3, unique_by=lambda tool: tool.name).map(
-    tuple
-)
+tools = st.lists(
+    st.builds(ToolDeclaration, names, words, schemas), max_size=3, unique_by=lambda tool: tool.name
+).map(tuple)
 
 
 @st.composite

@@ -17,7 +17,7 @@ import dragoman
 from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Request, Response, Stop, Text, Tool, ToolChoice
+from dragoman.core.model import HostedTool, Request, Response, Stop, Text, ToolChoice, ToolDeclaration
 from dragoman.protocols import codec, names
 from goldens.scenarios import SCENARIOS
 from laws.strategies import requests
@@ -29,21 +29,25 @@ PAIRS = list(product(names(), names()))
 every_pair = pytest.mark.parametrize("client, upstream", PAIRS, ids=[f"{a}-{b}" for a, b in PAIRS])
 HOW: list[dict[str, Any]] = [{}, {"strict": True}, {"dialect": "hermes"}, {"dialect": "roo-xml"}]
 
-ODD: tuple[Tool | HostedTool, ...] = (
-    Tool("plain", "", {"type": "object", "properties": {"n": {"type": "number", "multipleOf": 0.5}}}),
-    Tool("patch", "Freeform.", kind="custom", grammar=("lark", "start: /a/")),
-    Tool("read", "In a namespace.", {"type": "object"}, namespace="files"),
-    Tool("files__read", "Clashes with it.", {"type": "object"}),
-    Tool("a.dotted/name", "Illegal in most places.", {"type": "object"}),
-    Tool("long" * 40, "Too long.", None),
-    Tool("strict", "", {"type": "object", "properties": {"x": {"type": "string"}}}, strict=True),
-    Tool("open", "", {"type": "object", "additionalProperties": {"type": "string"}}, strict=True),
-    Tool("later", "Deferred.", {"type": "object", "properties": {"a": {"$ref": "#/x"}}}, deferred=True),
+ODD: tuple[ToolDeclaration | HostedTool, ...] = (
+    ToolDeclaration(
+        "plain", "", {"type": "object", "properties": {"n": {"type": "number", "multipleOf": 0.5}}}
+    ),
+    ToolDeclaration("patch", "Freeform.", kind="custom", grammar=("lark", "start: /a/")),
+    ToolDeclaration("read", "In a namespace.", {"type": "object"}, namespace="files"),
+    ToolDeclaration("files__read", "Clashes with it.", {"type": "object"}),
+    ToolDeclaration("a.dotted/name", "Illegal in most places.", {"type": "object"}),
+    ToolDeclaration("long" * 40, "Too long.", None),
+    ToolDeclaration("strict", "", {"type": "object", "properties": {"x": {"type": "string"}}}, strict=True),
+    ToolDeclaration("open", "", {"type": "object", "additionalProperties": {"type": "string"}}, strict=True),
+    ToolDeclaration(
+        "later", "Deferred.", {"type": "object", "properties": {"a": {"$ref": "#/x"}}}, deferred=True
+    ),
     HostedTool("web_search", "web_search", {"blocked_domains": ["a.test"]}),
     HostedTool("bash", "bash"),
     HostedTool("tool_search", "search"),
     HostedTool("mcp", "", {"label": "m", "url": "https://m.test", "headers": {"Authorization": "Bearer k"}}),
-    Tool("plain", "A second one of this name.", {"type": "object"}),
+    ToolDeclaration("plain", "A second one of this name.", {"type": "object"}),
 )
 
 
@@ -51,11 +55,11 @@ ODD: tuple[Tool | HostedTool, ...] = (
 @few
 @given(request=requests(), odd=st.lists(st.sampled_from(ODD), max_size=5), data=st.data())
 def test_seen_before_or_not(
-    client: str, upstream: str, request: Request, odd: list[Tool | HostedTool], data: st.DataObject
+    client: str, upstream: str, request: Request, odd: list[ToolDeclaration | HostedTool], data: st.DataObject
 ) -> None:
     request = replace(request, tools=(*request.tools, *odd))
     others = data.draw(st.permutations(request.tools))[1:]
-    choice = ToolChoice("auto", tuple(tool.name for tool in others if isinstance(tool, Tool))[:2])
+    choice = ToolChoice("auto", tuple(tool.name for tool in others if isinstance(tool, ToolDeclaration))[:2])
     bodies = [
         written(client, each)
         for each in (request, replace(request, tools=tuple(others)), replace(request, tool_choice=choice))

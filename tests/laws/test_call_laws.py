@@ -9,7 +9,7 @@ import pytest
 import dragoman
 from dragoman.core import jsontext
 from dragoman.core.losses import Losses
-from dragoman.core.model import Request, Response, Stop, Text, Tool, ToolCall, Usage, Wire
+from dragoman.core.model import Request, Response, Stop, Text, ToolCall, ToolDeclaration, Usage, Wire
 from dragoman.protocols import codec, names
 from dragoman.transforms.arguments import unwrap_raw
 from laws.test_exchange_laws import echo, every_pair, folded, plain, response_wire, stream_wire
@@ -32,7 +32,7 @@ ODD = {
     "hello": "hello",
 }
 
-TOOL = Tool("f", "d", {"type": "object", "properties": {"n": {"type": "integer"}}})
+TOOL = ToolDeclaration("f", "d", {"type": "object", "properties": {"n": {"type": "integer"}}})
 
 
 def reply(*calls: ToolCall) -> Response:

@@ -22,8 +22,8 @@ from dragoman.core.model import (
     State,
     Stop,
     Text,
-    Tool,
     ToolCall,
+    ToolDeclaration,
     Usage,
     Wire,
 )
@@ -187,7 +187,9 @@ def all_states(request: Request) -> list[str]:
 def round_trip(client: str, upstream: str, next_upstream: str, streamed: bool) -> Request:
     """What the next upstream hears after one turn with `upstream`."""
     asked = Request(
-        "m", (Message("user", (Text("go"),)),), tools=(Tool("f", "d", {"type": "object", "properties": {}}),)
+        "m",
+        (Message("user", (Text("go"),)),),
+        tools=(ToolDeclaration("f", "d", {"type": "object", "properties": {}}),),
     )
     wire = request_wire(client, asked)
     exchange = dragoman.Exchange(client, upstream)
@@ -245,14 +247,16 @@ def test_G100_nor_to_the_clients_own_protocol(client: str, upstream: str) -> Non
 @given(name=words)
 def test_G85_any_tool_name_is_restored_in_the_call(client: str, upstream: str, name: str) -> None:
     asked = Request(
-        "m", (Message("user", (Text("go"),)),), tools=(Tool(name, "d", {"type": "object", "properties": {}}),)
+        "m",
+        (Message("user", (Text("go"),)),),
+        tools=(ToolDeclaration(name, "d", {"type": "object", "properties": {}}),),
     )
     exchange = dragoman.Exchange(client, upstream)
     sent = codec(upstream).decode_request(
         plain(exchange.request(request_wire(client, asked), model="m")), Losses()
     )
     (tool,) = sent.tools
-    assert isinstance(tool, Tool)
+    assert isinstance(tool, ToolDeclaration)
     reply = Response("r", "m", (ToolCall("call_1", tool.name, "{}"),), Stop("tool_calls"), Usage())
     (call,) = dragoman.parse_tool_calls(plain(exchange.response(response_wire(upstream, reply))), client)
     assert call.name == name

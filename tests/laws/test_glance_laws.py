@@ -42,32 +42,32 @@ def spoiled(data: st.DataObject, wire: Any) -> Any:
     return wire | data.draw(st.dictionaries(st.sampled_from(REPLIES + REQUESTS), values | ODD, max_size=2))
 
 
-def said_by_request(protocol: str, wire: Wire) -> object:
-    speaker, serves = codec(protocol), server(protocol)
-    wish = serves.kept.decode_storage if serves.kept and serves.tally.request else None
+def request_facts(protocol: str, wire: Wire) -> object:
+    """What the gateway reads from a request that it forwards."""
+    http, protocol_server = codec(protocol).http, server(protocol)
+    turn_codec, accounting = protocol_server.turn_codec, protocol_server.accounting
     try:
-        kept = wish(wire) if wish else None
+        storage: object = turn_codec.decode_storage(wire) if turn_codec and accounting.request else None
     except WireError as error:
-        kept = str(error)
-    asked = (wire.get("model"), wire.get("stream"))
-    return asked, serves.tally.tools(wire), speaker.http.headers_for(wire), kept
+        storage = str(error)
+    return wire.get("model"), wire.get("stream"), accounting.tools(wire), http.headers_for(wire), storage
 
 
-def said_by_reply(protocol: str, wire: Wire) -> object:
-    tally = server(protocol).tally
+def reply_facts(protocol: str, wire: Wire) -> object:
+    accounting = server(protocol).accounting
     failed = codec(protocol).decode_error(wire, 0) is not None
-    return failed, tally.calls(wire), tally.counted(wire)
+    return failed, accounting.calls(wire), accounting.counted(wire)
 
 
 @every_protocol
 @given(request=requests(), data=st.data())
 def test_a_request_at_a_glance(protocol: str, request: Request, data: st.DataObject) -> None:
-    glance = server(protocol).tally.request
+    glance = server(protocol).accounting.request
     wire = spoiled(data, codec(protocol).encode_request(request, Losses()))
     body = jsontext.encode(wire)
     seen = glance.read(body) if glance else None
     if seen is not None:
-        assert said_by_request(protocol, seen) == said_by_request(protocol, jsontext.decode(body))
+        assert request_facts(protocol, seen) == request_facts(protocol, jsontext.decode(body))
 
 
 @every_protocol
@@ -75,16 +75,16 @@ def test_a_request_at_a_glance(protocol: str, request: Request, data: st.DataObj
 def test_a_reply_at_a_glance(protocol: str, response: Response, data: st.DataObject) -> None:
     wire = spoiled(data, codec(protocol).encode_response(response, Losses()))
     body = jsontext.encode(wire)
-    seen = server(protocol).tally.reply.read(body)
+    seen = server(protocol).accounting.reply.read(body)
     if seen is not None:
-        assert said_by_reply(protocol, seen) == said_by_reply(protocol, jsontext.decode(body))
+        assert reply_facts(protocol, seen) == reply_facts(protocol, jsontext.decode(body))
 
 
 @every_protocol
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_error_at_a_glance(protocol: str, kind: FailureKind) -> None:
     body = jsontext.encode(codec(protocol).encode_error(Failure(kind, "why", 500))[1])
-    seen = server(protocol).tally.reply.read(body)
+    seen = server(protocol).accounting.reply.read(body)
     assert seen is not None
     assert codec(protocol).decode_error(seen, 0)
 
@@ -92,7 +92,9 @@ def test_an_error_at_a_glance(protocol: str, kind: FailureKind) -> None:
 @every_protocol
 @given(request=requests(), response=responses())
 def test_what_is_not_spoiled_needs_no_more(protocol: str, request: Request, response: Response) -> None:
-    speaker, tally = codec(protocol), server(protocol).tally
-    asked = jsontext.encode(speaker.encode_request(request, Losses()))
-    assert tally.request is None or tally.request.read(asked) is not None
-    assert tally.reply.read(jsontext.encode(speaker.encode_response(response, Losses()))) is not None
+    protocol_codec, accounting = codec(protocol), server(protocol).accounting
+    body = jsontext.encode(protocol_codec.encode_request(request, Losses()))
+    assert accounting.request is None or accounting.request.read(body) is not None
+    assert (
+        accounting.reply.read(jsontext.encode(protocol_codec.encode_response(response, Losses()))) is not None
+    )

@@ -9,14 +9,25 @@ import pytest
 import dragoman
 from dragoman.core import jsontext
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, Reasoning, Request, Response, Stop, Text, Tool, ToolCall, Usage, Wire
+from dragoman.core.model import (
+    Message,
+    Reasoning,
+    Request,
+    Response,
+    Stop,
+    Text,
+    ToolCall,
+    ToolDeclaration,
+    Usage,
+    Wire,
+)
 from dragoman.core.seal import MAGIC
 from dragoman.framing import sse
 from dragoman.protocols import codec
 from laws.test_exchange_laws import SIGNATURES, echo, folded, response_wire, signed_response, stream_wire
 from recordings.test_recordings import whole_anthropic, whole_gemini
 
-TOOL = Tool("f", "d", {"type": "object", "properties": {}})
+TOOL = ToolDeclaration("f", "d", {"type": "object", "properties": {}})
 each_protocol = pytest.mark.parametrize("name", SIGNATURES)
 each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, OutputFormat, Request, Settings, Text, Tool
+from dragoman.core.model import Message, OutputFormat, Request, Settings, Text, ToolDeclaration
 from dragoman.profiles import profile_of
 from dragoman.protocols import upstream, upstream_names
 from dragoman.transforms.restrictions import restrict
@@ -45,7 +45,7 @@ MODELS = {
     "openai/gpt-oss-120b": "groq", "gpt-oss-120b": "cerebras", "mistral-large": "mistral",
     "kimi-k2": "moonshot", "grok-4": "xai",
 }  # fmt: skip
-BARE = Request("some-model", (Message("user", (Text("go"),)),), tools=(Tool("f", "d", SCHEMA),))
+BARE = Request("some-model", (Message("user", (Text("go"),)),), tools=(ToolDeclaration("f", "d", SCHEMA),))
 CASES = [(name, value) for name, values in VALUES.items() for value in values]
 
 

@@ -23,8 +23,8 @@ from dragoman.core.model import (
     Stop,
     StopReason,
     Text,
-    Tool,
     ToolCall,
+    ToolDeclaration,
     Usage,
 )
 from dragoman.protocols import codec, names
@@ -36,12 +36,12 @@ from laws.strategies import images, states
 NUMBERS: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 STRINGS: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
 TOOLS = (
-    Tool("count", parameters=NUMBERS),
-    Tool("say", parameters=STRINGS),
-    Tool("fill", parameters=STRINGS, strict=True),
-    Tool("read file", parameters=STRINGS),
-    Tool("search", parameters=STRINGS, namespace="docs"),
-    Tool("patch", kind="custom"),
+    ToolDeclaration("count", parameters=NUMBERS),
+    ToolDeclaration("say", parameters=STRINGS),
+    ToolDeclaration("fill", parameters=STRINGS, strict=True),
+    ToolDeclaration("read file", parameters=STRINGS),
+    ToolDeclaration("search", parameters=STRINGS, namespace="docs"),
+    ToolDeclaration("patch", kind="custom"),
     HostedTool("local_shell"),
 )
 CALLED = [

@@ -11,7 +11,7 @@ from msgspec import Struct
 from dragoman import build_tool_results, parse_tool_calls
 from dragoman.core import jsontext
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, Request, Text, Tool, Wire
+from dragoman.core.model import Message, Request, Text, ToolDeclaration, Wire
 from dragoman.protocols import codec, names
 
 CLIENTS = names()
@@ -30,7 +30,7 @@ FAULTS = (
 QUICK = tuple(fault for fault in FAULTS if fault not in ("hang", "stall"))  # those wait for timeouts
 FAULTY, LEAVING = 0.05, 0.05  # shares of the exchanges
 Leaves = Literal["", "in mid-request", "before the answer", "in mid-stream"]
-WEATHER = Tool(
+WEATHER = ToolDeclaration(
     "get_weather",
     "Tells the weather.",
     {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},

@@ -19,8 +19,8 @@ from dragoman.core.model import (
     Settings,
     Stop,
     Text,
-    Tool,
     ToolCall,
+    ToolDeclaration,
     Usage,
 )
 from dragoman.exchange import Exchange
@@ -29,7 +29,7 @@ from dragoman.transforms.compaction import Lead, Summary, summarising
 ASKED = Request(
     "m",
     (Message("user", (Text("Build it."),)),),
-    tools=(Tool("f"),),
+    tools=(ToolDeclaration("f"),),
     settings=Settings(max_tokens=10, stop=("x",), effort="low", cache_key="k"),
     compaction=Compaction(),
     extras={"openai-responses": {"include": []}},

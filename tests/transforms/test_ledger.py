@@ -24,9 +24,9 @@ from dragoman.core.model import (
     State,
     Stop,
     Text,
-    Tool,
     ToolCall,
     ToolChoice,
+    ToolDeclaration,
     ToolResult,
     Usage,
 )
@@ -43,7 +43,10 @@ END = ResponseEnd(Stop("end"), Usage(1, 1))
 
 
 def restored(
-    events: list[Event], *tools: Tool, client: ProtocolLimits = PLAIN, upstream: ProtocolLimits = PLAIN
+    events: list[Event],
+    *tools: ToolDeclaration,
+    client: ProtocolLimits = PLAIN,
+    upstream: ProtocolLimits = PLAIN,
 ) -> tuple[list[Event], list[str]]:
     losses = Losses()
     ledger = Ledger(client, upstream, "them", "them", losses)
@@ -58,22 +61,22 @@ def call(*pieces: str, id: str = "1", name: str = "f") -> list[Event]:
 
 def test_a_call_of_strings_streams_on() -> None:
     events = call('{"a":', '"x"}')
-    assert restored(events, Tool("f", parameters=STRINGS))[0] == events
+    assert restored(events, ToolDeclaration("f", parameters=STRINGS))[0] == events
 
 
 def test_a_call_with_numbers_is_held_and_mended() -> None:
-    out, losses = restored(call('{"a":', '"5"}'), Tool("f", parameters=NUMBERS))
+    out, losses = restored(call('{"a":', '"5"}'), ToolDeclaration("f", parameters=NUMBERS))
     assert out == call('{"a":5}')
     assert len(losses) == 1
 
 
 def test_G65_an_object_encoded_twice_is_mended_even_where_strings_stream() -> None:
-    out, _ = restored(call('"{\\"a\\":', '\\"x\\"}"'), Tool("f", parameters=STRINGS))
+    out, _ = restored(call('"{\\"a\\":', '\\"x\\"}"'), ToolDeclaration("f", parameters=STRINGS))
     assert out == call('{"a":"x"}')
 
 
 def test_G86_the_declared_spelling_of_a_name() -> None:
-    out, losses = restored(call("{}", name="default_api:F"), Tool("f", parameters=STRINGS))
+    out, losses = restored(call("{}", name="default_api:F"), ToolDeclaration("f", parameters=STRINGS))
     assert out == call("{}")
     assert "the declared tool is f" in losses[0]
 
@@ -191,7 +194,10 @@ def test_G125_an_answer_without_the_call_that_was_required_is_reported() -> None
     losses = Losses()
     ledger = Ledger(PLAIN, PLAIN, "them", "them", losses)
     asked = Request(
-        "m", (Message("user", (Text("go"),)),), tools=(Tool("f"),), tool_choice=ToolChoice("required")
+        "m",
+        (Message("user", (Text("go"),)),),
+        tools=(ToolDeclaration("f"),),
+        tool_choice=ToolChoice("required"),
     )
     ledger.prepare(asked, summarise=False)
     assert list(Restorer(ledger).feed(END)) == [END]
@@ -228,9 +234,9 @@ def test_strict_is_left_off_where_a_map_would_have_to_be_empty(protocol: str) ->
     limits = codec(protocol).client_limits
     schema = {"type": "object", "properties": {"env": {"type": "object"}}, "additionalProperties": False}
     ledger = Ledger(PLAIN, limits, "them", protocol, losses)
-    tool = Tool("f", parameters=schema, strict=True)
+    tool = ToolDeclaration("f", parameters=schema, strict=True)
     sent = ledger.prepare(Request("m", (Message("user", (Text("go"),)),), tools=(tool,)), summarise=False)
-    assert isinstance(sent.tools[0], Tool)
+    assert isinstance(sent.tools[0], ToolDeclaration)
     assert not sent.tools[0].strict
     assert (sent.tools[0].parameters or {})["properties"]["env"].get("additionalProperties") is None
     assert "tool.strict.changed" in [loss.code for loss in losses]

@@ -6,7 +6,7 @@ import pytest
 
 from dragoman import Exchange
 from dragoman.core.losses import Losses
-from dragoman.core.model import Base64, Media, Message, Request, Settings, Text, Tool, ToolResult
+from dragoman.core.model import Base64, Media, Message, Request, Settings, Text, ToolDeclaration, ToolResult
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.profiles import profile_of
 from dragoman.protocols import upstream_names
@@ -77,9 +77,9 @@ def test_the_parallel_switch():
 
 def test_tools_beyond_the_limit():
     losses = Losses()
-    tools = tuple(Tool(f"t{i}", where=f"tools[{i}]") for i in range(5))
+    tools = tuple(ToolDeclaration(f"t{i}", where=f"tools[{i}]") for i in range(5))
     request = restrict(Request("m", ASKED, tools=tools), ModelProfile(max_tools=3), losses)
-    assert [tool.name for tool in request.tools if isinstance(tool, Tool)] == ["t0", "t1", "t2"]
+    assert [tool.name for tool in request.tools if isinstance(tool, ToolDeclaration)] == ["t0", "t1", "t2"]
     assert [(loss.code, loss.where) for loss in losses] == [
         ("tool.count.dropped", "tools[3]"), ("tool.count.dropped", "tools[4]"),
     ]  # fmt: skip

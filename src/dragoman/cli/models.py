@@ -13,7 +13,7 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.model_profile import ModelProfile
 from dragoman.gateway.config import Config
 from dragoman.gateway.upstreams.routing import DEMO, only_provider, provider_named, route
-from dragoman.profiles import Provider, known
+from dragoman.profiles import ProviderSettings, known
 
 
 @click.command()
@@ -120,7 +120,7 @@ def _live(config: Config) -> int:
     return _listed(providers, config.providers)
 
 
-def _listed(providers: Mapping[str, Provider], required: Container[str]) -> int:
+def _listed(providers: Mapping[str, ProviderSettings], required: Container[str]) -> int:
     """The providers' own lists; one that is `required` and does not answer is a failure."""
     from dragoman.gateway.upstreams.model_lists import live
 

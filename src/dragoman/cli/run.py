@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from dragoman.cli.agents import AGENTS, Agent, settings_for
+from dragoman.cli.agents import AGENTS, AgentProgram, settings_for
 from dragoman.cli.agents.homes import temporary_home
 from dragoman.cli.agents.launch import RunLog, environment_of, run_agent
 from dragoman.cli.models import summary
@@ -104,14 +104,14 @@ def _inspector() -> tuple[Recorder, Callable[[Gateway], None]]:
     return Recorder(), mount_inspector
 
 
-def find(agent: Agent) -> str:
+def find(agent: AgentProgram) -> str:
     program = shutil.which(agent.program)
     if program is None:
         raise Missing(f"{agent.title} is not installed (no {agent.program} on the PATH): {agent.install}")
     return program
 
 
-def targets_for(model: str | None, agent: Agent, config: Config) -> tuple[Target, ...]:
+def targets_for(model: str | None, agent: AgentProgram, config: Config) -> tuple[Target, ...]:
     """Where `model` goes; a provider that is unknown or lacks its key is an error, never replaced."""
     if model:
         _refuse_unknown_provider(model, config)
@@ -148,7 +148,7 @@ def _refuse_unknown_provider(model: str, config: Config) -> None:
         raise click.UsageError(f"unknown provider {name!r}; known: {listed}")
 
 
-def _refuse_other_vendor(agent: Agent, target: Target) -> None:
+def _refuse_other_vendor(agent: AgentProgram, target: Target) -> None:
     """Without a choice an agent requests models of its own vendor; another vendor has none of that name."""
     provider = target.provider.name
     if target.model == agent.usual_model and provider not in (agent.vendor, "demo"):

@@ -11,7 +11,7 @@ from dragoman.cli.agents import AGENTS, command_line
 from dragoman.cli.settings import file_in_force
 from dragoman.gateway.config import Config
 from dragoman.gateway.upstreams.routing import provider_named
-from dragoman.profiles import Provider
+from dragoman.profiles import ProviderSettings
 
 _WIDTH = 12
 
@@ -46,7 +46,7 @@ def unanswered(config: Config) -> list[str]:
     ]
 
 
-def _key(provider: Provider) -> str:
+def _key(provider: ProviderSettings) -> str:
     at = (
         f"{provider.protocol} at {re.sub('//[^/@]*@', '//', provider.base_url)}"  # a password may stand there
     )

@@ -16,8 +16,7 @@ from dragoman.core.model_profile import ModelProfile
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects.engine.dialect import Dialect
 from dragoman.http.client import Timeouts, Transport
-from dragoman.profiles import ProfileRow, known_server, profile_of
-from dragoman.profiles import Provider as KnownProvider
+from dragoman.profiles import ProfileRow, ProviderSettings, known_server, profile_of
 from dragoman.profiles import known as known_providers
 from dragoman.protocols import codec as find_codec
 
@@ -138,7 +137,7 @@ def _embedded() -> Transport:
 _demo: Transport | None = None
 
 
-def _keyless(known: KnownProvider) -> str:
+def _keyless(known: ProviderSettings) -> str:
     names = " or ".join((known.key_env, *known.other_key_envs))
     return f"provider {known.name} needs a key: set {names}, or use Provider({known.name!r}, api_key=…)"
 

@@ -81,8 +81,8 @@ class Tool:
             raise ConfigError(f"the tool {self.name} has no function")
         return self.function(*args, **kwargs)
 
-    def neutral(self) -> model.Tool:
-        return model.Tool(
+    def neutral(self) -> model.ToolDeclaration:
+        return model.ToolDeclaration(
             self.name, self.description, self.parameters, self.strict, where=f"tools.{self.name}"
         )
 
@@ -138,19 +138,19 @@ def tool(
     return made if function is None else made(function)
 
 
-AnyTool = Tool | Function | model.Tool | model.HostedTool | Mapping[str, Any]
+AnyTool = Tool | Function | model.ToolDeclaration | model.HostedTool | Mapping[str, Any]
 
 
-def tools_of(tools: Iterable[AnyTool]) -> list[Tool | model.Tool | model.HostedTool]:
+def tools_of(tools: Iterable[AnyTool]) -> list[Tool | model.ToolDeclaration | model.HostedTool]:
     """Functions become tools; dicts are declarations as OpenAI or Anthropic write them."""
     return [_tool(each) for each in tools]
 
 
-def _tool(value: AnyTool) -> Tool | model.Tool | model.HostedTool:
+def _tool(value: AnyTool) -> Tool | model.ToolDeclaration | model.HostedTool:
     match value:
         case Tool(binds="instance" | "class"):
             raise ConfigError(f"the tool {value.name} is a method; take it from an instance of its class")
-        case Tool() | model.Tool() | model.HostedTool():
+        case Tool() | model.ToolDeclaration() | model.HostedTool():
             return value
         case Mapping():
             function = value.get("function", value)

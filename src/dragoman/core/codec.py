@@ -155,7 +155,7 @@ class EncodeResponse(Protocol):
     def __call__(self, response: Response, losses: Losses, request: Request | None = None) -> Wire: ...
 
 
-class StreamEncoder(Protocol):
+class MakeStreamEncoder(Protocol):
     def __call__(self, losses: Losses, request: Request | None = None) -> Stage[Event, Frame]: ...
 
 
@@ -190,7 +190,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     decode_response: Callable[[Wire, Losses], Response]
     encode_response: EncodeResponse
     stream_decoder: Callable[[Losses], Stage[Frame, Event]]
-    stream_encoder: StreamEncoder
+    stream_encoder: MakeStreamEncoder
     decode_error: Callable[[Wire, int], Failure | None]
     encode_error: Callable[[Failure], tuple[int, Wire]]
     grammar: Callable[[], Stage[Frame, Frame]]

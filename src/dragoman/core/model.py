@@ -193,7 +193,7 @@ class Message(Value, frozen=True, eq=False):
     parts: tuple[AnyPart, ...]
 
 
-class Tool(Value, frozen=True, eq=False):
+class ToolDeclaration(Value, frozen=True, eq=False):
     """`kind` custom: freeform text, `grammar` (syntax, definition) where it is constrained.
 
     `strict` is None where the client left it to the provider. `deferred`: declared but not yet loaded.
@@ -242,7 +242,7 @@ class HostedTool(Value, frozen=True, eq=False):
     settings: dict[str, Any] = {}
 
 
-AnyTool = Tool | HostedTool
+AnyTool = ToolDeclaration | HostedTool
 
 
 class ToolChoice(Value, frozen=True, eq=False):

@@ -67,7 +67,7 @@ class Route(Struct, frozen=True):
         return self.path.partition("{")[0]
 
 
-class _Row(Struct, Generic[Owner], frozen=True):
+class _RouteRow(Struct, Generic[Owner], frozen=True):
     route: Route
     owner: Owner
     match: RouteMatch
@@ -91,12 +91,12 @@ class RouteTable(Generic[Owner]):
 
     def __init__(self, rows: Iterable[tuple[Route, Owner]]) -> None:
         self._rows = [
-            _Row(route, owner, RouteMatch(route.action, stream=route.stream), _compiled(route.path))
+            _RouteRow(route, owner, RouteMatch(route.action, stream=route.stream), _compiled(route.path))
             for route, owner in rows
         ]
         self._exact = [row for row in self._rows if ":path}" not in row.route.path]
-        self._literal: dict[tuple[str, str], list[_Row[Owner]]] = {}
-        self._patterns: dict[tuple[str, str], list[_Row[Owner]]] = {}  # by method and first segment
+        self._literal: dict[tuple[str, str], list[_RouteRow[Owner]]] = {}
+        self._patterns: dict[tuple[str, str], list[_RouteRow[Owner]]] = {}  # by method and first segment
         for row in sorted(self._rows, key=_precedence):
             if row.pattern is None:
                 self._literal.setdefault((row.route.method, row.route.path), []).append(row)
@@ -136,7 +136,7 @@ class RouteTable(Generic[Owner]):
         return best.route, best.owner
 
 
-def _precedence(row: _Row[Any]) -> tuple[bool, int]:
+def _precedence(row: _RouteRow[Any]) -> tuple[bool, int]:
     return not row.route.requires, -len(_PARAMETER.sub("", row.route.path))
 
 
@@ -240,7 +240,7 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
 
     `routes` are what it answers. `models_path` and `count_path` are where an upstream of this protocol
     lists its models and counts tokens, relative to its base URL. `forwards` names the headers that belong
-    to a body and go on with it to an upstream of the same protocol. `kept` describes how its conversations
+    to a body and go on with it to an upstream of the same protocol. `turn_codec` stores its conversations,
     are stored and `compaction` how its clients ask for that, where it has them. `stateful` names the request
     fields that only an upstream of this protocol can honour, each with the error code that its clients
     understand. `encode_quota` gives the rate limit headers that its SDKs read. `streams_overflow`: a streamed
@@ -253,10 +253,10 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     encode_models: Callable[[tuple[ListedModel, ...]], Wire]
     encode_model: Callable[[ListedModel], Wire]
     encode_count: Callable[[int], Wire]
-    tally: Accounting
+    accounting: Accounting
     count_path: Callable[[str], str] | None = None
     forwards: tuple[str, ...] = ()
-    kept: TurnCodec | None = None
+    turn_codec: TurnCodec | None = None
     compaction: CompactionCodec | None = None
     stateful: dict[str, str] = {}
     required: tuple[str, ...] = ()  # fields that the vendor's own server insists on

@@ -16,8 +16,8 @@ from dragoman.core.model import (
     Refusal,
     Request,
     Text,
-    Tool,
     ToolCall,
+    ToolDeclaration,
     ToolResult,
 )
 
@@ -36,7 +36,7 @@ def estimate_tokens(request: Request) -> int:
             characters += _characters(part)
             tokens += _tokens(part)
     for tool in request.tools:
-        if isinstance(tool, Tool):
+        if isinstance(tool, ToolDeclaration):
             schema = len(tool.name) + len(jsontext.encode(tool.parameters or {}))
             characters += len(tool.description) + max(schema, _SMALLEST_TOOL)
         else:

@@ -71,8 +71,8 @@ def _handle(name: str, route: RouteMatch, body: bytes, memory: Memory) -> Script
             return _json(protocol_server.encode_models((ListedModel(MODEL),)))
         case "model":
             return _json(protocol_server.encode_model(ListedModel(route.model)))
-        case "retrieve" | "delete" | "items" if protocol_server.kept:
-            return _failed(codec, protocol_server.kept.unknown_item(route.id))
+        case "retrieve" | "delete" | "items" if protocol_server.turn_codec:
+            return _failed(codec, protocol_server.turn_codec.unknown_item(route.id))
         case _:
             pass
     try:
@@ -100,10 +100,10 @@ def _stored_elsewhere(protocol_server: ProtocolServer, route: RouteMatch, wire: 
     for field, code in protocol_server.stateful.items():
         if wire.get(field):
             return Failure("bad_request", f"demo: {field} is not supported", 400, code)
-    storage = protocol_server.kept.decode_storage(wire) if protocol_server.kept else None
+    storage = protocol_server.turn_codec.decode_storage(wire) if protocol_server.turn_codec else None
     return (
-        protocol_server.kept.unknown_conversation(storage.previous_id)
-        if protocol_server.kept and storage and storage.previous_id
+        protocol_server.turn_codec.unknown_conversation(storage.previous_id)
+        if protocol_server.turn_codec and storage and storage.previous_id
         else None
     )
 

@@ -16,7 +16,7 @@ import jsonschema_rs
 
 from dragoman.core import jsontext
 from dragoman.core.jsontext import is_array, is_object
-from dragoman.core.model import Tool, Wire
+from dragoman.core.model import ToolDeclaration, Wire
 from dragoman.schemas.walk import resolved
 
 # What a prompt names: a file, a place
@@ -28,7 +28,7 @@ _TRIED = 24  # candidates of one node
 _RUNS = "tools.exec_command"  # what scripts of Codex's `exec` call
 
 
-def arguments(tool: Tool, wish: str) -> str:
+def arguments(tool: ToolDeclaration, wish: str) -> str:
     """JSON text, or the wish itself for a freeform tool."""
     if _RUNS in tool.description:  # it takes a script, however it was declared
         wish = f"const said = await {_RUNS}({{cmd: {jsontext.dumps(command(wish))}}}); text(said.output)"

@@ -22,8 +22,8 @@ from dragoman.core.model import (
     Response,
     Stop,
     Text,
-    Tool,
     ToolCall,
+    ToolDeclaration,
     ToolResult,
     Usage,
 )
@@ -175,10 +175,10 @@ def order_of(prompt: str) -> str:
     return text if len(text) <= _LONGEST else text.rpartition("\n\n")[2][-_LONGEST:]
 
 
-def fitting(prompt: str, request: Request) -> tuple[tuple[Tool, str], ...]:
+def fitting(prompt: str, request: Request) -> tuple[tuple[ToolDeclaration, str], ...]:
     """The tool for each thing asked for, with the words that ask for it; none where nothing fits."""
     choice = request.tool_choice
-    tools = [tool for tool in request.tools if isinstance(tool, Tool) and not tool.deferred]
+    tools = [tool for tool in request.tools if isinstance(tool, ToolDeclaration) and not tool.deferred]
     if choice and choice.names:
         tools = [tool for tool in tools if tool.name in choice.names]
     if not tools or (choice and choice.mode == "none"):
@@ -210,7 +210,7 @@ def _about(wish: str, subject: str) -> str:
     return PLACE.sub(f"in {subject}", wish) if PLACE.search(wish) else f"{wish} {subject}"
 
 
-def _tool_for(wish: str, tools: Sequence[Tool]) -> Tool | None:
+def _tool_for(wish: str, tools: Sequence[ToolDeclaration]) -> ToolDeclaration | None:
     named = {tool.name: _words(tool.name) for tool in tools}
     for pattern, words in _WISHES:
         if not re.search(pattern, wish, re.IGNORECASE):

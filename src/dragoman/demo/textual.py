@@ -24,9 +24,9 @@ from dragoman.core.model import (
     Response,
     Stop,
     Text,
-    Tool,
     ToolCall,
     ToolChoice,
+    ToolDeclaration,
     ToolResult,
     Wire,
 )
@@ -143,7 +143,7 @@ def _choice(system: str) -> ToolChoice | None:
     return ToolChoice("required") if "You must call a tool in this reply." in system else None
 
 
-def _called(before: tuple[Message, ...], written: Dialect, tools: tuple[Tool, ...]) -> list[str]:
+def _called(before: tuple[Message, ...], written: Dialect, tools: tuple[ToolDeclaration, ...]) -> list[str]:
     """The names that the last message of the model called, in order."""
     if not before or before[-1].role != "assistant":
         return []
@@ -177,7 +177,7 @@ _DEEPSEEK_TOOL = re.compile(r"### (\S+)\nDescription: (.*?)\n\nParameters: (\{[^
 _HARMONY_TOOL = re.compile(r"^type (\S+) = \((?:_: \{\n(.*?)\n\})?\) => any;", re.DOTALL | re.MULTILINE)
 
 
-def _tools(name: str, system: str) -> Iterator[Tool]:
+def _tools(name: str, system: str) -> Iterator[ToolDeclaration]:
     match name:
         case "roo-xml":
             yield from _roo_tools(system)
@@ -185,7 +185,7 @@ def _tools(name: str, system: str) -> Iterator[Tool]:
             yield from _qwen_tools(system)
         case "deepseek":
             for found in _DEEPSEEK_TOOL.finditer(system):
-                yield Tool(found[1], found[2], jsontext.decode_object(found[3]))
+                yield ToolDeclaration(found[1], found[2], jsontext.decode_object(found[3]))
         case "harmony":
             for found in _HARMONY_TOOL.finditer(system):
                 fields = re.findall(r"^(\w+)(\??): (\w+)", found[2] or "", re.MULTILINE)
@@ -193,12 +193,14 @@ def _tools(name: str, system: str) -> Iterator[Tool]:
         case "gemma":
             for found in re.finditer(r"<\|tool>declaration:([^{]+)(\{.*?\})<tool\|>", system, re.DOTALL):
                 declared = GemmaPayload(found[2], QUOTE, found[1], DeclaredTools(())).whole()
-                yield Tool(found[1], str(declared.get("description") or ""), declared.get("parameters"))
+                yield ToolDeclaration(
+                    found[1], str(declared.get("description") or ""), declared.get("parameters")
+                )
         case _:
             yield from _json_tools(system)
 
 
-def _json_tools(system: str) -> Iterator[Tool]:
+def _json_tools(system: str) -> Iterator[ToolDeclaration]:
     """Declarations as JSON, one or a list of them in a line."""
     for line in re.sub(r"</?(?:function|tool)>|\[/?AVAILABLE_TOOLS\]", "\n", system).splitlines():
         if line[:1] not in ("{", "[") or not jsontext.is_complete(line):
@@ -208,16 +210,16 @@ def _json_tools(system: str) -> Iterator[Tool]:
             function: Any = item.get("function", item) if is_object(item) else {}
             if is_object(function) and "parameters" in function:
                 description = str(function.get("description") or "")
-                yield Tool(str(function.get("name")), description, function["parameters"])
+                yield ToolDeclaration(str(function.get("name")), description, function["parameters"])
 
 
-def _roo_tools(system: str) -> Iterator[Tool]:
+def _roo_tools(system: str) -> Iterator[ToolDeclaration]:
     for found in _ROO_TOOL.finditer(system):
         fields = re.findall(r"^- (\S+): \((required|optional)\) ?(\w*)", found[3], re.MULTILINE)
         yield _tool(found[1], found[2], [(name, kind, need == "required") for name, need, kind in fields])
 
 
-def _qwen_tools(system: str) -> Iterator[Tool]:
+def _qwen_tools(system: str) -> Iterator[ToolDeclaration]:
     for found in _QWEN_TOOL.finditer(system):
         required = re.search(r"<required>(.*?)</required>", found[3])
         needed: list[str] = jsontext.decode(required[1]) if required else []
@@ -225,8 +227,10 @@ def _qwen_tools(system: str) -> Iterator[Tool]:
         yield _tool(found[1], found[2], [(name, kind, name in needed) for name, kind in fields])
 
 
-def _tool(name: str, description: str, fields: list[tuple[str, str, bool]]) -> Tool:
+def _tool(name: str, description: str, fields: list[tuple[str, str, bool]]) -> ToolDeclaration:
     """A tool of plain parameters: (name, type, whether it is required)."""
     properties: Wire = {field: {"type": kind or "string"} for field, kind, _ in fields}
     required = [field for field, _, needed in fields if needed]
-    return Tool(name, description, {"type": "object", "properties": properties, "required": required})
+    return ToolDeclaration(
+        name, description, {"type": "object", "properties": properties, "required": required}
+    )

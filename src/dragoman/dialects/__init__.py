@@ -53,14 +53,14 @@ def _outside() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group="dragoman.dialects")}
 
 
-class _Package(ModuleType):
+class _DialectsPackage(ModuleType):
     """This package, callable: `dragoman.dialects()` lists the names of its modules."""
 
     def __call__(self) -> tuple[str, ...]:
         return names()
 
 
-sys.modules[__name__].__class__ = _Package
+sys.modules[__name__].__class__ = _DialectsPackage
 
 
 def recovery(tools: tuple[AnyTool, ...], losses: Losses) -> EventStage:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from dragoman.core.model import Tool
+from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
 from dragoman.dialects.engine.grammar import CallGrammar, Opening, Sink
 from dragoman.dialects.engine.source import Broken, Reader, Source
@@ -49,7 +49,7 @@ class AnthropicXml(Dialect, frozen=True, kw_only=True):
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         return tuple(CallGrammar(_OPENING, partial(_read, rules)) for rules in TAG_RULES)
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         functions = (f"<function>{spaced(declaration(tool)['function'])}</function>" for tool in tools)
         return _DECLARED.format(tools="\n".join(functions))
 

@@ -14,7 +14,7 @@ import re
 from functools import partial
 from typing import Literal
 
-from dragoman.core.model import Tool
+from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
 from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with, stray
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
@@ -46,7 +46,7 @@ class Deepseek(Dialect, frozen=True, kw_only=True):
         blocks = (CallGrammar(opens_with(*_BLOCKS), partial(_read_invokes, rules)) for rules in TAG_RULES)
         return (CallGrammar(opens_with(_BLOCK, _CALL), _read), *blocks, stray(_BLOCK_END, _CALL_END))
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         sections = "\n\n".join(_section(tool) for tool in tools)
         how = "To call tools, write one block with all calls, and nothing after it:"
         return (
@@ -72,7 +72,7 @@ class Deepseek(Dialect, frozen=True, kw_only=True):
         return f"<｜tool▁outputs▁begin｜>{shown}<｜tool▁outputs▁end｜>" if self.version == "v3" else shown
 
 
-def _section(tool: Tool) -> str:
+def _section(tool: ToolDeclaration) -> str:
     about = declaration(tool)["function"]
     return f"### {tool.name}\nDescription: {tool.description}\n\nParameters: {spaced(about['parameters'])}"
 

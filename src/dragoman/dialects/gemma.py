@@ -12,7 +12,7 @@ import re
 from typing import Any, cast
 
 from dragoman.core import jsontext
-from dragoman.core.model import Tool, Wire
+from dragoman.core.model import ToolDeclaration, Wire
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
 from dragoman.dialects.engine.grammar import CallGrammar, Sink, Think, opens_with, stray
 from dragoman.dialects.engine.source import Broken, Reader, Source
@@ -46,7 +46,7 @@ class Gemma(Dialect, frozen=True, kw_only=True):
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         return (CallGrammar(opens_with(*_FORMS), _read), stray(*_STRAY))
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return "".join(f"<|tool>declaration:{_declared(tool)}<tool|>" for tool in tools) + f"\n\n{_HOW}"
 
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:
@@ -61,7 +61,7 @@ class Gemma(Dialect, frozen=True, kw_only=True):
         )
 
 
-def _declared(tool: Tool) -> str:
+def _declared(tool: ToolDeclaration) -> str:
     about: Wire = {"description": tool.description, "parameters": tool.parameters or {"type": "object"}}
     return f"{tool.name}{write_marked(about)}"
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from dragoman.core.model import Tool
+from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
 from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with, stray
 from dragoman.dialects.engine.source import Broken, Reader, Source
@@ -48,7 +48,7 @@ class Glm(Dialect, frozen=True, kw_only=True):
         calls = (CallGrammar(opens_with("<tool_call>"), partial(_read, rules)) for rules in TAG_RULES)
         return (*calls, stray("</tool_call>", "<|observation|>"))
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools="\n".join(spaced(declaration(tool)) for tool in tools))
 
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:

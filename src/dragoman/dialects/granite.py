@@ -8,7 +8,7 @@ Granite 4 speaks hermes.
 
 from __future__ import annotations
 
-from dragoman.core.model import Tool
+from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
 from dragoman.dialects.engine.grammar import CallGrammar
 from dragoman.dialects.engine.payloads import tagged
@@ -34,7 +34,7 @@ class Granite(Dialect, frozen=True, kw_only=True):
             tagged("<function_call>", "</function_call>"),
         )
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools=spaced([declaration(tool)["function"] for tool in tools]))
 
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:

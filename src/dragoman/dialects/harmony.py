@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from dragoman.core import jsontext
-from dragoman.core.model import Tool, Wire
+from dragoman.core.model import ToolDeclaration, Wire
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
 from dragoman.dialects.engine.grammar import CallGrammar, Sink, Think, opens_with
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
@@ -53,7 +53,7 @@ class Harmony(Dialect, frozen=True, kw_only=True):
         opening = opens_with(_START, _CHANNEL)
         return (CallGrammar(opening, _read_call), CallGrammar(opening, _read_message, leaks=False))
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools="\n\n".join(declare_function(tool) for tool in tools))
 
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:
@@ -132,7 +132,7 @@ def _body(source: Source, say: Callable[[str], None]) -> Reader[None]:
 # Functions and JSON Schemas as TypeScript, the way gpt-oss is shown its tools
 
 
-def declare_function(tool: Tool) -> str:
+def declare_function(tool: ToolDeclaration) -> str:
     root = tool.parameters or {}
     comment = "".join(f"// {line}\n" for line in tool.description.splitlines())
     taken = f"_: {_object(root, root, 0)}" if root.get("properties") else ""

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from dragoman.core.model import Tool
+from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
 from dragoman.dialects.engine.grammar import CallGrammar
 from dragoman.dialects.engine.payloads import tagged
@@ -36,7 +36,7 @@ class Hermes(Dialect, frozen=True, kw_only=True):
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         return (tagged("<tool_call>", "</tool_call>"),)
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools="\n".join(spaced(declaration(tool)) for tool in tools))
 
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from dragoman.core import jsontext
-from dragoman.core.model import Tool
+from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
 from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with, stray
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
@@ -41,7 +41,7 @@ class KimiK2(Dialect, frozen=True, kw_only=True):
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         return (CallGrammar(opens_with(_SECTION, _CALL), _read), stray(_SECTION, _SECTION_END, _CALL_END))
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools=spaced([declaration(tool) for tool in tools]))
 
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:

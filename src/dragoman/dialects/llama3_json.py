@@ -10,7 +10,7 @@ without `;`. Built-in tools are called as `<|python_tag|>brave_search.call(query
 
 from __future__ import annotations
 
-from dragoman.core.model import Tool
+from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
 from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.payloads import (
@@ -50,7 +50,7 @@ class Llama3Json(Dialect, frozen=True, kw_only=True):
             CallGrammar(opens_with(*_FENCES), _read_fenced, "start"),
         )
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools="\n\n".join(spaced(declaration(tool)) for tool in tools))
 
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from dragoman.core.model import Tool
+from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
 from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.source import Reader, Source
@@ -46,7 +46,7 @@ class MinimaxM2(Dialect, frozen=True, kw_only=True):
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         return tuple(CallGrammar(opens_with(_OPENS), partial(_read, rules)) for rules in TAG_RULES)
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         shown = (f"<tool>{spaced(declaration(tool)['function'])}</tool>" for tool in tools)
         return _DECLARED.format(tools="\n".join(shown))
 

@@ -14,7 +14,7 @@ import hashlib
 import re
 from typing import Literal
 
-from dragoman.core.model import Tool
+from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
 from dragoman.dialects.engine.grammar import CallGrammar, Sink, Think, opens_with
 from dragoman.dialects.engine.payloads import bracketed, decoded, named_calls, object_text, put
@@ -39,7 +39,7 @@ class Mistral(Dialect, frozen=True, kw_only=True):
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         return (CallGrammar(opens_with(_CALLS), _read),)
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         shown = spaced([declaration(tool) for tool in tools])
         how = f"To call tools, write {_HOW[self.form]} and end your reply."
         return f"[AVAILABLE_TOOLS]{shown}[/AVAILABLE_TOOLS]\n\n{how}"

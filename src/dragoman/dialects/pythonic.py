@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dragoman.core.model import Tool
+from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
 from dragoman.dialects.engine.grammar import CallGrammar, Opening, Sink, opens_with
 from dragoman.dialects.engine.payloads import (
@@ -53,7 +53,7 @@ class Pythonic(Dialect, frozen=True, kw_only=True):
             CallGrammar(opens_with(*_FENCES), _read_fenced, "start"),
         )
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools=spaced([declaration(tool)["function"] for tool in tools]))
 
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:

@@ -17,7 +17,7 @@ import re
 from functools import partial
 from typing import Any, cast
 
-from dragoman.core.model import Tool, Wire
+from dragoman.core.model import ToolDeclaration, Wire
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
 from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.source import Broken, Reader, Source
@@ -69,7 +69,7 @@ class Qwen3Coder(Dialect, frozen=True, kw_only=True):
         opening = opens_with("<tool_call>", "<function=")
         return tuple(CallGrammar(opening, partial(_read, rules)) for rules in TAG_RULES)
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools="\n".join(_function(tool) for tool in tools))
 
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:
@@ -79,7 +79,7 @@ class Qwen3Coder(Dialect, frozen=True, kw_only=True):
         return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
 
 
-def _function(tool: Tool) -> str:
+def _function(tool: ToolDeclaration) -> str:
     schema = tool.parameters or {}
     lines = ["<function>", f"<name>{tool.name}</name>", f"<description>{tool.description}</description>"]
     lines.append("<parameters>")

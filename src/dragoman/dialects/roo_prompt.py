@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Protocol, cast
 
 from dragoman.core import jsontext
-from dragoman.core.model import Tool, Wire
+from dragoman.core.model import ToolDeclaration, Wire
 from dragoman.dialects.engine.dialect import RenderedResult
 from dragoman.dialects.engine.values import Schema, kinds_of, spaced
 from dragoman.schemas.walk import resolved
@@ -57,7 +57,7 @@ def _parameter(name: str, text: str) -> str:
 class PromptStyle(Protocol):
     def header(self, *, several: bool) -> str: ...
 
-    def section(self, tool: Tool) -> str: ...
+    def section(self, tool: ToolDeclaration) -> str: ...
 
     def result(self, result: RenderedResult) -> str: ...
 
@@ -70,7 +70,7 @@ class PlainStyle:
             count="Use one or more tools per message" if several else "Use exactly one tool per message"
         )
 
-    def section(self, tool: Tool) -> str:
+    def section(self, tool: ToolDeclaration) -> str:
         schema, parameters = _parameters(tool)
         samples = {name: sample(name, parameters, schema) for name in parameters}
         texts = {name: it if isinstance(it, str) else spaced(it) for name, it in samples.items()}
@@ -88,7 +88,7 @@ class ClineStyle:
             count="Use one or more tools per message" if several else "Use one tool per message"
         )
 
-    def section(self, tool: Tool) -> str:
+    def section(self, tool: ToolDeclaration) -> str:
         schema, parameters = _parameters(tool)
         descriptions = {
             name: str(resolved(it, schema).get("description") or "") for name, it in parameters.items()
@@ -105,13 +105,13 @@ class ClineStyle:
 PLAIN, CLINE = PlainStyle(), ClineStyle()
 
 
-def _parameters(tool: Tool) -> tuple[Wire, Wire]:
+def _parameters(tool: ToolDeclaration) -> tuple[Wire, Wire]:
     """The schema of a tool, and its parameters."""
     schema = tool.parameters or {}
     return schema, cast(Wire, schema.get("properties") or {})
 
 
-def _section(tool: Tool, descriptions: dict[str, str], usage: dict[str, str]) -> str:
+def _section(tool: ToolDeclaration, descriptions: dict[str, str], usage: dict[str, str]) -> str:
     required = cast(list[Any], (tool.parameters or {}).get("required") or [])
     lines = [f"## {tool.name}", f"Description: {tool.description}"]
     lines.append("Parameters:" if descriptions else "Parameters: none")

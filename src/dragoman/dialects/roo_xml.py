@@ -22,7 +22,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from dragoman.core.model import Tool
+from dragoman.core.model import ToolDeclaration
 from dragoman.dialects import hermes, qwen3_coder, roo_prompt
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
 from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with, tag, tag_of
@@ -79,7 +79,7 @@ class RooXml(Dialect, frozen=True, kw_only=True):
             undeclared,
         )
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         style = roo_prompt.CLINE if self.form == "cline" else roo_prompt.PLAIN
         sections = "\n\n".join(style.section(tool) for tool in tools)
         if self.wrapped:

@@ -119,7 +119,9 @@ class Gateway:
         self.store = open_store(config.store_url, config.retention)
         self.store.on_error = self._log_store_error
         budgets = TokenBudgets(self.store, self._log_store_error)
-        self.limits = AdmissionControl(config, partial(self.access_log.note, "limits"), self.memory, budgets)
+        self.admission = AdmissionControl(
+            config, partial(self.access_log.note, "limits"), self.memory, budgets
+        )
         self.keep_alives = KeepAliveTicker(policy)
         self._wire_log = WireLog(self.access_log.write, self._redactor) if config.verbose else None
         self._transport: Transport = _Upstreams(self.client)
@@ -146,14 +148,14 @@ class Gateway:
         self._redactor.add(secrets)
         if self.recorder:
             self.recorder.add_secrets(secrets)
-        self.limits.configure(config)
+        self.admission.configure(config)
         self._build_routes()
 
     def _build_routes(self) -> None:
         config = self.config
         sessions = UpstreamSessions(self.store, config.keys, self.access_log.write)
         self.attempts = Attempts(
-            self._transport, self.circuit_breakers, self.limits.slots, self._policy, sessions
+            self._transport, self.circuit_breakers, self.admission.slots, self._policy, sessions
         )
         limit = config.failed_keys_per_minute if config.keys else 0
         self._failed_keys = FailedKeys(limit) if limit else None
@@ -172,13 +174,13 @@ class Gateway:
         return rows + [(route, Endpoint(*first, handlers[route.action], own=True)) for route in health.ROUTES]
 
     def _handlers(self) -> dict[str, Handler]:
-        config, slots, transport = self.config, self.limits.slots, self._transport
+        config, slots, transport = self.config, self.admission.slots, self._transport
         stored_turns = StoredTurns(self.store, self._log_store_error, config.max_body)
         reader = RequestReader(config, stored_turns, self._wire_log)
         compactor = Compactor(self.attempts)
         models = ModelsHandler(config)
         stored_responses = StoredResponsesHandler(config, stored_turns, transport)
-        own = health.HealthHandler(self.limits, self._metrics_page, self.store)
+        own = health.HealthHandler(self.admission, self._metrics_page, self.store)
         return {
             "generate": GenerateHandler(
                 reader, self.attempts, self.keep_alives, compactor, config.request_timeout
@@ -208,7 +210,7 @@ class Gateway:
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        await self.limits.close()
+        await self.admission.close()
         await self.client.close()
         await self.store.close()
         self.access_log.close()
@@ -230,7 +232,7 @@ class Gateway:
             return
         match, endpoint = found
         key = client_key(headers, query)
-        owner = owner_of(key, self.config.keys) if endpoint.server.kept else ""
+        owner = owner_of(key, self.config.keys) if endpoint.server.turn_codec else ""
         record = ExchangeRecord(request_id, endpoint.client.name, match.action)
         record.address = incoming.address
         request = GatewayRequest(
@@ -251,7 +253,7 @@ class Gateway:
             if failure is None:
                 if request.route.action not in _UNLIMITED and (caller := request.caller):
                     record.caller = caller.name
-                    request.admission = self.limits.arrive(caller, record)  # before its body is read
+                    request.admission = self.admission.arrive(caller, record)  # before its body is read
                     if caller.limited:
                         await request.admission.count(request.protocol_server, request.writer)
                 await handler(request)
@@ -310,7 +312,7 @@ class Gateway:
     def _authenticate(self, request: GatewayRequest) -> Failure | None:
         if self._failed_keys and (failure := self._failed_keys.refusal(request.incoming.address)):
             return failure
-        request.caller = caller = self.limits.callers.find(request.key)
+        request.caller = caller = self.admission.callers.find(request.key)
         if caller is None:
             return self._wrong_key(request, _WRONG_KEY)
         if not self.config.keys and is_cross_site_request(request.headers):
@@ -372,7 +374,7 @@ class Gateway:
     def _gauges(self) -> dict[str, float]:
         return {
             "dragoman_in_flight": self.access_log.metrics.in_flight,
-            "dragoman_waiting": self.limits.waiting,
+            "dragoman_waiting": self.admission.waiting,
             "dragoman_buffered_bytes": self.memory.used,
             "dragoman_streams": len(self.keep_alives),
             "dragoman_upstream_connections": self.client.connections,

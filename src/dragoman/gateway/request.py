@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dragoman.gateway.admission import Admission, Caller
     from dragoman.gateway.conversations.turn_writer import TurnWriter
     from dragoman.gateway.conversations.upstream_sessions import UpstreamSession
-    from dragoman.gateway.handlers.keep_alive import KeepAlive
+    from dragoman.gateway.handlers.keep_alive import KeepAliveStream
     from dragoman.gateway.observability.recording import RecordingDraft
     from dragoman.gateway.upstreams.routing import Target
 
@@ -51,7 +51,7 @@ class GatewayRequest(Struct, eq=False):
     model: str = ""
     stream: bool = False
     turn_writer: TurnWriter | None = None  # where this turn is to be stored
-    keep_alive: KeepAlive | None = None  # where the answer is a stream
+    keep_alive: KeepAliveStream | None = None  # where the answer is a stream
     attempt: Attempt | None = None  # the current one
     deadline: float | None = None  # of the event loop's clock, where requests have a timeout
     compaction: Compaction | None = None  # what the client asked for, or what this request is for

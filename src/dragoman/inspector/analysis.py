@@ -16,7 +16,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Media, Reasoning, Request, State, Text, Tool, ToolCall, ToolResult
+from dragoman.core.model import Media, Reasoning, Request, State, Text, ToolCall, ToolDeclaration, ToolResult
 from dragoman.gateway.observability.recording import Recording
 from dragoman.protocols import protocol
 
@@ -185,7 +185,7 @@ def window(protocol_name: str, body: bytes) -> list[Segment]:
     }
     segments = [_segment("system", "system prompt", part.where, len(part.text)) for part in request.system]
     for tool in request.tools:
-        if isinstance(tool, Tool):
+        if isinstance(tool, ToolDeclaration):
             size = len(tool.name) + len(tool.description) + len(jsontext.dumps(tool.parameters or {}))
             segments.append(_segment("tool", tool.name, tool.where, size, tool.name in called))
         else:
@@ -309,7 +309,7 @@ def tools_of(protocol_name: str, body: bytes) -> dict[str, str]:
     request = decoded_request(protocol_name, body)
     declared: dict[str, str] = {}
     for tool in request.tools if request else ():
-        if isinstance(tool, Tool):
+        if isinstance(tool, ToolDeclaration):
             declared[tool.name] = tool.description + "\n" + jsontext.dumps(tool.parameters or {})
         else:
             declared[tool.kind] = "hosted"

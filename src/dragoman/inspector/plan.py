@@ -10,7 +10,7 @@ from dragoman.core.errors import DragomanError
 from dragoman.core.losses import Loss
 from dragoman.core.model import Wire
 from dragoman.exchange import Exchange
-from dragoman.profiles import Provider
+from dragoman.profiles import ProviderSettings
 
 
 class Plan(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Plan(Struct, frozen=True):
         return next((each for each in ("material", "minor", "cosmetic") if each in found), "")
 
 
-def plan(body: Wire | bytes, client: str, provider: Provider, model: str) -> Plan:
+def plan(body: Wire | bytes, client: str, provider: ProviderSettings, model: str) -> Plan:
     exchange = Exchange(
         client, provider.protocol, provider.dialect, recover=provider.recover, origin=provider.name
     )
@@ -40,7 +40,9 @@ def plan(body: Wire | bytes, client: str, provider: Provider, model: str) -> Pla
     return Plan(provider.name, provider.protocol, model, tuple(exchange.losses))
 
 
-def plan_all(body: Wire | bytes, client: str, providers: Iterable[Provider], model: str) -> list[Plan]:
+def plan_all(
+    body: Wire | bytes, client: str, providers: Iterable[ProviderSettings], model: str
+) -> list[Plan]:
     """For each provider with the first model that it names, or with `model`; fewest losses first."""
     plans = [plan(body, client, each, each.models[0] if each.models else model) for each in providers]
     order = {"": 0, "cosmetic": 1, "minor": 2, "material": 3}

@@ -11,10 +11,10 @@ from dragoman.core.model_profile import ModelProfile
 from dragoman.core.transport import Timeouts
 from dragoman.profiles.models import ProfileRow, profile_of, server_tables
 
-__all__ = ["ProfileRow", "Provider", "known", "known_server", "profile_of"]
+__all__ = ["ProfileRow", "ProviderSettings", "known", "known_server", "profile_of"]
 
 
-class Provider(Struct, frozen=True, kw_only=True):
+class ProviderSettings(Struct, frozen=True, kw_only=True):
     """An upstream with an address and a key.
 
     `key_env` is the variable that usually holds the key, `other_key_envs` are alternatives; a provider
@@ -70,10 +70,10 @@ class Provider(Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=1)
-def known() -> dict[str, Provider]:
+def known() -> dict[str, ProviderSettings]:
     """The providers that need nothing but their key, and those that need none."""
     return {
-        name: Provider(
+        name: ProviderSettings(
             name=name,
             protocol=row["protocol"],
             base_url=row["base_url"],

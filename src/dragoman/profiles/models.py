@@ -37,7 +37,7 @@ class ProfileRow(Struct, frozen=True):
         return re.fullmatch(".*".join(map(re.escape, self.pattern.split("*"))), model, re.DOTALL) is not None
 
 
-class _Row(Struct, frozen=True):
+class _ModelRow(Struct, frozen=True):
     pattern: re.Pattern[str]
     vendor: str
     least: tuple[int, int] | None
@@ -119,24 +119,24 @@ def _prices() -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _model_rows() -> tuple[_Row, ...]:
+def _model_rows() -> tuple[_ModelRow, ...]:
     table = tomllib.loads(files("dragoman.profiles").joinpath("models.toml").read_text("utf-8"))
     return tuple([_read_row(row) for row in table["models"]])
 
 
 @lru_cache(maxsize=64)
-def _server_rows(provider: str) -> tuple[_Row, ...]:
+def _server_rows(provider: str) -> tuple[_ModelRow, ...]:
     """The row of the whole provider, then those of its single models."""
     table = server_tables().get(provider, {})
     whole = {"match": "", **table.get("profile", {})}
     return tuple([_read_row(row) for row in (whole, *table.get("models", ()))])
 
 
-def _read_row(row: dict[str, Any]) -> _Row:
+def _read_row(row: dict[str, Any]) -> _ModelRow:
     pattern = re.compile(row["match"].replace("{version}", _VERSION), re.IGNORECASE)
     bounds = [_version(row[key]) if key in row else None for key in ("from", "below")]
     facts = {key: value for key, value in row.items() if key not in _MATCHING}
-    return _Row(pattern, row.get("vendor", ""), bounds[0], bounds[1], facts)
+    return _ModelRow(pattern, row.get("vendor", ""), bounds[0], bounds[1], facts)
 
 
 def _version(text: str) -> tuple[int, int]:

@@ -61,14 +61,14 @@ def routes() -> list[tuple[Route, str]]:
     return [(route, name) for name in names() for route in server(name).routes]
 
 
-class _Package(ModuleType):
+class _ProtocolsPackage(ModuleType):
     """This package, callable: `dragoman.protocols()` lists the names that clients speak."""
 
     def __call__(self) -> tuple[str, ...]:
         return names()
 
 
-sys.modules[__name__].__class__ = _Package
+sys.modules[__name__].__class__ = _ProtocolsPackage
 
 
 def _load(name: str, folders: dict[str, str]) -> Protocol:

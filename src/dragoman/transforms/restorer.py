@@ -37,8 +37,8 @@ from dragoman.core.model import (
     State,
     Stop,
     Text,
-    Tool,
     ToolCall,
+    ToolDeclaration,
     Usage,
 )
 from dragoman.transforms import arguments, call_ids
@@ -47,7 +47,7 @@ from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.states import carrier
 from dragoman.transforms.tools import functional, unflatten
 
-Declaration = Tool | HostedTool | None
+Declaration = ToolDeclaration | HostedTool | None
 
 
 class Restoration:
@@ -91,7 +91,7 @@ class Restoration:
             return True
         if self._ledger.upstream.call_state and not self._ledger.client.call_state:
             return True
-        if call.kind != "function" or not isinstance(declared, Tool):
+        if call.kind != "function" or not isinstance(declared, ToolDeclaration):
             return call.kind != "function" or isinstance(declared, HostedTool)
         return declared.kind != "function" or arguments.watch(
             declared.parameters, strict=bool(declared.strict)

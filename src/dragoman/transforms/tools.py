@@ -22,7 +22,7 @@ from dragoman.core.caches import cached_by_tools
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, CallKind, HostedTool, Tool, ToolCall, ToolResult, Wire
+from dragoman.core.model import AnyTool, CallKind, HostedTool, ToolCall, ToolDeclaration, ToolResult, Wire
 
 _INPUT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 # Models that were not trained on such a function use these names for its one parameter as well
@@ -120,7 +120,7 @@ class Flattened:
         searchable = not limits.deferred_tools and any(_is_search(tool) for tool in tools)
         for tool in tools:
             self._add(tool, searchable, losses)
-        self.names = dict.fromkeys([tool.name for tool in self.tools if isinstance(tool, Tool)])
+        self.names = dict.fromkeys([tool.name for tool in self.tools if isinstance(tool, ToolDeclaration)])
 
     def _add(self, tool: AnyTool, searchable: bool, losses: Losses) -> None:
         if isinstance(tool, HostedTool):
@@ -134,7 +134,7 @@ class Flattened:
             tool = replace(tool, deferred=False)
         self._declare(tool, self._flat(tool, losses), losses)
 
-    def _declare(self, tool: AnyTool, flat: Tool, losses: Losses) -> None:
+    def _declare(self, tool: AnyTool, flat: ToolDeclaration, losses: Losses) -> None:
         key = (flat.namespace, flat.name)
         if key in self.declared:
             why = f"a second tool named {flat.name}; the first is declared"
@@ -150,9 +150,11 @@ class Flattened:
         description, parameters = deepcopy(_KNOWN[tool.kind])
         why = f"the hosted {tool.kind} tool is declared as a function"
         losses.changed(tool.where, why, "hosted.function")
-        self._declare(tool, Tool(tool.name or tool.kind, description, parameters, where=tool.where), losses)
+        self._declare(
+            tool, ToolDeclaration(tool.name or tool.kind, description, parameters, where=tool.where), losses
+        )
 
-    def _flat(self, tool: Tool, losses: Losses) -> Tool:
+    def _flat(self, tool: ToolDeclaration, losses: Losses) -> ToolDeclaration:
         if tool.namespace and not self.limits.namespaces:
             tool = replace(tool, name=flat_name(tool.namespace, tool.name), namespace="")
         if tool.kind == "custom" and not self.limits.custom_tools:
@@ -197,7 +199,7 @@ def flat_name(namespace: str, name: str) -> str:
 def unflatten(call: ToolCall, declared: AnyTool | None) -> ToolCall:
     """A finished call as the client declared its tool."""
     match declared:
-        case Tool():
+        case ToolDeclaration():
             call = replace(call, name=declared.name, namespace=declared.namespace)
             if declared.kind == "custom" and call.kind == "function":
                 return replace(call, kind="custom", arguments=freeform(call.arguments, declared.name))
@@ -244,7 +246,7 @@ def functional(call: ToolCall) -> ToolCall:
     return replace(call, kind="function", arguments=arguments, namespace="")
 
 
-def _describe(tool: Tool) -> str:
+def _describe(tool: ToolDeclaration) -> str:
     """The description with the grammar, which the upstream cannot enforce."""
     if tool.grammar is None:
         return tool.description

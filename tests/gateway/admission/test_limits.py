@@ -36,15 +36,15 @@ def request(text: str, model: str = "small:m", stream: bool = False) -> tuple[st
 
 def hanging(stand: Stand, model: str = "small:m", stream: bool = False) -> socket.socket:
     """A request whose answer does not come; it ends when the socket is closed."""
-    before = stand.gateway.limits.semaphore.held
+    before = stand.gateway.admission.semaphore.held
     connection = opened(stand.url, *request(HANG, model, stream))
-    wait_until(lambda: stand.gateway.limits.semaphore.held > before)
+    wait_until(lambda: stand.gateway.admission.semaphore.held > before)
     return connection
 
 
 def held(stand: Stand) -> dict[str, int]:
     """Everything that exchanges hold at the moment."""
-    limits = stand.gateway.limits
+    limits = stand.gateway.admission
     callers = [limits.callers.find(key) for key in (CLIENT_KEY, OTHER_KEY)]
     counted = {
         "arrived": limits.arrived,
@@ -164,7 +164,7 @@ def test_a_queue_before_a_full_gateway(pool: ThreadPoolExecutor) -> None:
     with gateway(f"{ALICE}{WIDE}[limits]\nin_flight = 1\nqueue = 1\n") as stand:
         with hanging(stand, "wide:m"):
             waits = pool.submit(ask, stand.url, "openai-chat", "hello", "wide:m")
-            wait_until(lambda: stand.gateway.limits.waiting == 1)
+            wait_until(lambda: stand.gateway.admission.waiting == 1)
             assert b"dragoman_waiting 1.0" in send(stand.url, "GET", "/metrics").body
             assert ask(stand.url, "openai-chat", "hello", "wide:m").status == 503
             ready = send(stand.url, "GET", "/readyz")
@@ -179,8 +179,8 @@ def test_a_client_that_leaves_the_queue_is_forgotten() -> None:
     with gateway(f"{ALICE}{WIDE}[limits]\nin_flight = 1\nqueue = 1\n") as stand:
         with hanging(stand, "wide:m"):
             with opened(stand.url, *request("hello", "wide:m")):
-                wait_until(lambda: stand.gateway.limits.waiting == 1)
-            wait_until(lambda: stand.gateway.limits.waiting == 0)
+                wait_until(lambda: stand.gateway.admission.waiting == 1)
+            wait_until(lambda: stand.gateway.admission.waiting == 0)
             wait_until(lambda: stand.told)
             assert (stand.told[-1]["status"], "shed" in stand.told[-1]) == ("gone", False)
         freed(stand)
@@ -200,7 +200,7 @@ def test_a_greedy_key_does_not_fill_the_queue_alone(pool: ThreadPoolExecutor) ->
             greedy: list[Future[Got]] = []
             for number in (1, 2):
                 greedy.append(pool.submit(ask, stand.url, "openai-chat", "hello", "wide:m"))
-                wait_until(lambda number=number: stand.gateway.limits.waiting == number)
+                wait_until(lambda number=number: stand.gateway.admission.waiting == number)
             modest = pool.submit(send, stand.url, "POST", *request("hi", "wide:m"), key=OTHER_KEY)
             wait_until(lambda: any(asked.done() for asked in greedy))
         assert sorted(asked.result().status for asked in greedy) == [200, 503]
@@ -211,7 +211,7 @@ def test_a_greedy_key_does_not_fill_the_queue_alone(pool: ThreadPoolExecutor) ->
 def test_without_a_limit_nothing_is_turned_away() -> None:
     with gateway("[limits]\nin_flight = 0\nqueue = 0\n") as stand:
         assert ask(stand.url, "openai-chat", "hello", "demo").status == 200
-        assert not stand.gateway.limits.full
+        assert not stand.gateway.admission.full
         freed(stand)
 
 
@@ -223,7 +223,7 @@ def test_without_a_limit_nothing_is_turned_away() -> None:
 def test_a_full_provider(client: str, stream: bool) -> None:
     with gateway(f"{ALICE}{SMALL}queue = 0\n{WIDE}") as stand:
         with hanging(stand):
-            wait_until(lambda: stand.gateway.limits.slots.held == 1)
+            wait_until(lambda: stand.gateway.admission.slots.held == 1)
             got = ask(stand.url, client, "hello", "small:m", stream)
             assert (got.status, got.failure(client).kind) == (BUSY.get(client, 503), "overloaded")
             assert "the provider small is busy: 1 requests are under way" in got.failure(client).message
@@ -239,14 +239,14 @@ def test_a_line_before_a_provider(pool: ThreadPoolExecutor) -> None:
     with gateway(f"{ALICE}{SMALL}queue = 1\nqueue_seconds = 20\n") as stand:
         with hanging(stand):
             waits = pool.submit(ask, stand.url, "anthropic", "hello", "small:m")
-            wait_until(lambda: stand.gateway.limits.slots.waiting == 1)
+            wait_until(lambda: stand.gateway.admission.slots.waiting == 1)
             assert ask(stand.url, "gemini", "hello", "small:m").status == 503
         assert waits.result().text("anthropic") == "You said: hello"
         freed(stand)
         with hanging(stand):
             with opened(stand.url, *request("hello")):  # and one that leaves
-                wait_until(lambda: stand.gateway.limits.slots.waiting == 1)
-            wait_until(lambda: stand.gateway.limits.slots.waiting == 0)
+                wait_until(lambda: stand.gateway.admission.slots.waiting == 1)
+            wait_until(lambda: stand.gateway.admission.slots.waiting == 0)
         freed(stand)
 
 
@@ -264,13 +264,13 @@ def test_a_full_provider_is_passed_over(pool: ThreadPoolExecutor) -> None:
     with gateway(f"{ALICE}{SMALL}queue = 0\n{other}queue = 1\n{WIDE}{models}") as stand:
         assert ask(stand.url, "openai-chat", "hello", "any").status == 200
         with hanging(stand), hanging(stand, "other:m"):
-            wait_until(lambda: stand.gateway.limits.slots.held == 2)
+            wait_until(lambda: stand.gateway.admission.slots.held == 2)
             assert ask(stand.url, "openai-chat", "hello", "any").status == 200
             wait_until(lambda: len(stand.told) == 2)
             told = [(line["provider"], line["tries"], line.get("shed")) for line in stand.told]
             assert told == [("small", 1, None), ("wide", 1, None)]
             waits = pool.submit(ask, stand.url, "openai-chat", "hello", "tight")
-            wait_until(lambda: stand.gateway.limits.slots.waiting == 1)  # at the other one: here is no queue
+            wait_until(lambda: stand.gateway.admission.slots.waiting == 1)  # of `other`: `small` has none
         assert waits.result().status == 200
         freed(stand)
 
@@ -281,7 +281,7 @@ def test_a_full_provider_is_not_asked_to_count() -> None:
     body = jsontext.encode(asking("anthropic", "hello", "small:m")[1])
     with gateway(f"{ALICE}{small}") as stand:
         with hanging(stand):
-            wait_until(lambda: stand.gateway.limits.slots.held == 1)
+            wait_until(lambda: stand.gateway.admission.slots.held == 1)
             got = send(stand.url, "POST", "/v1/messages/count_tokens", body)
             assert (got.status, got.headers.get("x-dragoman-estimate")) == (200, "true")
         freed(stand)
@@ -374,7 +374,7 @@ def test_given_back_when_a_handler_is_cancelled(limited: Stand, monkeypatch: pyt
 
 
 def test_given_back_when_counting_fails(limited: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limited.gateway.limits, "counters", None)
+    monkeypatch.setattr(limited.gateway.admission, "counters", None)
     assert ask(limited.url, "openai-chat", "hello", "small:m").status == 500
     freed(limited)
 

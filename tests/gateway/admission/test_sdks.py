@@ -47,7 +47,7 @@ def stand(running: Stand) -> Stand:
 
 def turned_away(stand: Stand, patch: pytest.MonkeyPatch, reason: str, times: int) -> None:
     """So many requests from now on are refused, and told to come back in a moment."""
-    limits, left = stand.gateway.limits, [times]
+    limits, left = stand.gateway.admission, [times]
     arrive = limits.arrive
 
     def refuse(caller: Any, *rest: Any) -> Any:

@@ -242,7 +242,7 @@ def test_two_gateways_share_what_is_under_way(database: PostgresDatabase):
     path, body = asking("openai-chat", "hello [[fault: hang]]", "demo:m")
     with gateway(text) as one, gateway(text) as other:
         with opened(one.url, path, jsontext.encode(body)):
-            wait_until(lambda: one.gateway.limits.semaphore.held == 1)
+            wait_until(lambda: one.gateway.admission.semaphore.held == 1)
             assert ask(other.url, "gemini", "hello", "demo:m").status == 429
             assert other.last()["shed"] == "concurrency"
         wait_until(lambda: ask(other.url, "gemini", "hello", "demo:m").status == 200)

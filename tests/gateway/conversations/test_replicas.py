@@ -11,14 +11,14 @@ import pytest
 from cli.gateways import serving
 from gateway.canned import provider
 from gateway.conversations.databases import Database
-from gateway.keeping import Keeping
+from gateway.conversations.stateful_upstream import StatefulUpstream
 from gateway.running import running
 from gateway.stands import gateway
 
 
 @pytest.fixture
-def upstream() -> Iterator[tuple[Keeping, str]]:
-    app = Keeping()
+def upstream() -> Iterator[tuple[StatefulUpstream, str]]:
+    app = StatefulUpstream()
     with running(app) as url:
         yield app, url
 
@@ -34,7 +34,7 @@ def asked(url: str, *said: str) -> list[str]:
 
 
 def test_a_conversation_goes_on_when_one_gateway_is_gone(
-    upstream: tuple[Keeping, str], database: Database
+    upstream: tuple[StatefulUpstream, str], database: Database
 ) -> None:
     kept, url = upstream
     text = f'[store]\nurl = "{database.url}"\n' + provider("kept", f"{url}/v1", "qwen-chat")
@@ -50,7 +50,7 @@ def test_a_conversation_goes_on_when_one_gateway_is_gone(
 
 
 def test_a_conversation_goes_on_when_one_gateway_is_killed(
-    upstream: tuple[Keeping, str], database: Database, tmp_path: Path
+    upstream: tuple[StatefulUpstream, str], database: Database, tmp_path: Path
 ) -> None:
     """Real processes; the one that answered is killed as soon as the client has its reply."""
     kept, url = upstream
@@ -66,7 +66,9 @@ def test_a_conversation_goes_on_when_one_gateway_is_killed(
     assert [body["parent_id"] for body in kept.asked] == [None, "reply-1"]
 
 
-def test_what_is_kept_is_a_hash_and_a_handle(upstream: tuple[Keeping, str], database: Database) -> None:
+def test_what_is_kept_is_a_hash_and_a_handle(
+    upstream: tuple[StatefulUpstream, str], database: Database
+) -> None:
     kept, url = upstream
     text = f'[store]\nurl = "{database.url}"\n' + provider("kept", f"{url}/v1", "qwen-chat")
     with gateway(text) as stand:

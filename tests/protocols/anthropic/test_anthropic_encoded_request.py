@@ -21,8 +21,8 @@ from dragoman.core.model import (
     Settings,
     State,
     Text,
-    Tool,
     ToolCall,
+    ToolDeclaration,
     ToolResult,
     Url,
     Wire,
@@ -32,7 +32,7 @@ from dragoman.protocols.anthropic import CODEC
 
 OLD, NEW = "claude-sonnet-4-5", "claude-opus-5"
 LIMIT = Settings(max_tokens=9)
-TOOLS = (Tool("f"),)
+TOOLS = (ToolDeclaration("f"),)
 
 
 def encode(*messages: Message, model: str = OLD, **more: Any) -> tuple[Wire, list[str]]:

@@ -31,8 +31,8 @@ from dragoman.core.model import (
     State,
     Stop,
     Text,
-    Tool,
     ToolCall,
+    ToolDeclaration,
     ToolResult,
     Usage,
     Wire,
@@ -326,7 +326,10 @@ def test_our_requests_are_what_the_sdk_declares() -> None:
                 ),
             ),
         ),
-        tools=(Tool("f", "does", {"type": "object"}, True), HostedTool("web_search", "", {"max_uses": 1})),
+        tools=(
+            ToolDeclaration("f", "does", {"type": "object"}, True),
+            HostedTool("web_search", "", {"max_uses": 1}),
+        ),
         settings=Settings(max_tokens=9),
     )
     wire = CODEC.encode_request(request, Losses())

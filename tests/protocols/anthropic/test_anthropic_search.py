@@ -16,7 +16,7 @@ from dragoman.core.model import (
     Response,
     Stop,
     Text,
-    Tool,
+    ToolDeclaration,
     ToolResult,
     Wire,
 )
@@ -31,7 +31,7 @@ SEARCHED = Request(
     (Message("user", (Text("first"),)), Message("user", (ToolResult("t"), Text("who won?")))),
     tools=(HostedTool("web_search", "web_search"),),
 )
-FUNCTIONS = Request("m", (Message("user", (Text("hi"),)),), tools=(Tool("web_search"),))
+FUNCTIONS = Request("m", (Message("user", (Text("hi"),)),), tools=(ToolDeclaration("web_search"),))
 
 
 def blocks(request: Request | None, *citations: Citation) -> tuple[list[Wire], list[str]]:

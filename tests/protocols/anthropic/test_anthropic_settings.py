@@ -13,9 +13,9 @@ from dragoman.core.model import (
     Settings,
     State,
     Text,
-    Tool,
     ToolCall,
     ToolChoice,
+    ToolDeclaration,
     ToolResult,
     Wire,
 )
@@ -350,7 +350,7 @@ def test_no_budget_where_the_turn_that_goes_on_began_without_thinking(
     call, result = ToolCall("call_1", "f", "{}"), ToolResult("call_1", content=(Text("done"),))
     messages = (HELLO, Message("assistant", (*thoughts, call)), Message("user", (result,)))
     request = Request(
-        model, messages, tools=(Tool("f"),), settings=Settings(max_tokens=10_000, effort="high")
+        model, messages, tools=(ToolDeclaration("f"),), settings=Settings(max_tokens=10_000, effort="high")
     )
     losses = Losses()
     body = CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name))
@@ -361,7 +361,7 @@ def test_no_budget_where_the_turn_that_goes_on_began_without_thinking(
 @pytest.mark.parametrize(("model", "thinks"), [(OLD, False), (MIDDLE, True), (UNKNOWN, True)])
 def test_g107_no_budget_together_with_a_forced_tool(model: str, thinks: bool) -> None:
     settings = Settings(max_tokens=10_000, effort="high")
-    body, losses = encode(settings, model, tools=(Tool("f"),), tool_choice=ToolChoice("required"))
+    body, losses = encode(settings, model, tools=(ToolDeclaration("f"),), tool_choice=ToolChoice("required"))
     assert body["tool_choice"] == {"type": "any"}
     assert ("thinking" in body) is thinks
     assert losses == ([] if thinks else ["dropped effort: no thinking together with a forced tool choice"])

@@ -6,7 +6,16 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Message, Request, Settings, Text, Tool, ToolChoice, Wire
+from dragoman.core.model import (
+    HostedTool,
+    Message,
+    Request,
+    Settings,
+    Text,
+    ToolChoice,
+    ToolDeclaration,
+    Wire,
+)
 from dragoman.profiles import profile_of
 from dragoman.protocols.anthropic import CODEC
 from dragoman.protocols.anthropic.server import HTTP
@@ -24,7 +33,7 @@ def decode(**more: Any) -> tuple[Request, list[str]]:
 
 
 def encode(
-    *tools: Tool | HostedTool, model: str = "claude-sonnet-4-5", **more: Any
+    *tools: ToolDeclaration | HostedTool, model: str = "claude-sonnet-4-5", **more: Any
 ) -> tuple[Wire, list[str]]:
     losses = Losses()
     request = Request(model, (HELLO,), tools=tools, settings=Settings(max_tokens=9), **more)
@@ -34,38 +43,42 @@ def encode(
 
 
 # name: (declaration, tool, losses)
-DECODED: dict[str, tuple[Wire, Tool | HostedTool, list[str]]] = {
+DECODED: dict[str, tuple[Wire, ToolDeclaration | HostedTool, list[str]]] = {
     "a function": (
         {"name": "f", "description": "does", "input_schema": SCHEMA},
-        Tool("f", "does", SCHEMA, extras=OWN),
+        ToolDeclaration("f", "does", SCHEMA, extras=OWN),
         [],
     ),
-    "no description": ({"name": "f", "input_schema": SCHEMA}, Tool("f", "", SCHEMA, extras=OWN), []),
+    "no description": (
+        {"name": "f", "input_schema": SCHEMA},
+        ToolDeclaration("f", "", SCHEMA, extras=OWN),
+        [],
+    ),
     "an empty description": (
         {"name": "f", "description": "", "input_schema": SCHEMA},
-        Tool("f", "", SCHEMA, extras={"anthropic": {"description": ""}}),
+        ToolDeclaration("f", "", SCHEMA, extras={"anthropic": {"description": ""}}),
         [],
     ),
-    "an empty schema": ({"name": "f", "input_schema": {}}, Tool("f", "", {}, extras=OWN), []),
-    "no schema": ({"name": "f"}, Tool("f", extras=OWN), []),
+    "an empty schema": ({"name": "f", "input_schema": {}}, ToolDeclaration("f", "", {}, extras=OWN), []),
+    "no schema": ({"name": "f"}, ToolDeclaration("f", extras=OWN), []),
     "marked as custom": (
         {"type": "custom", "name": "f", "input_schema": SCHEMA},
-        Tool("f", "", SCHEMA, extras={"anthropic": {"type": "custom"}}),
+        ToolDeclaration("f", "", SCHEMA, extras={"anthropic": {"type": "custom"}}),
         [],
     ),
     "strict": (
         {"name": "f", "input_schema": SCHEMA, "strict": True},
-        Tool("f", "", SCHEMA, True, extras=OWN),
+        ToolDeclaration("f", "", SCHEMA, True, extras=OWN),
         [],
     ),
     "not strict": (
         {"name": "f", "input_schema": SCHEMA, "strict": False},
-        Tool("f", "", SCHEMA, False, extras={"anthropic": {"strict": False}}),
+        ToolDeclaration("f", "", SCHEMA, False, extras={"anthropic": {"strict": False}}),
         [],
     ),
     "deferred": (
         {"name": "f", "input_schema": SCHEMA, "defer_loading": True},
-        Tool("f", "", SCHEMA, deferred=True, extras={"anthropic": {"defer_loading": True}}),
+        ToolDeclaration("f", "", SCHEMA, deferred=True, extras={"anthropic": {"defer_loading": True}}),
         [],
     ),
     "G84 what only Anthropic has": (
@@ -77,7 +90,7 @@ DECODED: dict[str, tuple[Wire, Tool | HostedTool, list[str]]] = {
             "allowed_callers": ["direct"],
             "input_examples": [{"a": "x"}],
         },
-        Tool(
+        ToolDeclaration(
             "f",
             "",
             SCHEMA,
@@ -155,7 +168,9 @@ DECODED: dict[str, tuple[Wire, Tool | HostedTool, list[str]]] = {
 
 
 @pytest.mark.parametrize(("wire", "tool", "lost"), DECODED.values(), ids=DECODED)
-def test_declarations_are_read_and_go_back(wire: Wire, tool: Tool | HostedTool, lost: list[str]) -> None:
+def test_declarations_are_read_and_go_back(
+    wire: Wire, tool: ToolDeclaration | HostedTool, lost: list[str]
+) -> None:
     request, losses = decode(tools=[wire])
     if isinstance(tool, HostedTool):
         tool = replace(tool, extras={"anthropic": wire})
@@ -166,22 +181,26 @@ def test_declarations_are_read_and_go_back(wire: Wire, tool: Tool | HostedTool, 
 
 # name: (tool, declaration or None, losses)
 EMPTY = {"type": "object", "properties": {}}
-ENCODED: dict[str, tuple[Tool | HostedTool, Wire | None, list[str]]] = {
+ENCODED: dict[str, tuple[ToolDeclaration | HostedTool, Wire | None, list[str]]] = {
     "a function": (
-        Tool("f", "does", SCHEMA),
+        ToolDeclaration("f", "does", SCHEMA),
         {"name": "f", "description": "does", "input_schema": SCHEMA},
         [],
     ),
-    "G88 no parameters": (Tool("f"), {"name": "f", "input_schema": EMPTY}, []),
-    "strict": (Tool("f", "", SCHEMA, True), {"name": "f", "input_schema": SCHEMA, "strict": True}, []),
-    "not strict": (Tool("f", "", SCHEMA, False), {"name": "f", "input_schema": SCHEMA}, []),
+    "G88 no parameters": (ToolDeclaration("f"), {"name": "f", "input_schema": EMPTY}, []),
+    "strict": (
+        ToolDeclaration("f", "", SCHEMA, True),
+        {"name": "f", "input_schema": SCHEMA, "strict": True},
+        [],
+    ),
+    "not strict": (ToolDeclaration("f", "", SCHEMA, False), {"name": "f", "input_schema": SCHEMA}, []),
     "deferred, and nothing to look for it": (
-        Tool("f", "", SCHEMA, deferred=True),
+        ToolDeclaration("f", "", SCHEMA, deferred=True),
         {"name": "f", "input_schema": SCHEMA},
         [],
     ),
     "property names that Anthropic refuses": (
-        Tool("f", "", {"type": "object", "properties": {"a b": {}, "c.d-e": {}}}, where="T"),
+        ToolDeclaration("f", "", {"type": "object", "properties": {"a b": {}, "c.d-e": {}}}, where="T"),
         {"name": "f", "input_schema": {"type": "object", "properties": {"a b": {}, "c.d-e": {}}}},
         ["changed T.parameters: Anthropic refuses property names like some of these"],
     ),
@@ -234,7 +253,7 @@ ENCODED: dict[str, tuple[Tool | HostedTool, Wire | None, list[str]]] = {
 
 @pytest.mark.parametrize(("tool", "declaration", "lost"), ENCODED.values(), ids=ENCODED)
 def test_declarations_from_elsewhere(
-    tool: Tool | HostedTool, declaration: Wire | None, lost: list[str]
+    tool: ToolDeclaration | HostedTool, declaration: Wire | None, lost: list[str]
 ) -> None:
     wire, losses = encode(tool)
     assert wire.get("tools") == (None if declaration is None else [declaration])
@@ -245,7 +264,9 @@ def test_declarations_from_elsewhere(
     ("model", "deferred"), [("claude-sonnet-4-5", True), ("claude-sonnet-4", False), ("other", False)]
 )
 def test_deferred_tools_wait_where_the_model_can_search(model: str, deferred: bool) -> None:
-    wire, losses = encode(Tool("f", deferred=True), HostedTool("tool_search", where="T"), model=model)
+    wire, losses = encode(
+        ToolDeclaration("f", deferred=True), HostedTool("tool_search", where="T"), model=model
+    )
     assert [tool.get("defer_loading", False) for tool in wire["tools"]] == (
         [True, False] if deferred else [False]
     )
@@ -354,7 +375,7 @@ def test_choices_are_read_and_go_back(
 
 
 # name: (choice, parallel, model, tool_choice, names of the tools that are sent, losses)
-F, G, H = Tool("f"), Tool("g"), Tool("h")
+F, G, H = ToolDeclaration("f"), ToolDeclaration("g"), ToolDeclaration("h")
 SUBSET = "changed tool_choice: Anthropic cannot name a subset: only the allowed tools are sent"
 CHOSEN: dict[str, tuple[ToolChoice | None, bool | None, str, Any, list[str], list[str]]] = {
     "none said": (None, None, "m", None, ["f", "g", "h"], []),

@@ -29,9 +29,9 @@ from dragoman.core.model import (
     State,
     Stop,
     Text,
-    Tool,
     ToolCall,
     ToolChoice,
+    ToolDeclaration,
     ToolResult,
     Usage,
     Wire,
@@ -268,7 +268,7 @@ def test_a_request_of_the_sdk():
     failed = request.messages[2].parts[0]
     assert isinstance(failed, ToolResult)
     assert (failed.name, failed.failed) == ("raw", True)
-    weather, raw = (tool for tool in request.tools if isinstance(tool, Tool))
+    weather, raw = (tool for tool in request.tools if isinstance(tool, ToolDeclaration))
     assert weather.parameters is not None
     assert weather.parameters["properties"] == {"city": {"type": "string"}}
     assert raw.parameters == {"type": "object"}
@@ -301,7 +301,7 @@ def test_a_request_of_ours_has_only_fields_that_the_sdk_knows():
         ),
         (Text("be brief"),),
         (
-            Tool("f", "does f", {"type": "object", "properties": {"a": {"type": "integer"}}}),
+            ToolDeclaration("f", "does f", {"type": "object", "properties": {"a": {"type": "integer"}}}),
             HostedTool("web_search"),
         ),
         ToolChoice("auto", ("f",)),

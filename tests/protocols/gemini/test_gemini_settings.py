@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.core.errors import WireError
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, OutputFormat, Request, Settings, Text, Tool, Wire
+from dragoman.core.model import Message, OutputFormat, Request, Settings, Text, ToolDeclaration, Wire
 from dragoman.profiles import profile_of
 from dragoman.protocols.gemini import CODEC
 
@@ -27,7 +27,7 @@ def decode(body: Wire) -> tuple[Settings, list[str]]:
 
 
 def encode(
-    settings: Settings, model: str = "gemini-3-flash", tools: tuple[Tool, ...] = ()
+    settings: Settings, model: str = "gemini-3-flash", tools: tuple[ToolDeclaration, ...] = ()
 ) -> tuple[Wire, list[str]]:
     losses = Losses()
     request = Request(model, (Message("user", (Text("hello"),)),), tools=tools, settings=settings)
@@ -248,7 +248,7 @@ def test_thinking(model: str, settings: Settings, thinking: Wire | None, losses:
 
 
 def test_output_format_beside_functions():
-    settings, tools = Settings(output=OutputFormat("schema", SCHEMA)), (Tool("f"),)
+    settings, tools = Settings(output=OutputFormat("schema", SCHEMA)), (ToolDeclaration("f"),)
     body, losses = encode(settings, "gemini-2.5-pro", tools)
     assert (body, losses) == ({}, ["dropped output: the model takes no output format beside functions"])
     body, losses = encode(settings, "gemini-3-pro", tools)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Message, Request, Text, Tool, ToolChoice, Wire
+from dragoman.core.model import HostedTool, Message, Request, Text, ToolChoice, ToolDeclaration, Wire
 from dragoman.profiles import profile_of
 from dragoman.protocols.gemini import CODEC
 
@@ -22,7 +22,9 @@ def decode(**body: Any) -> tuple[Request, list[str]]:
     return CODEC.decode_request({"contents": [HELLO], **body}, losses), [str(loss) for loss in losses]
 
 
-def encode(*tools: Tool | HostedTool, model: str = "gemini-3-pro", **more: Any) -> tuple[Wire, list[str]]:
+def encode(
+    *tools: ToolDeclaration | HostedTool, model: str = "gemini-3-pro", **more: Any
+) -> tuple[Wire, list[str]]:
     losses = Losses()
     request = Request(model, (Message("user", (Text("hello"),)),), tools=tools, **more)
     return CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name)), [
@@ -84,9 +86,9 @@ def test_functions_become_tools():
         tools=[{"functionDeclarations": [F, {"name": "g"}]}, {"functionDeclarations": [{"name": "h"}]}]
     )
     assert [replace(tool, extras=None) for tool in request.tools] == [
-        Tool("f", "does f", SCHEMA),
-        Tool("g"),
-        Tool("h"),
+        ToolDeclaration("f", "does f", SCHEMA),
+        ToolDeclaration("g"),
+        ToolDeclaration("h"),
     ]
     assert [tool.where for tool in request.tools] == [
         "tools[0].functionDeclarations[0]",
@@ -159,7 +161,7 @@ SCHEMAS = {
 def test_schemas_become_json_schema(schema: Wire, json_schema: Wire):
     request, _ = decode(tools=[{"functionDeclarations": [{"name": "f", "parameters": schema}]}])
     (tool,) = request.tools
-    assert isinstance(tool, Tool)
+    assert isinstance(tool, ToolDeclaration)
     assert tool.parameters == json_schema
 
 
@@ -168,7 +170,7 @@ def test_upper_case_types_in_a_json_schema_field():
     schema = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}
     request, _ = decode(tools=[{"functionDeclarations": [{"name": "f", "parametersJsonSchema": schema}]}])
     (tool,) = request.tools
-    assert isinstance(tool, Tool)
+    assert isinstance(tool, ToolDeclaration)
     assert tool.parameters == {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
@@ -227,9 +229,9 @@ def test_hosted_tools(entry: Wire, tool: HostedTool, losses: list[str]):
 
 
 ENCODED = {
-    "function": ([Tool("f", "does f", SCHEMA)], [{"functionDeclarations": [F]}], []),
+    "function": ([ToolDeclaration("f", "does f", SCHEMA)], [{"functionDeclarations": [F]}], []),
     "functions share an entry, hosted tools have their own": (
-        [Tool("f"), HostedTool("web_search"), Tool("g"), HostedTool("code_execution")],
+        [ToolDeclaration("f"), HostedTool("web_search"), ToolDeclaration("g"), HostedTool("code_execution")],
         [
             {"functionDeclarations": [{"name": "f"}, {"name": "g"}]},
             {"googleSearch": {}},
@@ -238,7 +240,7 @@ ENCODED = {
         [],
     ),
     "G88 no parameters": (
-        [Tool("f", parameters=None), Tool("g", parameters={})],
+        [ToolDeclaration("f", parameters=None), ToolDeclaration("g", parameters={})],
         [{"functionDeclarations": [{"name": "f"}, {"name": "g"}]}],
         [],
     ),
@@ -305,7 +307,7 @@ def test_tools_of_others(tools: list[Any], wire: list[Wire] | None, losses: list
 
 def test_functions_beside_hosted_tools():
     """G89."""
-    tools = (Tool("f"), HostedTool("web_search", where="tools[1]"))
+    tools = (ToolDeclaration("f"), HostedTool("web_search", where="tools[1]"))
     body, losses = encode(*tools, model="gemini-3-flash")
     assert body["toolConfig"] == {"includeServerSideToolInvocations": True}
     assert losses == []
@@ -383,7 +385,7 @@ ENCODED_CHOICES = {
 
 @pytest.mark.parametrize("choice, config", ENCODED_CHOICES.values(), ids=ENCODED_CHOICES)
 def test_choices_of_others(choice: ToolChoice, config: Wire):
-    body, losses = encode(Tool("f"), Tool("g"), tool_choice=choice)
+    body, losses = encode(ToolDeclaration("f"), ToolDeclaration("g"), tool_choice=choice)
     assert body["toolConfig"] == {"functionCallingConfig": config}
     assert body["tools"] == [{"functionDeclarations": [{"name": "f"}, {"name": "g"}]}]
     assert losses == []
@@ -399,8 +401,10 @@ def test_choice_without_tools():
 
 def test_parallel():
     """G63: nothing said is not false."""
-    assert encode(Tool("f"), parallel=None)[1] == encode(Tool("f"), parallel=True)[1] == []
-    assert encode(Tool("f"), parallel=False)[1] == [
+    assert (
+        encode(ToolDeclaration("f"), parallel=None)[1] == encode(ToolDeclaration("f"), parallel=True)[1] == []
+    )
+    assert encode(ToolDeclaration("f"), parallel=False)[1] == [
         "dropped parallel: Gemini cannot be kept from calling several tools at once"
     ]
 
@@ -487,7 +491,7 @@ STRICT: dict[str, tuple[ToolChoice | None, Wire]] = {
 def test_strict_tools_are_validated(choice: ToolChoice | None, config: Wire):
     """VALIDATED and ANY constrain calls to their schemas, so nothing is lost."""
     message = Message("user", (Text("x"),))
-    request = Request("m", (message,), tools=(Tool("f", strict=True),), tool_choice=choice)
+    request = Request("m", (message,), tools=(ToolDeclaration("f", strict=True),), tool_choice=choice)
     losses = Losses()
     body = CODEC.encode_request(request, losses)
     assert body["toolConfig"]["functionCallingConfig"] == config

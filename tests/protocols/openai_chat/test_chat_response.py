@@ -19,8 +19,8 @@ from dragoman.core.model import (
     State,
     Stop,
     Text,
-    Tool,
     ToolCall,
+    ToolDeclaration,
     Usage,
     Wire,
 )
@@ -550,7 +550,7 @@ def test_a_client_that_declares_functions_gets_a_function_call() -> None:
 
 
 def test_a_client_that_declares_tools_gets_tool_calls() -> None:
-    asked = Request("m", (), tools=(Tool("f"),))
+    asked = Request("m", (), tools=(ToolDeclaration("f"),))
     choice = CODEC.encode_response(reply(ToolCall("c1", "f"), stop=Stop("tool_calls")), Losses(), asked)[
         "choices"
     ][0]

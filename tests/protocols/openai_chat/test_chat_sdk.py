@@ -29,9 +29,9 @@ from dragoman.core.model import (
     State,
     Stop,
     Text,
-    Tool,
     ToolCall,
     ToolChoice,
+    ToolDeclaration,
     ToolResult,
     Usage,
 )
@@ -186,7 +186,10 @@ REQUESTS: dict[str, Request] = {
             ),
         ),
         (Text("Be brief."), Text("Be kind.")),
-        (Tool("weather", "d", SCHEMA, True), Tool("patch", "d", kind="custom", grammar=("lark", "start: x"))),
+        (
+            ToolDeclaration("weather", "d", SCHEMA, True),
+            ToolDeclaration("patch", "d", kind="custom", grammar=("lark", "start: x")),
+        ),
         ToolChoice("auto", ("weather", "patch")),
         False,
     ),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, OutputFormat, Request, Settings, Text, Tool, Wire
+from dragoman.core.model import Message, OutputFormat, Request, Settings, Text, ToolDeclaration, Wire
 from dragoman.profiles import profile_of
 from dragoman.protocols.openai_chat import CODEC
 
@@ -22,7 +22,9 @@ def decode(wire: Wire) -> tuple[Request, list[str]]:
     ]
 
 
-def encode(settings: Settings, model: str = "m", tools: tuple[Tool, ...] = ()) -> tuple[Wire, list[str]]:
+def encode(
+    settings: Settings, model: str = "m", tools: tuple[ToolDeclaration, ...] = ()
+) -> tuple[Wire, list[str]]:
     losses = Losses()
     request = Request(model, ASKED, tools=tools, settings=settings)
     body = CODEC.encode_request(request, losses, profile_of(request.model, "", CODEC.name))
@@ -158,7 +160,7 @@ def test_usage_is_always_asked_of_an_upstream_that_streams() -> None:
     assert "stream_options" not in CODEC.encode_request(Request("m", ASKED), Losses())
 
 
-WEATHER = Tool("weather", "", {"type": "object", "properties": {}})
+WEATHER = ToolDeclaration("weather", "", {"type": "object", "properties": {}})
 WRITTEN: dict[str, tuple[Settings, str, Wire, list[str]]] = {
     "max tokens at OpenAI": (Settings(max_tokens=9), "gpt-4o", {"max_completion_tokens": 9}, []),
     "max tokens at OpenAI, o-series": (Settings(max_tokens=9), "o3-mini", {"max_completion_tokens": 9}, []),

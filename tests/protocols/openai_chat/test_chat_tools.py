@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Message, Request, Text, Tool, ToolChoice, Wire
+from dragoman.core.model import HostedTool, Message, Request, Text, ToolChoice, ToolDeclaration, Wire
 from dragoman.profiles import profile_of
 from dragoman.protocols.openai_chat import CODEC
 
@@ -37,21 +37,33 @@ def encode(model: str = "gpt-4o", **more: Any) -> tuple[Wire, list[str]]:
     ]
 
 
-DECLARED: dict[str, tuple[Wire, Tool | HostedTool, list[str]]] = {
+DECLARED: dict[str, tuple[Wire, ToolDeclaration | HostedTool, list[str]]] = {
     "function": (
         {"tools": [function(description="d", parameters=SCHEMA, strict=True)]},
-        Tool("weather", "d", SCHEMA, True),
+        ToolDeclaration("weather", "d", SCHEMA, True),
         [],
     ),
-    "function, not strict": ({"tools": [function(strict=False)]}, Tool("weather", strict=False), []),
-    "G88 function without parameters": ({"tools": [function()]}, Tool("weather"), []),
-    "G88 null parameters": ({"tools": [function(parameters=None, strict=None)]}, Tool("weather"), []),
-    "empty parameters": ({"tools": [function(parameters={})]}, Tool("weather", parameters={}), []),
-    "empty description": ({"tools": [function(description="")]}, Tool("weather"), []),
-    "function without a type": ({"tools": [{"function": {"name": "weather"}}]}, Tool("weather"), []),
+    "function, not strict": (
+        {"tools": [function(strict=False)]},
+        ToolDeclaration("weather", strict=False),
+        [],
+    ),
+    "G88 function without parameters": ({"tools": [function()]}, ToolDeclaration("weather"), []),
+    "G88 null parameters": (
+        {"tools": [function(parameters=None, strict=None)]},
+        ToolDeclaration("weather"),
+        [],
+    ),
+    "empty parameters": ({"tools": [function(parameters={})]}, ToolDeclaration("weather", parameters={}), []),
+    "empty description": ({"tools": [function(description="")]}, ToolDeclaration("weather"), []),
+    "function without a type": (
+        {"tools": [{"function": {"name": "weather"}}]},
+        ToolDeclaration("weather"),
+        [],
+    ),
     "unknown fields": (
         {"tools": [{**function(x=1), "y": 2}]},
-        Tool("weather"),
+        ToolDeclaration("weather"),
         [
             "dropped tools[0].y: only openai-chat understands it",
             "dropped tools[0].function.x: only openai-chat understands it",
@@ -59,12 +71,12 @@ DECLARED: dict[str, tuple[Wire, Tool | HostedTool, list[str]]] = {
     ),
     "custom": (
         {"tools": [{"type": "custom", "custom": {"name": "patch", "description": "d"}}]},
-        Tool("patch", "d", kind="custom"),
+        ToolDeclaration("patch", "d", kind="custom"),
         [],
     ),
     "custom of text": (
         {"tools": [{"type": "custom", "custom": {"name": "patch", "format": {"type": "text"}}}]},
-        Tool("patch", kind="custom"),
+        ToolDeclaration("patch", kind="custom"),
         [],
     ),
     "custom with a grammar": (
@@ -82,12 +94,12 @@ DECLARED: dict[str, tuple[Wire, Tool | HostedTool, list[str]]] = {
                 }
             ]
         },
-        Tool("patch", kind="custom", grammar=("lark", "start: x")),
+        ToolDeclaration("patch", kind="custom", grammar=("lark", "start: x")),
         [],
     ),
     "functions of old": (
         {"functions": [{"name": "weather", "description": "d", "parameters": SCHEMA}]},
-        Tool("weather", "d", SCHEMA),
+        ToolDeclaration("weather", "d", SCHEMA),
         [],
     ),
     "web search": (
@@ -111,7 +123,7 @@ DECLARED: dict[str, tuple[Wire, Tool | HostedTool, list[str]]] = {
 
 
 @pytest.mark.parametrize("row", DECLARED.values(), ids=DECLARED)
-def test_what_a_declaration_means(row: tuple[Wire, Tool | HostedTool, list[str]]) -> None:
+def test_what_a_declaration_means(row: tuple[Wire, ToolDeclaration | HostedTool, list[str]]) -> None:
     wire, tool, lost = row
     request, losses = decode(copy.deepcopy(wire))
     assert [replace(found, extras=None) for found in request.tools] == [tool]
@@ -145,17 +157,22 @@ SEARCH = HostedTool(
     settings={"context_size": "high", "location": {"city": "Rome"}, "max_uses": 3, "allowed_domains": []},
     where="tools[0]",
 )
-WRITTEN: dict[str, tuple[str, Tool | HostedTool, Wire, list[str]]] = {
+WRITTEN: dict[str, tuple[str, ToolDeclaration | HostedTool, Wire, list[str]]] = {
     "function": (
         "gpt-4o",
-        Tool("weather", "d", SCHEMA, True),
+        ToolDeclaration("weather", "d", SCHEMA, True),
         {"tools": [function(description="d", parameters=SCHEMA, strict=True)]},
         [],
     ),
-    "G88 function without parameters": ("m", Tool("now"), {"tools": [function("now", parameters=EMPTY)]}, []),
+    "G88 function without parameters": (
+        "m",
+        ToolDeclaration("now"),
+        {"tools": [function("now", parameters=EMPTY)]},
+        [],
+    ),
     "custom": (
         "gpt-5",
-        Tool("patch", "d", kind="custom", grammar=("regex", "a+")),
+        ToolDeclaration("patch", "d", kind="custom", grammar=("regex", "a+")),
         {
             "tools": [
                 {
@@ -172,7 +189,7 @@ WRITTEN: dict[str, tuple[str, Tool | HostedTool, Wire, list[str]]] = {
     ),
     "what transforms left over": (
         "m",
-        Tool("a", namespace="mcp", deferred=True, where="t"),
+        ToolDeclaration("a", namespace="mcp", deferred=True, where="t"),
         {"tools": [function("a", parameters=EMPTY)]},
         [
             "dropped t.namespace: Chat has no namespaces",
@@ -218,7 +235,7 @@ WRITTEN: dict[str, tuple[str, Tool | HostedTool, Wire, list[str]]] = {
 
 
 @pytest.mark.parametrize("row", WRITTEN.values(), ids=WRITTEN)
-def test_how_a_declaration_is_written(row: tuple[str, Tool | HostedTool, Wire, list[str]]) -> None:
+def test_how_a_declaration_is_written(row: tuple[str, ToolDeclaration | HostedTool, Wire, list[str]]) -> None:
     model, tool, wire, lost = row
     assert encode(model, tools=(tool,)) == (wire, lost)
 
@@ -227,7 +244,7 @@ def naming(name: str) -> Wire:
     return {"type": "function", "function": {"name": name}}
 
 
-A, B = Tool("a", "", SCHEMA), Tool("b", "", SCHEMA)
+A, B = ToolDeclaration("a", "", SCHEMA), ToolDeclaration("b", "", SCHEMA)
 CHOICES: dict[str, tuple[Any, ToolChoice]] = {
     "auto": ("auto", ToolChoice("auto")),
     "none": ("none", ToolChoice("none")),
@@ -299,7 +316,7 @@ def test_how_a_choice_is_written(row: tuple[str, ToolChoice, Any, list[str], lis
 
 
 def test_a_custom_tool_is_named_as_one() -> None:
-    patch = Tool("patch", kind="custom")
+    patch = ToolDeclaration("patch", kind="custom")
     body, _ = encode(tools=(patch,), tool_choice=ToolChoice("required", ("patch",)))
     assert body["tool_choice"] == {"type": "custom", "custom": {"name": "patch"}}
 

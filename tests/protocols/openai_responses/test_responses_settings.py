@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, OutputFormat, Request, Settings, Text, Tool, Wire
+from dragoman.core.model import Message, OutputFormat, Request, Settings, Text, ToolDeclaration, Wire
 from dragoman.profiles import profile_of
 from dragoman.protocols.openai_responses import CODEC
 
@@ -392,7 +392,7 @@ def test_g55_all_system_texts_are_instructions():
 
 
 def test_the_parallel_switch_needs_tools():
-    request = Request("m", (Message("user", (Text("hi"),)),), tools=(Tool("f"),), parallel=False)
+    request = Request("m", (Message("user", (Text("hi"),)),), tools=(ToolDeclaration("f"),), parallel=False)
     assert CODEC.encode_request(request, Losses())["parallel_tool_calls"] is False
 
 

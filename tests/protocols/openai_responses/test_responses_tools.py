@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import HostedTool, Message, Request, Text, Tool, ToolChoice, Wire
+from dragoman.core.model import HostedTool, Message, Request, Text, ToolChoice, ToolDeclaration, Wire
 from dragoman.protocols.openai_responses import CODEC
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -31,7 +31,7 @@ def decode(**body: Any) -> tuple[Request, list[str]]:
     return request, [str(loss) for loss in losses]
 
 
-def encode(*tools: Tool | HostedTool, **more: Any) -> tuple[Wire, list[str]]:
+def encode(*tools: ToolDeclaration | HostedTool, **more: Any) -> tuple[Wire, list[str]]:
     losses = Losses()
     body = CODEC.encode_request(Request("m", (Message("user", (Text("hi"),)),), tools=tools, **more), losses)
     return body, [str(loss) for loss in losses]
@@ -105,32 +105,36 @@ def neutral(tools: tuple[Any, ...]) -> list[Any]:
     return [replace(tool, extras=None) for tool in tools]
 
 
-DECODED: dict[str, tuple[list[Wire], list[Tool | HostedTool], list[str]]] = {
+DECODED: dict[str, tuple[list[Wire], list[ToolDeclaration | HostedTool], list[str]]] = {
     "functions": (
         [F, {"type": "function", "name": "g", "strict": None}],
-        [Tool("f", "does f", SCHEMA, False), Tool("g")],
+        [ToolDeclaration("f", "does f", SCHEMA, False), ToolDeclaration("g")],
         [],
     ),
     "G90 a custom tool": (
         [PATCH, {"type": "custom", "name": "p"}],
         [
-            Tool("apply_patch", "patches", kind="custom", grammar=("lark", "start: x")),
-            Tool("p", kind="custom"),
+            ToolDeclaration("apply_patch", "patches", kind="custom", grammar=("lark", "start: x")),
+            ToolDeclaration("p", kind="custom"),
         ],
         [],
     ),
     "G91 a namespace": (
         [SPACE],
         [
-            Tool("f", "does f", SCHEMA, False, namespace="mcp__x"),
-            Tool("g", "patches", kind="custom", grammar=("lark", "start: x"), namespace="mcp__x"),
+            ToolDeclaration("f", "does f", SCHEMA, False, namespace="mcp__x"),
+            ToolDeclaration("g", "patches", kind="custom", grammar=("lark", "start: x"), namespace="mcp__x"),
         ],
         ["dropped tools[0].description: only openai-responses understands it"],
     ),
-    "deferred": ([{**F, "defer_loading": True}], [Tool("f", "does f", SCHEMA, False, deferred=True)], []),
+    "deferred": (
+        [{**F, "defer_loading": True}],
+        [ToolDeclaration("f", "does f", SCHEMA, False, deferred=True)],
+        [],
+    ),
     "G84 what only this protocol has": (
         [{**F, "output_schema": {}, "async": None}],
-        [Tool("f", "does f", SCHEMA, False)],
+        [ToolDeclaration("f", "does f", SCHEMA, False)],
         ["dropped tools[0].output_schema: only openai-responses understands it"],
     ),
     "hosted tools": (
@@ -175,7 +179,7 @@ DECODED: dict[str, tuple[list[Wire], list[Tool | HostedTool], list[str]]] = {
     ),
     "a tool search that the client runs": (
         [{"type": "tool_search", "execution": "client", "description": "finds", "parameters": SCHEMA}],
-        [Tool("tool_search", "finds", SCHEMA)],
+        [ToolDeclaration("tool_search", "finds", SCHEMA)],
         [],
     ),
     "one that the server runs": ([{"type": "tool_search"}], [HostedTool("tool_search")], []),
@@ -205,21 +209,21 @@ def test_g92_tools_that_a_search_found_are_loaded():
         "tools": [later, {**later, "name": "unknown"}],
     }
     request, _ = decode(tools=[F, later, {**later, "name": "never"}], input=[found])
-    known = [(tool.name, tool.deferred) for tool in request.tools if isinstance(tool, Tool)]
+    known = [(tool.name, tool.deferred) for tool in request.tools if isinstance(tool, ToolDeclaration)]
     assert known == [("f", False), ("later", False), ("never", True), ("unknown", False)]
     body = CODEC.encode_request(request, Losses())
     assert [tool["name"] for tool in body["tools"]] == ["f", "later", "never"]
     assert [tool.get("defer_loading") for tool in body["tools"]] == [None, True, True]
 
 
-ENCODED: dict[str, tuple[list[Tool | HostedTool], list[Wire], list[str]]] = {
+ENCODED: dict[str, tuple[list[ToolDeclaration | HostedTool], list[Wire], list[str]]] = {
     "strict is always said": (
-        [Tool("f", "does f", SCHEMA), Tool("g", "", SCHEMA, True)],
+        [ToolDeclaration("f", "does f", SCHEMA), ToolDeclaration("g", "", SCHEMA, True)],
         [F, {"type": "function", "name": "g", "parameters": SCHEMA, "strict": True}],
         [],
     ),
     "G88 no parameters": (
-        [Tool("f")],
+        [ToolDeclaration("f")],
         [
             {
                 "type": "function",
@@ -231,7 +235,10 @@ ENCODED: dict[str, tuple[list[Tool | HostedTool], list[Wire], list[str]]] = {
         [],
     ),
     "custom": (
-        [Tool("p", "x", kind="custom", grammar=("regex", "a+")), Tool("q", kind="custom")],
+        [
+            ToolDeclaration("p", "x", kind="custom", grammar=("regex", "a+")),
+            ToolDeclaration("q", kind="custom"),
+        ],
         [
             {
                 "type": "custom",
@@ -245,9 +252,9 @@ ENCODED: dict[str, tuple[list[Tool | HostedTool], list[Wire], list[str]]] = {
     ),
     "namespaces": (
         [
-            Tool("a", parameters=SCHEMA, namespace="n"),
-            Tool("b", kind="custom", namespace="n"),
-            Tool("c", kind="custom"),
+            ToolDeclaration("a", parameters=SCHEMA, namespace="n"),
+            ToolDeclaration("b", kind="custom", namespace="n"),
+            ToolDeclaration("c", kind="custom"),
         ],
         [
             {
@@ -264,12 +271,15 @@ ENCODED: dict[str, tuple[list[Tool | HostedTool], list[Wire], list[str]]] = {
         [],
     ),
     "G94 deferred without a search": (
-        [Tool("a", kind="custom", deferred=True, where="tools[0]"), Tool("b", kind="custom")],
+        [
+            ToolDeclaration("a", kind="custom", deferred=True, where="tools[0]"),
+            ToolDeclaration("b", kind="custom"),
+        ],
         [{"type": "custom", "name": "b"}],
         ["changed tools[0]: a is deferred: it is sent once it has been loaded"],
     ),
     "deferred with a search": (
-        [Tool("a", kind="custom", deferred=True), HostedTool("tool_search")],
+        [ToolDeclaration("a", kind="custom", deferred=True), HostedTool("tool_search")],
         [{"type": "custom", "name": "a", "defer_loading": True}, {"type": "tool_search"}],
         [],
     ),
@@ -409,7 +419,7 @@ ASKED: dict[str, tuple[ToolChoice | None, Any]] = {
 
 @pytest.mark.parametrize("choice, wire", ASKED.values(), ids=ASKED)
 def test_neutral_choices_are_said(choice: ToolChoice | None, wire: Any):
-    body, losses = encode(Tool("f"), Tool("p", kind="custom"), tool_choice=choice)
+    body, losses = encode(ToolDeclaration("f"), ToolDeclaration("p", kind="custom"), tool_choice=choice)
     assert body.get("tool_choice") == wire
     assert losses == []
 

@@ -28,7 +28,7 @@ class Home(Struct, frozen=True, kw_only=True):
     settings: dict[str, Any]
 
 
-class Agent(Struct, frozen=True, kw_only=True):
+class AgentProgram(Struct, frozen=True, kw_only=True):
     """How one agent is pointed at a gateway.
 
     `environment` is set and `arguments` come before the user's own; `model_*` only where a model was chosen,
@@ -69,7 +69,7 @@ class AgentSettings(Struct, frozen=True):
 
 
 AGENTS = {
-    "claude": Agent(
+    "claude": AgentProgram(
         title="Claude Code",
         program="claude",
         package="@anthropic-ai/claude-code",
@@ -96,7 +96,7 @@ AGENTS = {
             "CLAUDE_CODE_USE_FOUNDRY",
         ),
     ),
-    "codex": Agent(
+    "codex": AgentProgram(
         title="Codex",
         program="codex",
         package="@openai/codex",
@@ -113,7 +113,7 @@ AGENTS = {
         ),
         model_arguments=("-c", 'model="$model"'),
     ),
-    "gemini": Agent(
+    "gemini": AgentProgram(
         title="Gemini CLI",
         program="gemini",
         package="@google/gemini-cli",
@@ -130,7 +130,7 @@ AGENTS = {
         note="log in by API key",
         unset=("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"),
     ),
-    "opencode": Agent(
+    "opencode": AgentProgram(
         title="OpenCode",
         program="opencode",
         package="opencode-ai",
@@ -141,7 +141,7 @@ AGENTS = {
             '"models":{"$model":{"name":"$model","tool_call":true,"attachment":$images,"reasoning":true$limit}}}}}'
         },
     ),
-    "qwen": Agent(
+    "qwen": AgentProgram(
         title="Qwen Code",
         program="qwen",
         package="@qwen-code/qwen-code",
@@ -155,7 +155,7 @@ AGENTS = {
 
 
 def settings_for(
-    agent: Agent, url: str, key: str, model: str | None, profile: ModelProfile = UNKNOWN
+    agent: AgentProgram, url: str, key: str, model: str | None, profile: ModelProfile = UNKNOWN
 ) -> AgentSettings:
     """`agent` pointed at the gateway at `url`, for `model`; without one it requests what it likes."""
     window = profile.context_window if model else None
@@ -180,7 +180,7 @@ def settings_for(
     )
 
 
-def command_line(agent: Agent, url: str, key: str) -> str:
+def command_line(agent: AgentProgram, url: str, key: str) -> str:
     """How to start the agent by hand, as one would type it; a `$NAME` as the key is left to the shell."""
     settings = settings_for(agent, url, key, None)
     variables = [f"{name}={_quoted(value, key)}" for name, value in settings.environment.items()]

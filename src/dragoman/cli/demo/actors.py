@@ -25,7 +25,7 @@ from dragoman.core.model import (
     State,
     Stop,
     Text,
-    Tool,
+    ToolDeclaration,
     Usage,
     Wire,
 )
@@ -39,8 +39,8 @@ FILES = {
 }
 _PATH: Wire = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 TOOLS = (
-    Tool("list_files", "Lists a directory.", _PATH),
-    Tool("read_file", "Reads a text file.", _PATH),
+    ToolDeclaration("list_files", "Lists a directory.", _PATH),
+    ToolDeclaration("read_file", "Reads a text file.", _PATH),
 )
 
 
@@ -52,7 +52,7 @@ def lay_out(root: Path) -> None:
         file.write_text(text)
 
 
-class Agent:
+class ScriptedAgent:
     """A client: it asks, runs the tools that the model calls, and sends back what they gave."""
 
     def __init__(self, codec: Codec, root: Path, stream: bool) -> None:
@@ -104,7 +104,7 @@ def read_file(path: Path) -> str:
 RUN: dict[str, Callable[[Path], str]] = {"list_files": list_files, "read_file": read_file}
 
 
-class Model:
+class ScriptedModel:
     """An upstream: calls every tool that is declared, then answers from what the results say."""
 
     def __init__(self, codec: Codec) -> None:
@@ -118,7 +118,7 @@ class Model:
         return self._answer(results) if results else self._call(tools)
 
     def _call(self, tools: Iterable[object]) -> Response:
-        names = [tool.name for tool in tools if isinstance(tool, Tool)]
+        names = [tool.name for tool in tools if isinstance(tool, ToolDeclaration)]
         paths = (".", "README.md")
         calls: list[AnyPart] = [
             ToolCall(f"call_{number}", name, jsontext.dumps({"path": path}))

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dragoman import Exchange, GrammarError, Loss, ToolCall
-from dragoman.cli.demo.actors import MODEL, Agent, Model, lay_out, results_of, text_of
+from dragoman.cli.demo.actors import MODEL, ScriptedAgent, ScriptedModel, lay_out, results_of, text_of
 from dragoman.core.codec import Codec, Frame
 from dragoman.core.events import Event, PartDelta, fold, unfold
 from dragoman.core.losses import Losses
@@ -76,7 +76,7 @@ class _Walk:
         self._rendered: Rendered | None = None  # how the prompt of a dialect was read
         first = Exchange(client, upstream, reply_created=_CREATED)
         self._client, self._upstream = first.client, first.upstream
-        self._agent, self._model = Agent(self._client, root, stream), Model(self._upstream)
+        self._agent, self._model = ScriptedAgent(self._client, root, stream), ScriptedModel(self._upstream)
 
     def cycle(self) -> Cycle:
         exchange = Exchange(*self._names, dialect=self._dialect, reply_created=_CREATED)

@@ -27,8 +27,8 @@ from dragoman.core.model import (
     Reasoning,
     Request,
     Text,
-    Tool,
     ToolCall,
+    ToolDeclaration,
     ToolResult,
     Wire,
 )
@@ -77,7 +77,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         """How calls are written; of several that may begin alike the first that parses counts."""
         raise NotImplementedError
 
-    def declare(self, tools: tuple[Tool, ...]) -> str:
+    def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         """The system text that declares the tools and explains how to call them."""
         raise NotImplementedError
 
@@ -122,7 +122,10 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
 @cached_by_tools
 def _declaration(
-    tools: tuple[AnyTool, ...], losses: Losses, write: Callable[[tuple[Tool, ...]], str], dialect: str
+    tools: tuple[AnyTool, ...],
+    losses: Losses,
+    write: Callable[[tuple[ToolDeclaration, ...]], str],
+    dialect: str,
 ) -> str:
     for tool in tools:
         if isinstance(tool, HostedTool):
@@ -286,7 +289,7 @@ def _joined(pieces: list[Piece], gap: str) -> list[Piece]:
     return joined
 
 
-def declaration(tool: Tool) -> Wire:
+def declaration(tool: ToolDeclaration) -> Wire:
     """A tool as most templates show it."""
     function: Wire = {"name": tool.name, "description": tool.description}
     if not tool.description:

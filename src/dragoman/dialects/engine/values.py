@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.caches import cached_by_text, cached_by_tools
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, Tool, ToolCall, Wire
+from dragoman.core.model import AnyTool, ToolCall, ToolDeclaration, Wire
 from dragoman.dialects.engine.literals import read_literal
 from dragoman.dialects.engine.source import Broken
 from dragoman.schemas.walk import resolved
@@ -31,7 +31,7 @@ class DeclaredTools:
     """Functions by name. A freeform tool is a function with one string, `input`."""
 
     def __init__(self, tools: Iterable[AnyTool]) -> None:
-        self.tools = tuple(as_function(tool) for tool in tools if isinstance(tool, Tool))
+        self.tools = tuple(as_function(tool) for tool in tools if isinstance(tool, ToolDeclaration))
         self._schemas: dict[str, Wire] = {tool.name: tool.parameters or {} for tool in self.tools}
 
     def __contains__(self, name: str) -> bool:
@@ -72,7 +72,7 @@ def declare(tools: Iterable[AnyTool], losses: Losses) -> DeclaredTools:
     return DeclaredTools(tools)
 
 
-def as_function(tool: Tool) -> Tool:
+def as_function(tool: ToolDeclaration) -> ToolDeclaration:
     return tool if tool.kind == "function" else replace(tool, kind="function", parameters=_INPUT)
 
 

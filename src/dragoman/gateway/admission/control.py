@@ -34,7 +34,7 @@ from dragoman.gateway.config.tables import LimitsTable
 from dragoman.gateway.conversations.store.addresses import read_address
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.http.server import MemoryBudget, ResponseWriter
-from dragoman.profiles import Provider
+from dragoman.profiles import ProviderSettings
 
 GENERATING = ("generate", "compact")  # actions that ask a model; only these are limited by rate and tokens
 
@@ -153,10 +153,10 @@ class ProviderConcurrency:
         self._workers = workers
         self._semaphores: dict[str, QueuedSemaphore] = {}
 
-    def full(self, provider: Provider) -> bool:
+    def full(self, provider: ProviderSettings) -> bool:
         return bool(provider.max_concurrency) and self._semaphore(provider).full
 
-    async def enter(self, provider: Provider, record: ExchangeRecord) -> Permit | None:
+    async def enter(self, provider: ProviderSettings, record: ExchangeRecord) -> Permit | None:
         """None for a provider without a limit. Raises LoadShed after the provider's `queue_seconds`."""
         record.shed = ""  # of the provider before
         if not provider.max_concurrency:
@@ -177,19 +177,19 @@ class ProviderConcurrency:
     def held(self) -> int:
         return sum(semaphore.held for semaphore in self._semaphores.values())
 
-    def configure(self, providers: Iterable[Provider]) -> None:
+    def configure(self, providers: Iterable[ProviderSettings]) -> None:
         for provider in providers:
             if provider.name in self._semaphores:
                 self._semaphores[provider.name].resize(self._share(provider), provider.queue)
 
-    def _semaphore(self, provider: Provider) -> QueuedSemaphore:
+    def _semaphore(self, provider: ProviderSettings) -> QueuedSemaphore:
         semaphore = self._semaphores.get(provider.name)
         if semaphore is None:
             semaphore = QueuedSemaphore(self._share(provider), provider.queue)
             self._semaphores[provider.name] = semaphore
         return semaphore
 
-    def _share(self, provider: Provider) -> int:
+    def _share(self, provider: ProviderSettings) -> int:
         """Of this worker. Requests that wait when a provider loses its limit all get their turn."""
         return max(provider.max_concurrency // self._workers, 1) if provider.max_concurrency else sys.maxsize
 

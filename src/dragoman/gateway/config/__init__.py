@@ -19,7 +19,7 @@ from dragoman.gateway.config.source import ConfigSource
 from dragoman.gateway.config.tables import InspectorTable, LimitsTable, LogTable, ServerTable, StoreTable
 from dragoman.gateway.conversations.store import Retention, open_store
 from dragoman.gateway.process.descriptors import SharedDescriptor
-from dragoman.profiles import Provider
+from dragoman.profiles import ProviderSettings
 
 _MB = 1024 * 1024
 _DAY = 24 * 3600.0
@@ -51,7 +51,7 @@ class Config(Struct, frozen=True, kw_only=True):
     reload: bool = False
     grace: int = 30
     request_timeout: float = 0
-    providers: dict[str, Provider] = {}
+    providers: dict[str, ProviderSettings] = {}
     models: Models = ()
     store_url: str = ""
     retention: Retention = Retention()

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from dragoman.core.jsontext import is_object
 from dragoman.core.model_profile import ModelProfile
 from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
-from dragoman.profiles import ProfileRow, Provider, known
+from dragoman.profiles import ProfileRow, ProviderSettings, known
 
 Models = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def read_models(
-    source: ConfigSource, providers: Mapping[str, Provider]
-) -> tuple[Models, dict[str, Provider]]:
+    source: ConfigSource, providers: Mapping[str, ProviderSettings]
+) -> tuple[Models, dict[str, ProviderSettings]]:
     """The rows, and the providers with what the rows say about their models."""
     rows: list[tuple[str, tuple[str, ...]]] = []
     described = dict(providers)
@@ -52,7 +52,9 @@ def read_profile(source: ConfigSource, where: Path, pattern: str, table: dict[st
     return ProfileRow(pattern, tuple([(key, getattr(profile, key)) for key in given]), like)
 
 
-def _described(providers: Mapping[str, Provider], name: str, row: ProfileRow) -> dict[str, Provider]:
+def _described(
+    providers: Mapping[str, ProviderSettings], name: str, row: ProfileRow
+) -> dict[str, ProviderSettings]:
     """A known provider that is only named here joins those of the file where it needs no key."""
     provider = providers.get(name) or known()[name]
     if name not in providers and provider.key_env:
@@ -61,7 +63,7 @@ def _described(providers: Mapping[str, Provider], name: str, row: ProfileRow) ->
 
 
 def _check(
-    source: ConfigSource, where: Path, target: str, providers: Mapping[str, Provider]
+    source: ConfigSource, where: Path, target: str, providers: Mapping[str, ProviderSettings]
 ) -> tuple[str, str]:
     name, colon, model = target.partition(":")
     if not colon or not model:

@@ -16,7 +16,7 @@ from dragoman.gateway.config.models import read_profile
 from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
 from dragoman.gateway.config.tables import ProviderTable, TimeoutsTable
 from dragoman.http.client import Timeouts
-from dragoman.profiles import ProfileRow, Provider, known
+from dragoman.profiles import ProfileRow, ProviderSettings, known
 from dragoman.protocols import upstream, upstream_names
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, token
@@ -24,7 +24,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _URL = re.compile(r"https?://[^\s/]+\S*|demo:")
 
 
-def read_providers(source: ConfigSource) -> dict[str, Provider]:
+def read_providers(source: ConfigSource) -> dict[str, ProviderSettings]:
     providers = {name: _provider(source, name, row) for name, row in source.table("providers").items()}
     for name, provider in known().items():
         if name not in providers and (key := _usual_key(source, provider)):
@@ -32,12 +32,12 @@ def read_providers(source: ConfigSource) -> dict[str, Provider]:
     return providers
 
 
-def _provider(source: ConfigSource, name: str, row: Any) -> Provider:
+def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
     where = ("providers", name)
     table = source.convert(where, row, ProviderTable)
     if not re.fullmatch(r"[^\s:/]+", name):
         raise source.wrong(where, "the name of a provider has no spaces, colons or slashes")
-    base = known().get(name) or Provider(name=name, protocol="", base_url="")
+    base = known().get(name) or ProviderSettings(name=name, protocol="", base_url="")
     given: dict[str, Any] = {
         **msgspec.structs.asdict(table),
         "api_key": source.key((*where, "api_key"), table.api_key) if table.api_key else None,
@@ -53,7 +53,7 @@ def _provider(source: ConfigSource, name: str, row: Any) -> Provider:
     return provider if provider.api_key else replace(provider, api_key=_usual_key(source, base))
 
 
-def _usual_key(source: ConfigSource, provider: Provider) -> str:
+def _usual_key(source: ConfigSource, provider: ProviderSettings) -> str:
     """The key in the provider's usual variables; a line break at its end is a slip of `export`."""
     name = next((name for name in provider.key_variables if source.environ.get(name)), "")
     key = source.environ[name].strip() if name else ""
@@ -62,7 +62,7 @@ def _usual_key(source: ConfigSource, provider: Provider) -> str:
     return key
 
 
-def _check_names(source: ConfigSource, where: Path, provider: Provider) -> None:
+def _check_names(source: ConfigSource, where: Path, provider: ProviderSettings) -> None:
     for key, value, allowed in (
         ("protocol", provider.protocol, upstream_names()),
         ("dialect", provider.dialect, (None, *dialect_names())),
@@ -73,7 +73,7 @@ def _check_names(source: ConfigSource, where: Path, provider: Provider) -> None:
             raise source.wrong((*where, key), f"{problem}; known: {', '.join(listed)}")
 
 
-def _check_url(source: ConfigSource, where: Path, provider: Provider) -> None:
+def _check_url(source: ConfigSource, where: Path, provider: ProviderSettings) -> None:
     """The paths of a protocol go behind the base URL: a version or a method must not stand in both."""
     place, url = (*where, "base_url"), provider.base_url.rstrip("/")
     if not url:

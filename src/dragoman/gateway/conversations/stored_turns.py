@@ -40,7 +40,7 @@ class StoredTurns:
         Returns the targets that may answer it; raises ConversationError where none can.
         """
         _refuse_stateful(request, targets)
-        codec = request.protocol_server.kept
+        codec = request.protocol_server.turn_codec
         storage = codec.decode_storage(request.body.glance) if codec else None
         if codec is None or storage is None:
             return targets

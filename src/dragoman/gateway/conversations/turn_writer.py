@@ -28,13 +28,13 @@ from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.upstreams.sending import AttemptFailed
 from dragoman.pipeline import ForwardedStream, TranslatedStream, encode_failure
-from dragoman.profiles import Provider
+from dragoman.profiles import ProviderSettings
 
 _MOST = 64 * 1024 * 1024  # bytes of a streamed reply
 _UNSTORED = Failure("server", "the answer could not be stored, which the request asked for", 500)
 
 
-def stores_turns(protocol: str, provider: Provider) -> bool:
+def stores_turns(protocol: str, provider: ProviderSettings) -> bool:
     """Whether clients of `protocol` talk to a provider that stores conversations itself."""
     return provider.keeps and provider.forwards(protocol)
 
@@ -63,7 +63,7 @@ class TurnWriter:
         self._items, self._given = items, given
         self._id = codec.id_prefix + os.urandom(16).hex()
 
-    def serves(self, provider: Provider) -> bool:
+    def serves(self, provider: ProviderSettings) -> bool:
         return self.always or not stores_turns(self.client.name, provider)
 
     def labelled(self, reply: Wire, stored: bool = True) -> Wire:

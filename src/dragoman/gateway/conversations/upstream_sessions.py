@@ -15,7 +15,7 @@ from dragoman.core.model import Wire
 from dragoman.exchange import Exchange
 from dragoman.gateway.admission.authentication import owner_of
 from dragoman.gateway.conversations.store import StoreError
-from dragoman.profiles import Provider
+from dragoman.profiles import ProviderSettings
 
 _TIMEOUT = 2.0  # seconds; sending the whole conversation takes less
 
@@ -40,7 +40,9 @@ class UpstreamSessions:
     ) -> None:
         self._handles, self._keys, self._write, self._timeout = handles, keys, write, timeout
 
-    def talk(self, exchange: Exchange, provider: Provider, client_key: str, id: str) -> UpstreamSession:
+    def talk(
+        self, exchange: Exchange, provider: ProviderSettings, client_key: str, id: str
+    ) -> UpstreamSession:
         key = client_key if provider.passthrough else provider.api_key
         account = f"{provider.name}\n{provider.base_url}\n{key}"
         return UpstreamSession(self, exchange, id, owner_of(client_key, self._keys), account)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from dragoman.gateway.handlers.compact import Compactor
-from dragoman.gateway.handlers.keep_alive import KeepAlive, KeepAliveTicker
+from dragoman.gateway.handlers.keep_alive import KeepAliveStream, KeepAliveTicker
 from dragoman.gateway.handlers.receive import RequestReader
 from dragoman.gateway.handlers.relay import failed_stream, loss_header, overdue, relay
 from dragoman.gateway.request import GatewayRequest
@@ -37,7 +37,7 @@ class GenerateHandler:
             await self._run(request, targets)
             return
         writer = request.writer
-        request.keep_alive = keep_alive = KeepAlive(
+        request.keep_alive = keep_alive = KeepAliveStream(
             writer,
             b"\n" if request.route.array else request.client.keep_alive,  # between two entries of an array
             lambda: writer.begin(request.content_type, loss_header(request.losses)),

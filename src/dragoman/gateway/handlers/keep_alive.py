@@ -21,7 +21,7 @@ from dragoman.http.server import ResponseWriter
 _TICKS = 2  # of silence make a keep-alive due
 
 
-class KeepAlive:
+class KeepAliveStream:
     """One stream. `message` is what is sent, `begin` sends the status where nothing went out before.
 
     Where the protocol has keep-alive `events`, one of them is sent once the answer has started: `first` and
@@ -74,12 +74,12 @@ class KeepAliveTicker:
     def __init__(self, policy: RetryPolicy) -> None:
         self.every = policy.keep_alive_every / _TICKS  # seconds from tick to tick
         self._first = max(round(policy.keep_alive_after / self.every), 1)  # ticks before the status is sent
-        self._streams: set[KeepAlive] = set()
+        self._streams: set[KeepAliveStream] = set()
 
-    def add(self, stream: KeepAlive) -> None:
+    def add(self, stream: KeepAliveStream) -> None:
         self._streams.add(stream)
 
-    def remove(self, stream: KeepAlive) -> None:
+    def remove(self, stream: KeepAliveStream) -> None:
         self._streams.discard(stream)
         if stream.sending:
             stream.sending.cancel()
@@ -100,7 +100,7 @@ class KeepAliveTicker:
                 stream.quiet = 0
                 stream.sending = asyncio.ensure_future(self._send(stream))
 
-    async def _send(self, stream: KeepAlive) -> None:
+    async def _send(self, stream: KeepAliveStream) -> None:
         """In a task of its own: one client that does not read must not delay the others."""
         try:
             await stream.send()

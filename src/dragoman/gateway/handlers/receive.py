@@ -49,7 +49,7 @@ class RequestReader:
         if self._wire_log:
             head = f"{client.name} {request.route.action} {request.route.model}"
             self._wire_log.client_request(record.id, request.key, head, request.headers, data)
-        glance = server.tally.request if client.name in self._forwarding else None
+        glance = server.accounting.request if client.name in self._forwarding else None
         if len(data) > LARGE:
             request.body = body = await large_bodies.read(data, client.name, glance)
         else:
@@ -61,11 +61,12 @@ class RequestReader:
         if caller and caller.models and not caller.may_use(request.model):
             problem = f"the key {caller.name!r} may not use the model {request.model!r}"
             raise AttemptFailed(Failure("forbidden", problem, 403))
-        record.model, record.stream, record.tools = request.model, request.stream, server.tally.tools(seen)
+        record.model, record.stream = request.model, request.stream
+        record.tools = server.accounting.tools(seen)
         if server.compaction:
             request.compaction = server.compaction.decode(seen)
         targets = self._targets(request.model)
-        return await self._stored_turns.prepare(request, targets) if server.kept else targets
+        return await self._stored_turns.prepare(request, targets) if server.turn_codec else targets
 
 
 def _decoded(body: bytes, encoding: str, limit: int) -> bytes:

@@ -26,7 +26,7 @@ from dragoman.core.losses import Loss
 from dragoman.core.model import Failure, Wire
 from dragoman.framing import sse
 from dragoman.gateway.conversations.turn_writer import StoredStream
-from dragoman.gateway.handlers.keep_alive import KeepAlive
+from dragoman.gateway.handlers.keep_alive import KeepAliveStream
 from dragoman.gateway.large_bodies import LARGE, run_for
 from dragoman.gateway.observability.stream_usage import StreamUsage
 from dragoman.gateway.request import Attempt, GatewayRequest
@@ -89,7 +89,7 @@ class _StreamRelay:
 
     __slots__ = ("attempt", "keep_alive", "reply", "started", "stream", "usage")
 
-    def __init__(self, attempt: Attempt, reply: Reply, keep_alive: KeepAlive) -> None:
+    def __init__(self, attempt: Attempt, reply: Reply, keep_alive: KeepAliveStream) -> None:
         self.attempt, self.reply, self.keep_alive = attempt, reply, keep_alive
         stream = attempt.exchange.stream(attempt.request.route.array)
         # What passes unchanged is not decoded, so its usage is read from the bytes

@@ -19,7 +19,7 @@ from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.sending import AttemptFailed, headers_for, http_status
 from dragoman.http.client import Transport, TransportError
 from dragoman.http.client.retries import unreachable
-from dragoman.profiles import Provider
+from dragoman.profiles import ProviderSettings
 
 _LARGEST_REPLY = 64 * 1024 * 1024
 _NOT_STREAMED = Failure(
@@ -33,7 +33,7 @@ class StoredResponsesHandler:
 
     async def answer(self, request: GatewayRequest) -> None:
         protocol, owner, id, writer = request.client.name, request.owner, request.route.id, request.writer
-        codec = request.protocol_server.kept
+        codec = request.protocol_server.turn_codec
         assert codec, "only protocols with stored turns have these routes"
         if request.admission:
             await request.admission.turn()
@@ -55,11 +55,11 @@ class StoredResponsesHandler:
         else:
             await writer.json(200, response)
 
-    def _provider(self, protocol: str) -> Provider | None:
+    def _provider(self, protocol: str) -> ProviderSettings | None:
         able = [provider for provider in self._config.providers.values() if stores_turns(protocol, provider)]
         return able[0] if len(able) == 1 else None
 
-    async def _forward(self, request: GatewayRequest, codec: TurnCodec, provider: Provider) -> None:
+    async def _forward(self, request: GatewayRequest, codec: TurnCodec, provider: ProviderSettings) -> None:
         route = request.route
         query = urlencode({name: value for name, value in request.query.items() if name != "key"})
         url = provider.base_url.rstrip("/") + codec.upstream_path(route.id, route.action == "items")

@@ -19,11 +19,11 @@ _decoder = json.JSONDecoder()
 class StreamUsage:
     """Keeps the first piece and the last two, which hold the usage, and counts calls by their mark."""
 
-    __slots__ = ("_before", "_first", "_hint", "_mark", "_tally", "calls", "last")
+    __slots__ = ("_accounting", "_before", "_first", "_hint", "_mark", "calls", "last")
 
     def __init__(self, protocol: str) -> None:
-        self._tally = server(protocol).tally
-        self._hint, self._mark = self._tally.call_hint, _compiled(self._tally.call_mark)
+        self._accounting = server(protocol).accounting
+        self._hint, self._mark = self._accounting.call_hint, _compiled(self._accounting.call_mark)
         self._first = self._before = self.last = b""
         self.calls = 0
 
@@ -38,15 +38,15 @@ class StreamUsage:
         """The usage of the stream; a later number replaces an earlier one."""
         last = (self._before + self.last)[-_LONGEST:]
         merged: Wire = {}
-        for each in _objects(self._first, self._tally) + _objects(last, self._tally):
+        for each in _objects(self._first, self._accounting) + _objects(last, self._accounting):
             merged |= {name: value for name, value in each.items() if value is not None}
-        return self._tally.counted({self._tally.usage_field: merged}) if merged else None
+        return self._accounting.counted({self._accounting.usage_field: merged}) if merged else None
 
 
-def _objects(data: bytes, tally: Accounting) -> list[Wire]:
+def _objects(data: bytes, accounting: Accounting) -> list[Wire]:
     """The values of the usage field, as far as they are whole."""
     text = data.decode("utf-8", "replace")
-    starts = [found.end() for found in re.finditer(rf'"{tally.usage_field}":\s*(?={{)', text)]
+    starts = [found.end() for found in re.finditer(rf'"{accounting.usage_field}":\s*(?={{)', text)]
     return [value for start in starts if is_object(value := _value(text, start))]
 
 

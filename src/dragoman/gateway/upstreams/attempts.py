@@ -19,7 +19,7 @@ from dragoman.core import jsontext
 from dragoman.core.model import Failure, FailureKind
 from dragoman.exchange import Exchange
 from dragoman.gateway.admission import ProviderConcurrency
-from dragoman.gateway.config.providers import Provider
+from dragoman.gateway.config.providers import ProviderSettings
 from dragoman.gateway.conversations.turn_writer import stores_turns
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.gateway.large_bodies import LARGE, run_for
@@ -173,6 +173,6 @@ def _issuer(provider: str, key: str) -> str:
     return f"{provider}/{blake2s(key.encode('utf-8', 'surrogatepass'), digest_size=6).hexdigest()}"
 
 
-def _origin(provider: Provider, key: str) -> str:
+def _origin(provider: ProviderSettings, key: str) -> str:
     key = key if provider.passthrough else provider.api_key
     return _issuer(provider.name, key) if key else provider.name

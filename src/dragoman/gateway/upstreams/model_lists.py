@@ -10,13 +10,13 @@ from dragoman.core.errors import DragomanError
 from dragoman.demo import DemoTransport
 from dragoman.http.client import Client, Transport, TransportError
 from dragoman.model_lists import fetch_model_names
-from dragoman.profiles import Provider
+from dragoman.profiles import ProviderSettings
 from dragoman.protocols import upstream
 
 Listed = dict[str, "tuple[str, ...] | str"]
 
 
-def live(providers: Iterable[Provider]) -> Listed:
+def live(providers: Iterable[ProviderSettings]) -> Listed:
     """For each provider the names of its models, or a text that says why there are none."""
 
     async def ask_all() -> Listed:
@@ -31,7 +31,7 @@ def live(providers: Iterable[Provider]) -> Listed:
     return asyncio.run(ask_all())
 
 
-async def models_of(transport: Transport, provider: Provider) -> tuple[str, ...]:
+async def models_of(transport: Transport, provider: ProviderSettings) -> tuple[str, ...]:
     """The names in the provider's own list."""
 
     def authenticate(request: OutgoingRequest) -> dict[str, str]:
@@ -41,7 +41,7 @@ async def models_of(transport: Transport, provider: Provider) -> tuple[str, ...]
     return await fetch_model_names(transport, provider.protocol, provider.base_url, authenticate)
 
 
-async def _answer(transport: Transport, provider: Provider) -> tuple[str, ...] | str:
+async def _answer(transport: Transport, provider: ProviderSettings) -> tuple[str, ...] | str:
     if provider.base_url == "demo:":
         transport = DemoTransport()
     try:

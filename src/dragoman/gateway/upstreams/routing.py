@@ -10,13 +10,13 @@ from msgspec import Struct
 from dragoman.core.errors import ConfigError
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.models import Models
-from dragoman.profiles import Provider, known
+from dragoman.profiles import ProviderSettings, known
 
 DEMO = "demo"
 
 
 class Target(Struct, frozen=True):
-    provider: Provider
+    provider: ProviderSettings
     model: str
 
 
@@ -67,7 +67,7 @@ def names(config: Config) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*named, *offered])) or (() if config.providers else (DEMO,))
 
 
-def provider_named(config: Config, name: str) -> Provider | None:
+def provider_named(config: Config, name: str) -> ProviderSettings | None:
     """A configured one, or a known one that needs no key (it runs on this machine, or is the demo)."""
     if name in config.providers:
         return config.providers[name]
@@ -75,7 +75,7 @@ def provider_named(config: Config, name: str) -> Provider | None:
     return provider if provider and not provider.key_env else None
 
 
-def only_provider(config: Config) -> Provider | None:
+def only_provider(config: Config) -> ProviderSettings | None:
     """The one that takes every other name; several that share a key count as one, and the first is taken."""
     if not config.providers:
         return known()[DEMO]

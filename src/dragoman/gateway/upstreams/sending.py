@@ -9,7 +9,7 @@ from dragoman.core.model import Failure
 from dragoman.gateway.request import Attempt, GatewayRequest
 from dragoman.http.client import ConnectFailed, Reply, TimedOut, Transport, TransportError
 from dragoman.http.client.retries import RETRYABLE, read_failure, unreachable
-from dragoman.profiles import Provider
+from dragoman.profiles import ProviderSettings
 from dragoman.protocols import upstream
 
 LARGEST_REPLY = 256 * 1024 * 1024
@@ -48,7 +48,9 @@ async def send(transport: Transport, attempt: Attempt, body: bytes, headers: dic
     raise await _refusal(reply, attempt)
 
 
-def headers_for(request: GatewayRequest, provider: Provider, outgoing: OutgoingRequest) -> dict[str, str]:
+def headers_for(
+    request: GatewayRequest, provider: ProviderSettings, outgoing: OutgoingRequest
+) -> dict[str, str]:
     """All headers of `outgoing`: its own, the client's that belong to a forwarded body, the key's and the
     provider's."""
     headers = {**outgoing.headers, **_USER_AGENT}

@@ -340,10 +340,10 @@ SERVER = ProtocolServer(
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=lambda tokens: {"input_tokens": tokens},
-    tally=ACCOUNTING,
+    accounting=ACCOUNTING,
     encode_quota=_quota,
     count_path=lambda model: "/v1/messages/count_tokens",
     forwards=("anthropic-version", "anthropic-beta"),
-    kept=THREADS,
+    turn_codec=THREADS,
     required=("model", "max_tokens", "messages"),
 )

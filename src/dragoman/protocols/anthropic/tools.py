@@ -15,7 +15,16 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, HostedTool, Message, Request, Tool, ToolCall, ToolChoice, Wire
+from dragoman.core.model import (
+    AnyTool,
+    HostedTool,
+    Message,
+    Request,
+    ToolCall,
+    ToolChoice,
+    ToolDeclaration,
+    Wire,
+)
 from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.anthropic.hosted import decode_hosted, encode_hosted
 from dragoman.protocols.anthropic.wire import NO_EXTRAS, PROTOCOL_NAME, QUIET_TOOL, is_native
@@ -51,7 +60,7 @@ def encode_tools(
 @cached_by_tools
 def deferred(tools: tuple[AnyTool, ...], losses: Losses) -> frozenset[str]:
     """The names of the tools that the conversation must load."""
-    return frozenset([tool.name for tool in tools if isinstance(tool, Tool) and tool.deferred])
+    return frozenset([tool.name for tool in tools if isinstance(tool, ToolDeclaration) and tool.deferred])
 
 
 @cached_by_tools
@@ -59,7 +68,9 @@ def load(tools: tuple[AnyTool, ...], losses: Losses, loaded: frozenset[str]) -> 
     """`tools` with those marked as loaded that the conversation has loaded."""
     return tuple(
         [
-            replace(tool, deferred=False) if isinstance(tool, Tool) and tool.name in loaded else tool
+            replace(tool, deferred=False)
+            if isinstance(tool, ToolDeclaration) and tool.name in loaded
+            else tool
             for tool in tools
         ]
     )
@@ -91,12 +102,12 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
         if (
             type(words) is str and words and is_object(schema)
         ):  # the usual declaration, without the cost of Fields
-            return Tool(name, words, schema, where=where, extras=NO_EXTRAS)
+            return ToolDeclaration(name, words, schema, where=where, extras=NO_EXTRAS)
     fields = Fields(tool, where, PROTOCOL_NAME)
     kind = fields.rest.get("type")
     if kind not in (None, "custom"):
         return decode_hosted(fields, losses)
-    return Tool(
+    return ToolDeclaration(
         fields.need("name", str),
         fields.nonempty("description"),
         fields.object("input_schema"),
@@ -107,7 +118,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
     )
 
 
-def _encode_custom(tool: Tool, searched: bool, losses: Losses) -> Wire:
+def _encode_custom(tool: ToolDeclaration, searched: bool, losses: Losses) -> Wire:
     wire: Wire = {"name": tool.name}
     if tool.description:
         wire["description"] = tool.description

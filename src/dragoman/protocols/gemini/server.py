@@ -225,7 +225,7 @@ SERVER = ProtocolServer(
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=lambda tokens: {"totalTokens": tokens},
-    tally=ACCOUNTING,
+    accounting=ACCOUNTING,
     required=("contents",),
     count_path=lambda model: f"/v1beta/models/{quote(model.removeprefix('models/'), safe='')}:countTokens",
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from dragoman.core.fields import Fields, GivenSettings, boolean
 from dragoman.core.losses import Losses
-from dragoman.core.model import Effort, OutputFormat, Request, Settings, Tool, Wire
+from dragoman.core.model import Effort, OutputFormat, Request, Settings, ToolDeclaration, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.output_schema import described_schema
 from dragoman.core.thinking import budget_for, effort_for
@@ -174,7 +174,7 @@ def _encode_output(request: Request, profile: ModelProfile, losses: Losses) -> W
     output = request.settings.output
     if output is None or output.kind == "text":
         return {}
-    if any(isinstance(tool, Tool) for tool in request.tools) and not profile.combined_tools:
+    if any(isinstance(tool, ToolDeclaration) for tool in request.tools) and not profile.combined_tools:
         losses.dropped("output", "the model takes no output format beside functions", "setting.output")
         return {}
     wire: Wire = {"responseMimeType": "application/json"}

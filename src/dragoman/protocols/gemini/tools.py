@@ -14,7 +14,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
+from dragoman.core.model import AnyTool, HostedTool, Request, ToolChoice, ToolDeclaration, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.gemini.hosted import ENTRY, HOSTED, decode_hosted, decode_mcp, encode_hosted
 from dragoman.protocols.gemini.wire import (
@@ -53,7 +53,7 @@ def encode_tools(tools: tuple[AnyTool, ...], losses: Losses, profile: ModelProfi
     for number, tool in enumerate(_chosen(tools, profile, losses)):
         extras = own(tool.extras, PROTOCOL_NAME)
         wire = _encode_tool(tool, extras, losses)
-        place = extras.get(ENTRY, _NEW if isinstance(tool, Tool) else _NEW + 1 + number)
+        place = extras.get(ENTRY, _NEW if isinstance(tool, ToolDeclaration) else _NEW + 1 + number)
         _merge(entries.setdefault(place, {}), wire)
     return [entry for place, entry in entries.items() if entry or place < _NEW]
 
@@ -89,7 +89,7 @@ def _decode_entry(entry: Any, number: int, losses: Losses) -> list[AnyTool]:
 
 
 def _encode_tool(tool: AnyTool, extras: Wire, losses: Losses) -> Wire:
-    if isinstance(tool, Tool):
+    if isinstance(tool, ToolDeclaration):
         return {"functionDeclarations": [_encode_function(tool, extras)]}
     if extras:
         return {key: value for key, value in extras.items() if key != ENTRY}
@@ -104,7 +104,7 @@ def _merge(entry: Wire, wire: Wire) -> None:
             entry[key] = list(value) if is_array(value) else value
 
 
-def _decode_function(declaration: Any, where: str, number: int, losses: Losses) -> Tool:
+def _decode_function(declaration: Any, where: str, number: int, losses: Losses) -> ToolDeclaration:
     """A schema that is not JSON Schema is converted, and also kept in the extras as it came."""
     fields = opened(declaration, where)
     name = fields.need("name", str)
@@ -119,10 +119,10 @@ def _decode_function(declaration: Any, where: str, number: int, losses: Losses) 
     else:
         parameters = None
     native |= fields.extras(losses, quiet=frozenset({"description"}))[PROTOCOL_NAME]
-    return Tool(name, description, parameters, where=where, extras={PROTOCOL_NAME: native})
+    return ToolDeclaration(name, description, parameters, where=where, extras={PROTOCOL_NAME: native})
 
 
-def _encode_function(tool: Tool, extras: Wire) -> Wire:
+def _encode_function(tool: ToolDeclaration, extras: Wire) -> Wire:
     wire: Wire = {"name": tool.name}
     if tool.description:
         wire["description"] = tool.description
@@ -133,13 +133,13 @@ def _encode_function(tool: Tool, extras: Wire) -> Wire:
 
 def _chosen(tools: tuple[AnyTool, ...], profile: ModelProfile, losses: Losses) -> Iterable[AnyTool]:
     """Before Gemini 3, functions and hosted tools exclude each other: functions stay (G89: bifrost#6065)."""
-    if profile.combined_tools or not any(isinstance(tool, Tool) for tool in tools):
+    if profile.combined_tools or not any(isinstance(tool, ToolDeclaration) for tool in tools):
         return tools
     for tool in tools:
         if isinstance(tool, HostedTool) and not is_native(tool):
             why = "the model takes no hosted tools beside functions"
             losses.dropped(tool.where, why, f"hosted.{tool.kind}")
-    return [tool for tool in tools if isinstance(tool, Tool) or is_native(tool)]
+    return [tool for tool in tools if isinstance(tool, ToolDeclaration) or is_native(tool)]
 
 
 def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
@@ -178,7 +178,7 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
     native = own(request.extras, PROTOCOL_NAME).get("toolConfig")
     config: Wire = dict(native) if is_object(native) else {}
     functions = any("functionDeclarations" in entry for entry in tools)
-    strict = any(isinstance(tool, Tool) and tool.strict for tool in request.tools)
+    strict = any(isinstance(tool, ToolDeclaration) and tool.strict for tool in request.tools)
     if request.tool_choice and (functions or is_native(request.tool_choice)):
         config["functionCallingConfig"] = _encode_mode(request.tool_choice, strict)
     elif functions and strict and not is_native(request):

@@ -131,26 +131,26 @@ def encode_model(model: ListedModel) -> Wire:
     return wire
 
 
-class _Request(TypedDict, total=False):
+class _RequestGlance(TypedDict, total=False):
     model: Any
     stream: Any
     tools: list[Entry] | None
     functions: list[Entry] | None
 
 
-class _Message(TypedDict, total=False):
+class _MessageGlance(TypedDict, total=False):
     tool_calls: list[Entry] | None
 
 
-class _Choice(TypedDict, total=False):
-    message: _Message
+class _ChoiceGlance(TypedDict, total=False):
+    message: _MessageGlance
 
 
-class _Reply(TypedDict, total=False):
+class _ReplyGlance(TypedDict, total=False):
     model: Any
     error: Any
     object: Any
-    choices: list[_Choice] | None
+    choices: list[_ChoiceGlance] | None
     usage: Any
 
 
@@ -167,9 +167,9 @@ def _rate_limit_headers(quota: RateLimitStatus) -> dict[str, str]:
     }
 
 
-TALLY = Accounting(
-    request=Glance(_Request),
-    reply=Glance(_Reply),
+ACCOUNTING = Accounting(
+    request=Glance(_RequestGlance),
+    reply=Glance(_ReplyGlance),
     tools=lambda body: count(body.get("tools")) or count(body.get("functions")),
     calls=_count_calls,
     usage=lambda body: decode_usage(body["usage"]),
@@ -184,6 +184,6 @@ SERVER = ProtocolServer(
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=lambda tokens: {"input_tokens": tokens},
-    tally=TALLY,
+    accounting=ACCOUNTING,
     encode_quota=_rate_limit_headers,
 )

@@ -13,7 +13,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
+from dragoman.core.model import AnyTool, HostedTool, Request, ToolChoice, ToolDeclaration, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.openai_chat.hosted import decode_hosted, decode_search_options, encode_hosted
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, leftovers
@@ -49,7 +49,7 @@ def _encode_tools(
 ) -> Wire:
     wire: Wire = {}
     for tool in tools:
-        if allowed and isinstance(tool, Tool) and tool.name not in allowed:
+        if allowed and isinstance(tool, ToolDeclaration) and tool.name not in allowed:
             continue
         extras = own(tool.extras, PROTOCOL_NAME)
         if isinstance(tool, HostedTool):
@@ -97,7 +97,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
             raise fields.wrong("type", "str", kind)
 
 
-def _encode_tool(tool: Tool, extras: Wire, losses: Losses) -> Wire:
+def _encode_tool(tool: ToolDeclaration, extras: Wire, losses: Losses) -> Wire:
     if tool.namespace:
         losses.dropped(f"{tool.where}.namespace", "Chat has no namespaces", "tool.namespace")
     if tool.deferred:
@@ -112,9 +112,9 @@ def _encode_tool(tool: Tool, extras: Wire, losses: Losses) -> Wire:
 _QUIET_TOOL = frozenset({"type"})
 
 
-def _decode_function(inner: Fields, extras: Wire, losses: Losses) -> Tool:
+def _decode_function(inner: Fields, extras: Wire, losses: Losses) -> ToolDeclaration:
     """`extras` refers to `inner.rest`, so it holds what remains after the fields are taken here."""
-    tool = Tool(
+    tool = ToolDeclaration(
         inner.need("name", str),
         inner.nonempty("description"),
         inner.object("parameters"),
@@ -126,7 +126,7 @@ def _decode_function(inner: Fields, extras: Wire, losses: Losses) -> Tool:
     return tool
 
 
-def _encode_function(tool: Tool, rest: Wire | None) -> Wire:
+def _encode_function(tool: ToolDeclaration, rest: Wire | None) -> Wire:
     """`rest`: other fields of a declaration that came from Chat; None for one that did not."""
     wire: Wire = {"name": tool.name}
     if tool.description:
@@ -140,7 +140,7 @@ def _encode_function(tool: Tool, rest: Wire | None) -> Wire:
     return wire | (rest or {})
 
 
-def _decode_custom(fields: Fields, losses: Losses) -> Tool:
+def _decode_custom(fields: Fields, losses: Losses) -> ToolDeclaration:
     """`format` is read and also stays in the extras, so the grammar goes back as it came."""
     inner = fields.fields("custom")
     if inner is None:
@@ -155,10 +155,12 @@ def _decode_custom(fields: Fields, losses: Losses) -> Tool:
     extras[PROTOCOL_NAME]["custom"] = inner.rest
     name, description = inner.need("name", str), inner.nonempty("description")
     leftovers(inner, losses, frozenset({"format"}))
-    return Tool(name, description, kind="custom", grammar=grammar, where=fields.where, extras=extras)
+    return ToolDeclaration(
+        name, description, kind="custom", grammar=grammar, where=fields.where, extras=extras
+    )
 
 
-def _encode_custom(tool: Tool, rest: Wire) -> Wire:
+def _encode_custom(tool: ToolDeclaration, rest: Wire) -> Wire:
     wire: Wire = {"name": tool.name}
     if tool.description:
         wire["description"] = tool.description
@@ -225,7 +227,9 @@ def _named(choice: Any, key: str) -> str:
 
 def _write_choice(choice: ToolChoice, request: Request, profile: ModelProfile) -> Any:
     if choice.names and choice.mode != "none":
-        custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.kind == "custom"}
+        custom = {
+            tool.name for tool in request.tools if isinstance(tool, ToolDeclaration) and tool.kind == "custom"
+        }
         tools = [_naming(name, custom) for name in choice.names]
         if choice.mode == "required" and len(tools) == 1:
             return tools[0]

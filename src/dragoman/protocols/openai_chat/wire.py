@@ -104,7 +104,7 @@ class MessageWire(TypedDict, total=False):
     images: list[Wire]  # OpenRouter: image_url parts of a reply
 
 
-class RequestWire(TypedDict):
+class ChatCompletionsRequest(TypedDict):
     model: str
     messages: list[MessageWire]
     tools: NotRequired[
@@ -129,7 +129,7 @@ class ChoiceWire(TypedDict):
     logprobs: Wire | None
 
 
-class UsageWire(TypedDict):
+class ChatUsage(TypedDict):
     prompt_tokens: int  # includes cached tokens
     completion_tokens: int  # includes reasoning tokens
     total_tokens: int
@@ -145,7 +145,7 @@ class CompletionWire(TypedDict):
     created: int
     model: str
     choices: list[ChoiceWire]
-    usage: NotRequired[UsageWire | None]
+    usage: NotRequired[ChatUsage | None]
 
 
 class ErrorWire(TypedDict):

@@ -27,8 +27,8 @@ from dragoman.core.model import (
     HostedTool,
     Request,
     Text,
-    Tool,
     ToolCall,
+    ToolDeclaration,
     ToolResult,
     Wire,
 )
@@ -265,15 +265,15 @@ def is_clients_search(item: Wire) -> bool:
     return item.get("execution") == "client" and isinstance(item.get("call_id"), str)
 
 
-def decode_search_tool(fields: Fields, losses: Losses) -> Tool:
+def decode_search_tool(fields: Fields, losses: Losses) -> ToolDeclaration:
     quiet = frozenset({"type", "execution", "description", "parameters"})
     description, parameters = fields.nonempty("description"), fields.object("parameters")
-    return Tool(
+    return ToolDeclaration(
         TOOL_SEARCH, description, parameters, where=fields.where, extras=fields.extras(losses, quiet=quiet)
     )
 
 
-def encode_search_tool(tool: Tool) -> Wire:
+def encode_search_tool(tool: ToolDeclaration) -> Wire:
     wire = own(tool.extras, PROTOCOL_NAME).copy()
     if tool.description:
         wire["description"] = tool.description
@@ -315,9 +315,11 @@ def encode_found(result: ToolResult) -> Wire:
     return {**own(result.extras, PROTOCOL_NAME), "call_id": result.call_id}
 
 
-def declares_search(tools: Iterable[Tool | HostedTool]) -> bool:
+def declares_search(tools: Iterable[ToolDeclaration | HostedTool]) -> bool:
     return any(
-        own(tool.extras, PROTOCOL_NAME).get("type") == TOOL_SEARCH for tool in tools if isinstance(tool, Tool)
+        own(tool.extras, PROTOCOL_NAME).get("type") == TOOL_SEARCH
+        for tool in tools
+        if isinstance(tool, ToolDeclaration)
     )
 
 

@@ -162,17 +162,17 @@ def _rate_limit_headers(quota: RateLimitStatus) -> dict[str, str]:
     }
 
 
-class _Item(TypedDict, total=False):
+class _ItemGlance(TypedDict, total=False):
     type: Any
 
 
-class _Reply(TypedDict, total=False):
+class _ReplyGlance(TypedDict, total=False):
     model: Any
     type: Any
     object: Any
     status: Any
     error: Any
-    output: list[_Item] | None
+    output: list[_ItemGlance] | None
     usage: Any
 
 
@@ -340,8 +340,8 @@ STORED_RESPONSES = TurnCodec(
     encode_items=encode_items,
     upstream_path=lambda id, items: f"/responses/{quote(id, safe='')}" + ("/input_items" if items else ""),
 )
-TALLY = Accounting(  # a request is read in full, because it is stored by default
-    reply=Glance(_Reply),
+ACCOUNTING = Accounting(  # a request is read in full, because it is stored by default
+    reply=Glance(_ReplyGlance),
     tools=lambda body: count(body.get("tools")),
     calls=lambda body: sum(item.get("type") in _CALLS for item in rows(body.get("output"))),
     usage=lambda body: decode_usage(Fields(body, "", PROTOCOL_NAME)),
@@ -356,12 +356,12 @@ SERVER = ProtocolServer(
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
-    tally=TALLY,
+    accounting=ACCOUNTING,
     encode_quota=_rate_limit_headers,
     count_path=lambda model: "/responses/input_tokens",
     forwards=("openai-beta",),
     streams_overflow=True,
-    kept=STORED_RESPONSES,
+    turn_codec=STORED_RESPONSES,
     compaction=COMPACTION,
     stateful={"conversation": "conversation_not_found", "background": "background_not_supported"},
 )

@@ -16,7 +16,7 @@ from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, HostedTool, Request, Tool, ToolChoice, Wire
+from dragoman.core.model import AnyTool, HostedTool, Request, ToolChoice, ToolDeclaration, Wire
 from dragoman.protocols.openai_responses.hosted import (
     HOISTED,
     decode_hosted,
@@ -47,13 +47,15 @@ def encode_tools(tools: tuple[AnyTool, ...], losses: Losses) -> list[Wire]:
         note = own(tool.extras, ITEM)
         if note.get("hoisted"):
             continue
-        if not searchable and isinstance(tool, Tool) and tool.deferred and not native(tool):
+        if not searchable and isinstance(tool, ToolDeclaration) and tool.deferred and not native(tool):
             losses.changed(
                 tool.where, f"{tool.name} is deferred: it is sent once it has been loaded", "tool.deferred"
             )
             continue
         wire = encode_hosted(tool, losses) if isinstance(tool, HostedTool) else _encode_tool(tool)
-        key = (tool.namespace, note.get("at")) if isinstance(tool, Tool) and tool.namespace else None
+        key = (
+            (tool.namespace, note.get("at")) if isinstance(tool, ToolDeclaration) and tool.namespace else None
+        )
         if wire and key and key == open:
             declared[-1]["tools"].append(wire)
         elif wire and key:
@@ -71,24 +73,26 @@ def decode_loaded(items: list[Any], declared: tuple[AnyTool, ...], losses: Losse
     ]
     if not hoisted:
         return declared
-    known = {(tool.namespace, tool.name): i for i, tool in enumerate(declared) if isinstance(tool, Tool)}
+    known = {
+        (tool.namespace, tool.name): i for i, tool in enumerate(declared) if isinstance(tool, ToolDeclaration)
+    }
     tools = list(declared)
     for i, kind in hoisted:
         inner = Fields(items[i], f"input[{i}]", PROTOCOL_NAME)
         for tool in decode_tools(inner.list("tools") or [], losses, inner.path("tools")):
             tool = _hoisted(tool, found=kind == "tool_search_output")
-            key = (tool.namespace, tool.name) if isinstance(tool, Tool) else ("", tool.where)
+            key = (tool.namespace, tool.name) if isinstance(tool, ToolDeclaration) else ("", tool.where)
             place = known.setdefault(key, len(tools))
             if place == len(tools):
                 tools.append(tool)
-            elif isinstance(tool, Tool) and not tool.deferred:
+            elif isinstance(tool, ToolDeclaration) and not tool.deferred:
                 tools[place] = replace(tools[place], deferred=False)  # pyright: ignore[reportCallIssue] - a tool, as its key says
     return tuple(tools)
 
 
 def _hoisted(tool: AnyTool, found: bool) -> AnyTool:
     extras = {**(tool.extras or {}), ITEM: {"hoisted": True}}
-    loaded = {"deferred": False} if found and isinstance(tool, Tool) else {}
+    loaded = {"deferred": False} if found and isinstance(tool, ToolDeclaration) else {}
     return replace(tool, extras=extras, **loaded)
 
 
@@ -109,7 +113,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> list[AnyTool]:
             raise fields.wrong("type", "str", kind)
 
 
-def _encode_tool(tool: Tool) -> Wire:
+def _encode_tool(tool: ToolDeclaration) -> Wire:
     """`strict` is always written: OpenAI's default is true, that of other servers false."""
     ours = native(tool)
     if ours and own(tool.extras, PROTOCOL_NAME).get("type") == "tool_search":
@@ -131,8 +135,8 @@ def _encode_tool(tool: Tool) -> Wire:
     return {**wire, **own(tool.extras, PROTOCOL_NAME)}
 
 
-def _decode_function(fields: Fields, losses: Losses) -> Tool:
-    return Tool(
+def _decode_function(fields: Fields, losses: Losses) -> ToolDeclaration:
+    return ToolDeclaration(
         fields.need("name", str),
         fields.nonempty("description"),
         fields.object("parameters"),
@@ -143,7 +147,7 @@ def _decode_function(fields: Fields, losses: Losses) -> Tool:
     )
 
 
-def _decode_custom(fields: Fields, losses: Losses) -> Tool:
+def _decode_custom(fields: Fields, losses: Losses) -> ToolDeclaration:
     match fields.rest.get("format"):
         case {"type": "grammar", "syntax": str(syntax), "definition": str(definition)}:
             grammar = (syntax, definition)
@@ -153,7 +157,7 @@ def _decode_custom(fields: Fields, losses: Losses) -> Tool:
             raise WireError(
                 PROTOCOL_NAME, fields.path("format"), f"expected text or a grammar, got {describe(other)}"
             )
-    return Tool(
+    return ToolDeclaration(
         fields.need("name", str),
         fields.nonempty("description"),
         kind="custom",
@@ -169,7 +173,7 @@ def _decode_namespace(fields: Fields, losses: Losses) -> list[AnyTool]:
     note = {"at": fields.where, "declared": fields.rest}
     fields.extras(losses, quiet=_QUIET_NAMESPACE)
     nested = decode_tools(tools, losses, fields.path("tools"))
-    if not all(isinstance(tool, Tool) for tool in nested):
+    if not all(isinstance(tool, ToolDeclaration) for tool in nested):
         raise WireError(PROTOCOL_NAME, fields.path("tools"), "expected function and custom tools only")
     return [replace(tool, namespace=name, extras={**(tool.extras or {}), ITEM: note}) for tool in nested]  # pyright: ignore[reportCallIssue] - tools, as checked above
 
@@ -237,4 +241,6 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
 
 
 def _kind(tools: Iterable[AnyTool], name: str) -> str:
-    return next((tool.kind for tool in tools if isinstance(tool, Tool) and tool.name == name), "function")
+    return next(
+        (tool.kind for tool in tools if isinstance(tool, ToolDeclaration) and tool.name == name), "function"
+    )

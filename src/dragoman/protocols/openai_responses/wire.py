@@ -90,7 +90,7 @@ class ItemWire(TypedDict, total=False):
     output: str | list[Wire]  # *_output: text or content parts
 
 
-class RequestWire(TypedDict):
+class ResponsesRequest(TypedDict):
     model: str
     input: str | list[ItemWire]
     instructions: NotRequired[str]
@@ -106,7 +106,7 @@ class RequestWire(TypedDict):
     stream: NotRequired[bool]
 
 
-class UsageWire(TypedDict):
+class ResponsesUsage(TypedDict):
     input_tokens: int  # includes cached tokens
     input_tokens_details: Wire  # {"cached_tokens": …}
     output_tokens: int  # includes reasoning tokens
@@ -125,7 +125,7 @@ class ResponseWire(TypedDict):
     incomplete_details: Wire | None  # {"reason"}
     model: str
     output: list[ItemWire]
-    usage: UsageWire | None
+    usage: ResponsesUsage | None
 
 
 class EventWire(TypedDict):

@@ -91,7 +91,7 @@ def test_a_crash_is_told_without_what_was_said() -> None:
         )
         wait_until(lambda: len(lines) == 2)
     crash = jsontext.decode(lines[1])
-    assert (crash["crash"], "test_journal.py" in crash["at"]) == ("ZeroDivisionError", True)
+    assert (crash["crash"], "test_access_log.py" in crash["at"]) == ("ZeroDivisionError", True)
     assert "my secret prompt" not in "".join(lines)
 
 
@@ -335,7 +335,7 @@ def test_calls_and_losses_are_counted(stand: Stand) -> None:
     assert after[labels] - before.get(labels, 0) == 2
 
 
-def test_siblings_add_up(tmp_path: Path) -> None:
+def test_workers_add_up(tmp_path: Path) -> None:
     """Three workers; one of them is dead, and what it counted remains."""
     workers = [Metrics() for _ in range(3)]
     for number, metrics in enumerate(workers, 1):

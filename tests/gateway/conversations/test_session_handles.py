@@ -11,9 +11,9 @@ from dragoman import Exchange
 from dragoman.core import jsontext
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
-from dragoman.profiles import Provider
+from dragoman.profiles import ProviderSettings
 
-PROVIDER = Provider(name="kept", protocol="qwen-chat", base_url="http://127.0.0.1:9/v1", api_key="k")
+PROVIDER = ProviderSettings(name="kept", protocol="qwen-chat", base_url="http://127.0.0.1:9/v1", api_key="k")
 ONE = {"role": "user", "content": "one"}
 SAID = {"role": "assistant", "content": "1"}
 REPLY = {"response_id": "r", "choices": [{"message": SAID}]}
@@ -47,7 +47,7 @@ class Hung(Memory):
         raise AssertionError
 
 
-def exchanged(sessions: UpstreamSessions, provider: Provider, key: str) -> bool:
+def exchanged(sessions: UpstreamSessions, provider: ProviderSettings, key: str) -> bool:
     """Whether a conversation begun by PROVIDER and "key" goes on for this provider and this key."""
 
     async def both() -> bool:

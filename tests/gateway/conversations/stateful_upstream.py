@@ -19,7 +19,7 @@ from gateway.canned import Answer, Send
 Wire = dict[str, Any]
 
 
-class Keeping:
+class StatefulUpstream:
     """`asked`: the bodies of all requests. `faults`: how the next requests go wrong, None for well."""
 
     def __init__(self) -> None:

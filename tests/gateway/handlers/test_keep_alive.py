@@ -14,7 +14,7 @@ from dragoman.core.server import RouteMatch
 from dragoman.demo import DemoApp
 from dragoman.exchange import Exchange
 from dragoman.framing import sse
-from dragoman.gateway.handlers.keep_alive import KeepAlive, KeepAliveTicker
+from dragoman.gateway.handlers.keep_alive import KeepAliveStream, KeepAliveTicker
 from dragoman.gateway.handlers.relay import relay
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.request import Attempt, GatewayRequest
@@ -170,7 +170,7 @@ def test_nothing_overtakes_a_ping() -> None:
         slow = asyncio.Event()
         line = Slow(slow)
         ticker, writer = KeepAliveTicker(OFTEN), ResponseWriter(line)
-        keep_alive = KeepAlive(writer, b"ping", lambda: writer.begin("text/event-stream"))
+        keep_alive = KeepAliveStream(writer, b"ping", lambda: writer.begin("text/event-stream"))
         ticker.add(keep_alive)
         for _ in range(4):
             ticker.tick()
@@ -260,7 +260,7 @@ def test_a_client_that_does_not_read_keeps_nobody_waiting() -> None:
         lines = [Slow(asyncio.Event()), Slow(asyncio.Event())]
         lines[1].taken.set()
         ticker = KeepAliveTicker(OFTEN)
-        streams = [KeepAlive(ResponseWriter(line), b"ping", _nothing) for line in lines]
+        streams = [KeepAliveStream(ResponseWriter(line), b"ping", _nothing) for line in lines]
         for stream in streams:
             stream.writer.begun = True
             ticker.add(stream)

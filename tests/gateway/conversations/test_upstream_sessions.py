@@ -13,7 +13,7 @@ import pytest
 from dragoman.core import jsontext
 from dragoman.demo import DemoApp
 from gateway.canned import provider
-from gateway.keeping import Keeping, Wire
+from gateway.conversations.stateful_upstream import StatefulUpstream, Wire
 from gateway.running import running
 from gateway.sdks import MODES, PNG, SDKS, Output, sdk_of, speaking
 from gateway.stands import CLIENT_KEY, Stand, gateway
@@ -40,19 +40,19 @@ CYCLES: dict[str, tuple[str, str, Wire, str, str]] = {
 
 
 @pytest.fixture
-def upstream() -> Iterator[tuple[Keeping, str]]:
-    app = Keeping()
+def upstream() -> Iterator[tuple[StatefulUpstream, str]]:
+    app = StatefulUpstream()
     with running(app) as url:
         yield app, url
 
 
 @pytest.fixture
-def kept(upstream: tuple[Keeping, str]) -> Keeping:
+def kept(upstream: tuple[StatefulUpstream, str]) -> StatefulUpstream:
     return upstream[0]
 
 
 @pytest.fixture
-def stand(upstream: tuple[Keeping, str]) -> Iterator[Stand]:
+def stand(upstream: tuple[StatefulUpstream, str]) -> Iterator[Stand]:
     with gateway(configuration(upstream[1])) as stand:
         yield stand
 
@@ -95,7 +95,7 @@ def new(body: Wire) -> list[tuple[str, Any]]:
 # The cycles of the seed
 
 
-def check_cycle(kept: Keeping, name: str) -> None:
+def check_cycle(kept: StatefulUpstream, name: str) -> None:
     """What the upstream saw of a cycle."""
     question, _, _, result, _ = CYCLES[name]
     first, second = kept.asked
@@ -109,7 +109,7 @@ def check_cycle(kept: Keeping, name: str) -> None:
 
 @pytest.mark.parametrize("streamed", (False, True))
 @pytest.mark.parametrize("name", CYCLES)
-def test_a_cycle_with_the_openai_sdk(stand: Stand, kept: Keeping, name: str, streamed: bool) -> None:
+def test_a_cycle_with_the_openai_sdk(stand: Stand, kept: StatefulUpstream, name: str, streamed: bool) -> None:
     question, words, arguments, result, answer = CYCLES[name]
     function = {"name": name, "description": f"Runs {name}.", "parameters": schema(arguments)}
     told: Any = {"model": MODEL, "tools": [{"type": "function", "function": function}]}
@@ -135,7 +135,9 @@ def test_a_cycle_with_the_openai_sdk(stand: Stand, kept: Keeping, name: str, str
 
 @pytest.mark.parametrize("streamed", (False, True))
 @pytest.mark.parametrize("name", CYCLES)
-def test_a_cycle_with_an_anthropic_client(stand: Stand, kept: Keeping, name: str, streamed: bool) -> None:
+def test_a_cycle_with_an_anthropic_client(
+    stand: Stand, kept: StatefulUpstream, name: str, streamed: bool
+) -> None:
     question, words, arguments, result, answer = CYCLES[name]
     tool = {"name": name, "description": f"Runs {name}.", "input_schema": schema(arguments)}
     told: Any = {"model": MODEL, "max_tokens": 100, "tools": [tool]}
@@ -164,7 +166,7 @@ def test_a_cycle_with_an_anthropic_client(stand: Stand, kept: Keeping, name: str
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("client", SDKS)
-def test_a_conversation(stand: Stand, kept: Keeping, client: str, mode: str) -> None:
+def test_a_conversation(stand: Stand, kept: StatefulUpstream, client: str, mode: str) -> None:
     sdk = sdk_of(client, stand.url)
     speak = speaking(sdk, mode)
     history = sdk.user("Show me a picture of Oslo and Rome")
@@ -191,7 +193,7 @@ def test_a_conversation(stand: Stand, kept: Keeping, client: str, mode: str) -> 
 ONE, TWO = user("one"), user("two")
 
 
-def test_the_upstream_remembers_what_was_said(stand: Stand, kept: Keeping) -> None:
+def test_the_upstream_remembers_what_was_said(stand: Stand, kept: StatefulUpstream) -> None:
     first = said(stand, ONE)
     second = said(stand, ONE, first, TWO)
     asked = user("What did I say?")
@@ -199,7 +201,7 @@ def test_the_upstream_remembers_what_was_said(stand: Stand, kept: Keeping) -> No
     assert [len(body["messages"]) for body in kept.asked] == [1, 1, 1]
 
 
-def test_a_branch_goes_on_from_the_reply_before_it(stand: Stand, kept: Keeping) -> None:
+def test_a_branch_goes_on_from_the_reply_before_it(stand: Stand, kept: StatefulUpstream) -> None:
     first = said(stand, ONE)
     second = said(stand, ONE, first, TWO)
     said(stand, ONE, first, TWO, second, user("three"))
@@ -221,7 +223,7 @@ BEGINS: dict[str, tuple[list[Wire], Wire]] = {
 
 
 @pytest.mark.parametrize("name", BEGINS)
-def test_what_changed_begins_anew_with_everything(stand: Stand, kept: Keeping, name: str) -> None:
+def test_what_changed_begins_anew_with_everything(stand: Stand, kept: StatefulUpstream, name: str) -> None:
     front, more = BEGINS[name]
     first = said(stand, ONE)
     said(stand, *front, first, TWO, **more)
@@ -231,13 +233,13 @@ def test_what_changed_begins_anew_with_everything(stand: Stand, kept: Keeping, n
     assert everything == [front[-1]["content"], first["content"], "two"]
 
 
-def test_an_edited_reply_begins_anew(stand: Stand, kept: Keeping) -> None:
+def test_an_edited_reply_begins_anew(stand: Stand, kept: StatefulUpstream) -> None:
     said(stand, ONE)
     said(stand, ONE, {"role": "assistant", "content": "I never said that"}, TWO)
     assert [body["parent_id"] for body in kept.asked] == [None, None]
 
 
-def test_nobody_goes_on_with_what_another_key_said(stand: Stand, kept: Keeping) -> None:
+def test_nobody_goes_on_with_what_another_key_said(stand: Stand, kept: StatefulUpstream) -> None:
     mine, theirs = said(stand, ONE), said(stand, ONE, key=OTHER_KEY)
     assert mine == theirs  # word for word, and yet two conversations
     said(stand, ONE, mine, TWO)
@@ -252,7 +254,9 @@ def test_nobody_goes_on_with_what_another_key_said(stand: Stand, kept: Keeping) 
 
 @pytest.mark.parametrize("streamed", (False, True))
 @pytest.mark.parametrize("reply", ("", "reply-1"))
-def test_a_forgotten_one_begins_anew(stand: Stand, kept: Keeping, reply: str, streamed: bool) -> None:
+def test_a_forgotten_one_begins_anew(
+    stand: Stand, kept: StatefulUpstream, reply: str, streamed: bool
+) -> None:
     first = said(stand, ONE)
     kept.forget(kept.asked[0]["chat_id"], reply)
     completions: Any = chat(stand.url).chat.completions
@@ -271,7 +275,7 @@ def test_a_forgotten_one_begins_anew(stand: Stand, kept: Keeping, reply: str, st
     assert new(kept.asked[3]) == [("user", "three")]
 
 
-def test_it_begins_anew_once(stand: Stand, kept: Keeping) -> None:
+def test_it_begins_anew_once(stand: Stand, kept: StatefulUpstream) -> None:
     first = said(stand, ONE)
     kept.faults = [400, 400]
     with pytest.raises(openai.BadRequestError, match="as the test wished"):
@@ -279,14 +283,14 @@ def test_it_begins_anew_once(stand: Stand, kept: Keeping) -> None:
     assert [len(body["messages"]) for body in kept.asked] == [1, 1, 3]
 
 
-def test_a_retry_goes_on_from_the_same_reply(stand: Stand, kept: Keeping) -> None:
+def test_a_retry_goes_on_from_the_same_reply(stand: Stand, kept: StatefulUpstream) -> None:
     first = said(stand, ONE)
     kept.faults = [500, None]
     assert said(stand, ONE, first, TWO)["content"] == "Number 2: two"
     assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", "reply-1"]
 
 
-def test_a_reply_that_was_cut_is_not_kept(stand: Stand, kept: Keeping) -> None:
+def test_a_reply_that_was_cut_is_not_kept(stand: Stand, kept: StatefulUpstream) -> None:
     kept.faults = ["cut"]
     heard = ""
     completions: Any = chat(stand.url).chat.completions
@@ -298,7 +302,7 @@ def test_a_reply_that_was_cut_is_not_kept(stand: Stand, kept: Keeping) -> None:
     assert [body["parent_id"] for body in kept.asked] == [None, None]
 
 
-def test_at_the_same_time(stand: Stand, kept: Keeping) -> None:
+def test_at_the_same_time(stand: Stand, kept: StatefulUpstream) -> None:
     """Requests that go on from one reply are branches: each is answered from its own."""
     first = said(stand, ONE)
     heard: dict[int, Wire] = {}
@@ -319,7 +323,7 @@ def test_at_the_same_time(stand: Stand, kept: Keeping) -> None:
     assert all(len(body["messages"]) == 1 for body in kept.asked)
 
 
-def test_a_fallback_that_keeps_nothing(upstream: tuple[Keeping, str]) -> None:
+def test_a_fallback_that_keeps_nothing(upstream: tuple[StatefulUpstream, str]) -> None:
     kept, url = upstream
     with running(DemoApp()) as other:
         models = '[models]\nboth = ["kept:qwen3-max", "plain:demo"]\n'
@@ -334,7 +338,7 @@ def test_a_fallback_that_keeps_nothing(upstream: tuple[Keeping, str]) -> None:
     assert kept.asked[2]["parent_id"] is None
 
 
-def test_without_a_store_everything_is_sent_anew(upstream: tuple[Keeping, str]) -> None:
+def test_without_a_store_everything_is_sent_anew(upstream: tuple[StatefulUpstream, str]) -> None:
     kept, url = upstream
     with gateway(configuration(url, "sqlite:////nowhere/at/all/dragoman.db")) as stand:
         first = said(stand, ONE)

@@ -1,0 +1,23 @@
+"""A class name is used once in src/, so that searching for it leads to one class."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src/dragoman"
+# The same role in every folder of one kind: the name is the interface, the folder says whose it is.
+PARALLEL = {
+    "protocols": {"Grammar", "StreamDecoder", "StreamEncoder", "_ReplyGlance", "_RequestGlance"},
+    "framing": {"Decoder", "Encoder"},
+}
+
+
+def test_a_class_name_is_used_once() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for file in sorted(SOURCE.rglob("*.py")):
+        folder = file.relative_to(SOURCE).parts[0]
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef) and node.name not in PARALLEL.get(folder, ()):
+                places[node.name].append(f"{file.relative_to(SOURCE)}:{node.lineno}")
+    assert places
+    assert {name: used for name, used in places.items() if len(used) > 1} == {}
