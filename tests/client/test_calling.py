@@ -341,8 +341,8 @@ def test_state_goes_back_to_who_made_it_and_to_nobody_else(protocol: str):
 
 def test_the_typed_settings_are_all_that_is_known():
     neutral = set(Settings.__struct_fields__) - {"extras", "where"}
-    beside = {"system", "tool_choice", "parallel", "strict", "extra"}
-    assert set(RequestSettings.__annotations__) == neutral | beside | set(requests.OTHER_NAMES)
+    beside = {"system", "tool_choice", "parallel", "strict", "extra", "output_mode", "output_retries"}
+    assert set(RequestSettings.__annotations__) == neutral - {"output"} | beside | set(requests.OTHER_NAMES)
 
 
 @pytest.mark.parametrize("function", [agenerate, arun, astream, generate, run, stream])

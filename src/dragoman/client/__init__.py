@@ -3,6 +3,7 @@
 from dragoman.client.conversation import Conversation
 from dragoman.client.events import (
     Finish,
+    OutputDelta,
     ReasoningDelta,
     RefusalDelta,
     StreamEvent,
@@ -17,6 +18,7 @@ from dragoman.client.loop import Run, RunEvent, RunOptions, TurnEnd, TurnStart, 
 from dragoman.client.media import media
 from dragoman.client.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
 from dragoman.client.model_info import ModelInfo, amodels, models
+from dragoman.client.output import OutputError, OutputMode
 from dragoman.client.providers import Model, Provider
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
@@ -33,6 +35,9 @@ __all__ = [
     "Model",
     "ModelInfo",
     "ModelRetry",
+    "OutputDelta",
+    "OutputError",
+    "OutputMode",
     "Provider",
     "ReasoningDelta",
     "RefusalDelta",

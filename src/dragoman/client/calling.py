@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from dragoman.client.messages import Prompt
+from dragoman.client.output import ExpectedOutput
 from dragoman.client.prices import cost_of
 from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import RequestSettings, request_of
@@ -44,6 +45,9 @@ NEUTRAL = ProtocolLimits(
 )
 
 
+_NOT_IN_REQUEST = ("strict", "extra", "output_mode", "output_retries")
+
+
 class ModelCall:
     """A request as it is sent, and what reads its reply."""
 
@@ -54,14 +58,16 @@ class ModelCall:
         tools: Iterable[AnyTool],
         settings: RequestSettings,
         stream: bool,
+        expected: ExpectedOutput[Any] | None = None,
     ) -> None:
         strict, extra = settings.get("strict", False), settings.get("extra")
-        others = {name: value for name, value in settings.items() if name not in ("strict", "extra")}
+        others = {name: value for name, value in settings.items() if name not in _NOT_IN_REQUEST}
         target = model_of(model)
         provider = self.provider = target.provider
         codec, losses = provider.codec, Losses()
-        self.codec, self.losses = codec, losses
+        self.codec, self.losses, self.expected = codec, losses, expected
         self.strict: Strictness = strict
+        profile = provider.profile(target.name)
         self.pipeline = Pipeline(
             NEUTRAL,
             protocol(provider.protocol),
@@ -70,10 +76,13 @@ class ModelCall:
             recover=provider.recover,
             summarise=provider.summarise,
             origin=provider.name,
-            profile=provider.profile(target.name),
+            profile=profile,
         )
-        self._model, self._request = target, request_of(target.name, conversation, tools, others, stream)
-        _, body = self.pipeline.encode_request(self._request)
+        request = request_of(target.name, conversation, tools, others, stream)
+        if expected:
+            request = expected.prepare(request, codec.limits(profile).schema_rules, profile, losses)
+        self._model, self._request = target, request
+        _, body = self.pipeline.encode_request(request)
         if strict:
             losses.refuse(strict)
         self.body = jsontext.encode({**body, **extra} if extra else body)
@@ -97,7 +106,7 @@ class ModelCall:
             await asyncio.sleep(backoff(attempt, failure.retry_after))
         raise AssertionError("there is at least one try")
 
-    async def read(self, reply: Reply) -> Result:
+    async def read(self, reply: Reply) -> Result[Any]:
         """The whole reply."""
         try:
             body = await reply.read(_LARGEST_REPLY)
@@ -111,11 +120,16 @@ class ModelCall:
         except (WireError, *TOO_DEEP) as error:
             self.fail(Failure("server", f"malformed upstream answer: {error}", 502))
 
-    def result(self, response: Response, body: Wire | None = None, frames: list[Any] | None = None) -> Result:
+    def result(
+        self, response: Response, body: Wire | None = None, frames: list[Any] | None = None
+    ) -> Result[Any]:
         if self.strict:
             self.losses.refuse(self.strict)
         cost = cost_of(self._model, self._request, response)
-        return Result(response, list(self.losses), self.provider.name, body, frames or [], cost)
+        if self.expected:
+            response = self.expected.restore(response)
+        losses = list(self.losses)
+        return Result(response, losses, self.provider.name, body, frames or [], cost, self.expected)
 
     def fail(self, failure: Failure) -> NoReturn:
         raise UpstreamError(failure)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 from dragoman.client.limits import added
 from dragoman.client.loop import Run, RunOptions, arun, run
 from dragoman.client.messages import AnyMessage, Prompt, SystemMessage, UserMessage, messages_of
+from dragoman.client.output import Output
 from dragoman.client.providers import Model
 from dragoman.client.tools import AnyTool
 from dragoman.client.transcripts import FORMAT, decode_messages, dump_messages
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
 from dragoman.core.fields import read_body
-from dragoman.core.model import Message, Usage
+from dragoman.core.model import Message, OutputFormat, Usage, Wire
 
 
 class Conversation(Sequence[AnyMessage | Message]):
@@ -44,9 +45,10 @@ class Conversation(Sequence[AnyMessage | Message]):
         prompt: Prompt,
         model: str | Model | None = None,
         *,
+        output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
         tools: Iterable[AnyTool] | None = None,
         **options: Unpack[RunOptions],
-    ) -> Run:
+    ) -> Run[Output]:
         """Add `prompt`, let the model answer (with tools, as `run` does), and keep what it answered.
 
         Another `model` or other `tools` are for this question only; set `conversation.model` to change it.
@@ -55,21 +57,22 @@ class Conversation(Sequence[AnyMessage | Message]):
         asked = [*self.messages, *messages_of(prompt)]
         target, offered = self._model(model), self.tools if tools is None else tools
         merged: RunOptions = {**self.options, **options}
-        return self._add(run(asked, target, offered, **merged))
+        return self._add(run(asked, target, offered, output=output, **merged))
 
     async def aask(
         self,
         prompt: Prompt,
         model: str | Model | None = None,
         *,
+        output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
         tools: Iterable[AnyTool] | None = None,
         **options: Unpack[RunOptions],
-    ) -> Run:
+    ) -> Run[Output]:
         """Like `ask`, for async code."""
         asked = [*self.messages, *messages_of(prompt)]
         target, offered = self._model(model), self.tools if tools is None else tools
         merged: RunOptions = {**self.options, **options}
-        return self._add(await arun(asked, target, offered, **merged))
+        return self._add(await arun(asked, target, offered, output=output, **merged))
 
     def fork(self, before: int | None = None) -> Conversation:
         """A copy with the messages before that index, or with all of them. Both go on independently."""
@@ -149,7 +152,7 @@ class Conversation(Sequence[AnyMessage | Message]):
             raise ConfigError("no model: give one to Conversation(model=…), or to ask(…, model=…)")
         return target
 
-    def _add(self, done: Run) -> Run:
+    def _add(self, done: Run[Output]) -> Run[Output]:
         self.messages[:] = done.messages
         self.usage = added(self.usage, done.usage)
         return done

@@ -50,4 +50,19 @@ class Finish(Struct, frozen=True):
     usage: Usage
 
 
-StreamEvent = TextDelta | ReasoningDelta | RefusalDelta | ToolCallStart | ToolCallDelta | ToolCallEnd | Finish
+class OutputDelta(Struct, frozen=True):
+    """More of a typed output: `value` is the JSON of all that has arrived of it, not validated yet."""
+
+    value: Any
+
+
+StreamEvent = (
+    TextDelta
+    | ReasoningDelta
+    | RefusalDelta
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallEnd
+    | OutputDelta
+    | Finish
+)

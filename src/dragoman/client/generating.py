@@ -4,39 +4,92 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from inspect import isawaitable
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from dragoman.client.background import Calls, wait_for
 from dragoman.client.calling import ModelCall
 from dragoman.client.events import StreamEvent
-from dragoman.client.messages import Prompt
+from dragoman.client.limits import added
+from dragoman.client.messages import Prompt, UserMessage, messages_of
+from dragoman.client.output import ExpectedOutput, Output, OutputError, correction, expected_output
+from dragoman.client.prices import total_cost
 from dragoman.client.providers import Model
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
 from dragoman.client.streaming import AsyncStream
 from dragoman.client.tools import AnyTool
+from dragoman.core.model import OutputFormat, Wire
 
 OnEvent = Callable[[StreamEvent], Any]
+_OUTPUT_RETRIES = 2
 
 
 async def agenerate(
     conversation: Prompt,
     model: str | Model,
     *,
+    output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
     tools: Iterable[AnyTool] = (),
     on_event: OnEvent | None = None,
     **settings: Unpack[RequestSettings],
-) -> Result:
+) -> Result[Output]:
     """The reply of `model`, which is `"provider:model"` or `Provider(…).model(…)`.
 
-    `on_event` is called with each event as it arrives. Settings: temperature, max_tokens, tool_choice, … ;
-    `strict=True` refuses what would be lost; `extra` is put into the request as it is.
-    Raises UpstreamError where the provider fails.
+    `output`: a type (pydantic's models, a dataclass, a TypedDict, list[int], …) or a JSON Schema; the result
+    has a validated value of it as `output`. An invalid one is sent back to the model `output_retries` times,
+    then OutputError is raised. `on_event` is called with each event as it arrives. Settings: temperature,
+    max_tokens, tool_choice, … ; `strict=True` refuses what would be lost; `extra` is put into the request as
+    it is. Raises UpstreamError where the provider fails.
     """
+    expected = expected_output(output or settings.pop("response_format", None), settings.get("output_mode"))
+    if expected is None:
+        return await _reply(conversation, model, tools, on_event, settings, None)
+    retries = settings.get("output_retries")
+    messages = messages_of(conversation)
+    replies: list[Result[Any]] = []
+    for _ in range(1 + (_OUTPUT_RETRIES if retries is None else retries)):
+        result = await _reply(messages, model, tools, on_event, settings, expected)
+        replies.append(result)
+        if not result.problems or result.tool_calls:
+            break
+        if result.finish_reason != "stop":
+            raise OutputError(result.problems, _summed(replies))
+        messages = [*messages, result, UserMessage(correction(result.problems, expected))]
+    else:
+        raise OutputError(replies[-1].problems, _summed(replies))
+    return _summed(replies)
+
+
+def generate(
+    conversation: Prompt,
+    model: str | Model,
+    *,
+    output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
+    tools: Iterable[AnyTool] = (),
+    on_event: OnEvent | None = None,
+    **settings: Unpack[RequestSettings],
+) -> Result[Output]:
+    """Like `agenerate`, for code that is not async; `on_event` is called on your thread."""
     if on_event is None:
-        call = ModelCall(conversation, model, tools, settings, stream=False)
+        return wait_for(agenerate(conversation, model, output=output, tools=tools, **settings))
+    calls = Calls()
+    shown = calls.on_caller(on_event)
+    return calls.wait(agenerate(conversation, model, output=output, tools=tools, on_event=shown, **settings))
+
+
+async def _reply(
+    conversation: Prompt,
+    model: str | Model,
+    tools: Iterable[AnyTool],
+    on_event: OnEvent | None,
+    settings: RequestSettings,
+    expected: ExpectedOutput[Any] | None,
+) -> Result[Any]:
+    if on_event is None:
+        call = ModelCall(conversation, model, tools, settings, stream=False, expected=expected)
         return await call.read(await call.send())
-    async with AsyncStream(ModelCall(conversation, model, tools, settings, stream=True)) as events:
+    call = ModelCall(conversation, model, tools, settings, stream=True, expected=expected)
+    async with AsyncStream[Any](call) as events:
         async for event in events:
             shown = on_event(event)
             if isawaitable(shown):
@@ -44,17 +97,11 @@ async def agenerate(
     return events.result
 
 
-def generate(
-    conversation: Prompt,
-    model: str | Model,
-    *,
-    tools: Iterable[AnyTool] = (),
-    on_event: OnEvent | None = None,
-    **settings: Unpack[RequestSettings],
-) -> Result:
-    """Like `agenerate`, for code that is not async; `on_event` is called on your thread."""
-    if on_event is None:
-        return wait_for(agenerate(conversation, model, tools=tools, **settings))
-    calls = Calls()
-    shown = calls.on_caller(on_event)
-    return calls.wait(agenerate(conversation, model, tools=tools, on_event=shown, **settings))
+def _summed(replies: list[Result[Any]]) -> Result[Any]:
+    """The last reply, with the tokens and losses of all."""
+    last = replies[-1]
+    for reply in replies[:-1]:
+        last.usage = added(last.usage, reply.usage)
+    last.cost = total_cost([reply.cost for reply in replies])
+    last.losses = list(dict.fromkeys(loss for reply in replies for loss in reply.losses))
+    return last

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from inspect import isawaitable
-from typing import Any, Unpack
+from typing import Any, Generic, Literal, Unpack
 
 from msgspec import Struct
 
@@ -14,7 +14,8 @@ from dragoman.client.events import StreamEvent
 from dragoman.client.executing import Approve, Executor, ToolRunEnd, ToolRunStart
 from dragoman.client.generating import agenerate
 from dragoman.client.limits import Bounds, Stopped, added
-from dragoman.client.messages import AnyMessage, Prompt, ToolMessage, messages_of
+from dragoman.client.messages import AnyMessage, AssistantMessage, Prompt, ToolMessage, messages_of
+from dragoman.client.output import Output, OutputError
 from dragoman.client.prices import total_cost
 from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import RequestSettings
@@ -22,7 +23,7 @@ from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool, Tool, tools_of
 from dragoman.client.transcripts import export
 from dragoman.core.losses import Loss
-from dragoman.core.model import Message, Usage, Wire
+from dragoman.core.model import Message, OutputFormat, Usage, Wire
 
 
 class TurnStart(Struct, frozen=True):
@@ -33,7 +34,7 @@ class TurnStart(Struct, frozen=True):
 
 class TurnEnd(Struct, frozen=True):
     number: int
-    result: Result
+    result: Result[Any]
 
 
 RunEvent = StreamEvent | TurnStart | TurnEnd | ToolRunStart | ToolRunEnd
@@ -51,7 +52,7 @@ class RunOptions(RequestSettings, total=False):
     on_event: OnEvent | None
 
 
-class Run:
+class Run(Generic[Output]):
     """What an agent loop did. `messages` is the whole conversation, ready to be continued.
 
     `stopped` says why it ended: answer, turns, time, tokens, or tool_calls (of tools without a function).
@@ -59,7 +60,7 @@ class Run:
 
     def __init__(self, messages: list[AnyMessage | Message], model: Model, tools: list[AnyTool]) -> None:
         self.messages, self.model, self.tools = messages, model, tools
-        self.results: list[Result] = []
+        self.results: list[Result[Output]] = []
         self.usage = Usage()
         self.stopped: Stopped = "answer"
 
@@ -69,10 +70,17 @@ class Run:
         return self.results[-1].content if self.results else ""
 
     @property
+    def output(self) -> Output:
+        """The typed output, validated; raises OutputError where the run stopped before there was one."""
+        if self.stopped != "answer" or not self.results:
+            raise OutputError([f"the run stopped before an answer: {self.stopped}"])
+        return self.results[-1].output
+
+    @property
     def tool_calls(self) -> list[dict[str, Any]]:
         """Calls that nobody has answered yet."""
         last = self.messages[-1] if self.messages else None
-        return last.tool_calls if isinstance(last, Result) else []
+        return last.tool_calls if isinstance(last, AssistantMessage) else []
 
     @property
     def cost(self) -> float | None:
@@ -89,7 +97,7 @@ class Run:
         origin = provider.name if provider.protocol == protocol else ""
         return export(self.messages, protocol, model or self.model.name, self.tools, origin)
 
-    def add(self, result: Result) -> None:
+    def add(self, result: Result[Output]) -> None:
         self.results.append(result)
         self.messages.append(result)
         self.usage = added(self.usage, result.usage)
@@ -103,6 +111,7 @@ async def arun(
     model: str | Model,
     tools: Iterable[AnyTool] = (),
     *,
+    output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
     max_turns: int | None = 20,
     max_seconds: float | None = None,
     max_total_tokens: int | None = None,
@@ -110,7 +119,7 @@ async def arun(
     approve: Approve | None = None,
     on_event: OnEvent | None = None,
     **settings: Unpack[RequestSettings],
-) -> Run:
+) -> Run[Output]:
     """Ask, run what is called, send back the results, until the model answers or a limit is reached.
 
     `approve(call)` is asked before each call: True lets it run; False, or a text that says why not, becomes
@@ -118,14 +127,14 @@ async def arun(
     `agenerate`. Cancelling the task cancels the request and the tools that are under way.
     """
     listed: list[AnyTool] = list(tools_of(tools))
-    run = Run(list(messages_of(conversation)), model_of(model), listed)
+    run: Run[Output] = Run(list(messages_of(conversation)), model_of(model), listed)
     bounds = Bounds(max_turns, max_seconds, max_total_tokens, tool_timeout)
     able = [tool for tool in listed if isinstance(tool, Tool)]
     clock = asyncio.timeout(bounds.seconds)
     executor = Executor(able, approve, tool_timeout, _notifier(on_event))
     try:
         async with clock:
-            run.stopped = await _turns(run, executor, bounds, on_event, settings)
+            run.stopped = await _turns(run, executor, bounds, output, on_event, settings)
     except TimeoutError:
         if not clock.expired():
             raise
@@ -138,6 +147,7 @@ def run(
     model: str | Model,
     tools: Iterable[AnyTool] = (),
     *,
+    output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
     max_turns: int | None = 20,
     max_seconds: float | None = None,
     max_total_tokens: int | None = None,
@@ -145,7 +155,7 @@ def run(
     approve: Approve | None = None,
     on_event: OnEvent | None = None,
     **settings: Unpack[RequestSettings],
-) -> Run:
+) -> Run[Output]:
     """Like `arun`, for code that is not async; `approve` and `on_event` are called on your thread."""
     calls = Calls()
     return calls.wait(
@@ -153,6 +163,7 @@ def run(
             conversation,
             model,
             tools,
+            output=output,
             max_turns=max_turns,
             max_seconds=max_seconds,
             max_total_tokens=max_total_tokens,
@@ -165,9 +176,10 @@ def run(
 
 
 async def _turns(
-    run: Run,
+    run: Run[Any],
     executor: Executor,
     bounds: Bounds,
+    output: Any,
     on_event: OnEvent | None,
     settings: RequestSettings,
 ) -> Stopped:
@@ -175,7 +187,9 @@ async def _turns(
     while True:
         number = len(run.results) + 1
         await notify(TurnStart(number))
-        result = await agenerate(run.messages, run.model, tools=run.tools, on_event=on_event, **settings)
+        result = await agenerate(
+            run.messages, run.model, output=output, tools=run.tools, on_event=on_event, **settings
+        )
         run.add(result)
         await notify(TurnEnd(number, result))
         calls = result.tool_calls
@@ -187,6 +201,8 @@ async def _turns(
             return reached
         answers: list[ToolMessage] = await executor.run(calls)
         run.messages += answers
+        if result.has_output:  # in the same reply as the calls
+            return "answer"
 
 
 def _notifier(on_event: OnEvent | None) -> Callable[[RunEvent], Any]:

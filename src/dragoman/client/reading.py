@@ -8,6 +8,7 @@ from typing import Any
 from dragoman.client.calling import ModelCall
 from dragoman.client.events import (
     Finish,
+    OutputDelta,
     ReasoningDelta,
     RefusalDelta,
     StreamEvent,
@@ -17,6 +18,7 @@ from dragoman.client.events import (
     ToolCallStart,
 )
 from dragoman.client.messages import openai_call
+from dragoman.client.partial_json import PartialJson
 from dragoman.client.results import Result
 from dragoman.core.errors import UpstreamError
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed, fold
@@ -34,7 +36,9 @@ class StreamReader:
         self._part: AnyPart | None = None  # the open one
         self._text: list[str] = []
         self._calls = -1
-        self.result: Result | None = None
+        self.result: Result[Any] | None = None
+        self._expected = call.expected
+        self._partial, self._shown_output = PartialJson(), None
 
     def feed(self, data: bytes) -> list[StreamEvent]:
         return [shown for event in self._reader.feed(data) for shown in self._shown(event)]
@@ -62,15 +66,19 @@ class StreamReader:
     def _start(self, part: AnyPart) -> Iterable[StreamEvent]:
         self._part = part
         self._text = []
-        if not isinstance(part, ToolCall):
+        if self._expected:
+            self._partial = PartialJson()
+            if isinstance(part, ToolCall) and part.name == self._expected.tool:
+                self._part = Text()  # the call gives the answer: see ExpectedOutput.restore
+        if not isinstance(self._part, ToolCall):
             return ()
         self._calls += 1
-        return (ToolCallStart(self._calls, part.id, part.name),)
+        return (ToolCallStart(self._calls, self._part.id, self._part.name),)
 
     def _delta(self, text: str) -> Iterable[StreamEvent]:
         match self._part:
             case Text():
-                return (TextDelta(text),)
+                return (TextDelta(text), *self._output_delta(text)) if self._expected else (TextDelta(text),)
             case Reasoning():
                 return (ReasoningDelta(text),)
             case Refusal():
@@ -80,6 +88,14 @@ class StreamReader:
                 return (ToolCallDelta(self._calls, text),)
             case _:
                 return ()
+
+    def _output_delta(self, text: str) -> Iterable[StreamEvent]:
+        self._partial.feed(text)
+        value = self._expected.partial(self._partial.value()) if self._expected else None
+        if value is None or value == self._shown_output:
+            return ()
+        self._shown_output = value
+        return (OutputDelta(value),)
 
     def _end(self, complete: bool) -> Iterable[StreamEvent]:
         part, self._part = self._part, None

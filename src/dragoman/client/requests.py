@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, cast
 
 from dragoman.client.messages import Prompt, messages_of, neutral
+from dragoman.client.output import OutputMode
 from dragoman.client.tools import AnyTool, Tool, tools_of
 from dragoman.core.errors import ConfigError
 from dragoman.core.jsontext import is_object
@@ -34,7 +35,6 @@ class RequestSettings(TypedDict, total=False):
     seed: int | None
     stop: str | Sequence[str] | None
     n: int | None
-    output: OutputFormat | Wire | Literal["json", "text"] | None
     effort: Effort | None
     budget: int | None  # thinking tokens; 0: off, -1: as the model likes
     show_reasoning: bool | None
@@ -46,7 +46,9 @@ class RequestSettings(TypedDict, total=False):
     top_logprobs: int | None
     store: bool | None
     cache_key: str | None
-    # beside the neutral settings
+    # beside the neutral settings; `output` is a parameter of its own, so that results have its type
+    output_mode: OutputMode | None  # how a typed output is requested; auto: as the model takes it best
+    output_retries: int | None  # how often an invalid output is sent back to the model
     system: str | None
     tool_choice: ToolChoice | str | Tool | Sequence[str | Tool] | None
     parallel: bool | None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic
 
 from dragoman.client.messages import AssistantMessage
+from dragoman.client.output import ExpectedOutput, InvalidOutput, Output, OutputError
 from dragoman.core import jsontext
 from dragoman.core.losses import Loss
 from dragoman.core.model import Response, StopReason, Usage, Wire
@@ -17,11 +18,12 @@ _FINISH: dict[StopReason, str] = {
 }
 
 
-class Result(AssistantMessage):
+class Result(AssistantMessage, Generic[Output]):
     """`finish_reason` in OpenAI's words whatever the provider's are (`stop_reason` keeps those).
 
     `usage` counts tokens, `cost` is their price in US dollars (None where it is not known), `losses` lists
-    what did not survive, `raw` is the wire: the body, or the frames of a stream.
+    what did not survive, `raw` is the wire: the body, or the frames of a stream. `problems` says why there is
+    no valid `output`.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class Result(AssistantMessage):
         body: Wire | None,
         frames: list[Any],
         cost: float | None = None,
+        expected: ExpectedOutput[Output] | None = None,
     ) -> None:
         super().__init__(parts=response.parts)
         self.response, self.losses, self.provider = response, losses, provider
@@ -40,6 +43,18 @@ class Result(AssistantMessage):
         self.stop_reason = response.stop.raw or response.stop.reason
         self.usage, self.cost = response.usage or Usage(), cost
         self._body, self._frames = body, frames
+        self.problems: list[str] = []
+        self.has_output = False
+        self._output: Any = self.content
+        if expected:
+            self._read(expected)
+
+    @property
+    def output(self) -> Output:
+        """The output, validated, where one was requested, else the text; raises OutputError."""
+        if self.problems:
+            raise OutputError(self.problems, self)
+        return self._output
 
     @property
     def raw(self) -> Any:
@@ -49,6 +64,18 @@ class Result(AssistantMessage):
     def message(self) -> AssistantMessage:
         """The reply alone, without what is known about it."""
         return AssistantMessage(parts=self.parts)
+
+    def _read(self, expected: ExpectedOutput[Output]) -> None:
+        called = bool(self.tool_calls)
+        try:
+            self._output = expected.read(self.parts)
+            self.has_output = not called or bool(expected.tool)
+        except InvalidOutput as invalid:
+            self.problems = [str(each) for each in invalid.args]
+            if self.finish_reason not in ("stop", "tool_calls"):
+                self.problems.append(f"the reply ended with {self.finish_reason}")
+        if called and not self.has_output:
+            self.problems = ["the model called tools; the output comes once they are answered"]
 
 
 def _read(frame: Any) -> Any:

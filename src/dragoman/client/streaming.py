@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
-from typing import Unpack, cast
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any, Generic, Literal, Unpack, cast
 
 from dragoman.client.background import wait_for
 from dragoman.client.calling import ModelCall
-from dragoman.client.events import StreamEvent
+from dragoman.client.events import OutputDelta, StreamEvent
 from dragoman.client.messages import Prompt
+from dragoman.client.output import Output, expected_output
 from dragoman.client.providers import Model
 from dragoman.client.reading import StreamReader
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool
 from dragoman.core.errors import ConfigError, UpstreamError
-from dragoman.core.model import Failure
+from dragoman.core.model import Failure, OutputFormat, Wire
 from dragoman.http.client import Reply, TransportError
 
 
-class AsyncStream:
+class AsyncStream(Generic[Output]):
     """`async with … as events: async for event in events: …`, then `events.result`. Leaving early cancels."""
 
     def __init__(self, call: ModelCall) -> None:
@@ -31,13 +32,13 @@ class AsyncStream:
         self._ended = False
 
     @property
-    def result(self) -> Result:
+    def result(self) -> Result[Output]:
         """The whole reply, once the last event has been shown."""
         if self._reading.result is None:
             raise ConfigError("the stream has not ended: read its events first")
         return self._reading.result
 
-    async def __aenter__(self) -> AsyncStream:
+    async def __aenter__(self) -> AsyncStream[Output]:
         self._reply = self._reply or await self._call.send()
         return self
 
@@ -51,7 +52,7 @@ class AsyncStream:
         if self._reply:
             self._reply.close()
 
-    def __aiter__(self) -> AsyncStream:
+    def __aiter__(self) -> AsyncStream[Output]:
         return self
 
     async def __anext__(self) -> StreamEvent:
@@ -60,6 +61,12 @@ class AsyncStream:
                 raise StopAsyncIteration
             self._waiting.extend(await self.next_events())
         return self._waiting.popleft()
+
+    async def partial_outputs(self) -> AsyncIterator[Any]:
+        """The JSON of a typed output as it grows, not validated yet; `result.output` is the valid one."""
+        async for event in self:
+            if isinstance(event, OutputDelta):
+                yield event.value
 
     async def next_events(self) -> list[StreamEvent]:
         """What the next piece of the reply says; empty at its end."""
@@ -88,19 +95,19 @@ class AsyncStream:
             raise
 
 
-class Stream:
+class Stream(Generic[Output]):
     """`with … as events: for event in events: …`, then `events.result`. Leaving early cancels."""
 
     def __init__(self, call: ModelCall) -> None:
-        self._stream = AsyncStream(call)
+        self._stream: AsyncStream[Output] = AsyncStream(call)
         self._waiting: deque[StreamEvent] = deque()
 
     @property
-    def result(self) -> Result:
+    def result(self) -> Result[Output]:
         """The whole reply, once the last event has been shown."""
         return self._stream.result
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> Stream[Output]:
         wait_for(self._stream.__aenter__())
         return self
 
@@ -108,8 +115,12 @@ class Stream:
         self._waiting.clear()
         wait_for(self._stream.__aexit__())
 
-    def __iter__(self) -> Stream:
+    def __iter__(self) -> Stream[Output]:
         return self
+
+    def partial_outputs(self) -> Iterator[Any]:
+        """The JSON of a typed output as it grows, not validated yet; `result.output` is the valid one."""
+        return (event.value for event in self if isinstance(event, OutputDelta))
 
     def __next__(self) -> StreamEvent:
         if not self._waiting:
@@ -123,19 +134,23 @@ def astream(
     conversation: Prompt,
     model: str | Model,
     *,
+    output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
     tools: Iterable[AnyTool] = (),
     **settings: Unpack[RequestSettings],
-) -> AsyncStream:
-    """The reply of `model` as it arrives; arguments as for `agenerate`."""
-    return AsyncStream(ModelCall(conversation, model, tools, settings, stream=True))
+) -> AsyncStream[Output]:
+    """The reply of `model` as it arrives; arguments as for `agenerate`. An invalid output is not retried."""
+    expected = expected_output(output or settings.pop("response_format", None), settings.get("output_mode"))
+    return AsyncStream(ModelCall(conversation, model, tools, settings, stream=True, expected=expected))
 
 
 def stream(
     conversation: Prompt,
     model: str | Model,
     *,
+    output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
     tools: Iterable[AnyTool] = (),
     **settings: Unpack[RequestSettings],
-) -> Stream:
-    """The reply of `model` as it arrives; arguments as for `generate`."""
-    return Stream(ModelCall(conversation, model, tools, settings, stream=True))
+) -> Stream[Output]:
+    """The reply of `model` as it arrives; arguments as for `generate`. An invalid output is not retried."""
+    expected = expected_output(output or settings.pop("response_format", None), settings.get("output_mode"))
+    return Stream(ModelCall(conversation, model, tools, settings, stream=True, expected=expected))

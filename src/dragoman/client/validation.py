@@ -26,7 +26,7 @@ class ArgumentValidator:
 
     def __init__(self, name: str, function: Callable[..., Any], hints: Mapping[str, Any]) -> None:
         self._name = name
-        self._converters = {each: _converter(hint) for each, hint in hints.items()}
+        self._converters = {each: converter(hint) for each, hint in hints.items()}
         try:
             parameters = list(signature(function).parameters.values())
         except (TypeError, ValueError):  # some callables of C code have no signature
@@ -49,7 +49,7 @@ class ArgumentValidator:
             try:
                 values[name] = self._converters.get(name, _unchanged)(value)
             except ValueError as error:  # msgspec's and pydantic's ValidationError are ValueErrors
-                problems += _problems(name, error)
+                problems += problems_of(name, error)
         if problems:
             raise ModelRetry("\n".join([f"The arguments of {self._name} are wrong.", *problems]))
         missing = {each.name: default_of(each) for each in self._fields if each.name not in values}
@@ -63,7 +63,7 @@ def _unchanged(value: Any) -> Any:
     return value
 
 
-def _converter(hint: Any) -> Converter:
+def converter(hint: Any) -> Converter:
     if hint is Any:
         return _unchanged
     if adapter := pydantic_adapter(hint):
@@ -90,13 +90,15 @@ def _custom(hint: Any, value: Any) -> Any:
     return value
 
 
-def _problems(name: str, error: ValueError) -> Iterator[str]:
-    """`place.city: Field required`, one line for each problem."""
+def problems_of(name: str, error: ValueError) -> Iterator[str]:
+    """`place.city: Field required`, one line for each problem. `name` may be empty."""
     listed: Any = getattr(error, "errors", None)
     if callable(listed):  # pydantic
         for each in cast(list[Any], listed(include_url=False)):
-            yield f"{'.'.join(map(str, (name, *each['loc'])))}: {each['msg']}"
+            path = ".".join(map(str, ([name] if name else []) + list(each["loc"])))
+            yield f"{path or 'answer'}: {each['msg']}"
         return
     text = str(error)
     found = _AT.search(text)
-    yield f"{name}{found[1] if found else ''}: {text[: found.start()] if found else text}"
+    path = f"{name}{found[1] if found else ''}".removeprefix(".")
+    yield f"{path or 'answer'}: {text[: found.start()] if found else text}"

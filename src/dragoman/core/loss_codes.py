@@ -200,6 +200,12 @@ CODES.update(
     }
 )
 
+CODES["setting.output.emulated"] = LossCode(
+    "minor",
+    "Structured output for a model that has none here: a tool takes the answer, or a prompt asks for it.",
+    "The answer is validated all the same. Choose the way with output_mode.",
+)
+
 
 def severity_of(code: str) -> Severity:
     known = CODES.get(code)
