@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from dragoman.answers import merge, split, stream_answers
 from dragoman.core import jsontext, seal
 from dragoman.core.caches import cache_tools, with_cached_tools, with_encoded_tools
 from dragoman.core.codec import Codec
@@ -230,16 +231,23 @@ class Exchange:
         return wire if tagged is data else jsontext.decode(tagged)
 
     def _translate_reply(self, wire: Wire) -> Wire:
-        self._pipeline = self._pipeline or self._new_pipeline()
-        decoding = Losses()
+        self._pipeline = pipeline = self._pipeline or self._new_pipeline()
         self._reply_wire = wire
-        response = self._pipeline.decode_response(wire, decoding)
-        if self._foreign:
-            self._losses.extend(decoding)
-        out = self.client.encode_response(response, self._losses, self._request)
+        field, several = self.upstream.answers, self.client.answers
+        if field and several and jsontext.is_array(given := wire.get(field)) and len(given) > 1:
+            out = merge([self._translate_answer(each, pipeline) for each in split(wire, field)], several)
+        else:
+            out = self._translate_answer(wire, pipeline)
         if self.strict:
             self._losses.refuse(self.strict)
         return out
+
+    def _translate_answer(self, wire: Wire, pipeline: Pipeline) -> Wire:
+        decoding = Losses()
+        response = pipeline.decode_response(wire, decoding)
+        if self._foreign:
+            self._losses.extend(decoding)
+        return self.client.encode_response(response, self._losses, self._request)
 
     def response_bytes(self, body: bytes) -> bytes:
         """Like `response`, as bytes; between equal protocols they pass unchanged."""
@@ -274,9 +282,11 @@ class Exchange:
         return self._translate_stream(array)
 
     def _translate_stream(self, array: bool) -> TranslatedStream:
-        self._pipeline = self._pipeline or self._new_pipeline()
-        client = protocol(self.client.name)
-        return self._pipeline.translate_stream(client, self._request, self.strict, array)
+        self._pipeline = pipeline = self._pipeline or self._new_pipeline()
+        client, request = protocol(self.client.name), self._request
+        if request and (request.settings.n or 1) > 1 and self.upstream.answers and self.client.answers:
+            return stream_answers(pipeline, self._upstream, client, request, self.strict, array)
+        return pipeline.translate_stream(client, request, self.strict, array)
 
     @property
     def _tagger(self) -> StateTagger:

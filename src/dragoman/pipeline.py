@@ -200,7 +200,7 @@ class EventReader:
             for frame in self._framing.feed(data):
                 self._pass(self._decode(frame), out)
         except _BROKEN as error:
-            self._pass((ResponseFailed(_malformed(error)),), out)
+            self._pass((ResponseFailed(malformed(error)),), out)
         return out
 
     def close(self) -> Sequence[Event]:
@@ -551,5 +551,5 @@ def _recording(
 _TRUNCATED = Failure("truncated", "the upstream's stream ended before its end was announced", 502)
 
 
-def _malformed(error: Exception) -> Failure:
+def malformed(error: Exception) -> Failure:
     return Failure("server", f"malformed upstream stream: {error}", 502)

@@ -699,3 +699,34 @@ def test_G68_an_integer_by_its_schema() -> None:
     (call,) = read_calls(ANTHROPIC, out)
     assert call.arguments == {"n": 10}
     assert isinstance(call.arguments["n"], int)
+
+
+@pytest.mark.parametrize(
+    ("client", "body"),
+    [
+        (
+            "openai-chat",
+            {"messages": [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "x"}]},
+        ),
+        (
+            "openai-responses",
+            {"input": [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "x"}]},
+        ),
+        (
+            "gemini",
+            {
+                "contents": [
+                    {"role": "model", "parts": [{"text": "hi"}]},
+                    {"role": "user", "parts": [{"text": "x"}]},
+                ]
+            },
+        ),
+    ],
+)
+def test_an_invented_turn_is_reported_at_the_field_that_holds_the_conversation(
+    client: str, body: dict[str, Any]
+) -> None:
+    exchange = dragoman.Exchange(client, "anthropic")
+    exchange.request(body, model="m")
+    (loss,) = [loss for loss in exchange.losses if loss.code == "message.filler.invented"]
+    assert [loss.where] == list(body)

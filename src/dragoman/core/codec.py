@@ -210,3 +210,4 @@ class Codec(Struct, frozen=True, kw_only=True):
     numbered: bytes = b""  # what every event holds; a stream that begins without it is said anew for clients
     spelling: dict[str, str] = {}  # neutral path -> how this protocol spells it, for Losses.respell
     session: Session | None = None  # a server that keeps the conversation
+    answers: str = ""  # the field of a reply, and of a frame, that is the array of answers, where it is one

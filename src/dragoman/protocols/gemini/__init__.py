@@ -62,6 +62,7 @@ CODEC = Codec(
     model_field="modelVersion",
     keep_alive=b"\n",
     spelling=SPELLING,
+    answers="candidates",
 )
 
 PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

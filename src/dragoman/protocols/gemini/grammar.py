@@ -1,7 +1,8 @@
 """Checks a Gemini stream frame by frame: what google-genai and the agents on it need of every chunk.
 
-States: open --chunk--> open --finishReason, blockReason or error--> ended; nothing may follow. A call is
-whole in one part, or grows from a part with `willContinue` to one without.
+States: open --chunk--> open --finishReason of each candidate, blockReason or error--> ended; nothing may
+follow but another candidate.
+A call is whole in one part, or grows from a part with `willContinue` to one without.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dragoman.core.codec import Frame
 from dragoman.core.errors import GrammarError
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
+from dragoman.core.server import rows
 
 _DATA = (
     "text",
@@ -36,12 +38,13 @@ class Grammar:
     def __init__(self) -> None:
         self._ended = False
         self._growing = False
+        self._open: dict[int, bool] = {}  # candidates: whether more of them may follow
 
     def feed(self, frame: Frame, /) -> Iterable[Frame]:
         _expect(not frame.event, f"an event named {frame.event!r}; Gemini's have no names")
         chunk = jsontext.decode(frame.data) if isinstance(frame.data, bytes | str) else frame.data
         _expect(is_object(chunk), "a chunk that is no object")
-        _expect(not self._ended, "a chunk after the end of the stream")
+        _expect(not self._ended or self._begins_another(chunk), "a chunk after the end of the stream")
         if "error" in chunk:
             _expect(
                 next(iter(chunk)) == "error", "an error that is not the first key: google-genai overlooks it"
@@ -60,7 +63,15 @@ class Grammar:
         _expect(self._ended, "the stream ends without finishReason, blockReason or error")
         return ()
 
+    def _begins_another(self, chunk: Wire) -> bool:
+        return bool(self._open) and any(
+            row.get("index", 0) not in self._open for row in rows(chunk.get("candidates"))
+        )
+
     def _candidate(self, candidate: Wire) -> None:
+        index = candidate.get("index", 0)
+        _expect(self._open.get(index, True), f"more of candidate {index} after its finishReason")
+        self._open[index] = not candidate.get("finishReason")
         content = candidate.get("content", {"parts": []})
         _expect(
             content.get("role", "model") == "model", f"content of role {content.get('role')!r}, not model"
@@ -69,7 +80,7 @@ class Grammar:
             self._part(part)
         if candidate.get("finishReason"):
             _expect(isinstance(candidate["finishReason"], str), "a finishReason that is no string")
-            self._ended = True
+            self._ended = not any(self._open.values())
 
     def _part(self, part: Any) -> None:
         _expect(is_object(part), "a part that is no object")

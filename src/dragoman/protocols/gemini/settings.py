@@ -38,6 +38,7 @@ SPELLING = {name: f"generationConfig.{key}" for name, (key, _) in _SAME.items()}
     "metadata": "labels",
     "service_tier": "serviceTier",
     "tool_choice": "toolConfig.functionCallingConfig",
+    "messages": "contents",
 }
 _TIERS = {"standard": "default", "unspecified": "auto"}
 _MOST_STOPS = 5

@@ -66,6 +66,7 @@ CODEC = Codec(
     ),
     is_end=is_end,
     keep_alive=b": keep-alive\n\n",
+    answers="choices",
     spelling={
         "max_tokens": "max_completion_tokens|max_tokens",
         "output": "response_format",

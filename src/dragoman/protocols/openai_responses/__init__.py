@@ -62,6 +62,7 @@ CODEC = Codec(
     continued=continued,
     numbered=b'"sequence_number"',  # llama.cpp leaves out all numbers, and the OpenAI SDK stumbles over that
     spelling={
+        "messages": "input",
         "max_tokens": "max_output_tokens",
         "output": "text.format",
         "output.mode": "text.format.type",
