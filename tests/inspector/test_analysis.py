@@ -58,6 +58,12 @@ def test_equal_values_correspond_in_order() -> None:
 def test_arguments_correspond_however_they_are_spelled() -> None:
     call = {"arguments": '{"path": "a.py"}'}
     assert correspondences(call, {"arguments": '{"path":"a.py"}'}) == [("arguments", "arguments")]
+    assert correspondences(call, {"content": [{"input": {"path": "a.py"}}]}) == [
+        ("arguments", "content[0].input")
+    ]
+    declared = {"tools": [{"input_schema": {"type": "object", "properties": {}}}]}
+    sent = {"tools": [{"function": {"parameters": {"properties": {}, "type": "object"}}}]}
+    assert ("tools[0].input_schema", "tools[0].function.parameters") in correspondences(declared, sent)
 
 
 def grown(**changes: object) -> bytes:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from dragoman.core import jsontext
@@ -22,6 +23,9 @@ from dragoman.protocols import protocol
 
 _CHARACTERS = 3.6  # of a token, about; the window is shown in proportions
 _IMAGE_TOKENS = 1600
+_WHOLE_OBJECTS = frozenset(
+    {"input", "args", "arguments", "parameters", "inputschema", "parametersjsonschema", "schema"}
+)
 _SHORT = 4  # characters: shorter texts are equal by chance
 
 
@@ -49,28 +53,49 @@ def correspondences(source: Any, target: Any) -> list[tuple[str, str]]:
     """Pairs of paths that hold the same thing in two wires: equal values, matched in document order.
 
     Texts of some length are matched wherever they stand; numbers and short texts only under the same last
-    name, because they are equal by chance.
+    name, because they are equal by chance. Arguments and schemas are matched as a whole too: one protocol
+    writes them as an object, another as text.
     """
     places: dict[Any, list[str]] = {}
-    for path, value in leaves(target):
+    for path, value in _matchable(target):
         places.setdefault(_token(path, value), []).append(path)
     pairs: list[tuple[str, str]] = []
-    for path, value in leaves(source):
+    for path, value in _matchable(source):
         found = places.get(_token(path, value))
         if found:
             pairs.append((path, found.pop(0)))
     return pairs
 
 
+def _matchable(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every scalar, and the objects that a protocol may write as text."""
+    if is_object(value):
+        if _last_name(path) in _WHOLE_OBJECTS and value:
+            yield path, value
+        for key, inner in value.items():
+            yield from _matchable(inner, f"{path}.{key}" if path else str(key))
+    elif is_array(value):
+        for number, inner in enumerate(value):
+            yield from _matchable(inner, f"{path}[{number}]")
+    else:
+        yield path, value
+
+
+def _last_name(path: str) -> str:
+    return path.rpartition(".")[2].partition("[")[0].replace("_", "").lower()
+
+
 def _token(path: str, value: Any) -> Any:
+    if is_object(value):
+        return ("text", _sorted_text(value))
     if isinstance(value, str) and len(value) >= _SHORT:
         parsed_object = jsontext.decode_object(value) if value[:1] == "{" else None
-        return ("text", jsontext.dumps(parsed_object) if parsed_object is not None else value)
-    return (
-        path.rpartition(".")[2].partition("[")[0].replace("_", "").lower(),
-        type(value).__name__,
-        str(value),
-    )
+        return ("text", _sorted_text(parsed_object) if parsed_object is not None else value)
+    return (_last_name(path), type(value).__name__, str(value))
+
+
+def _sorted_text(value: Any) -> bytes:
+    return msgspec.json.encode(value, order="deterministic")
 
 
 class Prefix(Struct, frozen=True):
