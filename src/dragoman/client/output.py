@@ -26,9 +26,9 @@ from dragoman.core.model import (
     Response,
     Stop,
     Text,
-    Tool,
     ToolCall,
     ToolChoice,
+    ToolDeclaration,
     Wire,
 )
 from dragoman.core.model_profile import ModelProfile
@@ -127,7 +127,7 @@ class ExpectedOutput(Generic[Output]):
     def _mode(self, request: Request, rules: SchemaRules, profile: ModelProfile) -> OutputMode:
         if self.mode != "auto":
             return self.mode
-        has_tools = any(isinstance(tool, Tool) for tool in request.tools)
+        has_tools = any(isinstance(tool, ToolDeclaration) for tool in request.tools)
         open_objects = rules.strict is not None and not can_be_strict(self.schema)
         beside_tools = profile.combined_tools or not has_tools
         if profile.structured_output is not False and beside_tools and not open_objects:
@@ -150,7 +150,7 @@ class ExpectedOutput(Generic[Output]):
             choice = ToolChoice("required", () if request.tools else (self.tool,))
         elif choice is None:
             system = (*system, Text(f"Call {self.tool} to give your answer."))
-        tool = Tool(self.tool, _TOOL_DESCRIPTION, self.schema)
+        tool = ToolDeclaration(self.tool, _TOOL_DESCRIPTION, self.schema)
         return replace(request, tools=(*request.tools, tool), tool_choice=choice, system=system)
 
     # The reply
