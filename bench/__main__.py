@@ -6,6 +6,8 @@ from bench.bars import Times, bars
 from bench.client import show_client
 from bench.contenders import CONTENDERS, DRAGOMAN, FLOOR, Contender, Pair
 from bench.dialects import show_dialects
+from bench.imports import show_imports
+from bench.many import show_many
 from bench.measure import best_times
 from bench.workloads import NOT_ITS_PAIR, PAIRS, REQUESTS, STREAMS, NotMeasured, Workload
 
@@ -22,6 +24,8 @@ def main() -> None:
         show_growth(workload)
     show_dialects()
     show_client()
+    show_many()
+    show_imports()
     print(f"\nBars, {HEADLINE.client} client and {HEADLINE.upstream} upstream")
     print(*bars(*headlines), sep="\n")
 

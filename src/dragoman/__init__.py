@@ -11,7 +11,6 @@ The client calls models itself: `generate("…", "provider:model", tools=[…])`
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dragoman.calls import build_tool_results, parse_tool_calls, translate_tools
 from dragoman.core.errors import (
     ConfigError,
     DragomanError,
@@ -22,9 +21,9 @@ from dragoman.core.errors import (
 )
 from dragoman.core.losses import Loss
 from dragoman.core.model import Failure, ToolCall, ToolResult
-from dragoman.exchange import Exchange
 
 if TYPE_CHECKING:
+    from dragoman.calls import build_tool_results, parse_tool_calls, translate_tools
     from dragoman.client import (
         AssistantMessage,
         Conversation,
@@ -36,11 +35,15 @@ if TYPE_CHECKING:
         ToolMessage,
         UserMessage,
         agenerate,
+        agenerate_file,
+        agenerate_many,
         amodels,
         arun,
         astream,
         dump_messages,
         generate,
+        generate_file,
+        generate_many,
         get_arguments,
         load_messages,
         media,
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
         tool,
     )
     from dragoman.dialects import names as dialects
+    from dragoman.exchange import Exchange
     from dragoman.protocols import names as protocols
 
 __version__ = "0.1.0"
@@ -76,6 +80,8 @@ __all__ = [
     "UserMessage",
     "WireError",
     "agenerate",
+    "agenerate_file",
+    "agenerate_many",
     "amodels",
     "arun",
     "astream",
@@ -83,6 +89,8 @@ __all__ = [
     "dialects",
     "dump_messages",
     "generate",
+    "generate_file",
+    "generate_many",
     "get_arguments",
     "load_messages",
     "media",
@@ -96,8 +104,14 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:
-    from dragoman import dialects, protocols  # packages that list their names when they are called
+# Where names are found that are not those of the client
+_MODULES = {
+    "Exchange": "dragoman.exchange",
+    "build_tool_results": "dragoman.calls",
+    "parse_tool_calls": "dragoman.calls",
+    "translate_tools": "dragoman.calls",
+}
+_PACKAGES = ("dialects", "protocols")  # which list their names when they are called
 
 
 def __dir__() -> list[str]:
@@ -105,8 +119,12 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """The names of the client, which brings the network with it, are loaded when they are first used."""
-    if name not in __all__:
+    """Most names are loaded when they are first used: translation and the network take time to import."""
+    if name in _PACKAGES:
+        value = import_module(f"dragoman.{name}")
+    elif name in __all__:
+        value = getattr(import_module(_MODULES.get(name, "dragoman.client")), name)
+    else:
         raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module("dragoman.client"), name)
+    globals()[name] = value
     return value

@@ -26,6 +26,7 @@ COMMANDS = {
     "replay": "Send a recorded request again, to any model.",
     "translate": "Translate a request, a response, a stream or tool declarations.",
     "ask": "Send a prompt to any model, with tools and MCP servers.",
+    "many": "Send the prompts of a JSONL file to a model; resumable.",
     "mcp": "Offer the standard tools as an MCP server.",
     "demo": "Show one tool call between two protocols; needs no key and no network.",
     "protocols": "List the protocols and dialects.",
@@ -40,6 +41,7 @@ EXTRAS = {
     "plan": "gateway",
     "replay": "gateway",
     "ask": "client",
+    "many": "client",
     "mcp": "mcp",
 }
 

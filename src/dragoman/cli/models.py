@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Mapping
 from typing import Any, cast
 
@@ -20,7 +21,8 @@ from dragoman.profiles import ProviderSettings, known
 @click.argument("name", metavar="[PROVIDER|MODEL]", required=False)
 @config_option
 @click.option("--live", is_flag=True, help="Request each provider's own list.")
-def command(name: str | None, config: str | None, live: bool) -> int:
+@click.option("--default", metavar="PROVIDER:MODEL", help="Save the default model of ask, chat and many.")
+def command(name: str | None, config: str | None, live: bool, default: str | None) -> int:
     """List the models that clients may request: window, output limit, prices, capabilities.
 
     \b
@@ -28,6 +30,8 @@ def command(name: str | None, config: str | None, live: bool) -> int:
     these providers and of the servers on this machine. With PROVIDER: its own list. With MODEL: every fact
     that is known about it. Prices are US dollars per million tokens.
     """
+    if default:
+        return _save(default)
     settings = settings_of(config)
     if name and (provider := provider_named(settings, name)):
         return _listed({name: provider}, [name])
@@ -36,6 +40,15 @@ def command(name: str | None, config: str | None, live: bool) -> int:
     for line in _named(settings):
         click.echo(line)
     return _live(settings) if live else _offered(settings)
+
+
+def _save(name: str) -> int:
+    from dragoman.cli.default_model import chosen_model, save_default
+
+    model = chosen_model(name)  # which refuses what does not exist
+    save_default(name, os.environ)
+    click.echo(f"default model: {name}  {summary(model.provider.profile(model.name))}".rstrip())
+    return 0
 
 
 def summary(profile: ModelProfile) -> str:

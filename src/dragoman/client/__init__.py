@@ -1,5 +1,6 @@
 """The client: define a tool once, call any model."""
 
+from dragoman.client.batch_files import agenerate_file, generate_file
 from dragoman.client.conversation import Conversation
 from dragoman.client.events import (
     Finish,
@@ -15,6 +16,7 @@ from dragoman.client.events import (
 from dragoman.client.executing import ToolRunEnd, ToolRunStart
 from dragoman.client.generating import agenerate, generate
 from dragoman.client.loop import Run, RunEvent, RunOptions, TurnEnd, TurnStart, arun, run
+from dragoman.client.many import Progress, PromptReply, agenerate_many, generate_many
 from dragoman.client.media import media
 from dragoman.client.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
 from dragoman.client.model_info import ModelInfo, amodels, models
@@ -38,6 +40,8 @@ __all__ = [
     "OutputDelta",
     "OutputError",
     "OutputMode",
+    "Progress",
+    "PromptReply",
     "Provider",
     "ReasoningDelta",
     "RefusalDelta",
@@ -61,12 +65,16 @@ __all__ = [
     "TurnStart",
     "UserMessage",
     "agenerate",
+    "agenerate_file",
+    "agenerate_many",
     "amodels",
     "arun",
     "astream",
     "dump_messages",
     "export",
     "generate",
+    "generate_file",
+    "generate_many",
     "get_arguments",
     "load",
     "load_messages",

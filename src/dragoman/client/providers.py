@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -46,7 +46,7 @@ class Provider:
         timeouts: Timeouts | None = None,
         tries: int = 3,
         transport: Transport | None = None,
-        profiles: Mapping[str, Mapping[str, Any]] | None = None,
+        profiles: Mapping[str, Mapping[str, Any]] | Sequence[ProfileRow] = (),
     ) -> None:
         known = known_providers().get(name)
         self.name = name
@@ -64,7 +64,7 @@ class Provider:
             raise ConfigError(_keyless(known))
         self._key = key
         self._headers = {name.lower(): value for name, value in (headers or {}).items()}
-        self._profiles = tuple([_profile_row(name, facts) for name, facts in (profiles or {}).items()])
+        self._profiles = _profile_rows(profiles)
 
     def headers_for(self, request: OutgoingRequest) -> dict[str, str]:
         """The headers that prove who asks, and those of the provider, which win."""
@@ -144,6 +144,12 @@ def _keyless(known: ProviderSettings) -> str:
 
 def _listed() -> str:
     return ", ".join(known_providers())
+
+
+def _profile_rows(profiles: Mapping[str, Mapping[str, Any]] | Sequence[ProfileRow]) -> tuple[ProfileRow, ...]:
+    if not isinstance(profiles, Mapping):
+        return tuple(profiles)
+    return tuple([_profile_row(pattern, facts) for pattern, facts in profiles.items()])
 
 
 def _profile_row(pattern: str, facts: Mapping[str, Any]) -> ProfileRow:

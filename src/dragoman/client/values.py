@@ -129,12 +129,12 @@ def _json(value: Any) -> str:
     if value is None:
         return ""
     try:
-        return msgspec.json.encode(value, enc_hook=_plain).decode()
+        return msgspec.json.encode(value, enc_hook=plain).decode()
     except (TypeError, ValueError, RecursionError):
         return str(value)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     if isinstance(value, jsontext.Number):
         return msgspec.Raw(value.text.encode())
     dump = getattr(value, "model_dump", None)  # pydantic

@@ -1,0 +1,76 @@
+"""The model of `ask`, `chat` and `many`: the one that is named, else the user's default, else the demo."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from dragoman.cli.settings import settings_of
+from dragoman.client import Model, Provider
+from dragoman.client.providers import model_of
+from dragoman.core.errors import ConfigError
+from dragoman.core.user_folders import config_folder
+from dragoman.gateway.config import Config
+from dragoman.profiles import ProviderSettings
+
+VARIABLE = "DRAGOMAN_MODEL"
+DEMO = "demo:any"
+
+
+def chosen_model(name: str | None) -> Model:
+    """`name` is provider:model or a name of `[models]` in dragoman.toml; None or "default": the default."""
+    config = settings_of(None)
+    if name in (None, "default"):
+        name = os.environ.get(VARIABLE) or saved_default(os.environ) or _first_with_key(config)
+        if name == DEMO:
+            click.echo("dragoman: no provider has a key, so the demo model answers", err=True)
+    targets = dict(config.models).get(name)
+    provider, _, model = (targets[0] if targets else name).partition(":")
+    if model and provider in config.providers:
+        return client_provider(config.providers[provider]).model(model)
+    return model_of(f"{provider}:{model}" if model else name)
+
+
+def client_provider(provider: ProviderSettings) -> Provider:
+    """A provider of the configuration as the client library takes it."""
+    return Provider(
+        provider.name,
+        protocol=provider.protocol,
+        base_url=provider.base_url,
+        api_key=provider.api_key,
+        headers=provider.headers,
+        dialect=provider.dialect,
+        recover=provider.recover,
+        timeouts=provider.timeouts,
+        profiles=provider.profiles,
+    )
+
+
+def saved_default(environ: Mapping[str, str]) -> str:
+    path = _path(environ)
+    try:
+        return path.read_text("utf-8").strip() if path else ""
+    except FileNotFoundError:
+        return ""
+
+
+def save_default(name: str, environ: Mapping[str, str]) -> Path:
+    path = _path(environ)
+    if path is None:
+        raise ConfigError(f"there is no home directory to keep the default in; set {VARIABLE}={name}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{name}\n", "utf-8")
+    return path
+
+
+def _path(environ: Mapping[str, str]) -> Path | None:
+    folder = config_folder(environ)
+    return folder / "default-model" if folder else None
+
+
+def _first_with_key(config: Config) -> str:
+    named = [f"{each.name}:{each.default_model}" for each in config.providers.values() if each.default_model]
+    return next(iter(named), DEMO)
