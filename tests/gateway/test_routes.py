@@ -138,17 +138,7 @@ def test_not_ready_without_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
         assert send(stand.url, "GET", "/readyz").status == 200
 
 
-def test_a_websocket_is_refused_in_the_way_that_makes_codex_fall_back(stand: Stand) -> None:
-    upgrade = {
-        "connection": "Upgrade",
-        "upgrade": "websocket",
-        "sec-websocket-version": "13",
-        "sec-websocket-key": "x",
-    }
-    for path in ("/v1/responses", "/responses"):
-        got = send(stand.url, "GET", path, headers=upgrade)
-        assert got.status == 426
-        assert got.json["error"]["message"] == "this gateway speaks HTTP only"
+def test_a_path_for_websockets_is_none_for_get(stand: Stand) -> None:
     assert send(stand.url, "GET", "/v1/responses").status == 405
 
 

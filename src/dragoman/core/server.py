@@ -20,6 +20,7 @@ from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.stored_turns import TurnCodec
+from dragoman.core.websocket import SocketCodec
 
 Owner = TypeVar("Owner")
 _PARAMETER = re.compile(r"\{(\w+)(:path)?\}")
@@ -258,6 +259,7 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     forwards: tuple[str, ...] = ()
     turn_codec: TurnCodec | None = None
     compaction: CompactionCodec | None = None
+    websocket: SocketCodec | None = None
     stateful: dict[str, str] = {}
     required: tuple[str, ...] = ()  # fields that the vendor's own server insists on
     streams_overflow: bool = False

@@ -66,6 +66,8 @@ class TurnCodec(Struct, frozen=True, kw_only=True):
     reply_field: str
     reply_markers: tuple[bytes, ...]
     end_types: frozenset[str]
+    warmed_settings: Callable[[Wire], Wire] = lambda request: {}  # of a request that is only stored
+    unanswered: Callable[[Wire], Failure | None] = lambda request: None  # results of calls that are not there
     encode_deleted: Callable[[str], Wire] = lambda id: {}
     encode_items: Callable[[Sequence[PastTurn], Mapping[str, str]], Wire] = lambda turns, query: {}
     upstream_path: Callable[[str, bool], str] = lambda id, items: ""  # of a reply, or of its items

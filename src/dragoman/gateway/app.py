@@ -48,6 +48,7 @@ from dragoman.gateway.handlers.models import ModelsHandler
 from dragoman.gateway.handlers.receive import RequestReader, UnreadableBody
 from dragoman.gateway.handlers.relay import CRASHED, failed_stream, loss_header
 from dragoman.gateway.handlers.stored_responses import StoredResponsesHandler
+from dragoman.gateway.handlers.websocket import WebSocketHandler
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.metrics_page import MetricsPage
@@ -83,14 +84,13 @@ _CROSS_SITE = Failure(
     "set server.keys",
     403,
 )
-_UNLIMITED = ("models", "model", "websocket")  # actions that rate and concurrency limits do not count
+_UNLIMITED = ("models", "model")  # actions that rate and concurrency limits do not count
 
 Handler = Callable[[GatewayRequest], Awaitable[None]]
 
 
 class Endpoint(Struct, frozen=True):
-    """Who answers a route: the protocol that its client speaks, and the handler. `own`: no protocol's
-    route."""
+    """Who answers a route: the protocol that its client speaks, and the handler. `own`: it is no exchange."""
 
     client: Codec
     server: ProtocolServer
@@ -166,7 +166,7 @@ class Gateway:
         handlers = self._handlers()
         names = protocol_names()
         rows = [
-            (route, Endpoint(codec(name), server(name), handlers[route.action]))
+            (route, Endpoint(codec(name), server(name), handlers[route.action], route.action == "websocket"))
             for name in names
             for route in server(name).routes
         ]
@@ -178,13 +178,14 @@ class Gateway:
         stored_turns = StoredTurns(self.store, self._log_store_error, config.max_body)
         reader = RequestReader(config, stored_turns, self._wire_log)
         compactor = Compactor(self.attempts)
+        generate = GenerateHandler(
+            reader, self.attempts, self.keep_alives, compactor, config.request_timeout
+        ).answer
         models = ModelsHandler(config)
         stored_responses = StoredResponsesHandler(config, stored_turns, transport)
         own = health.HealthHandler(self.admission, self._metrics_page, self.store)
         return {
-            "generate": GenerateHandler(
-                reader, self.attempts, self.keep_alives, compactor, config.request_timeout
-            ).answer,
+            "generate": generate,
             "compact": CompactHandler(reader, compactor, transport).answer,
             "count": CountTokensHandler(reader, slots, transport).answer,
             "models": models.list,
@@ -192,7 +193,9 @@ class Gateway:
             "retrieve": stored_responses.answer,
             "delete": stored_responses.answer,
             "items": stored_responses.answer,
-            "websocket": health.refuse_websocket,
+            "websocket": WebSocketHandler(
+                reader, generate, self._answer_message, self.memory, config.max_body
+            ).answer,
             "health": own.health,
             "ready": own.ready,
             "metrics": own.metrics,
@@ -282,11 +285,17 @@ class Gateway:
                     self.recorder.finish(request.recording, record, rule_for(self.config, record.model))
                 request.release()
 
+    async def _answer_message(self, request: GatewayRequest, handler: Handler) -> None:
+        """A request that came over WebSocket."""
+        if self._wire_log:
+            request.writer.observer = self._wire_log.client_response
+        await self._answer(request, handler)
+
     async def _answer_own(self, request: GatewayRequest, handler: Handler) -> None:
-        """A route of the gateway itself, without a line in the access log. Metrics need a key, and whatever
-        shows recordings an admin key."""
+        """A route that is no exchange, without a line in the access log. Metrics and WebSockets need a key,
+        and whatever shows recordings an admin key."""
         failure: Failure | None = None
-        if request.route.action == "metrics":
+        if request.route.action in ("metrics", "websocket"):
             failure = self._authenticate(request)
         elif request.route.action == "recordings":
             failure = self._authenticate_admin(request)

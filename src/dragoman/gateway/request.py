@@ -19,6 +19,7 @@ from dragoman.http.server import ResponseWriter, ServerRequest
 if TYPE_CHECKING:
     from dragoman.exchange import Exchange
     from dragoman.gateway.admission import Admission, Caller
+    from dragoman.gateway.conversations.connection_turns import LaneTurns
     from dragoman.gateway.conversations.turn_writer import TurnWriter
     from dragoman.gateway.conversations.upstream_sessions import UpstreamSession
     from dragoman.gateway.handlers.keep_alive import KeepAliveStream
@@ -50,6 +51,7 @@ class GatewayRequest(Struct, eq=False):
     body: Body = _UNREAD
     model: str = ""
     stream: bool = False
+    lane: LaneTurns | None = None  # where the request came over WebSocket
     turn_writer: TurnWriter | None = None  # where this turn is to be stored
     keep_alive: KeepAliveStream | None = None  # where the answer is a stream
     attempt: Attempt | None = None  # the current one

@@ -44,19 +44,35 @@ class StoredTurns:
         storage = codec.decode_storage(request.body.glance) if codec else None
         if codec is None or storage is None:
             return targets
-        past = await self.past(request.client.name, request.owner, storage.previous_id)
+        lane, previous = request.lane, storage.previous_id
+        held = lane.get(previous) if lane else None
+        past = [_past(held)] if held else await self.past(request.client.name, request.owner, previous)
+        if lane:
+            lane.previous_id = previous
         items = await self._items(request, codec, storage)
-        if (storage.previous_id and not past) or len(items) < len(set(storage.item_ids)):
+        if (previous and not past) or len(items) < len(set(storage.item_ids)):
             return _targets_that_store(request, codec, storage, targets, items)
         given = request.body.wire
         size = len(request.body.data) + sum(turn.size for turn in past)
         body = await run_for(size, _joined, request, codec, past, items)
-        if not storage.store or request.route.action != "generate":
+        if lane and past and (failure := codec.unanswered(body.wire)):
+            raise ConversationError(failure)
+        if not (storage.store or lane) or request.route.action != "generate":
             request.body = body
             return targets
-        new_items = codec.new_items(codec.join(given, (), items))
+        new_items = codec.new_items(body.wire if held else codec.join(given, (), items))
         request.turn_writer = TurnWriter(
-            codec, self.store, request.owner, request.client, storage, new_items, given, body, self._report
+            codec,
+            self.store,
+            request.owner,
+            request.client,
+            storage,
+            new_items,
+            given,
+            body,
+            self._report,
+            None if held else previous or None,
+            lane,
         )
         return targets
 

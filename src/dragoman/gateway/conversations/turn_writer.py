@@ -24,6 +24,7 @@ from dragoman.core.losses import Loss
 from dragoman.core.model import Failure, Wire
 from dragoman.core.stored_turns import StorageRequest, TurnCodec
 from dragoman.framing import sse
+from dragoman.gateway.conversations.connection_turns import LaneTurns
 from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.upstreams.sending import AttemptFailed
@@ -42,6 +43,8 @@ def stores_turns(protocol: str, provider: ProviderSettings) -> bool:
 class TurnWriter:
     """`body` is the request with the whole conversation, `items` only what is new in it.
 
+    `previous` is the turn that the stored one refers to. `lane`: where the request came over WebSocket, its
+    connection remembers the turn, with the whole conversation, whether or not it is stored.
     `always`: also for providers that store turns themselves, because the conversation began here.
     """
 
@@ -56,9 +59,13 @@ class TurnWriter:
         given: Wire,
         body: Body,
         report: Callable[[StoreError], object],
+        previous: str | None = None,
+        lane: LaneTurns | None = None,
     ) -> None:
         self.codec, self.client, self.storage, self.body = codec, client, storage, body
-        self.always = bool(storage.previous_id)
+        self.always = bool(storage.previous_id) or not storage.store
+        self._previous, self._lane = previous, lane
+        self._settings = codec.inherited_settings(given)
         self._store, self._owner, self._report = store, owner, report
         self._items, self._given = items, given
         self._id = codec.id_prefix + os.urandom(16).hex()
@@ -68,7 +75,9 @@ class TurnWriter:
 
     def labelled(self, reply: Wire, stored: bool = True) -> Wire:
         """The reply as the client gets it, under our own id."""
-        return self.codec.label_reply(reply, self._id, self.storage.previous_id, stored)
+        return self.codec.label_reply(
+            reply, self._id, self.storage.previous_id, stored and self.storage.store
+        )
 
     async def whole(self, reply: Wire, lost: list[Loss]) -> Wire:
         out = self.labelled(reply)
@@ -84,23 +93,33 @@ class TurnWriter:
         try:
             if reply is None:
                 raise StoreError("the reply is too large, or could not be found in its stream")
-            await self._store.put(await run_for(len(self.body.data), self._turn, reply))
+            if self._lane:
+                whole = self.codec.new_items(self.body.wire)
+                await self._lane.put(await run_for(len(self.body.data), self._turn, reply, whole, None))
+            if self.storage.store:
+                turn = await run_for(len(self.body.data), self._turn, reply, self._items, self._previous)
+                await self._store.put(turn)
         except StoreError as error:
             self._report(error)
             return False
         return True
 
-    def _turn(self, reply: Wire) -> StoredTurn:
+    async def warmed(self, reply: Wire) -> None:
+        """Store a request that no model has seen; the next one inherits more of it."""
+        self._settings = {**self._settings, **self.codec.warmed_settings(self._given)}
+        await self.put(reply)
+
+    def _turn(self, reply: Wire, items: list[Any], previous: str | None) -> StoredTurn:
         codec = self.codec
-        items = [codec.without_secrets(item) if is_object(item) else item for item in self._items]
+        items = [codec.without_secrets(item) if is_object(item) else item for item in items]
         return StoredTurn(
             self._id,
             self._owner,
             self.client.name,
-            self.storage.previous_id or None,
+            previous,
             jsontext.encode(items),
             jsontext.encode(codec.without_secrets(reply)),
-            jsontext.encode(codec.inherited_settings(self._given)),
+            jsontext.encode(self._settings),
             tuple(codec.items_by_id(codec.new_items(self._given), reply)),
         )
 

@@ -64,9 +64,3 @@ class HealthHandler:
 
     async def metrics(self, request: GatewayRequest) -> None:
         await request.writer.whole(200, self._metrics.page(), kind=CONTENT_TYPE_LATEST.encode())
-
-
-async def refuse_websocket(request: GatewayRequest) -> None:
-    """Codex tries a WebSocket first; this status makes it fall back to HTTP at once."""
-    error = {"message": "this gateway speaks HTTP only", "type": "invalid_request_error"}
-    await request.writer.json(426, {"error": error}, [(b"upgrade", b"HTTP/1.1")])

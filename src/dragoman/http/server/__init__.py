@@ -15,6 +15,7 @@ from dragoman.http.server.application import (
 )
 from dragoman.http.server.connection import ServerTimeouts
 from dragoman.http.server.server import Application, HttpServer, run
+from dragoman.http.server.websocket import WebSocket
 
 __all__ = [
     "Application",
@@ -28,5 +29,6 @@ __all__ = [
     "ServerTimeouts",
     "TooLarge",
     "TooSlow",
+    "WebSocket",
     "run",
 ]

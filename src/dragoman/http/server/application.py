@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote_to_bytes
 
 import httptools
@@ -13,6 +13,9 @@ import httptools
 from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
 from dragoman.http.memory_budget import BODY_WEIGHT, MemoryBudget, MemoryFull
+
+if TYPE_CHECKING:
+    from dragoman.http.server.websocket import WebSocket
 
 _SHORT = 64 * 1024
 _PERCENT = ord("%")  # searching for an int is several times as fast as searching for bytes
@@ -70,6 +73,16 @@ class ServerRequest:
         self._limit = 0  # of the reader that waits
         self._memory, self._held = memory or MemoryBudget(), 0  # bytes that it counts there
         self._on_read = on_read  # called when the application waits for the body
+
+    def with_body(self, method: str, body: bytes) -> ServerRequest:
+        """A request with the same head that came on the same connection, and has arrived whole."""
+        other = ServerRequest(
+            method, b"", self.headers, True, True, self.started, _nothing, self.address, self._memory
+        )
+        other.path, other.query = self.path, self.query
+        other.feed(body)
+        other.end()
+        return other
 
     async def read(self, limit: int) -> bytes:
         """The whole body; raises TooLarge as soon as it is known to be longer than `limit`."""
@@ -155,6 +168,10 @@ class ServerRequest:
                 waiter.set_result(None)
 
 
+def _nothing() -> None:
+    """Nobody waits for a body that is there."""
+
+
 def path_and_query(target: bytes) -> tuple[str, bytes]:
     """`target` may be an absolute URL; the path is percent-decoded."""
     if not target.startswith(b"/"):
@@ -200,6 +217,8 @@ class ResponseConnection(Protocol):
 
     async def drain(self) -> None:
         """Wait while the client does not read."""
+
+    def upgrade(self, headers: Headers, max_size: int, /) -> WebSocket | None: ...
 
 
 class ResponseWriter:
@@ -258,6 +277,16 @@ class ResponseWriter:
             data = b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
         self._connection.write(data)
         await self._connection.drain()
+
+    def upgrade(self, max_size: int) -> WebSocket | None:
+        """Switch to WebSocket, with messages of at most `max_size` bytes.
+
+        None where the request is no valid upgrade; the response to that has been sent.
+        """
+        websocket = self._connection.upgrade(self.headers, max_size)
+        self.begun, self.status = True, 101 if websocket else 400
+        self.ended = websocket is None
+        return websocket
 
     def _head(self, status: int, content: bytes, extra: Headers | None) -> bytes:
         lines = [

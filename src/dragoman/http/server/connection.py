@@ -21,9 +21,10 @@ Reading pauses while it would only fill memory: as soon as another request is re
 way or the client does not read the last one (pipelining), and while a body arrives that the application has
 not asked for. So a connection holds at most one read of the socket, `_SLICE` bytes of it parsed.
 
-An Upgrade is ignored, as RFC 9110, section 7.8 allows: java.net.http and curl --http2 send `Upgrade: h2c`
-with ordinary requests. httptools stops at the head of such a request; its body is read by a second parser,
-and the connection closes after the response.
+httptools stops at the head of a request with Upgrade. To `websocket` the application may agree
+(`ResponseWriter.upgrade`); from then on the WebSocket gets all bytes. Any other is ignored, as RFC 9110,
+section 7.8 allows: java.net.http and curl --http2 send `Upgrade: h2c` with ordinary requests. The body of
+such a request is read by a second parser, and the connection closes after the response.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ from dragoman.http.server.application import (
     ServerRequest,
     plain_error,
 )
+from dragoman.http.server.websocket import WebSocket, handshake
 
 if TYPE_CHECKING:
+    from dragoman.http.server.application import Headers
     from dragoman.http.server.server import HttpServer
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -86,6 +89,7 @@ class ServerConnection(asyncio.Protocol):
         self._writable: asyncio.Future[None] | None = None  # pending while the client does not read
         self._unparsed = b""  # read from the socket before reading was paused
         self._upgrading = False  # the parser stopped after a head with Upgrade
+        self._websocket: WebSocket | None = None
         self._rejected = self._reading_paused = self._half_closed = False
         self._since = server.now  # when it became idle, unread or rejected
         self.close = self.chunked = self.head_only = False
@@ -110,12 +114,16 @@ class ServerConnection(asyncio.Protocol):
         self.resume_writing()
         if self._receiving:
             self._receiving.disconnect()
+        if self._websocket:
+            self._websocket.lost()
         if self._request and self._task and not (self._response and self._response.ended):
             self._request.gone = True
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
         if self._rejected:
+            if self._websocket:
+                self._websocket.feed(data)
             return
         if len(data) > _SLICE:
             self._receive_slices(data)
@@ -235,6 +243,31 @@ class ServerConnection(asyncio.Protocol):
             finally:
                 self._memory.used -= unsent
 
+    def upgrade(self, headers: Headers, max_size: int) -> WebSocket | None:
+        """Switch to WebSocket; None where the request is no valid upgrade, which is then answered."""
+        request = self._request
+        assert request, "an upgrade is the answer to a request"
+        status, response = handshake(request.path, request.headers.items(), headers)
+        self.write(response)
+        if status != 101:
+            return None
+        self._websocket = websocket = WebSocket(self, max_size, self._memory)
+        if self._server.stopping:
+            websocket.shut_down()
+        self._resume_reading()  # a client may have sent messages without waiting for the response
+        return websocket
+
+    # SocketConnection
+
+    def pause_socket(self) -> None:
+        self._pause_reading()
+
+    def resume_socket(self) -> None:
+        self._resume_reading()
+
+    def end_socket(self) -> None:
+        self._close()
+
     # Responding
 
     def _respond_next(self) -> None:
@@ -263,7 +296,11 @@ class ServerConnection(asyncio.Protocol):
         request.release()
         if self._transport.is_closing():
             return
-        if not response.ended:  # the client must not take a partial response for a complete one
+        if self._websocket:
+            if self._websocket.open:  # the application raised; else the peer's close frame is awaited
+                self._batch.flush()
+                self._transport.abort()
+        elif not response.ended:  # the client must not take a partial response for a complete one
             self._batch.flush()
             self._transport.abort()
         elif not request.complete:
@@ -332,7 +369,11 @@ class ServerConnection(asyncio.Protocol):
             each.keep_alive = False
         if self._request:
             self.close = True
-        if request and (framing := request.body_framing()):
+        if request and request.headers.get("upgrade", "").lower() == "websocket" and not self._task:
+            self.end_of_upgraded()
+            self._unparsed = rest
+            self._pause_reading()  # until the application has agreed
+        elif request and (framing := request.body_framing()):
             self._parser = httptools.HttpRequestParser(_BodyOnly(self))
             self._parser.feed_data(b"POST / HTTP/1.1\r\n" + framing + _END_OF_HEAD)
             self.data_received(rest)
@@ -363,7 +404,9 @@ class ServerConnection(asyncio.Protocol):
     def check_timeouts(self, now: float) -> None:
         """`now` is the time of the previous tick: no timeout fires early."""
         timeouts, receiving = self._timeouts, self._receiving
-        if self._writable:
+        if self._websocket and self._task and not self._websocket.tick(now):
+            self._transport.abort()
+        elif self._writable:
             if now - self._since > timeouts.unread:
                 self._transport.abort()
         elif self._head_since:
@@ -387,6 +430,8 @@ class ServerConnection(asyncio.Protocol):
 
     def stop(self, idle: bool = True) -> None:
         """Graceful shutdown: the current response is the last one. `idle`: one without any closes."""
+        if self._websocket:
+            self._websocket.shut_down()
         if self._task:
             self.close = True
         elif idle and not self._transport.is_closing():

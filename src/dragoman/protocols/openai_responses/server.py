@@ -43,6 +43,12 @@ from dragoman.protocols.openai_responses.compaction import (
     is_trigger,
 )
 from dragoman.protocols.openai_responses.response import decode_usage
+from dragoman.protocols.openai_responses.websocket import (
+    CONNECTION_LIMIT,
+    INVALID_LANE,
+    LANE_LIMIT,
+    WEBSOCKET,
+)
 from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME, SECRETS, TYPES
 
 HTTP = Http(
@@ -52,12 +58,16 @@ HTTP = Http(
 _CODED = frozenset(
     {"context_too_long", "unauthenticated", "billing", "not_found", "rate_limit", "overloaded"}
 )
-# Codes of requests for something that is not stored -> the request field at fault
+# Codes of our own refusals -> the request field at fault
 _STORE_CODES = {
     "previous_response_not_found": "previous_response_id",
     "conversation_not_found": "conversation",
     "background_not_supported": "background",
     "not_kept": "id",
+    "call_not_found": "input",
+    INVALID_LANE: "stream_id",
+    LANE_LIMIT: "stream_id",
+    CONNECTION_LIMIT: None,
 }
 
 
@@ -88,7 +98,7 @@ def encode_error(failure: Failure) -> tuple[int, Wire]:
         "message": _message(failure),
         "type": TYPES.encode(kind),
         "param": param,
-        "code": failure.code if param or failure.code == UNKNOWN_ROUTE else code,
+        "code": failure.code if failure.code in _STORE_CODES or failure.code == UNKNOWN_ROUTE else code,
     }
     return status_of(kind), {"error": error}
 
@@ -127,6 +137,8 @@ def _failure_kind(code: str, type: str, status: int) -> FailureKind:
     return kind_of(status) if status >= 400 else TYPES.decode(type) or "server"
 
 
+_WARMED = ("instructions", "tools")  # of a request that was only stored, for the next one
+_RESULTS = ("function_call_output", "custom_tool_call_output")
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call")
 
 
@@ -207,7 +219,8 @@ def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -
     """The request with everything that it refers to. Without references it is the same object."""
     if not (before or found or "previous_response_id" in request or request.get("store")):
         return request
-    joined = {key: value for key, value in request.items() if key != "previous_response_id"}
+    warmed = before[-1].settings if before else {}
+    joined = {**warmed, **{key: value for key, value in request.items() if key != "previous_response_id"}}
     if joined.get("store"):
         del joined["store"]  # our store does it
     if before or found:
@@ -216,6 +229,16 @@ def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -
             _resolved(item, found) for item in input_items(request)
         ]
     return joined
+
+
+def unanswered(request: Wire) -> Failure | None:
+    """A result whose call is nowhere in the conversation. OpenAI refuses it in these words."""
+    calls = {item.get("call_id") for item in rows(request.get("input")) if item.get("type") in _CALLS}
+    for item in rows(request.get("input")):
+        if item.get("type") in _RESULTS and (id := item.get("call_id")) not in calls:
+            problem = f"No tool call found for function call output with call_id {id}."
+            return Failure("bad_request", problem, 400, "call_not_found")
+    return None
 
 
 def _resolved(item: Any, found: Mapping[str, Wire]) -> Any:
@@ -323,6 +346,8 @@ STORED_RESPONSES = TurnCodec(
     decode_storage=decode_storage,
     new_items=new_items,
     inherited_settings=lambda request: {},
+    warmed_settings=lambda request: {key: request[key] for key in _WARMED if key in request},
+    unanswered=unanswered,
     join=join,
     items_by_id=items_by_id,
     label_reply=label_reply,
@@ -363,5 +388,6 @@ SERVER = ProtocolServer(
     streams_overflow=True,
     turn_codec=STORED_RESPONSES,
     compaction=COMPACTION,
+    websocket=WEBSOCKET,
     stateful={"conversation": "conversation_not_found", "background": "background_not_supported"},
 )
