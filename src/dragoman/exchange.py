@@ -17,7 +17,9 @@ from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import AnyPart, Compaction, Failure, Request, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
+from dragoman.core.protocol import Framing
 from dragoman.dialects import dialect as find_dialect
+from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.framing.sse import SSE
 from dragoman.pipeline import ForwardedStream, Pipeline, StateTagger, TranslatedStream, state_tagger
 from dragoman.protocols import codec, protocol, server
@@ -273,20 +275,24 @@ class Exchange:
         self.status, body = self.client.encode_error(failure)
         return body
 
-    def stream(self, array: bool = False) -> ForwardedStream | TranslatedStream:
-        """Upstream's bytes → client's bytes. `array`: a Gemini client that did not ask for SSE."""
-        if self._same and not array and self._upstream.framing is SSE:
+    def stream(
+        self, array: bool = False, framing: Framing | None = None
+    ) -> ForwardedStream | TranslatedStream:
+        """Upstream's bytes → client's bytes. `array`: a Gemini client that did not ask for SSE; `framing`:
+        any other one that the client's URL demands."""
+        framing = JSON_ARRAY if array else framing
+        if self._same and framing is None and self._upstream.framing is SSE:
             return ForwardedStream(
-                self.client, lambda: self._translate_stream(array), self._reply_model, self._tagger
+                self.client, lambda: self._translate_stream(None), self._reply_model, self._tagger
             )
-        return self._translate_stream(array)
+        return self._translate_stream(framing)
 
-    def _translate_stream(self, array: bool) -> TranslatedStream:
+    def _translate_stream(self, framing: Framing | None) -> TranslatedStream:
         self._pipeline = pipeline = self._pipeline or self._new_pipeline()
         client, request = protocol(self.client.name), self._request
         if request and (request.settings.n or 1) > 1 and self.upstream.answers and self.client.answers:
-            return stream_answers(pipeline, self._upstream, client, request, self.strict, array)
-        return pipeline.translate_stream(client, request, self.strict, array)
+            return stream_answers(pipeline, self._upstream, client, request, self.strict, framing)
+        return pipeline.translate_stream(client, request, self.strict, framing)
 
     @property
     def _tagger(self) -> StateTagger:

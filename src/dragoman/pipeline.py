@@ -129,12 +129,18 @@ class Pipeline:
         return EventReader(self._upstream, self._stages(), self.losses, record)
 
     def translate_stream(
-        self, client: Protocol, request: Request | None, strict: Strictness = False, array: bool = False
+        self,
+        client: Protocol,
+        request: Request | None,
+        strict: Strictness = False,
+        framing: Framing | None = None,
     ) -> TranslatedStream:
-        """The upstream's bytes as the client's bytes; `request` is the client's, for replies that echo it."""
-        framing = JSON_ARRAY if array else client.framing
+        """The upstream's bytes as the client's bytes; `request` is the client's, for replies that echo it.
+
+        `framing`: another one than that of the client's protocol.
+        """
         encoder = client.codec.stream_encoder(self.losses, request)
-        return TranslatedStream(self.read_stream(), encoder, framing, self.losses, strict)
+        return TranslatedStream(self.read_stream(), encoder, framing or client.framing, self.losses, strict)
 
     def _stages(self) -> list[EventStage]:
         """What stands between decoding and encoding a response."""
@@ -513,15 +519,19 @@ def _model_in(event: Wire, codec: Codec) -> str:
 
 
 def encode_failure(
-    client: Codec, failure: Failure, first: bytes = b"", last: bytes = b"", array: bool = False
+    client: Codec,
+    failure: Failure,
+    first: bytes = b"",
+    last: bytes = b"",
+    framing: Framing | None = None,
 ) -> bytes:
     """A stream that consists of `failure`, or its last event where `first` to `last` went out before it."""
-    framing = (JSON_ARRAY if array else find_protocol(client.name).framing).encoder()
+    to_bytes = (framing or find_protocol(client.name).framing).encoder()
     encoder = client.stream_encoder(Losses())
     frames = [*encoder.feed(ResponseFailed(failure)), *encoder.close()]
     if first:
         frames = [client.continued(frames[-1], first, last)]
-    return b"".join([*(piece for frame in frames for piece in framing.feed(frame)), *framing.close()])
+    return b"".join([*(piece for frame in frames for piece in to_bytes.feed(frame)), *to_bytes.close()])
 
 
 class _WholeBody:

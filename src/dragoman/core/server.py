@@ -32,7 +32,8 @@ _PREFIX = re.compile(r"^(?:/v1)?/(?:openai|anthropic|api|v1beta/openai)(?=/)")
 
 class RouteMatch(Struct, frozen=True):
     """What a URL asks for. `model` and `stream` are set where the URL names them; `array`: a stream that is a
-    JSON array instead of SSE (Gemini without `alt=sse`). `id` names a stored response.
+    JSON array instead of SSE (Gemini without `alt=sse`). `id` names a stored response. `variant` is that of
+    the route.
     """
 
     action: str
@@ -40,6 +41,7 @@ class RouteMatch(Struct, frozen=True):
     stream: bool | None = None
     array: bool = False
     id: str = ""
+    variant: str = ""
 
 
 class Route(Struct, frozen=True):
@@ -48,6 +50,7 @@ class Route(Struct, frozen=True):
     In `path`, `{name}` matches one segment and `{name:path}` any number of them; the first segment is
     literal. `model` and `id` become fields of the RouteMatch. `requires` names headers of which one must be
     present, or, as `?name`, query parameters. `query` reads more fields of the RouteMatch from the query.
+    `variant` tells apart what several routes with one action do differently.
     """
 
     method: str
@@ -56,6 +59,7 @@ class Route(Struct, frozen=True):
     requires: tuple[str, ...] = ()
     stream: bool | None = None
     query: Callable[[Mapping[str, str]], dict[str, Any]] | None = None
+    variant: str = ""
 
     def admits(self, query: Mapping[str, str], headers: Mapping[str, str]) -> bool:
         if not self.requires:
@@ -92,7 +96,12 @@ class RouteTable(Generic[Owner]):
 
     def __init__(self, rows: Iterable[tuple[Route, Owner]]) -> None:
         self._rows = [
-            _RouteRow(route, owner, RouteMatch(route.action, stream=route.stream), _compiled(route.path))
+            _RouteRow(
+                route,
+                owner,
+                RouteMatch(route.action, stream=route.stream, variant=route.variant),
+                _compiled(route.path),
+            )
             for route, owner in rows
         ]
         self._exact = [row for row in self._rows if ":path}" not in row.route.path]
@@ -236,6 +245,9 @@ class ListedModel(Struct, frozen=True):
         return ["text"] if self.profile.images is False else ["text", "image"]
 
 
+Unwrap = Callable[[Wire, RouteMatch], tuple[Wire, dict[str, str]]]
+
+
 class ProtocolServer(Struct, frozen=True, kw_only=True):
     """A server of the protocol as its clients see it.
 
@@ -246,6 +258,8 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     fields that only an upstream of this protocol can honour, each with the error code that its clients
     understand. `encode_quota` gives the rate limit headers that its SDKs read. `streams_overflow`: a streamed
     request that is too long for the model is answered with a stream that fails, not with a status.
+    `unwrap` makes a request of the protocol from the body that a route with a `variant` takes, and gives the
+    headers that it held.
     """
 
     routes: tuple[Route, ...]
@@ -263,6 +277,7 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     stateful: dict[str, str] = {}
     required: tuple[str, ...] = ()  # fields that the vendor's own server insists on
     streams_overflow: bool = False
+    unwrap: Unwrap | None = None
     encode_quota: Callable[[RateLimitStatus], dict[str, str]] = lambda quota: {}
 
 

@@ -117,7 +117,7 @@ class Encoder:
         return (b"[]" if self._before == b"[" else b"]",)
 
 
-JSON_ARRAY = Framing(Decoder, Encoder)
+JSON_ARRAY = Framing(Decoder, Encoder, content_type="application/json", keep_alive=b"\n")
 
 
 def _shown(char: bytes) -> str:

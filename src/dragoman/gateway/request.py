@@ -12,7 +12,10 @@ from dragoman.core.codec import Codec
 from dragoman.core.fields import Body
 from dragoman.core.losses import Loss
 from dragoman.core.model import Compaction, Foreign
+from dragoman.core.protocol import Framing
 from dragoman.core.server import ProtocolServer, RouteMatch
+from dragoman.framing.aws_events import AWS_EVENTS
+from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.http.server import ResponseWriter, ServerRequest
 
@@ -72,7 +75,13 @@ class GatewayRequest(Struct, eq=False):
     @property
     def content_type(self) -> str:
         """Of a streamed answer."""
-        return "application/json" if self.route.array else self.client.http.stream_type
+        framing = self.framing
+        return framing.content_type if framing else self.client.http.stream_type
+
+    @property
+    def framing(self) -> Framing | None:
+        """Of a streamed answer, where the path demands another one than the protocol has."""
+        return JSON_ARRAY if self.route.array else AWS_EVENTS if self.route.variant == "bedrock" else None
 
     @property
     def losses(self) -> list[Loss]:

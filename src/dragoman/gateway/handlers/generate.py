@@ -39,7 +39,7 @@ class GenerateHandler:
         writer = request.writer
         request.keep_alive = keep_alive = KeepAliveStream(
             writer,
-            b"\n" if request.route.array else request.client.keep_alive,  # between two entries of an array
+            framing.keep_alive if (framing := request.framing) else request.client.keep_alive,
             lambda: writer.begin(request.content_type, loss_header(request.losses)),
             request.client.keep_alive_events,
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import zlib
 from functools import lru_cache, partial
 
+from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
-from dragoman.core.fields import Body
+from dragoman.core.fields import Body, read_body
 from dragoman.core.model import Failure
 from dragoman.gateway import large_bodies
 from dragoman.gateway.config import Config
@@ -49,6 +50,10 @@ class RequestReader:
         if self._wire_log:
             head = f"{client.name} {request.route.action} {request.route.model}"
             self._wire_log.client_request(record.id, request.key, head, request.headers, data)
+        if request.route.variant and server.unwrap:
+            wire, headers = server.unwrap(read_body(data, client.name), request.route)
+            data = jsontext.encode(wire)
+            request.incoming.headers.update(headers)
         glance = server.accounting.request if client.name in self._forwarding else None
         if len(data) > LARGE:
             request.body = body = await large_bodies.read(data, client.name, glance)

@@ -91,7 +91,7 @@ class _StreamRelay:
 
     def __init__(self, attempt: Attempt, reply: Reply, keep_alive: KeepAliveStream) -> None:
         self.attempt, self.reply, self.keep_alive = attempt, reply, keep_alive
-        stream = attempt.exchange.stream(attempt.request.route.array)
+        stream = attempt.exchange.stream(framing=attempt.request.framing)
         # What passes unchanged is not decoded, so its usage is read from the bytes
         self.usage = (
             StreamUsage(attempt.exchange.upstream.name) if isinstance(stream, ForwardedStream) else None
@@ -192,7 +192,7 @@ def overdue(seconds: float = 0) -> Failure:
 
 def failed_stream(request: GatewayRequest, failure: Failure) -> bytes:
     """A stream of nothing but a failure, for a client that has only received keep-alives."""
-    return encode_failure(request.client, failure, array=request.route.array)
+    return encode_failure(request.client, failure, framing=request.framing)
 
 
 def loss_header(losses: list[Loss]) -> Headers:

@@ -22,7 +22,7 @@ from dragoman.core.events import (
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, ToolCall
-from dragoman.framing import jsonarray, sse
+from dragoman.framing import aws_events, jsonarray, sse
 from dragoman.gateway.observability.recording import RecordedBody, Recording
 from dragoman.protocols import protocol
 
@@ -60,7 +60,8 @@ def frames(body: RecordedBody) -> Iterator[tuple[float, Frame]]:
     if first == b"{":
         yield pieces[-1][0], Frame("", body.data)
         return
-    decoder = jsonarray.Decoder() if first == b"[" else sse.Decoder()
+    chosen = {b"[": jsonarray.Decoder, b"\0": aws_events.Decoder}  # by the first byte; else SSE
+    decoder = chosen.get(first, sse.Decoder)()
     start = 0
     ms = 0.0
     try:

@@ -26,6 +26,7 @@ from dragoman.core.server import (
     ProtocolServer,
     RateLimitStatus,
     Route,
+    RouteMatch,
     count,
     listed,
     rows,
@@ -39,12 +40,33 @@ from dragoman.protocols.anthropic.wire import ERRORS, PROTOCOL_NAME
 # Every Anthropic SDK sends it, and the other protocols have a model list at the same path
 _LIST_HEADER = ("anthropic-version",)
 
+_BEDROCK = "/model/{model}/invoke"
+_VERTEX = "/v1/projects/{project}/locations/{region}/publishers/anthropic/models"
+
 ROUTES = (
     Route("POST", "/v1/messages", "generate"),
     Route("POST", "/v1/messages/count_tokens", "count"),
+    # What Claude Code sends with CLAUDE_CODE_USE_BEDROCK or CLAUDE_CODE_USE_VERTEX, as the SDK's clients do
+    Route("POST", _BEDROCK, "generate", stream=False, variant="bedrock"),
+    Route("POST", f"{_BEDROCK}-with-response-stream", "generate", stream=True, variant="bedrock"),
+    Route("POST", f"{_VERTEX}/{{model}}:rawPredict", "generate", stream=False, variant="vertex"),
+    Route("POST", f"{_VERTEX}/{{model}}:streamRawPredict", "generate", stream=True, variant="vertex"),
+    Route("POST", f"{_VERTEX}/count-tokens:rawPredict", "count", variant="vertex"),
     Route("GET", "/v1/models", "models", requires=_LIST_HEADER),
     Route("GET", "/v1/models/{model:path}", "model", requires=_LIST_HEADER),
 )
+
+
+def _unwrap(body: Wire, route: RouteMatch) -> tuple[Wire, dict[str, str]]:
+    """A body for Bedrock or Vertex: the URL names the model, and `anthropic_*` are what headers say here."""
+    if "thread" in body:
+        raise WireError(PROTOCOL_NAME, "thread", "threads are kept at /v1/messages only")
+    rest = {key: value for key, value in body.items() if not key.startswith("anthropic_")}
+    if route.model:
+        rest |= {"model": route.model, "stream": bool(route.stream)}
+    betas = body.get("anthropic_beta")
+    names = [beta for beta in betas if isinstance(beta, str)] if is_array(betas) else []
+    return rest, {"anthropic-beta": ",".join(names)} if names else {}
 
 
 # Paths and headers of an upstream
@@ -345,5 +367,6 @@ SERVER = ProtocolServer(
     count_path=lambda model: "/v1/messages/count_tokens",
     forwards=("anthropic-version", "anthropic-beta"),
     turn_codec=THREADS,
+    unwrap=_unwrap,
     required=("model", "max_tokens", "messages"),
 )
