@@ -44,15 +44,14 @@ def stream_answers(
     client: Protocol,
     request: Request,
     strict: Strictness = False,
-    array: bool = False,
+    framing: Framing | None = None,
 ) -> AnswersStream:
     """Like `Pipeline.translate_stream`."""
 
     def new_lane() -> tuple[EventReader, Stage[Event, Frame]]:
         return pipeline.read_stream(), client.codec.stream_encoder(pipeline.losses, request)
 
-    framing = JSON_ARRAY if array else client.framing
-    return AnswersStream(new_lane, upstream, client, framing, pipeline.losses, strict)
+    return AnswersStream(new_lane, upstream, client, framing or client.framing, pipeline.losses, strict)
 
 
 class _Lane:

@@ -245,6 +245,14 @@ class ListedModel(Struct, frozen=True):
         return ["text"] if self.profile.images is False else ["text", "image"]
 
 
+class Forwarding(Struct, frozen=True):
+    """Endpoints that pass untranslated to providers of these `protocols`: `path` gives the one at an upstream
+    for a model and the `variant` of the route."""
+
+    path: Callable[[str, str], str]
+    protocols: tuple[str, ...]
+
+
 Unwrap = Callable[[Wire, RouteMatch], tuple[Wire, dict[str, str]]]
 
 
@@ -278,6 +286,7 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     required: tuple[str, ...] = ()  # fields that the vendor's own server insists on
     streams_overflow: bool = False
     unwrap: Unwrap | None = None
+    forwarding: Forwarding | None = None
     encode_quota: Callable[[RateLimitStatus], dict[str, str]] = lambda quota: {}
 
 

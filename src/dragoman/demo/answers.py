@@ -46,7 +46,7 @@ def answer(
 ) -> ScriptedAnswer:
     """The path and the headers say which protocol a request speaks."""
     found = _routes().find(method, path, query, headers)
-    if found and found[0].action != "websocket":
+    if found and found[0].action not in ("websocket", "forward"):
         return _handle(found[1], found[0], body, memory)
     return ScriptedAnswer(404, "application/json", (b'{"error":{"message":"demo: no such path"}}',))
 

@@ -42,6 +42,7 @@ from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.gateway.handlers import health
 from dragoman.gateway.handlers.compact import CompactHandler, Compactor
 from dragoman.gateway.handlers.count_tokens import CountTokensHandler
+from dragoman.gateway.handlers.forward import ForwardHandler
 from dragoman.gateway.handlers.generate import GenerateHandler
 from dragoman.gateway.handlers.keep_alive import KeepAliveTicker
 from dragoman.gateway.handlers.models import ModelsHandler
@@ -188,6 +189,7 @@ class Gateway:
             "generate": generate,
             "compact": CompactHandler(reader, compactor, transport).answer,
             "count": CountTokensHandler(reader, slots, transport).answer,
+            "forward": ForwardHandler(config, transport, slots, self.circuit_breakers).answer,
             "models": models.list,
             "model": models.retrieve,
             "retrieve": stored_responses.answer,

@@ -42,7 +42,7 @@ class RequestReader:
         client, server, record = request.client, request.protocol_server, request.record
         data = await request.incoming.read(self._max_body)
         if encoding := request.headers.get("content-encoding"):
-            data = _decoded(data, encoding.lower(), self._max_body)
+            data = decoded(data, encoding.lower(), self._max_body)
         if request.admission:
             await request.admission.turn()
         if request.recording:
@@ -62,10 +62,8 @@ class RequestReader:
         route, seen = request.route, body.glance
         request.model = route.model or str(seen.get("model") or "")
         request.stream = bool(seen.get("stream")) if route.stream is None else route.stream
-        caller = request.caller
-        if caller and caller.models and not caller.may_use(request.model):
-            problem = f"the key {caller.name!r} may not use the model {request.model!r}"
-            raise AttemptFailed(Failure("forbidden", problem, 403))
+        if request.caller and request.caller.models:
+            check_model(request)
         record.model, record.stream = request.model, request.stream
         record.tools = server.accounting.tools(seen)
         if server.compaction:
@@ -74,7 +72,15 @@ class RequestReader:
         return await self._stored_turns.prepare(request, targets) if server.turn_codec else targets
 
 
-def _decoded(body: bytes, encoding: str, limit: int) -> bytes:
+def check_model(request: GatewayRequest) -> None:
+    """Raises AttemptFailed where the key may not use the model."""
+    caller = request.caller
+    if caller and not caller.may_use(request.model):
+        problem = f"the key {caller.name!r} may not use the model {request.model!r}"
+        raise AttemptFailed(Failure("forbidden", problem, 403))
+
+
+def decoded(body: bytes, encoding: str, limit: int) -> bytes:
     if encoding == "identity":
         return body
     if encoding not in ("gzip", "x-gzip", "deflate"):

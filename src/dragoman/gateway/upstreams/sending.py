@@ -40,12 +40,16 @@ async def send(transport: Transport, attempt: Attempt, body: bytes, headers: dic
     try:
         reply = await transport.send("POST", url, sent, body, provider.timeouts)
     except TransportError as error:
-        # A server that hung up on this request may serve the next one
-        reachable = not isinstance(error, ConnectFailed | TimedOut)
-        raise AttemptFailed(unreachable(provider.name, error), retry=True, reachable=reachable) from error
+        raise unreachable_provider(provider, error) from error
     if 200 <= reply.status < 300:
         return reply
-    raise await _refusal(reply, attempt)
+    raise await refusal(reply, exchange.upstream, exchange.client)
+
+
+def unreachable_provider(provider: ProviderSettings, error: TransportError) -> AttemptFailed:
+    """A server that hung up on this request may serve the next one."""
+    reachable = not isinstance(error, ConnectFailed | TimedOut)
+    return AttemptFailed(unreachable(provider.name, error), retry=True, reachable=reachable)
 
 
 def headers_for(
@@ -63,8 +67,8 @@ def headers_for(
     return headers | provider.headers if provider.headers else headers
 
 
-async def _refusal(reply: Reply, attempt: Attempt) -> AttemptFailed:
-    """An answer that is an error."""
+async def refusal(reply: Reply, codec: Codec, client: Codec) -> AttemptFailed:
+    """An answer that is an error of `codec`; it keeps its body for a client of the same protocol."""
     try:
         body = await reply.read(_LARGEST_ERROR)
     except TransportError:
@@ -76,9 +80,8 @@ async def _refusal(reply: Reply, attempt: Attempt) -> AttemptFailed:
     ):  # a redirect is not followed: it would carry the prompt and the key elsewhere
         where = reply.headers.get("location", "")
         return AttemptFailed(Failure("server", f"the upstream redirects to {where!r}; set its base_url", 502))
-    codec = attempt.exchange.upstream
     failure = read_failure(codec, http_status(reply.status), body, reply.headers)
-    readable = attempt.exchange.client is codec and _is_error(body, codec, failure)
+    readable = client is codec and _is_error(body, codec, failure)
     return AttemptFailed(failure, retry=failure.kind in RETRYABLE, body=body if readable else b"")
 
 

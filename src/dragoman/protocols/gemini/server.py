@@ -22,9 +22,19 @@ from dragoman.core.failures import (
 )
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, Wire
-from dragoman.core.server import Accounting, Entry, ListedModel, ProtocolServer, Route, count, listed, rows
+from dragoman.core.server import (
+    Accounting,
+    Entry,
+    Forwarding,
+    ListedModel,
+    ProtocolServer,
+    Route,
+    count,
+    listed,
+    rows,
+)
 from dragoman.protocols.gemini.response import read_usage
-from dragoman.protocols.gemini.wire import ERRORS, opened
+from dragoman.protocols.gemini.wire import ERRORS, PROTOCOL_NAME, opened
 
 # Routes
 
@@ -36,6 +46,9 @@ def _read_alt(query: Mapping[str, str]) -> dict[str, bool]:
     return {"array": query.get("alt") != "sse"}
 
 
+_FORWARDED = ("embedContent", "batchEmbedContents", "predict")  # methods that are not translated
+
+
 def _routes(version: str) -> Iterator[Route]:
     # The name of a model may be a path (tunedModels/x, projects/p/…), with or without `models/` before it
     for name in ("models/{model:path}", "{model:path}"):
@@ -43,6 +56,8 @@ def _routes(version: str) -> Iterator[Route]:
         yield Route("POST", f"{path}:generateContent", "generate", stream=False)
         yield Route("POST", f"{path}:streamGenerateContent", "generate", stream=True, query=_read_alt)
         yield Route("POST", f"{path}:countTokens", "count")
+        for method in _FORWARDED:
+            yield Route("POST", f"{path}:{method}", "forward", variant=method)
     requires = _GOOGLE if version == "v1" else ()
     yield Route("GET", f"/{version}/models", "models", requires)
     yield Route("GET", f"/{version}/models/{{model:path}}", "model", requires)
@@ -57,12 +72,15 @@ _RESOURCES = ("tunedModels/", "publishers/", "projects/")  # names of models tha
 
 
 def path(model: str, stream: bool) -> str:
+    return _method_path(model, "streamGenerateContent?alt=sse" if stream else "generateContent")
+
+
+def _method_path(model: str, method: str) -> str:
     name = model.removeprefix("models/")
     if name.startswith(_RESOURCES) and ".." not in name.split("/"):  # a name must not leave the path
         resource = quote(name, safe="/")  # `%` is escaped too: a server might decode `%2e%2e`
     else:
         resource = f"models/{quote(name, safe='')}"
-    method = "streamGenerateContent?alt=sse" if stream else "generateContent"
     return f"/v1beta/{resource}:{method}"
 
 
@@ -227,5 +245,6 @@ SERVER = ProtocolServer(
     encode_count=lambda tokens: {"totalTokens": tokens},
     accounting=ACCOUNTING,
     required=("contents",),
+    forwarding=Forwarding(_method_path, (PROTOCOL_NAME,)),
     count_path=lambda model: f"/v1beta/models/{quote(model.removeprefix('models/'), safe='')}:countTokens",
 )

@@ -23,6 +23,7 @@ from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.server import (
     Accounting,
     Entry,
+    Forwarding,
     ListedModel,
     ProtocolServer,
     RateLimitStatus,
@@ -94,9 +95,17 @@ def _failure_kind(code: Any, name: Any, status: int) -> FailureKind:
     return TYPES.decode(name) if isinstance(name, str) else "server"
 
 
+# Endpoints that are not translated: OpenAI's, and Cohere's rerank as vLLM and others have it
+_FORWARDED = (
+    *("/embeddings", "/completions", "/moderations", "/rerank"),
+    *("/images/generations", "/images/edits", "/images/variations"),
+    *("/audio/speech", "/audio/transcriptions", "/audio/translations"),
+)
 ROUTES = (
     Route("POST", "/v1/chat/completions", "generate"),
     Route("POST", "/openai/deployments/{model}/chat/completions", "generate"),  # Azure names the model
+    *(Route("POST", f"/v1{path}", "forward", variant=path) for path in _FORWARDED),
+    Route("POST", "/openai/deployments/{model}/embeddings", "forward", variant="/embeddings"),
     Route("GET", "/v1/models", "models"),
     Route("GET", "/v1/models/{model:path}", "model"),
 )
@@ -186,4 +195,5 @@ SERVER = ProtocolServer(
     encode_count=lambda tokens: {"input_tokens": tokens},
     accounting=ACCOUNTING,
     encode_quota=_rate_limit_headers,
+    forwarding=Forwarding(lambda model, path: path, ("openai-chat", "openai-responses")),
 )

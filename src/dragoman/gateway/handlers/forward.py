@@ -1,0 +1,178 @@
+"""Endpoints that are not translated (embeddings, images, audio, …): forwarded to a provider whose protocol
+has them, with its key and its name of the model."""
+
+from __future__ import annotations
+
+import re
+
+from dragoman.core import jsontext
+from dragoman.core.codec import OutgoingRequest
+from dragoman.core.errors import WireError
+from dragoman.core.fields import read_body
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.model import Failure, Usage, Wire
+from dragoman.core.server import Forwarding, ProtocolServer
+from dragoman.gateway.admission import ProviderConcurrency
+from dragoman.gateway.config import Config
+from dragoman.gateway.handlers.receive import check_model, decoded
+from dragoman.gateway.request import GatewayRequest
+from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
+from dragoman.gateway.upstreams.routing import Target, route
+from dragoman.gateway.upstreams.sending import (
+    LARGEST_REPLY,
+    AttemptFailed,
+    headers_for,
+    refusal,
+    unreachable_provider,
+)
+from dragoman.http.client import Reply, Transport, TransportError
+from dragoman.protocols import upstream
+
+# The field of a multipart form (audio, images) that names the model
+_FORM_MODEL = re.compile(rb'(name="model"(?:\r\n[^\r\n]+)*\r\n\r\n)([^\r\n]*)\r\n')
+_COUNTED = 16 * 1024 * 1024  # bytes of a JSON reply that is read for its usage
+
+
+class ForwardHandler:
+    """The first target that can answer does: after a failure worth a retry the next one is tried."""
+
+    def __init__(
+        self,
+        config: Config,
+        transport: Transport,
+        slots: ProviderConcurrency,
+        circuit_breakers: CircuitBreakers,
+    ) -> None:
+        self._config, self._transport = config, transport
+        self._slots, self._circuit_breakers = slots, circuit_breakers
+
+    async def answer(self, request: GatewayRequest) -> None:
+        forwarding = request.protocol_server.forwarding
+        assert forwarding, "only protocols that forward have these routes"
+        data = await request.incoming.read(self._config.max_body)
+        if encoding := request.headers.get("content-encoding"):
+            data = decoded(data, encoding.lower(), self._config.max_body)
+        if request.admission:
+            await request.admission.turn()
+        if request.recording:
+            request.recording.body = data
+        body = _Body(data, request)
+        request.model = request.record.model = body.model
+        check_model(request)
+        targets = _able(route(self._config, body.model), forwarding, request)
+        for left, target in zip(range(len(targets) - 1, -1, -1), targets, strict=True):
+            if left and not self._circuit_breakers.admits(target.provider.name):
+                continue
+            try:
+                await self._forward(request, target, forwarding, body)
+                return
+            except AttemptFailed as error:
+                if not (left and error.retry) or request.writer.begun:
+                    raise
+
+    async def _forward(
+        self, request: GatewayRequest, target: Target, forwarding: Forwarding, body: _Body
+    ) -> None:
+        provider, record = target.provider, request.record
+        record.target = target
+        slot = await self._slots.enter(provider, record)
+        record.tries += 1
+        if request.recording:
+            request.recording.begin_attempt(provider.name, provider.protocol, target.model)
+        data = body.for_model(target.model)
+        url = provider.base_url.rstrip("/") + forwarding.path(target.model, request.route.variant)
+        own = {name: request.headers[name] for name in ("content-type", "accept") if name in request.headers}
+        headers = headers_for(request, provider, OutgoingRequest("POST", url, own, data))
+        try:
+            try:
+                reply = await self._transport.send("POST", url, headers, data, provider.timeouts)
+            except TransportError as error:
+                self._circuit_breakers.unreachable(provider.name)
+                raise unreachable_provider(provider, error) from error
+            self._circuit_breakers.reached(provider.name)
+            if not 200 <= reply.status < 300:
+                raise await refusal(reply, upstream(provider.protocol), request.client)
+            try:
+                await _relay(request, reply)
+            finally:
+                reply.close()
+        finally:
+            if slot:
+                slot.leave()
+
+
+async def _relay(request: GatewayRequest, reply: Reply) -> None:
+    """JSON whole, so that its usage is counted; anything else piece by piece, as it comes."""
+    writer, record = request.writer, request.record
+    kind = reply.headers.get("content-type", "application/octet-stream")
+    try:
+        if kind.startswith("application/json"):
+            data = await reply.read(LARGEST_REPLY)
+            record.first_byte()
+            record.usage = _usage(request.protocol_server, data)
+            await writer.whole(reply.status, data)
+            return
+        async for piece in reply:
+            if not writer.begun:
+                record.first_byte()
+                await writer.begin(kind)
+            await writer.piece(piece)
+    except TransportError as error:
+        # An answer that has begun is cut off, which the client sees
+        raise AttemptFailed(Failure("truncated", f"the upstream's answer broke: {error}", 502)) from error
+    if not writer.begun:
+        await writer.begin(kind)
+    await writer.end()
+
+
+def _usage(server: ProtocolServer, data: bytes) -> Usage | None:
+    value = jsontext.decode_object(data.decode("utf-8", "replace")) if len(data) <= _COUNTED else None
+    return server.accounting.counted(value) if value else None
+
+
+def _able(targets: tuple[Target, ...], forwarding: Forwarding, request: GatewayRequest) -> tuple[Target, ...]:
+    able = tuple([target for target in targets if target.provider.protocol in forwarding.protocols])
+    if able:
+        return able
+    provider = targets[0].provider
+    problem = (
+        f"{request.incoming.path} is forwarded to providers of {' or '.join(forwarding.protocols)} only; "
+        f"{provider.name}, which answers for {request.model!r}, has {provider.protocol}"
+    )
+    raise AttemptFailed(Failure("not_found", problem, 404))
+
+
+class _Body:
+    """A JSON object, or a form; the model may stand in the URL instead."""
+
+    def __init__(self, data: bytes, request: GatewayRequest) -> None:
+        self._data, self._form, self._wire = data, None, Wire()
+        if request.headers.get("content-type", "").startswith("multipart/"):
+            self._form = _FORM_MODEL.search(data)
+            named = self._form[2].decode("utf-8", "replace") if self._form else ""
+        else:
+            self._wire = read_body(data, request.client.name)
+            named = self._wire.get("model") or ""
+            if not isinstance(named, str):
+                raise WireError(request.client.name, "model", "expected a string")
+        self.model = request.route.model or named
+
+    def for_model(self, model: str) -> bytes:
+        """With the provider's name of the model, wherever the body repeats it."""
+        if self._form:
+            start, end = self._form.span(2)
+            return self._data[:start] + model.encode() + self._data[end:]
+        wire = self._wire
+        named = wire.get("model")
+        requests = wire.get("requests")  # Gemini repeats the model in each one
+        if is_array(requests):
+            renamed = [
+                {**each, "model": f"models/{model}"} if is_object(each) and "model" in each else each
+                for each in requests
+            ]
+            return jsontext.encode({**wire, "requests": renamed})
+        if named is None or named == model:
+            return self._data
+        model = f"models/{model}" if isinstance(named, str) and named.startswith("models/") else model
+        renamed = jsontext.replaced(self._data, "model", named, model)
+        return renamed or jsontext.encode({**wire, "model": model})
