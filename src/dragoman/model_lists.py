@@ -10,6 +10,7 @@ from dragoman.core.errors import UpstreamError
 from dragoman.core.fields import read_body
 from dragoman.http.client import Timeouts, Transport
 from dragoman.http.client.retries import read_failure
+from dragoman.profiles import http_url
 from dragoman.protocols import server, upstream
 
 _TIMEOUTS = Timeouts(connect=5, first_byte=20, idle=20)
@@ -24,7 +25,7 @@ async def fetch_model_names(
 ) -> tuple[str, ...]:
     """`authenticate` returns the headers that the provider needs beside those of its protocol."""
     codec = upstream(protocol)
-    url = base_url.rstrip("/") + server(protocol).models_path
+    url = http_url(base_url.rstrip("/")) + server(protocol).models_path
     headers = codec.http.headers | authenticate(OutgoingRequest("GET", url, codec.http.headers, b""))
     reply = await transport.send("GET", url, headers, b"", _TIMEOUTS)
     try:

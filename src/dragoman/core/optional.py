@@ -13,7 +13,7 @@ from dragoman.core.errors import DragomanError
 MODULES = {
     "cli": ("rich",),
     "client": ("httptools",),
-    "gateway": ("httptools", "prometheus_client"),
+    "gateway": ("httptools", "prometheus_client", "websockets"),
     "mcp": ("httptools", "mcp"),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "postgres": ("asyncpg",),

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from hmac import compare_digest
 from random import getrandbits
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from msgspec import Struct
@@ -77,6 +77,9 @@ from dragoman.http.server import (
 from dragoman.protocols import codec, server
 from dragoman.protocols import names as protocol_names
 
+if TYPE_CHECKING:
+    from dragoman.gateway.upstreams.websocket import WebSocketTransport
+
 _WRONG_KEY = Failure("unauthenticated", "this gateway needs a valid key", 401)
 _NO_ADMIN = Failure("unauthenticated", "this page needs one of inspector.admin_keys", 401)
 _CROSS_SITE = Failure(
@@ -125,7 +128,8 @@ class Gateway:
         )
         self.keep_alives = KeepAliveTicker(policy)
         self._wire_log = WireLog(self.access_log.write, self._redactor) if config.verbose else None
-        self._transport: Transport = _Upstreams(self.client)
+        self._upstreams = _Upstreams(self.client)
+        self._transport: Transport = self._upstreams
         if self._wire_log:
             self._transport = LoggedTransport(self._transport, self._wire_log)
         if self.recorder:
@@ -216,7 +220,7 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await self.admission.close()
-        await self.client.close()
+        await self._upstreams.close()
         await self.store.close()
         self.access_log.close()
         self._metrics_page.close()
@@ -423,14 +427,29 @@ def _retry_headers(seconds: float | None) -> Headers:
 
 
 class _Upstreams:
-    """The embedded demo model for `demo:` URLs, HTTP for all others."""
+    """The embedded demo model for `demo:` URLs, WebSocket for `ws:` and `wss:`, HTTP for all others."""
 
     def __init__(self, client: Client) -> None:
         self._client, self._demo = client, DemoTransport()
+        self._websocket: WebSocketTransport | None = None
 
     def send(
         self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
     ) -> Coroutine[Any, Any, Reply]:
         if url.startswith("demo:"):
             return self._demo.send(method, url.removeprefix("demo:"), headers, body, timeouts)
+        if url.startswith("ws"):
+            return self._websockets().send(method, url, headers, body, timeouts)
         return self._client.send(method, url, headers, body, timeouts)
+
+    def _websockets(self) -> WebSocketTransport:
+        if self._websocket is None:
+            from dragoman.gateway.upstreams.websocket import WebSocketTransport  # for those who use it
+
+            self._websocket = WebSocketTransport(self._client)
+        return self._websocket
+
+    async def close(self) -> None:
+        if self._websocket:
+            await self._websocket.close()
+        await self._client.close()

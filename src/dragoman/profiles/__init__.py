@@ -91,4 +91,10 @@ def known_server(name: str, base_url: str) -> str:
     """The known provider of that name, or at that address; else an empty string."""
     if name in known():
         return name
-    return next((each.name for each in known().values() if each.base_url == base_url.rstrip("/")), "")
+    url = http_url(base_url.rstrip("/"))
+    return next((each.name for each in known().values() if each.base_url == url), "")
+
+
+def http_url(url: str) -> str:
+    """A provider's address for what does not go over WebSocket."""
+    return "http" + url.removeprefix("ws") if url.startswith(("ws:", "wss:")) else url

@@ -16,12 +16,12 @@ from dragoman.gateway.config.models import read_profile
 from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
 from dragoman.gateway.config.tables import ProviderTable, TimeoutsTable
 from dragoman.http.client import Timeouts
-from dragoman.profiles import ProfileRow, ProviderSettings, known
+from dragoman.profiles import ProfileRow, ProviderSettings, http_url, known
 from dragoman.protocols import upstream, upstream_names
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, token
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_URL = re.compile(r"https?://[^\s/]+\S*|demo:")
+_URL = re.compile(r"(?:https?|wss?)://[^\s/]+\S*|demo:")
 
 
 def read_providers(source: ConfigSource) -> dict[str, ProviderSettings]:
@@ -45,7 +45,9 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
         "timeouts": _timeouts(source, where, table.timeouts) if table.timeouts else None,
         "profiles": _profiles(source, where, table.profiles) if table.profiles else None,
     }
-    if table.base_url and table.base_url != base.base_url:  # `keeps` is true of the known address only
+    if (
+        table.base_url and http_url(table.base_url) != base.base_url
+    ):  # `keeps` is true of the known address only
         base = replace(base, keeps=False)
     provider = replace(base, **_given_only(given))
     _check_names(source, where, provider)
@@ -80,6 +82,8 @@ def _check_url(source: ConfigSource, where: Path, provider: ProviderSettings) ->
         raise source.wrong(place, "missing")
     if not _URL.fullmatch(url):
         raise source.wrong(place, f"expected an http or https URL, got {re.sub('//[^/]*@', '//', url)!r}")
+    if url.startswith(("ws:", "wss:")) and provider.protocol != "openai-responses":
+        raise source.wrong(place, "WebSocket is spoken with openai-responses only: use https")
     if "?" in url or "#" in url:
         raise source.wrong(place, "paths are appended to it, so it has no query and no fragment")
     _check_port(source, place, url)
