@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cached_property
 from typing import Literal
 
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from dragoman.answers import merge, split, stream_answers
 from dragoman.core import jsontext, seal
 from dragoman.core.caches import cache_tools, with_cached_tools, with_encoded_tools
-from dragoman.core.codec import Codec
+from dragoman.core.codec import Codec, no_headers
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.fields import Body, read_body
 from dragoman.core.jsontext import TOO_DEEP
@@ -22,9 +23,45 @@ from dragoman.dialects import dialect as find_dialect
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.framing.sse import SSE
 from dragoman.pipeline import ForwardedStream, Pipeline, StateTagger, TranslatedStream, state_tagger
-from dragoman.protocols import codec, protocol, server
+from dragoman.protocols import protocol, server
 
 _SEALED = seal.MAGIC.encode()
+
+
+class ExchangePlan:
+    """What all exchanges between two parties share, looked up once: the gateway has one for each target.
+
+    The parameters are those of `Exchange`.
+    """
+
+    def __init__(
+        self,
+        client: str,
+        upstream: str,
+        dialect: str | None = None,
+        strict: Strictness = False,
+        images: Literal["native", "summary"] = "native",
+        recover: bool = False,
+        origin: str = "",
+        profile: ModelProfile | None = None,
+    ) -> None:
+        if images not in ("native", "summary"):
+            raise ConfigError(f"images is 'native' or 'summary', not {images!r}")
+        self.client, self.upstream = protocol(client), protocol(upstream)
+        if session := self.upstream.codec.session:
+            dialect = dialect or session.dialect
+        self.dialect = find_dialect(dialect) if dialect else None
+        self.strict: Strictness = strict
+        self.recover, self.summarise = recover, images == "summary"
+        self.origin, self.is_issuer = origin or upstream, bool(origin)
+        self.profile = profile
+        self.is_foreign = self.client.codec.name != self.upstream.codec.name
+        self.forwards = client == upstream and not (dialect or recover or self.summarise)
+        self.headers = {"content-type": "application/json", **self.upstream.codec.http.headers}
+
+    @cached_property
+    def tagger(self) -> StateTagger:
+        return state_tagger(self.upstream.codec.name, self.origin, self.is_issuer)
 
 
 class Exchange:
@@ -44,6 +81,7 @@ class Exchange:
     status = 200
     failure: Failure | None = None
     resumed = False  # only the new messages were sent
+    _reply_created: int | None = None
     _request: Request | None = None  # the client's, in neutral form
     _pipeline: Pipeline | None = None  # from the first translation on
     _request_wire: Wire | None = None  # where losses are looked up, as is
@@ -66,25 +104,33 @@ class Exchange:
         compaction: Compaction | None = None,
         lead: AnyPart | None = None,
     ) -> None:
-        if images not in ("native", "summary"):
-            raise ConfigError(f"images is 'native' or 'summary', not {images!r}")
-        self.client, self._upstream = codec(client), protocol(upstream)
-        self.upstream = self._upstream.codec
-        if self.upstream.session:
-            dialect = dialect or self.upstream.session.dialect
-        self.dialect = find_dialect(dialect) if dialect else None
-        self.strict: Strictness = strict
-        self.recover = recover
-        self.headers: dict[str, str] = {}
-        self._summarise = images == "summary"
-        self._origin, self._is_issuer = origin or upstream, bool(origin)
-        self._reply_id, self._reply_model = reply_id, reply_model
-        self._reply_created = int(time.time()) if reply_created is None else reply_created
-        self._profile = profile
-        self._losses = Losses()
-        self._foreign = self.client.name != self.upstream.name
+        plan = ExchangePlan(client, upstream, dialect, strict, images, recover, origin, profile)
+        self._reply_created = reply_created
+        self._begin(plan, reply_id, reply_model, compaction, lead)
+
+    @classmethod
+    def planned(
+        cls,
+        plan: ExchangePlan,
+        reply_id: str = "",
+        reply_model: str = "",
+        compaction: Compaction | None = None,
+        lead: AnyPart | None = None,
+    ) -> Exchange:
+        """An exchange with parties that were looked up before."""
+        exchange = cls.__new__(cls)
+        exchange._begin(plan, reply_id, reply_model, compaction, lead)
+        return exchange
+
+    def _begin(
+        self, plan: ExchangePlan, id: str, model: str, compaction: Compaction | None, lead: AnyPart | None
+    ) -> None:
+        self._plan, self.client, self.upstream = plan, plan.client.codec, plan.upstream.codec
+        self._reply_id, self._reply_model = id, model
         self._compaction, self._lead = compaction, lead
-        self._same = client == upstream and not (dialect or recover or self._summarise or compaction or lead)
+        self._forwards = plan.forwards and compaction is None and lead is None
+        self.headers: dict[str, str] = {}
+        self._losses = Losses()
 
     @property
     def losses(self) -> list[Loss]:
@@ -118,9 +164,9 @@ class Exchange:
         `model` and `stream` carry what the client's URL said (Gemini), or override the body.
         """
         wire = read_body(body, self.client.name)
-        if self._same:
+        if self._forwards:
             data = jsontext.encode(wire)
-            passed = self._tagger.strip(data) if _has_seals(data) else data
+            passed = self._plan.tagger.strip(data) if _has_seals(data) else data
             if passed is not None:
                 wire = wire if passed is data else jsontext.decode(passed)
                 changes = self._forward(wire, model, stream)
@@ -142,11 +188,11 @@ class Exchange:
         Between equal protocols the bytes pass unchanged, except for the name of the model.
         """
         if not isinstance(body, Body):
-            glance = server(self.client.name).accounting.request if self._same else None
+            glance = server(self.client.name).accounting.request if self._forwards else None
             body = Body(body, self.client.name, glance, wire)
-        passed: bytes | None = body.data if self._same else None
+        passed: bytes | None = body.data if self._forwards else None
         if passed is not None and _has_seals(passed):
-            passed = self._tagger.strip(passed)
+            passed = self._plan.tagger.strip(passed)
             if passed is not None:
                 body = Body(passed, self.client.name, server(self.client.name).accounting.request)
         if passed is None:
@@ -176,9 +222,10 @@ class Exchange:
             request = replace(request, compaction=self._compaction)
         self._pipeline = self._new_pipeline()
         sent, out = self._pipeline.encode_request(request)
-        self._losses.respell(self.client.spelling, wire, decoding if self._foreign else ())
-        if self.strict:
-            self._losses.refuse(self.strict)
+        if len(self._losses) or len(decoding):
+            self._losses.respell(self.client.spelling, wire, decoding if self._plan.is_foreign else ())
+        if self._plan.strict:
+            self._losses.refuse(self._plan.strict)
         self._address(sent.model, sent.stream, out)
         cache_tools(wire, request.tools)
         self._request_wire = wire
@@ -214,7 +261,7 @@ class Exchange:
         """The upstream's whole reply as the client takes it; an error becomes the client's error body."""
         wire = read_body(body, self.upstream.name)
         try:
-            return self._forward_reply(wire) if self._same else self._translate_reply(wire)
+            return self._forward_reply(wire) if self._forwards else self._translate_reply(wire)
         except UpstreamError as error:
             return self.error(error.failure)
         except TOO_DEEP:
@@ -229,7 +276,7 @@ class Exchange:
         if model and field in wire:
             wire = {**wire, field: model}
         data = jsontext.encode(wire)
-        tagged = self._tagger.body(data)
+        tagged = self._plan.tagger.body(data)
         return wire if tagged is data else jsontext.decode(tagged)
 
     def _translate_reply(self, wire: Wire) -> Wire:
@@ -240,20 +287,20 @@ class Exchange:
             out = merge([self._translate_answer(each, pipeline) for each in split(wire, field)], several)
         else:
             out = self._translate_answer(wire, pipeline)
-        if self.strict:
-            self._losses.refuse(self.strict)
+        if self._plan.strict:
+            self._losses.refuse(self._plan.strict)
         return out
 
     def _translate_answer(self, wire: Wire, pipeline: Pipeline) -> Wire:
         decoding = Losses()
         response = pipeline.decode_response(wire, decoding)
-        if self._foreign:
+        if self._plan.is_foreign:
             self._losses.extend(decoding)
         return self.client.encode_response(response, self._losses, self._request)
 
     def response_bytes(self, body: bytes) -> bytes:
         """Like `response`, as bytes; between equal protocols they pass unchanged."""
-        seen = server(self.upstream.name).accounting.reply.read(body) if self._same else None
+        seen = server(self.upstream.name).accounting.reply.read(body) if self._forwards else None
         if seen is None or self.upstream.decode_error(seen, 200):
             out = self.response(body)
             if self._forwarded_reply is None:
@@ -267,7 +314,7 @@ class Exchange:
             if renamed is None:
                 renamed = jsontext.encode({**read_body(body, self.upstream.name), field: model})
             body = renamed
-        return self._tagger.body(body)
+        return self._plan.tagger.body(body)
 
     def error(self, failure: Failure) -> Wire:
         """A failure in the client's protocol; `status` is then the HTTP status to answer with."""
@@ -280,38 +327,35 @@ class Exchange:
     ) -> ForwardedStream | TranslatedStream:
         """Upstream's bytes → client's bytes. `array`: a Gemini client that did not ask for SSE; `framing`:
         any other one that the client's URL demands."""
-        framing = JSON_ARRAY if array else framing
-        if self._same and framing is None and self._upstream.framing is SSE:
+        framing, plan = JSON_ARRAY if array else framing, self._plan
+        if self._forwards and framing is None and plan.upstream.framing is SSE:
             return ForwardedStream(
-                self.client, lambda: self._translate_stream(None), self._reply_model, self._tagger
+                self.client, lambda: self._translate_stream(None), self._reply_model, plan.tagger
             )
         return self._translate_stream(framing)
 
     def _translate_stream(self, framing: Framing | None) -> TranslatedStream:
         self._pipeline = pipeline = self._pipeline or self._new_pipeline()
-        client, request = protocol(self.client.name), self._request
+        plan, request = self._plan, self._request
         if request and (request.settings.n or 1) > 1 and self.upstream.answers and self.client.answers:
-            return stream_answers(pipeline, self._upstream, client, request, self.strict, framing)
-        return pipeline.translate_stream(client, request, self.strict, framing)
-
-    @property
-    def _tagger(self) -> StateTagger:
-        return state_tagger(self.upstream.name, self._origin, self._is_issuer)
+            return stream_answers(pipeline, plan.upstream, plan.client, request, plan.strict, framing)
+        return pipeline.translate_stream(plan.client, request, plan.strict, framing)
 
     def _new_pipeline(self) -> Pipeline:
+        plan, created = self._plan, self._reply_created
         return Pipeline(
             self.client.client_limits,
-            self._upstream,
+            plan.upstream,
             self._losses,
-            dialect=self.dialect,
-            recover=self.recover,
-            summarise=self._summarise,
-            origin=self._origin,
+            dialect=plan.dialect,
+            recover=plan.recover,
+            summarise=plan.summarise,
+            origin=plan.origin,
             reply_id=self._reply_id,
             reply_model=self._reply_model,
-            reply_created=self._reply_created,
-            profile=self._profile,
-            compacts=not self._foreign and self.dialect is None and self._compaction is None,
+            reply_created=int(time.time()) if created is None else created,
+            profile=plan.profile,
+            compacts=not plan.is_foreign and plan.dialect is None and self._compaction is None,
             lead=self._lead,
         )
 
@@ -326,9 +370,11 @@ class Exchange:
         return changes if stream == old_stream else {**changes, "stream": stream}
 
     def _address(self, model: str, stream: bool, body: Wire) -> None:
-        http = self.upstream.http
+        http, headers = self.upstream.http, self._plan.headers
         self.path = http.path(model, stream)
-        self.headers = {"content-type": "application/json", **http.headers, **http.headers_for(body)}
+        self.headers = (
+            headers.copy() if http.headers_for is no_headers else {**headers, **http.headers_for(body)}
+        )
 
 
 def _too_deep(codec: Codec) -> WireError:

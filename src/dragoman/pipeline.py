@@ -122,11 +122,11 @@ class Pipeline:
         response = self._codec.decode_response(wire, losses)
         for stage in self._stages():
             response = stage.whole(response)
-        return response
+        return response  # its parts are in a row, so it needs no Sequencer
 
     def read_stream(self, record: list[Any] | None = None) -> EventReader:
         """The upstream's bytes as events in the client's terms; `record` receives the data of each frame."""
-        return EventReader(self._upstream, self._stages(), self.losses, record)
+        return EventReader(self._upstream, [Sequencer(), *self._stages()], self.losses, record)
 
     def translate_stream(
         self,
@@ -143,15 +143,14 @@ class Pipeline:
         return TranslatedStream(self.read_stream(), encoder, framing or client.framing, self.losses, strict)
 
     def _stages(self) -> list[EventStage]:
-        """What stands between decoding and encoding a response."""
-        stages: list[EventStage] = [Sequencer()]
+        """What stands between decoding and encoding a response, beside the Sequencer of a stream."""
         ledger = self.ledger
-        tools = ledger.prepared.tools if ledger.prepared else ()  # as the prompt declares them
-        if self._dialect:
-            stages.append(self._dialect.parser(tools, self.losses))
-        if self._recover:
-            stages.append(recovery(tools, self.losses))
-        stages.append(Restorer(ledger, self._reply_id, self._reply_model, self._reply_created))
+        stages: list[EventStage] = [Restorer(ledger, self._reply_id, self._reply_model, self._reply_created)]
+        if self._dialect or self._recover:
+            tools = ledger.prepared.tools if ledger.prepared else ()  # as the prompt declares them
+            found = [recovery(tools, self.losses)] if self._recover else []
+            parsed = [self._dialect.parser(tools, self.losses)] if self._dialect else []
+            stages = [*parsed, *found, *stages]
         if self.session:
             stages.append(self.session)
         if self._summary:

@@ -15,10 +15,10 @@ import pytest
 
 from dragoman.gateway.config import load
 from dragoman.gateway.observability.access_log import AccessLog
-from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.recorder import Recorder
 from dragoman.gateway.observability.recording import RecordingDraft
 from dragoman.gateway.process.serve import private_gateway
+from dragoman.gateway.request import ExchangeRecord
 from dragoman.inspector.server import mount_inspector
 from gateway.stands import UPSTREAM_KEY, demo
 

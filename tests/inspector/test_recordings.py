@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from dragoman import ConfigError
 from dragoman.core.losses import Loss
 from dragoman.core.model import Failure
-from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.recorder import Recorder, agent_of, session_of
 from dragoman.gateway.observability.recording import (
     AttemptDraft,
@@ -30,6 +29,7 @@ from dragoman.gateway.observability.recording import (
 from dragoman.gateway.observability.recording_file import RecordingFile, pieces_of
 from dragoman.gateway.observability.ring import Ring
 from dragoman.gateway.observability.shared_body import SharedBodies
+from dragoman.gateway.request import ExchangeRecord
 
 
 def request(turns: int, size: int = 900) -> bytes:

@@ -119,6 +119,10 @@ def bearer(key: str, request: OutgoingRequest) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
+def no_headers(body: Wire) -> dict[str, str]:
+    return {}
+
+
 class Http(Struct, frozen=True, kw_only=True):
     """Where a request goes. `path` is relative to the base URL that the vendor's SDK takes.
 
@@ -128,7 +132,7 @@ class Http(Struct, frozen=True, kw_only=True):
     path: Callable[[str, bool], str]  # (model, stream) -> path with query
     authenticate: Authenticate = bearer
     headers: dict[str, str] = {}  # what every request must say beside its key
-    headers_for: Callable[[Wire], dict[str, str]] = lambda body: {}  # what this body needs beside those
+    headers_for: Callable[[Wire], dict[str, str]] = no_headers  # what this body needs beside those
     model_in_body: bool = True
     stream_type: str = "text/event-stream"
 

@@ -92,19 +92,19 @@ class Fields:
         value = self.rest.get(key)
         if value is None:
             return None
-        if not is_array(value):
+        if not isinstance(value, list):
             raise self.wrong(key, "list", value)
         del self.rest[key]
-        return value
+        return value  # pyright: ignore[reportUnknownVariableType] - of JSON
 
     def object(self, key: str) -> Wire | None:
         value = self.rest.get(key)
         if value is None:
             return None
-        if not is_object(value):
+        if type(value) is not dict:
             raise self.wrong(key, "dict", value)
         del self.rest[key]
-        return value
+        return value  # pyright: ignore[reportUnknownVariableType] - of JSON
 
     def fields(self, key: str) -> Fields | None:
         """An inner object, to be taken apart in its turn."""
@@ -194,19 +194,18 @@ def own(extras: Extras | None, protocol: str) -> Wire:
 
 def read_body(body: Wire | bytes | str, protocol: str) -> Wire:
     """A body as the object it must be, however the caller holds it."""
-    if is_object(body):
-        return body
     value: Any = body
     if isinstance(body, bytes | str):
         try:
             value = jsontext.decode(body)
         except ValueError as error:
             raise WireError(protocol, "", str(error)) from None
-    if is_array(value) and len(value) == 1:  # Gemini wraps the error of a stream in an array
-        value = value[0]
-    if not is_object(value):
-        raise WireError(protocol, "", f"expected an object, got {describe(value)}")
-    return value
+    if is_object(value):
+        return value
+    inner = value[0] if is_array(value) and len(value) == 1 else value
+    if not is_object(inner):  # Gemini wraps the error of a stream in an array
+        raise WireError(protocol, "", f"expected an object, got {describe(inner)}")
+    return inner
 
 
 Neutral = TypeVar("Neutral", bound=str)

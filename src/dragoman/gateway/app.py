@@ -44,19 +44,17 @@ from dragoman.gateway.handlers.compact import CompactHandler, Compactor
 from dragoman.gateway.handlers.count_tokens import CountTokensHandler
 from dragoman.gateway.handlers.forward import ForwardHandler
 from dragoman.gateway.handlers.generate import GenerateHandler
-from dragoman.gateway.handlers.keep_alive import KeepAliveTicker
 from dragoman.gateway.handlers.models import ModelsHandler
 from dragoman.gateway.handlers.receive import RequestReader, UnreadableBody
-from dragoman.gateway.handlers.relay import CRASHED, failed_stream, loss_header
+from dragoman.gateway.handlers.relay import CRASHED, KeepAliveTicker, failed_stream, loss_header
 from dragoman.gateway.handlers.stored_responses import StoredResponsesHandler
 from dragoman.gateway.handlers.websocket import WebSocketHandler
 from dragoman.gateway.observability.access_log import AccessLog
-from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.metrics_page import MetricsPage
 from dragoman.gateway.observability.recorder import Recorder, open_recorder
 from dragoman.gateway.observability.redaction import Redactor, secrets_of
 from dragoman.gateway.observability.wire_log import LoggedTransport, WireLog
-from dragoman.gateway.request import GatewayRequest
+from dragoman.gateway.request import ExchangeRecord, GatewayRequest
 from dragoman.gateway.upstreams.attempts import Attempts
 from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
@@ -231,8 +229,7 @@ class Gateway:
         method, path, headers, raw = incoming.method, incoming.path, incoming.headers, incoming.query
         query = dict(parse_qsl(raw.decode("latin-1"))) if raw else {}
         request_id = f"req_{getrandbits(96):024x}"
-        id_header = request_id.encode()
-        writer.headers = [(b"request-id", id_header), (b"x-request-id", id_header)]
+        writer.lines = f"request-id: {request_id}\r\nx-request-id: {request_id}\r\n".encode()
         if self._wire_log:
             writer.observer = self._wire_log.client_response
         found = self._routes.find(method, path, query, headers)

@@ -14,10 +14,8 @@ from dragoman.core.server import RouteMatch
 from dragoman.demo import DemoApp
 from dragoman.exchange import Exchange
 from dragoman.framing import sse
-from dragoman.gateway.handlers.keep_alive import KeepAliveStream, KeepAliveTicker
-from dragoman.gateway.handlers.relay import relay
-from dragoman.gateway.observability.exchange_record import ExchangeRecord
-from dragoman.gateway.request import Attempt, GatewayRequest
+from dragoman.gateway.handlers.relay import KeepAliveStream, KeepAliveTicker, relay
+from dragoman.gateway.request import Attempt, ExchangeRecord, GatewayRequest
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.http.server import ResponseWriter, ServerRequest
 from dragoman.profiles import known

@@ -23,12 +23,12 @@ from dragoman.demo import DemoApp
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
 from dragoman.gateway.observability.access_log import AccessLog, LogWriter
-from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.observability.metrics_page import WorkerMetrics
 from dragoman.gateway.observability.redaction import Redactor, without_credentials
 from dragoman.gateway.observability.stream_usage import StreamUsage
 from dragoman.gateway.observability.traces import Traces, traces_for
+from dragoman.gateway.request import ExchangeRecord
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.pipeline import TranslatedStream
 from dragoman.profiles import known
@@ -280,7 +280,7 @@ def test_models_that_clients_make_up_do_not_grow_the_metrics() -> None:
     for number in range(300):
         record = ExchangeRecord("id", "openai-chat", "generate", target=Target(known()["demo"], f"m{number}"))
         record.usage = Usage(input=1)
-        metrics.count(record, {})
+        metrics.count(record, {}, 0.1)
     labels = [model for _, model, _, _ in metrics.numbers.counters["dragoman_tokens"]]
     assert len(labels) == 201
     assert metrics.numbers.counters["dragoman_tokens"]["demo", "other", "", "input"] == 100
@@ -342,7 +342,7 @@ def test_workers_add_up(tmp_path: Path) -> None:
         for _ in range(number):
             seen = ExchangeRecord("id", "anthropic", "generate")
             seen.status = 200
-            metrics.count(seen, {"dropped": 1})
+            metrics.count(seen, {"dropped": 1}, 0.1)
         metrics.gauges = {"dragoman_in_flight": float(number)}
     folder = tmp_path / "together"
     own = WorkerMetrics(folder)

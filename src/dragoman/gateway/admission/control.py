@@ -32,8 +32,8 @@ from dragoman.gateway.admission.token_budget import TokenBudgets
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.tables import LimitsTable
 from dragoman.gateway.conversations.store.addresses import read_address
-from dragoman.gateway.observability.exchange_record import ExchangeRecord
-from dragoman.http.server import MemoryBudget, ResponseWriter
+from dragoman.gateway.request import ExchangeRecord
+from dragoman.http.server import MemoryBudget, ResponseWriter, header_lines
 from dragoman.profiles import ProviderSettings
 
 GENERATING = ("generate", "compact")  # actions that ask a model; only these are limited by rate and tokens
@@ -101,7 +101,8 @@ class Admission(Struct, eq=False):
     _control: AdmissionControl
     _caller: Caller
     _record: ExchangeRecord
-    _permit: Permit | None = None
+    _holds: bool = False  # one of the permits, which it got without a queue
+    _permit: Permit | None = None  # else
     _counted: bool = False
     _left: bool = False
 
@@ -110,7 +111,7 @@ class Admission(Struct, eq=False):
         caller, record = self._caller, self._record
         decision = await self._control.counters.enter(caller, record.id, record.action in GENERATING)
         self._counted = not decision.refused
-        response.headers += quota_headers(caller, decision, server)
+        response.lines += header_lines(quota_headers(caller, decision, server))
         if decision.refused:
             record.shed = decision.refused
             raise over_limit(caller, decision)
@@ -123,9 +124,11 @@ class Admission(Struct, eq=False):
     async def turn(self) -> None:
         """Wait for a permit. Raises LoadShed after `queue_seconds`, or when displaced from the queue."""
         semaphore = self._control.semaphore
-        self._permit = permit = semaphore.request(self._caller.name)
-        if permit and permit.state == "held":
+        if semaphore.held < semaphore.capacity:
+            semaphore.held += 1
+            self._holds = True
             return
+        self._permit = permit = semaphore.request(self._caller.name)
         began = time.perf_counter()
         if permit is None or not await acquired(permit, self._control.queue_seconds):
             self._record.shed = "gateway"
@@ -137,7 +140,12 @@ class Admission(Struct, eq=False):
             return
         self._left = True
         self._control.arrived -= 1
-        if self._permit:
+        semaphore = self._control.semaphore
+        if self._holds and not semaphore.waiting:
+            semaphore.held -= 1
+        elif self._holds:
+            semaphore.free()
+        elif self._permit:
             self._permit.leave()
         budgets = self._control.budgets
         if budgets and self._caller.allowance.tokens_per_day:
@@ -156,11 +164,8 @@ class ProviderConcurrency:
     def full(self, provider: ProviderSettings) -> bool:
         return bool(provider.max_concurrency) and self._semaphore(provider).full
 
-    async def enter(self, provider: ProviderSettings, record: ExchangeRecord) -> Permit | None:
-        """None for a provider without a limit. Raises LoadShed after the provider's `queue_seconds`."""
-        record.shed = ""  # of the provider before
-        if not provider.max_concurrency:
-            return None
+    async def enter(self, provider: ProviderSettings, record: ExchangeRecord) -> Permit:
+        """For a provider that has `max_concurrency`. Raises LoadShed after its `queue_seconds`."""
         semaphore, began = self._semaphore(provider), time.perf_counter()
         permit = semaphore.request(record.caller)
         if permit is None or not await acquired(permit, provider.queue_seconds):

@@ -77,10 +77,14 @@ class QueuedSemaphore:
             self._dequeue(permit)
         elif permit.state == "held":
             permit.state = "released"
-            if self._queues and self.held <= self.capacity:
-                self._grant_next()
-            else:
-                self.held -= 1
+            self.free()
+
+    def free(self) -> None:
+        """One that was held comes free."""
+        if self._queues and self.held <= self.capacity:
+            self._grant_next()
+        else:
+            self.held -= 1
 
     def _grant_next(self) -> None:
         """The caller that was served goes behind the others."""

@@ -5,9 +5,15 @@ from __future__ import annotations
 import asyncio
 
 from dragoman.gateway.handlers.compact import Compactor
-from dragoman.gateway.handlers.keep_alive import KeepAliveStream, KeepAliveTicker
 from dragoman.gateway.handlers.receive import RequestReader
-from dragoman.gateway.handlers.relay import failed_stream, loss_header, overdue, relay
+from dragoman.gateway.handlers.relay import (
+    KeepAliveStream,
+    KeepAliveTicker,
+    failed_stream,
+    loss_header,
+    overdue,
+    relay,
+)
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.attempts import Attempts
 from dragoman.gateway.upstreams.routing import Target

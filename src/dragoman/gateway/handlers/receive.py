@@ -69,7 +69,9 @@ class RequestReader:
         if server.compaction:
             request.compaction = server.compaction.decode(seen)
         targets = self._targets(request.model)
-        return await self._stored_turns.prepare(request, targets) if server.turn_codec else targets
+        if (stored := server.turn_codec) and (server.stateful or stored.decode_storage(seen)):
+            return await self._stored_turns.prepare(request, targets)
+        return targets
 
 
 def check_model(request: GatewayRequest) -> None:

@@ -29,8 +29,7 @@ from dragoman.framing import sse
 from dragoman.gateway.conversations.connection_turns import ConnectionTurns, LaneTurns
 from dragoman.gateway.handlers.count_tokens import estimate
 from dragoman.gateway.handlers.receive import RequestReader
-from dragoman.gateway.observability.exchange_record import ExchangeRecord
-from dragoman.gateway.request import GatewayRequest
+from dragoman.gateway.request import ExchangeRecord, GatewayRequest
 from dragoman.http.server import Headers, MemoryBudget, ResponseWriter, ServerRequest, WebSocket
 
 Handler = Callable[[GatewayRequest], Awaitable[None]]

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -19,17 +20,19 @@ from typing import TextIO
 from msgspec import Struct
 
 from dragoman.core import jsontext
+from dragoman.core.losses import Loss
 from dragoman.core.model import Usage
 from dragoman.core.optional import MissingExtraError
 from dragoman.gateway.config import Config
-from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.observability.traces import Traces, traces_for
+from dragoman.gateway.request import ExchangeRecord
 
 _LONGEST = 300  # characters of an error
 _BATCH_SECONDS = 0.05
 _MOST_TOKENS = 10**12
 _MOST_CODES = 20  # of a severity in a line
+_NO_LOSSES: Mapping[str, int] = {}
 
 
 class AccessLogLine(Struct, omit_defaults=True):
@@ -92,16 +95,17 @@ class AccessLog:
             self._spans.begin(record, headers)
 
     def finish(self, record: ExchangeRecord) -> None:
-        losses = _by_kind(record)
+        seconds, losses = record.seconds, record.losses
+        kinds = Counter([loss.kind for loss in losses]) if losses else _NO_LOSSES
         if record.usage and not is_plausible(record.usage):
             record.usage = None
-        self.metrics.count(record, losses)
-        self.write(jsontext.dumps(_line(record, losses)))
+        self.metrics.count(record, kinds, seconds)
+        self.write(jsontext.dumps(_line(record, losses, kinds, seconds)))
         if record.crash:
             self._log_crash(record.id, record.crash)
             record.crash = None  # its traceback refers to the frames that hold the request
         if self._spans:
-            self._spans.end(record, losses)
+            self._spans.end(record, kinds)
         self.metrics.in_flight -= 1
 
     def note(self, topic: str, text: str) -> None:
@@ -118,9 +122,10 @@ class AccessLog:
         self.write(jsontext.dumps({"id": request_id, "crash": type(error).__name__, "at": where}))
 
 
-def _line(record: ExchangeRecord, losses: dict[str, int]) -> AccessLogLine:
-    target, usage = record.target, record.usage
-    return AccessLogLine(
+def _line(
+    record: ExchangeRecord, losses: list[Loss], kinds: Mapping[str, int], seconds: float
+) -> AccessLogLine:
+    line = AccessLogLine(
         time=_now(),
         id=record.id,
         client=record.client,
@@ -128,38 +133,34 @@ def _line(record: ExchangeRecord, losses: dict[str, int]) -> AccessLogLine:
         address=record.address,
         action=record.action,
         model=record.model,
-        provider=record.provider,
-        upstream=target.provider.protocol if target else "",
-        target=target.model if target else "",
         stream=record.stream,
         status="gone" if record.gone else record.status,
         tries=record.tries,
         tools=record.tools,
         calls=record.calls,
-        input=usage.input if usage else None,
-        output=usage.output if usage else None,
-        cached=usage.cached if usage else 0,
-        first_ms=None if record.first is None else _ms(record.first),
-        ms=_ms(record.seconds),
-        losses=losses,
-        loss_codes=_codes(record) if losses else {},
-        waited_ms=_ms(record.waited) if record.waited else None,
+        ms=_ms(seconds),
         shed=record.shed,
-        error=record.failure.message[:_LONGEST] if record.failure else "",
     )
+    if target := record.target:
+        provider = target.provider
+        line.provider, line.upstream, line.target = provider.name, provider.protocol, target.model
+    if usage := record.usage:
+        line.input, line.output, line.cached = usage.input, usage.output, usage.cached
+    if record.first is not None:
+        line.first_ms = _ms(record.first)
+    if losses:
+        line.losses, line.loss_codes = dict(kinds), _codes(losses)
+    if record.waited:
+        line.waited_ms = _ms(record.waited)
+    if record.failure:
+        line.error = record.failure.message[:_LONGEST]
+    return line
 
 
-def _by_kind(record: ExchangeRecord) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for loss in record.losses:
-        counts[loss.kind] = counts.get(loss.kind, 0) + 1
-    return counts
-
-
-def _codes(record: ExchangeRecord) -> dict[str, list[str]]:
+def _codes(losses: list[Loss]) -> dict[str, list[str]]:
     """The codes of the losses by their severity, each once."""
     codes: dict[str, list[str]] = {}
-    for loss in record.losses:
+    for loss in losses:
         listed = codes.setdefault(loss.severity, [])
         if loss.code and loss.code not in listed and len(listed) < _MOST_CODES:
             listed.append(loss.code)

@@ -19,7 +19,7 @@ from prometheus_client.core import (
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from dragoman.gateway.observability.exchange_record import ExchangeRecord
+from dragoman.gateway.request import ExchangeRecord
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 _COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -90,7 +90,7 @@ class Metrics:
         self.gauges: dict[str, float] = {}
         self.in_flight = 0
 
-    def count(self, record: ExchangeRecord, losses: Mapping[str, int]) -> None:
+    def count(self, record: ExchangeRecord, losses: Mapping[str, int], seconds: float) -> None:
         target, status = record.target, "gone" if record.gone else record.status
         provider, model = (target.provider.name, target.model) if target else ("", "")
         row = self._rows.get((record.client, record.caller, provider, model, status))
@@ -106,7 +106,7 @@ class Metrics:
             row.reasoning += usage.reasoning
         if record.first is not None:
             _observe(row.first, record.first)
-        _observe(row.whole, record.seconds)
+        _observe(row.whole, seconds)
         if record.failure or record.shed or losses:
             self._count_rare(record, losses)
 

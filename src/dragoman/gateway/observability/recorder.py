@@ -23,7 +23,6 @@ from msgspec.structs import replace
 from dragoman.core.transport import Reply, Timeouts, Transport
 from dragoman.core.user_folders import data_folder
 from dragoman.gateway.config import Config
-from dragoman.gateway.observability.exchange_record import ExchangeRecord
 from dragoman.gateway.observability.recording import (
     AttemptDraft,
     RecordedAttempt,
@@ -36,6 +35,7 @@ from dragoman.gateway.observability.recording import (
 from dragoman.gateway.observability.recording_file import RecordingFile
 from dragoman.gateway.observability.redaction import Mask
 from dragoman.gateway.observability.ring import Ring, draft_bytes
+from dragoman.gateway.request import ExchangeRecord
 
 # User-Agent prefixes of agents and SDKs
 _AGENTS = (

@@ -16,7 +16,7 @@ from msgspec import Struct, convert, field, to_builtins
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
 from dragoman.core.losses import Loss
-from dragoman.gateway.observability.exchange_record import ExchangeRecord
+from dragoman.gateway.request import ExchangeRecord
 
 VERSION = 1
 FILE_SUFFIX = ".exchange.json"

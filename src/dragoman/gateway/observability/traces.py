@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from dragoman.core.optional import MissingExtraError
-from dragoman.gateway.observability.exchange_record import ExchangeRecord
+from dragoman.gateway.request import ExchangeRecord
 
 _NAMED = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
 _EXPORTERS = {

@@ -17,9 +17,8 @@ from hashlib import blake2s
 
 from dragoman.core import jsontext
 from dragoman.core.model import Failure, FailureKind
-from dragoman.exchange import Exchange
+from dragoman.exchange import Exchange, ExchangePlan
 from dragoman.gateway.admission import ProviderConcurrency
-from dragoman.gateway.config.providers import ProviderSettings
 from dragoman.gateway.conversations.turn_writer import stores_turns
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.gateway.large_bodies import LARGE, run_for
@@ -58,16 +57,16 @@ class Attempts:
     async def run(self, request: GatewayRequest, targets: tuple[Target, ...], relay: Relay) -> None:
         """Hand the first usable answer to `relay`. Raises AttemptFailed where no target gives one."""
         failed: AttemptFailed | None = None
-        order = list(targets)
+        breakers, order = self._circuit_breakers, list(targets)
         for place, target in enumerate(order):
             left = len(order) - 1 - place
-            if place < len(targets) and left and self._slots.full(target.provider):
+            if left and place < len(targets) and self._slots.full(target.provider):
                 order.append(target)  # its queue is the last resort
                 continue
-            if not self._circuit_breakers.admits(target.provider.name):
+            if breakers.failures and not breakers.admits(target.provider.name):
                 continue
             try:
-                await self._retry(request, target, left, relay)
+                await self._try(request, target, left, relay)
                 return
             except AttemptFailed as error:
                 failed = error
@@ -78,61 +77,54 @@ class Attempts:
         finally:
             failed = None  # its traceback refers to this frame: a cycle that would keep the body in memory
 
-    async def _retry(self, request: GatewayRequest, target: Target, left: int, relay: Relay) -> None:
-        """Attempts at one target. With other targets `left`, a long wait is not worth it."""
-        name, policy, record = target.provider.name, self._policy, request.record
-        longest = policy.longest_wait_with_fallback if left else policy.longest_wait
-        failures = 0
+    async def _try(self, request: GatewayRequest, target: Target, left: int, relay: Relay) -> None:
+        """Attempts at one target. With other targets `left`, a long wait is not worth it.
+
+        A conversation that the upstream has forgotten is sent again at once, with its whole history.
+        """
+        provider, record = target.provider, request.record
+        failures, resume = 0, True
+        record.target, record.shed = target, ""
         while True:
-            record.target = target
-            slot = await self._slots.enter(target.provider, record)
+            slot = await self._slots.enter(provider, record) if provider.max_concurrency else None
             record.tries += 1
             try:
-                await self._attempt(request, target, relay)
+                await self._attempt(self._begin(request, target), resume, relay)
                 return
             except AttemptFailed as error:
-                if error.reachable:
-                    self._circuit_breakers.reached(name)
+                resumed = resume and request.attempt and request.attempt.exchange.resumed
+                if resumed and error.failure.kind in _SESSION_LOST:
+                    resume, wait = False, 0.0
                 else:
-                    self._circuit_breakers.unreachable(name)
-                wait = policy.wait(failures, error.failure.retry_after)
-                failures += 1
-                hopeless = not error.retry or failures == policy.tries or wait > longest
-                if hopeless or self._circuit_breakers.is_open(name):
-                    raise
+                    wait = self._wait_after(error, provider.name, failures, left)
+                    failures += 1
+                    if wait is None:
+                        raise
             finally:
                 if slot:
                     slot.leave()
-            await asyncio.sleep(wait)
+            if wait:
+                await asyncio.sleep(wait)
 
-    async def _attempt(self, request: GatewayRequest, target: Target, relay: Relay) -> None:
-        """A conversation that the upstream has forgotten is sent again once, with its whole history."""
-        attempt = self._begin(request, target)
-        try:
-            await self._send(attempt, relay)
-        except AttemptFailed as error:
-            if not (attempt.exchange.resumed and error.failure.kind in _SESSION_LOST):
-                raise
-            request.record.tries += 1
-            await self._send(self._begin(request, target), relay, resume=False)
+    def _wait_after(self, error: AttemptFailed, provider: str, failures: int, left: int) -> float | None:
+        """Seconds until the next attempt at the same provider; None where none is worth it."""
+        breakers, policy = self._circuit_breakers, self._policy
+        if error.reachable:
+            breakers.reached(provider)
+        else:
+            breakers.unreachable(provider)
+        wait = policy.wait(failures, error.failure.retry_after)
+        longest = policy.longest_wait_with_fallback if left else policy.longest_wait
+        hopeless = not error.retry or failures + 1 == policy.tries or wait > longest
+        return None if hopeless or breakers.is_open(provider) else wait
 
     def _begin(self, request: GatewayRequest, target: Target) -> Attempt:
         provider, record = target.provider, request.record
         compaction = request.compaction
         if compaction and (compaction.threshold or stores_turns(request.client.name, provider)):
             compaction = None  # done before this request, or by the provider
-        exchange = Exchange(
-            request.client.name,
-            provider.protocol,
-            provider.dialect,
-            recover=provider.recover,
-            origin=_origin(provider, request.key),
-            reply_id=record.id.removeprefix("req_"),
-            profile=provider.profile(target.model),
-            reply_model=request.model,
-            compaction=compaction,
-            lead=request.lead,
-        )
+        plan = target.plans.get(request.client.name) or _plan(request, target)
+        exchange = Exchange.planned(plan, record.id[4:], request.model, compaction, request.lead)
         writer = request.turn_writer
         attempt = Attempt(request, target, exchange, writer if writer and writer.serves(provider) else None)
         request.attempt, record.exchange = attempt, exchange
@@ -140,7 +132,7 @@ class Attempts:
             request.recording.begin_attempt(provider.name, provider.protocol, target.model)
         return attempt
 
-    async def _send(self, attempt: Attempt, relay: Relay, resume: bool = True) -> None:
+    async def _attempt(self, attempt: Attempt, resume: bool, relay: Relay) -> None:
         request, exchange, provider = attempt.request, attempt.exchange, attempt.target.provider
         given = attempt.turn_writer.body if attempt.turn_writer else request.body
         if len(given.data) > LARGE:
@@ -148,13 +140,14 @@ class Attempts:
             body = await run_for(len(given.data), translate, given, model, request.stream)
         else:
             body = exchange.request_bytes(given, attempt.target.model, request.stream)
-        if exchange.has_session:
+        if exchange.upstream.session:
             attempt.session = self._sessions.talk(exchange, provider, request.key, request.record.id)
             if resume and (resumed := await attempt.session.resumed()):
                 body = jsontext.encode(resumed)
         span = request.record.span
         reply = await send(self._transport, attempt, body, trace_headers(span) if span is not None else {})
-        self._circuit_breakers.reached(provider.name)
+        if self._circuit_breakers.failures:
+            self._circuit_breakers.reached(provider.name)
         try:
             await relay(attempt, reply)
         finally:
@@ -173,6 +166,18 @@ def _issuer(provider: str, key: str) -> str:
     return f"{provider}/{blake2s(key.encode('utf-8', 'surrogatepass'), digest_size=6).hexdigest()}"
 
 
-def _origin(provider: ProviderSettings, key: str) -> str:
-    key = key if provider.passthrough else provider.api_key
-    return _issuer(provider.name, key) if key else provider.name
+def _plan(request: GatewayRequest, target: Target) -> ExchangePlan:
+    """What exchanges of this client's protocol with `target` share; not stored where keys pass through."""
+    provider, client = target.provider, request.client.name
+    key = request.key if provider.passthrough else provider.api_key
+    plan = ExchangePlan(
+        client,
+        provider.protocol,
+        provider.dialect,
+        recover=provider.recover,
+        origin=_issuer(provider.name, key) if key else provider.name,
+        profile=provider.profile(target.model),
+    )
+    if not provider.passthrough:
+        target.plans[client] = plan
+    return plan

@@ -12,11 +12,12 @@ from collections.abc import Callable
 
 
 class CircuitBreakers:
-    """One for each provider, by its name."""
+    """One for each provider, by its name. `failures` counts those in a row; while it is empty, all circuits
+    are closed."""
 
     def __init__(self, now: Callable[[], float], opens_after: int = 5, stays_open: float = 15.0) -> None:
         self._now, self._opens_after, self._stays_open = now, opens_after, stays_open
-        self._failures: dict[str, int] = {}
+        self.failures: dict[str, int] = {}
         self._opened: dict[str, float] = {}
 
     def admits(self, name: str) -> bool:
@@ -37,12 +38,11 @@ class CircuitBreakers:
         return max(self._opened.get(name, 0.0) + self._stays_open - self._now(), 0.0)
 
     def reached(self, name: str) -> None:
-        if self._failures:
-            self._failures.pop(name, None)
-            self._opened.pop(name, None)
+        self.failures.pop(name, None)
+        self._opened.pop(name, None)
 
     def unreachable(self, name: str) -> None:
-        count = self._failures[name] = self._failures.get(name, 0) + 1
+        count = self.failures[name] = self.failures.get(name, 0) + 1
         if count >= self._opens_after:
             self._opened[name] = self._now()
 

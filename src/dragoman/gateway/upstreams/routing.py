@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
 from dragoman.core.errors import ConfigError
+from dragoman.exchange import ExchangePlan
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.models import Models
 from dragoman.profiles import ProviderSettings, known
@@ -15,9 +16,15 @@ from dragoman.profiles import ProviderSettings, known
 DEMO = "demo"
 
 
-class Target(Struct, frozen=True):
+class Target(Struct, frozen=True, dict=True):
+    """`plans` holds what all exchanges with it share, by the protocol of the client."""
+
     provider: ProviderSettings
     model: str
+
+    @cached_property
+    def plans(self) -> dict[str, ExchangePlan]:
+        return {}
 
 
 class UnknownModel(ConfigError):

@@ -12,6 +12,7 @@ from dragoman.http.server.application import (
     ServerRequest,
     TooLarge,
     TooSlow,
+    header_lines,
 )
 from dragoman.http.server.connection import ServerTimeouts
 from dragoman.http.server.server import Application, HttpServer, run
@@ -30,5 +31,6 @@ __all__ = [
     "TooLarge",
     "TooSlow",
     "WebSocket",
+    "header_lines",
     "run",
 ]

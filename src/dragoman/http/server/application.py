@@ -224,18 +224,24 @@ class ResponseConnection(Protocol):
 class ResponseWriter:
     """One response. `begun`: its status was sent and cannot change any more.
 
-    `headers` are sent with every response. `observer` gets a copy of what is sent: (status, data) at the
-    beginning, then (0, data).
+    `lines` are header lines that are sent whatever the response is. `observer` gets a copy of what is sent:
+    (status, data) at the beginning, then (0, data).
     """
 
-    __slots__ = ("_connection", "begun", "ended", "headers", "observer", "status")
+    __slots__ = ("_connection", "begun", "ended", "lines", "observer", "status")
 
     def __init__(self, connection: ResponseConnection) -> None:
         self._connection = connection
-        self.headers: Headers = []
+        self.lines = b""
         self.observer: Callable[[int, bytes], None] | None = None
         self.begun = self.ended = False
         self.status = 0
+
+    @property
+    def headers(self) -> Headers:
+        """What `lines` say."""
+        pairs = [line.partition(b": ") for line in self.lines.splitlines()]
+        return [(name, value) for name, _, value in pairs]
 
     async def whole(self, status: int, body: bytes, extra: Headers | None = None, kind: bytes = b"") -> None:
         content = _OTHER % (kind, len(body)) if kind else _JSON % len(body)
@@ -289,16 +295,13 @@ class ResponseWriter:
         return websocket
 
     def _head(self, status: int, content: bytes, extra: Headers | None) -> bytes:
-        lines = [
-            _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status,
-            self._connection.head_lines(),
-            content,
-        ]
-        lines += [b"%b: %b\r\n" % header for header in self.headers]
-        if extra:
-            lines += [b"%b: %b\r\n" % header for header in extra]
-        lines.append(b"\r\n")
-        return b"".join(lines)
+        line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+        more = header_lines(extra) if extra else b""
+        return b"%b%b%b%b%b\r\n" % (line, self._connection.head_lines(), content, self.lines, more)
+
+
+def header_lines(headers: Headers) -> bytes:
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
 
 
 def plain_error(status: int, problem: str) -> bytes:

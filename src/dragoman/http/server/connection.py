@@ -185,10 +185,10 @@ class ServerConnection(asyncio.Protocol):
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        headers, lower, text = self._headers, LOWER_NAMES[name], value.decode("latin-1")
-        if lower == "host" and lower in headers:  # more than one is invalid (RFC 9112, section 3.2)
-            text = f"{headers[lower]}, {text}"
-        headers[lower] = text
+        headers, lower = self._headers, LOWER_NAMES[name]
+        if lower in headers and lower == "host":  # more than one is invalid (RFC 9112, section 3.2)
+            value = f"{headers[lower]}, ".encode("latin-1") + value
+        headers[lower] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         parser = self._parser

@@ -153,19 +153,21 @@ def declares_functions(request: Request | None) -> bool:
 def decode_usage(usage: Wire) -> Usage:
     """Gemini's Chat endpoint counts reasoning in the total only, and not in `completion_tokens` (G32)."""
     counts = _counts(usage)
-    before = _counts(usage.get("prompt_tokens_details"))
-    after = _counts(usage.get("completion_tokens_details"))
+    before, after = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    before, after = _counts(before) if before else {}, _counts(after) if after else {}
     input, output = counts.get("prompt_tokens", 0), counts.get("completion_tokens", 0)
     reasoning = after.get("reasoning_tokens") or counts.get("reasoning_tokens", 0)
     missing = counts.get("total_tokens", 0) - input - output
     if missing > 0:
         output, reasoning = output + missing, max(reasoning, missing)
-    cached = before.get("cached_tokens") or next((counts[name] for name in _CACHED if name in counts), 0)
+    cached = before.get("cached_tokens", 0)
+    if not cached and not _CACHED.isdisjoint(counts):
+        cached = max(counts.get(name, 0) for name in _CACHED)
     return whole_usage(input, output, cached, before.get("cache_write_tokens", 0), reasoning)
 
 
 # Names of cached_tokens at DeepSeek, Moonshot and other servers
-_CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")
+_CACHED = frozenset({"prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"})
 
 
 def encode_usage(usage: Usage) -> Wire:
