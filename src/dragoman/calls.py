@@ -65,7 +65,7 @@ def translate_tools(tools: list[Any], source: str, target: str) -> list[Wire]:
             for tool in request.tools
         ]
         request = replace(request, tools=tuple(loaded))
-    profile = replace(profile_of("", "", target), max_tools=0)  # nobody has asked for a request of this size
+    profile = replace(profile_of("", "", target), max_tools=0)  # no request is sent, so no limit applies
     pipeline = Pipeline(decoder.client_limits, find_protocol(target), Losses(), profile=profile)
     _, body = pipeline.encode_request(request)
     return body.get("tools", [])

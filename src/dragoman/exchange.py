@@ -161,7 +161,7 @@ class Exchange:
     def request(self, body: Wire | bytes | str, model: str | None = None, stream: bool | None = None) -> Wire:
         """The client's request as the upstream takes it.
 
-        `model` and `stream` carry what the client's URL said (Gemini), or override the body.
+        `model` and `stream` are what the client's URL contains (Gemini), or override the body.
         """
         wire = read_body(body, self.client.name)
         if self._forwards:

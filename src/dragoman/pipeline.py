@@ -48,14 +48,12 @@ class Pipeline:
     """One translation between a client with these limits and an upstream.
 
     The client's side is neutral here: a protocol's codec, or the client library itself, stands before it.
-    `dialect` writes tool calls as text; `recover` finds calls that the model wrote as text in any
-    other dialect.
-    `summarise` replaces images in tool results by a sentence. `origin` names the maker of the response's
-    opaque state, `reply_id` is the id of a reply without one, `reply_model` the model that a reply names,
-    `reply_created` the time of a reply without one, in seconds since 1970.
-    `profile`: what is known about the model at the upstream; without it, what its name tells. `compacts`: the
-    upstream does compaction itself, so a request for it passes as it is. `lead`: a part that comes first in
-    the response.
+    `dialect` writes tool calls as text; `recover` finds calls that the model wrote as text in any other
+    dialect. `summarise` replaces images in tool results by a sentence. `origin` names the maker of the
+    response's opaque state, `reply_id` is the id of a reply without one, `reply_model` the model that a reply
+    names, `reply_created` the time of a reply without one, in seconds since 1970. `profile`: what is known
+    about the model at the upstream; without it, what follows from its name. `compacts`: the upstream does
+    compaction itself, so a request for it passes as it is. `lead`: a part that comes first in the response.
     """
 
     session: SessionTurn | None = None  # where the upstream stores the conversation

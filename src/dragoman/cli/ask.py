@@ -73,8 +73,8 @@ def command(
 
     target = model_of(model)
     tools = chosen(root, () if "all" in names else names) if names else []
-    said = sys.stdin.read() if prompt == "-" else prompt
-    conversation = [*([SystemMessage(system)] if system else []), UserMessage(said)]
+    text = sys.stdin.read() if prompt == "-" else prompt
+    conversation = [*([SystemMessage(system)] if system else []), UserMessage(text)]
     screen = Screen(reasoning)
 
     async def asked() -> Run:
@@ -131,19 +131,19 @@ def confirmed(question: str) -> bool:
         signal.signal(signal.SIGINT, handler)
 
 
-def mcp_server(said: str) -> McpServer:
+def mcp_server(option: str) -> McpServer:
     """`docs=https://…`, `files=npx server`; without a name, the host or the program names it."""
     from dragoman.toolkit.mcp import McpServer
 
-    name, mark, target = said.partition("=")
+    name, mark, target = option.partition("=")
     if not mark or not name.replace("-", "").replace("_", "").isalnum():
-        name, target = "", said
+        name, target = "", option
     try:
         place: str | Sequence[str] = target if _is_url(target) else shlex.split(target)
     except ValueError as error:
-        raise click.UsageError(f"--mcp {said}: {error}") from None
+        raise click.UsageError(f"--mcp {option}: {error}") from None
     if not place:
-        raise click.UsageError(f"--mcp {said}: a URL or a command is missing")
+        raise click.UsageError(f"--mcp {option}: a URL or a command is missing")
     return McpServer(name or _named(place), place)
 
 

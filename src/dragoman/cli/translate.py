@@ -137,7 +137,7 @@ def _refuse_idle(
     request: IO[bytes] | None,
     show_path: bool,
 ) -> None:
-    """An option that would do nothing is a mistake, and is said to be one."""
+    """An option that would have no effect is an error."""
     about_request = what == "request" or request is not None
     idle = {
         "--request": request is not None and what in ("request", "tools"),

@@ -95,7 +95,7 @@ class ModelCall:
         self.headers = headers | provider.headers_for(OutgoingRequest("POST", self.url, headers, self.body))
 
     async def send(self) -> Reply:
-        """The answer of the upstream, asked again where that may help; raises UpstreamError."""
+        """The answer of the upstream, with retries; raises UpstreamError."""
         provider = self.provider
         for attempt in range(provider.tries):
             failure = await self._attempt()

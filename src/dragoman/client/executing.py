@@ -85,7 +85,7 @@ class Executor:
         """Why the call must not run; empty where it may."""
         if self._approve is None:
             return ""
-        async with self._asking:  # one question at a time, whoever answers
+        async with self._asking:  # one question at a time
             answer = self._approve(call)
             answer = await answer if isawaitable(answer) else answer
         if answer is True:

@@ -27,7 +27,7 @@ from dragoman.core.model import Message, OutputFormat, Usage, Wire
 
 
 class TurnStart(Struct, frozen=True):
-    """The model is asked for the `number`th time."""
+    """Request number `number` to the model."""
 
     number: int
 
@@ -55,7 +55,7 @@ class RunOptions(RequestSettings, total=False):
 class Run(Generic[Output]):
     """What an agent loop did. `messages` is the whole conversation, ready to be continued.
 
-    `stopped` says why it ended: answer, turns, time, tokens, or tool_calls (of tools without a function).
+    `stopped` is why it ended: answer, turns, time, tokens, or tool_calls (of tools without a function).
     """
 
     def __init__(self, messages: list[AnyMessage | Message], model: Model, tools: list[AnyTool]) -> None:
@@ -66,7 +66,7 @@ class Run(Generic[Output]):
 
     @property
     def content(self) -> str:
-        """The last thing the model said."""
+        """The text of the last reply."""
         return self.results[-1].content if self.results else ""
 
     @property
@@ -122,7 +122,7 @@ async def arun(
 ) -> Run[Output]:
     """Ask, run what is called, send back the results, until the model answers or a limit is reached.
 
-    `approve(call)` is asked before each call: True lets it run; False, or a text that says why not, becomes
+    `approve(call)` is called before each call: True lets it run; False, or a text that says why not, becomes
     a failed result. `on_event` sees every event of every reply and every tool that runs. Settings as for
     `agenerate`. Cancelling the task cancels the request and the tools that are under way.
     """

@@ -16,7 +16,7 @@ from dragoman.transforms.content import sniff
 
 Attachment = str | bytes | Path | Media
 _DATA = re.compile(r"data:([^;,]*)((?:;[^;,]+)*?)(;base64)?,", re.IGNORECASE)
-_UNKNOWN = "image/jpeg"  # what seed 002 takes base64 for where nothing says more
+_UNKNOWN = "image/jpeg"  # the media type of base64 without a known signature
 # How files begin whose types `sniff` does not check, because no provider contradicts them
 _BEGINNINGS = (
     (b"ID3", "audio/mpeg"),

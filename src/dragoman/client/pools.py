@@ -16,17 +16,17 @@ _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerato
 def pool() -> Client:
     """The connections of the running loop."""
     loop = asyncio.get_running_loop()
-    kept = _pools.get(loop)
-    if kept is None:
+    entry = _pools.get(loop)
+    if entry is None:
         client = Client()
-        keeper = _kept(loop, client)
-        _pools[loop] = kept = (client, keeper)
-        task = loop.create_task(_begun(keeper))
+        closer = _close_with_loop(loop, client)
+        _pools[loop] = entry = (client, closer)
+        task = loop.create_task(_started(closer))
         task.add_done_callback(lambda _: None)
-    return kept[0]
+    return entry[0]
 
 
-async def _kept(loop: asyncio.AbstractEventLoop, client: Client) -> AsyncGenerator[None]:
+async def _close_with_loop(loop: asyncio.AbstractEventLoop, client: Client) -> AsyncGenerator[None]:
     """A loop that is shut down in order (`asyncio.run`) closes its generators, and so the connections."""
     try:
         yield
@@ -35,5 +35,5 @@ async def _kept(loop: asyncio.AbstractEventLoop, client: Client) -> AsyncGenerat
         await client.close()
 
 
-async def _begun(keeper: AsyncGenerator[None]) -> None:
-    await anext(keeper)
+async def _started(closer: AsyncGenerator[None]) -> None:
+    await anext(closer)

@@ -69,7 +69,7 @@ class AsyncStream(Generic[Output]):
                 yield event.value
 
     async def next_events(self) -> list[StreamEvent]:
-        """What the next piece of the reply says; empty at its end."""
+        """The events of the next piece of the reply; empty at its end."""
         while not self._ended:
             events = await self._piece()
             if events:
@@ -87,7 +87,7 @@ class AsyncStream(Generic[Output]):
             return self._reading.close()
         except TransportError as error:
             self.close()
-            if self._reading.result is not None:  # all was said; only the connection ended badly
+            if self._reading.result is not None:  # the reply is whole; only the connection ended badly
                 return []
             raise UpstreamError(Failure("truncated", f"the upstream's stream broke: {error}", 502)) from error
         except BaseException:

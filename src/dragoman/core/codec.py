@@ -140,9 +140,9 @@ class Http(Struct, frozen=True, kw_only=True):
 class Session(Struct, frozen=True, kw_only=True):
     """A server that keeps the conversation, so that only what is new is sent to it.
 
-    What a request says about where it goes on is a handle: it stands in the extras under `slot`. `begin`
-    makes that of a new conversation; `follow` makes the next one of what was sent and what the reply said
-    there, or None where the reply has no name. `dialect`: how its models are told of tools.
+    The place where a conversation continues is a handle, in the extras under `slot`. `begin`
+    makes that of a new conversation; `follow` makes the next one from the request and the reply
+    there, or None where the reply has no name. `dialect`: how tools are described to its models.
     """
 
     slot: str
@@ -211,7 +211,9 @@ class Codec(Struct, frozen=True, kw_only=True):
     keep_alive_events: KeepAliveEvents | None = None  # where its clients count only events as a sign of life
     state_hint: bytes = b""  # stands in every reply or frame that holds state
     state_slots: Callable[[Wire], Iterable[tuple[Wire, str]]] = lambda reply: ()  # objects and fields that do
-    numbered: bytes = b""  # what every event holds; a stream that begins without it is said anew for clients
+    numbered: bytes = (
+        b""  # what every event holds; a stream that begins without it is encoded again for clients
+    )
     spelling: dict[str, str] = {}  # neutral path -> how this protocol spells it, for Losses.respell
     session: Session | None = None  # a server that keeps the conversation
     answers: str = ""  # the field of a reply, and of a frame, that is the array of answers, where it is one

@@ -4,7 +4,7 @@ DragomanError
 ├── WireError       the peer broke its protocol: names the protocol and the path
 ├── GrammarError    we broke a protocol: a bug in dragoman
 ├── LossError       strict mode refused a translation that would lose something
-├── ConfigError     the caller asked for something that does not exist
+├── ConfigError     the caller named something that does not exist
 └── UpstreamError   the upstream reported a failure instead of a response
 """
 

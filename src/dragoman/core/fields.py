@@ -239,7 +239,7 @@ class Table(Generic[Neutral]):
 
 
 class GivenSettings:
-    """Which of these settings a client said, each with its value, in this order."""
+    """Those of these settings that a client sent, each with its value, in this order."""
 
     __slots__ = ("_names", "_nothing", "_values")
 

@@ -135,7 +135,9 @@ CODES: dict[str, LossCode] = {
     "call.name.dropped": LossCode("material", "A call without a name; it cannot run."),
     "call.arguments.dropped": LossCode("material", "Arguments in a form that the call's kind cannot hold."),
     "call.parallel.dropped": LossCode("material", "Further calls, for a client that takes one at a time."),
-    "result.error.changed": LossCode("cosmetic", "The failure of a tool, said in the text of its result."),
+    "result.error.changed": LossCode(
+        "cosmetic", "The failure of a tool, written into the text of its result."
+    ),
     "result.media.dropped": LossCode("material", "Media of a result that may hold text only."),
     # Tools
     "tool.declaration.invented": LossCode("minor", "A declaration of a tool that only the history names."),

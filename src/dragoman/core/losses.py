@@ -22,7 +22,7 @@ _RANK: dict[Severity, int] = {"cosmetic": 0, "minor": 1, "material": 2}
 class Loss(Struct, frozen=True):
     """`where` is the path in the source, `target` the one in the target, where there is one.
 
-    `code` is stable (see loss_codes.py); `value` is the beginning of what the source said there.
+    `code` is stable (see loss_codes.py); `value` is the beginning of the source's value there.
     """
 
     kind: LossKind

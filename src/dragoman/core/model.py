@@ -83,7 +83,7 @@ class Part(Value, frozen=True, eq=False, kw_only=True):
 
 
 class Citation(Value, frozen=True, eq=False):
-    """A source of a text. `start` and `end` count characters of that text; -1: not said."""
+    """A source of a text. `start` and `end` count characters of that text; -1: unknown."""
 
     url: str
     title: str = ""
@@ -261,7 +261,7 @@ class OutputFormat(Value, frozen=True, eq=False):
 
 
 class Settings(Value, frozen=True, eq=False, kw_only=True):
-    """What at least two protocols can say; None where the client said nothing."""
+    """Settings of at least two protocols; None where the client sent none."""
 
     max_tokens: int | None = None
     temperature: float | None = None
@@ -349,7 +349,7 @@ class Stop(Struct, frozen=True):
 
 
 class Response(Value, frozen=True, eq=False):
-    """`created` is a Unix time, 0 where nobody said."""
+    """`created` is a Unix time, 0 where unknown."""
 
     id: str
     model: str
@@ -360,7 +360,7 @@ class Response(Value, frozen=True, eq=False):
 
 
 class Failure(Struct, frozen=True):
-    """An error in neutral words. `retry_after` in seconds, None where nobody said."""
+    """An error in neutral words. `retry_after` in seconds, None where unknown."""
 
     kind: FailureKind
     message: str

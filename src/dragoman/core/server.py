@@ -241,7 +241,7 @@ class ListedModel(Struct, frozen=True):
 
     @property
     def modalities(self) -> list[str]:
-        """What it reads; a model of which nobody said otherwise reads images."""
+        """What it reads; a model reads images unless its profile denies it."""
         return ["text"] if self.profile.images is False else ["text", "image"]
 
 
@@ -259,15 +259,14 @@ Unwrap = Callable[[Wire, RouteMatch], tuple[Wire, dict[str, str]]]
 class ProtocolServer(Struct, frozen=True, kw_only=True):
     """A server of the protocol as its clients see it.
 
-    `routes` are what it answers. `models_path` and `count_path` are where an upstream of this protocol
-    lists its models and counts tokens, relative to its base URL. `forwards` names the headers that belong
-    to a body and go on with it to an upstream of the same protocol. `turn_codec` stores its conversations,
-    are stored and `compaction` how its clients ask for that, where it has them. `stateful` names the request
-    fields that only an upstream of this protocol can honour, each with the error code that its clients
-    understand. `encode_quota` gives the rate limit headers that its SDKs read. `streams_overflow`: a streamed
-    request that is too long for the model is answered with a stream that fails, not with a status.
-    `unwrap` makes a request of the protocol from the body that a route with a `variant` takes, and gives the
-    headers that it held.
+    `models_path` and `count_path` are where an upstream of this protocol lists its models and counts tokens,
+    relative to its base URL. `forwards` names the headers that belong to a body and are forwarded with it to
+    an upstream of the same protocol. `turn_codec`: how its conversations are stored; `compaction`: how its
+    clients request that, where it has them. `stateful` names the request fields that only an upstream of this
+    protocol can honour, each with the error code that its clients understand. `encode_quota` gives the rate
+    limit headers that its SDKs read. `streams_overflow`: a streamed request that is too long for the model is
+    answered with a stream that fails, not with a status. `unwrap` makes a request of the protocol from the
+    body that a route with a `variant` takes, and gives the headers that it held.
     """
 
     routes: tuple[Route, ...]

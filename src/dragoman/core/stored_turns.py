@@ -52,7 +52,7 @@ class TurnCodec(Struct, frozen=True, kw_only=True):
     latter are `end_types`. Ids of replies begin with `id_prefix`.
     """
 
-    decode_storage: Callable[[Wire], StorageRequest | None]  # None: nothing is asked of the store
+    decode_storage: Callable[[Wire], StorageRequest | None]  # None: the store is not used
     new_items: Callable[[Wire], list[Any]]  # of a request
     inherited_settings: Callable[[Wire], Wire]  # of a request, for later turns
     join: Callable[[Wire, Sequence[PastTurn], Mapping[str, Wire]], Wire]  # the whole request

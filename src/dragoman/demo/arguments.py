@@ -159,9 +159,9 @@ def _schema_of(name: str, known: Wire, schema: Wire) -> Any:
 def _spare_names(schema: Wire) -> list[str]:
     """Names for properties that nobody declared by name."""
     patterns = list(_object(schema.get("patternProperties")))
-    asked = _object(schema.get("propertyNames")).get("pattern")
-    if isinstance(asked, str):
-        patterns = [asked]
+    pattern = _object(schema.get("propertyNames")).get("pattern")
+    if isinstance(pattern, str):
+        patterns = [pattern]
     if not patterns:
         return [f"more_{number}" for number in range(1, 5)]
     return list(dict.fromkeys(islice(matching(patterns[0]), 8)))
@@ -176,7 +176,7 @@ def _filled(found: list[Any], count: int, unique: bool) -> list[Any]:
 
 
 _FORKS = ("allOf", "anyOf", "oneOf", "if", "then", "else")
-_TELLING = {
+_TYPE_BY_KEYWORD = {
     "properties": "object",
     "required": "object",
     "minProperties": "object",
@@ -214,13 +214,13 @@ def ways_through(schema: Wire, resolve: Callable[[Any], Wire], depth: int = 0) -
 
 def kinds_of(schema: Wire) -> list[str]:
     """The types that a schema allows, null last."""
-    said = schema.get("type")
-    if is_array(said):
-        return sorted((str(kind).lower() for kind in said), key=lambda kind: kind == "null")
-    if said:
-        return [str(said).lower()]
-    told = [kind for key, kind in _TELLING.items() if key in schema]
-    return told[:1] or (_ANY if "not" in schema else ["string"])
+    declared = schema.get("type")
+    if is_array(declared):
+        return sorted((str(kind).lower() for kind in declared), key=lambda kind: kind == "null")
+    if declared:
+        return [str(declared).lower()]
+    implied = [kind for key, kind in _TYPE_BY_KEYWORD.items() if key in schema]
+    return implied[:1] or (_ANY if "not" in schema else ["string"])
 
 
 def _merged(base: Wire, more: Wire) -> Wire:
@@ -291,16 +291,16 @@ def _number(value: Any) -> int | float | None:
 
 def texts(name: str, schema: Wire, wish: str) -> Iterator[str]:
     shortest, longest = int(schema.get("minLength") or 0), schema.get("maxLength")
-    said = _words_for(name, wish)
+    words = _words_for(name, wish)
     given = [*_array(schema.get("examples")), schema.get("default")]
     if "pattern" in schema:  # what a schema offers itself is likeliest to match
         yield from (text for text in given if isinstance(text, str))
-    for text in (_FORMATS.get(str(schema.get("format")), said), said):
+    for text in (_FORMATS.get(str(schema.get("format")), words), words):
         yield text.ljust(shortest, "x")[:longest]
     if isinstance(pattern := schema.get("pattern"), str):
         yield from islice(matching(pattern, shortest), 2)
     for number in range(2, 8):
-        yield f"{number} {said}".ljust(shortest, "x")[:longest]
+        yield f"{number} {words}".ljust(shortest, "x")[:longest]
 
 
 def _words_for(name: str, wish: str) -> str:

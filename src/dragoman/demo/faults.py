@@ -2,7 +2,7 @@
 
 [[fault: cut 3]]        NAME may be followed by a position: after that many pieces
 [[fault: 429 x2]]       only the first two requests with this very mark fail
-[[fault: 429 x2 run 7]] what follows tells one mark from another
+[[fault: 429 x2 run 7]] the rest distinguishes one mark from another
 """
 
 from __future__ import annotations

@@ -64,12 +64,12 @@ def _parts(request: Request) -> tuple[AnyPart, ...]:
 
 
 def _answer(request: Request, order: str) -> str:
-    """In the form that was asked for."""
+    """In the form that the request wants."""
     wanted = request.settings.output
     if wanted and wanted.kind == "schema":
         return answer(wanted.schema or {}, order)
-    said = f"You said: {order or 'nothing'}"
-    return jsontext.dumps({"answer": said}) if wanted and wanted.kind == "json" else said
+    text = f"You said: {order or 'nothing'}"
+    return jsontext.dumps({"answer": text}) if wanted and wanted.kind == "json" else text
 
 
 def _since_reply(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -95,8 +95,8 @@ def _results_in_words(request: Request, results: list[ToolResult]) -> list[str]:
 
 
 def _text_of(result: ToolResult) -> str:
-    said = [item.text if isinstance(item, Text) else _described(item) for item in result.content]
-    return " ".join(piece for piece in said if piece.strip()) or "(nothing)"
+    pieces = [item.text if isinstance(item, Text) else _described(item) for item in result.content]
+    return " ".join(piece for piece in pieces if piece.strip()) or "(nothing)"
 
 
 def _media_in_words(messages: tuple[Message, ...]) -> list[str]:
@@ -124,15 +124,15 @@ def _thought(request: Request, text: str) -> tuple[Reasoning, ...]:
 def _prompt(request: Request) -> str:
     """The last text of the user; agents put their context into earlier parts of the same message."""
     for message in reversed(request.messages):
-        said = [part.text for part in message.parts if isinstance(part, Text) and order_of(part.text)]
-        if message.role == "user" and said:
-            return said[-1]
+        texts = [part.text for part in message.parts if isinstance(part, Text) and order_of(part.text)]
+        if message.role == "user" and texts:
+            return texts[-1]
     return ""
 
 
 def _digest(request: Request) -> str:
-    said = [_prompt(request), *(str(len(message.parts)) for message in request.messages)]
-    return blake2s("|".join(said).encode(), digest_size=6).hexdigest()
+    pieces = [_prompt(request), *(str(len(message.parts)) for message in request.messages)]
+    return blake2s("|".join(pieces).encode(), digest_size=6).hexdigest()
 
 
 def _length(part: AnyPart) -> int:
@@ -163,7 +163,7 @@ _WISHES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"\b(fetch|url)\b|https?://", ("fetch", "url", "web")),
 )
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_SAY_NOTHING = frozenset({"get", "set", "do", "the", "tool", "tools", "mcp", "function", "use"})
+_MEANINGLESS = frozenset({"get", "set", "do", "the", "tool", "tools", "mcp", "function", "use"})
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>|\[\[fault:[^\]]*\]\]", re.DOTALL)
 _LONGEST = 1000  # characters; of a longer prompt only the last paragraph is an order
 MOST = 4  # calls in one reply
@@ -219,8 +219,8 @@ def _tool_for(wish: str, tools: Sequence[ToolDeclaration]) -> ToolDeclaration | 
             able = [tool for tool in tools if word in named[tool.name]]
             if able:
                 return min(able, key=lambda tool: len(named[tool.name]))  # Write rather than TodoWrite
-    said = set(_words(wish))
-    meant = [tool for tool in tools if tool.name in wish or _says(named[tool.name], said)]
+    words = set(_words(wish))
+    meant = [tool for tool in tools if tool.name in wish or _names(named[tool.name], words)]
     return meant[0] if meant else None
 
 
@@ -229,6 +229,6 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in _NAME_WORDS.findall(name)]
 
 
-def _says(words: list[str], said: set[str]) -> bool:
-    meaning = [word for word in words if word not in _SAY_NOTHING]
-    return bool(meaning) and said.issuperset(meaning)
+def _names(name: list[str], words: set[str]) -> bool:
+    meaning = [word for word in name if word not in _MEANINGLESS]
+    return bool(meaning) and words.issuperset(meaning)

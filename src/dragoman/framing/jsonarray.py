@@ -1,7 +1,7 @@
-"""A streamed JSON array of objects: bytes <-> frames. Gemini streams so where `alt=sse` was not asked for.
+"""A streamed JSON array of objects: bytes <-> frames. Gemini streams so without `alt=sse`.
 
-Only brackets and quotes are looked at, so an object is cut out in linear time and parsed by whoever
-wants it; what is inside an object is not checked here.
+Only brackets and quotes are examined, so an object is cut out in linear time; its content is not checked
+here.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Decoder:
         return frames
 
     def close(self) -> tuple[()]:
-        """An object that was cut yields nothing; whoever reads the frames misses their end."""
+        """An object that was cut yields nothing; the decoder of the frames reports the missing end."""
         return ()
 
     def _between(self, item: bytes, at: int) -> int:

@@ -380,7 +380,7 @@ class Gateway:
         return replace(failure, message=self._redactor.clean(failure.message, key))
 
     def _log_store_error(self, error: StoreError) -> None:
-        """For the log only: clients are not told what is wrong with the store."""
+        """For the log only: clients get no details of the store."""
         self.access_log.write(self._redactor.clean(jsontext.dumps({"store": str(error)})))
 
     def _gauges(self) -> dict[str, float]:

@@ -114,7 +114,7 @@ class Prefix(Struct, frozen=True):
 
 
 def prefix_break(before: bytes, after: bytes) -> Prefix:
-    """Where the upstream's prompt cache stops matching, told by the field that did it.
+    """Where the upstream's prompt cache stops matching: the field that changed.
 
     A conversation that only grew differs first behind the last entry that it had: that is no break.
     """

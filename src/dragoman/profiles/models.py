@@ -64,8 +64,8 @@ def profile_of(
 
 @lru_cache(maxsize=1024)
 def _profile_of(model: str, provider: str, protocol: str, overrides: tuple[ProfileRow, ...]) -> ModelProfile:
-    said = [row for row in sorted(overrides, key=_length) if row.fits(model)]
-    name = next((row.like for row in reversed(said) if row.like), model)
+    matching = [row for row in sorted(overrides, key=_length) if row.fits(model)]
+    name = next((row.like for row in reversed(matching) if row.like), model)
     facts: dict[str, Any] = {}
     for row in _model_rows():
         if row.fits(name):
@@ -75,8 +75,8 @@ def _profile_of(model: str, provider: str, protocol: str, overrides: tuple[Profi
             facts |= row.facts
     if price := _price(name, provider):
         facts["price"] = price
-    for given in said:
-        facts |= given.facts
+    for row in matching:
+        facts |= row.facts
     return _interned(msgspec.convert(facts, ModelProfile))
 
 

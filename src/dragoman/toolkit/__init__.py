@@ -34,7 +34,7 @@ def standard_tools(
     """All of them; choose by name.
 
     `search` answers `google_web_search`. `ripgrep` is its path, "" for none, None to look for it.
-    `allowed` says which addresses `web_fetch` may connect to: public ones unless told.
+    `allowed` says which addresses `web_fetch` may connect to: default: public ones.
     """
     place, bounds = Root(root), limits or Limits()
     return [

@@ -40,12 +40,12 @@ class _Files:
     def read_many_files(self, paths: Sequence[str], exclude: Sequence[str] = ()) -> Content:
         root, limits = self._root, self._limits
         named = list(_named(root, [paths] if isinstance(paths, str) else paths, exclude))
-        read = [(said, _one(root, said, limits)) for said in named[: limits.files]]
-        told = [f"--- {said} ---\n{text}" for said, (text, _) in read]
+        read = [(given, _one(root, given, limits)) for given in named[: limits.files]]
+        sections = [f"--- {given} ---\n{text}" for given, (text, _) in read]
         if len(named) > limits.files:
-            told.append(f"[{len(named) - limits.files} more files were not read]")
+            sections.append(f"[{len(named) - limits.files} more files were not read]")
         shown = [found for _, (_, found) in read if found]
-        text = bounded("\n".join(told) or "No files found.", limits.output * 4)
+        text = bounded("\n".join(sections) or "No files found.", limits.output * 4)
         return [Text(text), *shown] if shown else text
 
     def write_file(self, file_path: str, content: str) -> str:
@@ -119,7 +119,7 @@ def _writing(files: _Files) -> list[Tool]:
                 file_path=string("The file"),
                 old_string=string("The text as it stands, to the last space"),
                 new_string=string("What takes its place"),
-                expected_replacements=integer("How often it occurs; once unless told"),
+                expected_replacements=integer("How often it occurs; default: once"),
             ),
             function=files.replace,
             parallel=False,
@@ -136,10 +136,10 @@ def processed(found: Media) -> str:
     return f"Binary content of type {found.media_type} was processed."
 
 
-def _text(data: bytes, said: str) -> str:
+def _text(data: bytes, given: str) -> str:
     if b"\0" in data[:8192]:
-        guessed = mimetypes.guess_type(said)[0] or "application/octet-stream"
-        raise Refused(f"{said} is binary ({guessed}, {len(data)} bytes) and cannot be shown as text")
+        guessed = mimetypes.guess_type(given)[0] or "application/octet-stream"
+        raise Refused(f"{given} is binary ({guessed}, {len(data)} bytes) and cannot be shown as text")
     return data.decode(errors="replace")
 
 
@@ -166,14 +166,14 @@ def _fitting(lines: list[str], most: int) -> list[str]:
     return lines
 
 
-def _one(root: Root, said: str, limits: Limits) -> tuple[str, Media | None]:
-    """A file among many: one that cannot be read is told in its place."""
+def _one(root: Root, given: str, limits: Limits) -> tuple[str, Media | None]:
+    """A file among many: the reason stands in the place of one that cannot be read."""
     try:
-        data = root.read(said, limits.file)
+        data = root.read(given, limits.file)
         found = attached(data)
         if found:
             return processed(found), found
-        return bounded(_text(data, said), limits.output).removesuffix("\n"), None
+        return bounded(_text(data, given), limits.output).removesuffix("\n"), None
     except Refused as error:
         return f"[not read: {error}]", None
 
@@ -181,24 +181,24 @@ def _one(root: Root, said: str, limits: Limits) -> tuple[str, Media | None]:
 def _named(root: Root, paths: Sequence[str], exclude: Sequence[str]) -> Iterator[str]:
     """What `paths` name, in order and once. Patterns skip what is hidden and follow no links."""
     seen: set[str] = set()
-    for said in paths:
-        for path in _matching(root, said):
+    for given in paths:
+        for path in _matching(root, given):
             if path not in seen and not any(_excluded(path, pattern) for pattern in exclude):
                 seen.add(path)
                 yield path
 
 
-def _matching(root: Root, said: str) -> Iterator[str]:
-    found = root.inside(said)
+def _matching(root: Root, given: str) -> Iterator[str]:
+    found = root.inside(given)
     if found.is_dir():
         yield from _walk(found, "**/*")
-    elif any(mark in said for mark in "*?[") and not found.exists():
-        pattern = said.removeprefix(f"{root.path}/")
+    elif any(mark in given for mark in "*?[") and not found.exists():
+        pattern = given.removeprefix(f"{root.path}/")
         if Path(pattern).is_absolute():
-            raise Refused(f"{said} is outside of {root.path}")
+            raise Refused(f"{given} is outside of {root.path}")
         yield from _walk(root.path, pattern)
     else:
-        yield said
+        yield given
 
 
 def _walk(folder: Path, pattern: str) -> Iterator[str]:

@@ -42,8 +42,8 @@ def bounded_outcome(outcome: ToolOutcome, limits: Limits) -> ToolOutcome:
 def result_of(outcome: ToolOutcome) -> CallToolResult:
     from mcp.types import CallToolResult, TextContent
 
-    said = [TextContent(text=outcome.text)] if outcome.text or not outcome.media else []
-    return CallToolResult(content=[*said, *_blocks(outcome.media)], is_error=outcome.failed)
+    texts = [TextContent(text=outcome.text)] if outcome.text or not outcome.media else []
+    return CallToolResult(content=[*texts, *_blocks(outcome.media)], is_error=outcome.failed)
 
 
 def _read(block: ContentBlock) -> str | Media:

@@ -31,45 +31,45 @@ class Root:
         if not self.path.is_dir():
             raise Refused(f"{path} is not a directory")
 
-    def inside(self, said: str) -> Path:
-        """The real path that `said` means, which need not exist."""
-        if "\0" in said:
+    def inside(self, given: str) -> Path:
+        """The real path that `given` means, which need not exist."""
+        if "\0" in given:
             raise Refused("a path has no NUL")
-        real = Path(os.path.realpath(self.path / said))
+        real = Path(os.path.realpath(self.path / given))
         if not real.is_relative_to(self.path):
-            raise Refused(f"{said} is outside of {self.path}")
+            raise Refused(f"{given} is outside of {self.path}")
         return real
 
-    def folder(self, said: str) -> Path:
-        found = self.inside(said)
+    def folder(self, given: str) -> Path:
+        found = self.inside(given)
         if not found.is_dir():
-            raise Refused(f"{said} is not a directory")
+            raise Refused(f"{given} is not a directory")
         return found
 
-    def read(self, said: str, most: int) -> bytes:
+    def read(self, given: str, most: int) -> bytes:
         """The whole of a regular file that has at most `most` bytes."""
-        with _told(said), os.fdopen(self._regular(said, os.O_RDONLY, most), "rb") as file:
+        with _one_line_errors(given), os.fdopen(self._regular(given, os.O_RDONLY, most), "rb") as file:
             return file.read()
 
-    def write(self, said: str, data: bytes) -> None:
+    def write(self, given: str, data: bytes) -> None:
         """Replace the content of a file; directories on the way are made."""
-        with _told(said), os.fdopen(self._regular(said, os.O_WRONLY | os.O_CREAT), "wb") as file:
+        with _one_line_errors(given), os.fdopen(self._regular(given, os.O_WRONLY | os.O_CREAT), "wb") as file:
             file.truncate()
             file.write(data)
 
-    def _regular(self, said: str, flags: int, most: int | None = None) -> int:
-        opened = self._open(said, flags)
+    def _regular(self, given: str, flags: int, most: int | None = None) -> int:
+        opened = self._open(given, flags)
         try:
-            _check(said, os.fstat(opened), most)
+            _check(given, os.fstat(opened), most)
         except Refused:
             os.close(opened)
             raise
         return opened
 
-    def _open(self, said: str, flags: int) -> int:
-        path = self.inside(said)
+    def _open(self, given: str, flags: int) -> int:
+        path = self.inside(given)
         if path == self.path:
-            raise Refused(f"{said} is a directory")
+            raise Refused(f"{given} is a directory")
         if os.open not in os.supports_dir_fd:
             if flags & os.O_CREAT:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,19 +94,19 @@ def _enter(folder: int, name: str, make: bool) -> int:
     return inner
 
 
-def _check(said: str, found: os.stat_result, most: int | None = None) -> None:
+def _check(given: str, found: os.stat_result, most: int | None = None) -> None:
     if stat.S_ISDIR(found.st_mode):
-        raise Refused(f"{said} is a directory")
+        raise Refused(f"{given} is a directory")
     if not stat.S_ISREG(found.st_mode):
-        raise Refused(f"{said} is not a regular file")
+        raise Refused(f"{given} is not a regular file")
     if most is not None and found.st_size > most:
-        raise Refused(f"{said} has {found.st_size} bytes; at most {most} are read")
+        raise Refused(f"{given} has {found.st_size} bytes; at most {most} are read")
 
 
 @contextmanager
-def _told(said: str) -> Generator[None]:
-    """What the system refuses is said in one line, with the path as the model wrote it."""
+def _one_line_errors(given: str) -> Generator[None]:
+    """An error of the system becomes one line, with the path as the model wrote it."""
     try:
         yield
     except OSError as error:
-        raise Refused(f"{said}: {error.strerror or error}") from None
+        raise Refused(f"{given}: {error.strerror or error}") from None

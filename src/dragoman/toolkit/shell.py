@@ -1,7 +1,7 @@
 """Commands: `run_shell_command` as Gemini's agents know it, `shell` as Codex does.
 
 The directory is kept inside the root. What a command does is not: that takes a sandbox, or a person
-who is asked before it runs.
+who confirms each command.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def shell_tools(root: Root, limits: Limits) -> list[Tool]:
             parameters=parameters(
                 ["command"],
                 command=string("The command, as sh takes it"),
-                directory=string("Where to run it; the root unless told"),
+                directory=string("Where to run it; default: the root"),
                 description=string("What the command is for, in a few words"),
             ),
             function=run_shell_command,
@@ -52,7 +52,7 @@ def shell_tools(root: Root, limits: Limits) -> list[Tool]:
             parameters=parameters(
                 ["command"],
                 command=array("The program and its arguments"),
-                workdir=string("Where to run it; the root unless told"),
+                workdir=string("Where to run it; default: the root"),
                 timeout_ms=integer("Milliseconds until it is ended"),
             ),
             function=shell,

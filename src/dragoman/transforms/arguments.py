@@ -1,7 +1,7 @@
 """Arguments of a finished call, checked against the schema that the client declared.
 
 A repair is lossless and reported: text that spells the declared type, 10.0 for an integer, an object encoded
-twice, a null that only a strict mode asked for. Nothing is guessed: a result that does not fit is not used.
+twice, a null that only a strict mode requires. Nothing is guessed: a result that does not fit is not used.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def is_broken(call: ToolCall, text: str | None = None) -> bool:
 def watch(parameters: Wire | None, *, strict: bool = False) -> bool:
     """Whether arguments of this tool may need a repair; if not, they can be passed on as they arrive.
 
-    `strict`: the upstream was told to fill in every property, so that optional ones may come as null.
+    `strict`: the upstream must fill in every property, so that optional ones may come as null.
     Arguments that begin with a quotation mark are an object encoded twice, for any tool.
     """
     if not parameters:

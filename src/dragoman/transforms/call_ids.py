@@ -1,4 +1,4 @@
-"""Call ids: legal for whoever reads them, unique in the conversation, and restored on the way back.
+"""Call ids: legal for the server that reads them, unique in the conversation, and restored on the way back.
 
 Toward an upstream an id is rewritten only where it is illegal. Toward a client it may have to carry
 more than a name, because an id is the one thing that every client echoes: the upstream's own
@@ -27,7 +27,7 @@ _INVENTED = re.compile(r"call_dgm_(\d+)\Z")
 
 
 class CallId(Struct, frozen=True):
-    """What a client-side id says: the upstream's own id, and what travelled with it.
+    """What a client-side id carries: the upstream's own id, and what travelled with it.
 
     `reasoning` stood right before the call, `opening` before the text that the call followed.
     """
@@ -109,18 +109,18 @@ def unique(id: str, used: set[str]) -> str:
 def with_thoughts(before: list[AnyPart], call: CallId, where: str) -> list[AnyPart]:
     """The parts `before` a call with the thoughts that travelled in its id, each at its own place.
 
-    A client that echoes thoughts as well said them among `before`, at a place that its protocol chose.
+    A client that echoes thoughts itself has them among `before`, where its protocol puts them.
     """
     carried = (*call.opening, *call.reasoning)
-    parts = [part for part in before if not _is_said_by(carried, part)]
+    parts = [part for part in before if not _is_repeated(carried, part)]
     turn = max([i + 1 for i, part in enumerate(parts) if type(part) is ToolCall], default=0)
     opening, reasoning = [
-        [replace(part, where=where) for part in told] for told in (call.opening, call.reasoning)
+        [replace(part, where=where) for part in thoughts] for thoughts in (call.opening, call.reasoning)
     ]
     return [*parts[:turn], *opening, *parts[turn:], *reasoning]
 
 
-def _is_said_by(carried: tuple[Reasoning, ...], part: AnyPart) -> bool:
+def _is_repeated(carried: tuple[Reasoning, ...], part: AnyPart) -> bool:
     if type(part) is not Reasoning:
         return False
     if part.state:

@@ -55,17 +55,17 @@ class Ledger:
         self.prepared: Request | None = None
         self._names = names_for((), upstream)
         self._used: dict[str, None] = {}  # every tool name of the request
-        self._called: dict[str, str] = {}  # call id -> name, for results that do not say it
+        self._called: dict[str, str] = {}  # call id -> name, for results without one
 
     def prepare(self, request: Request, summarise: bool) -> Request:
         """`request` as the upstream takes it: its names, ids, order, schemas, state and media."""
         flattened = flatten(request.tools, self.losses, self.upstream)
         self.declared = flattened.declared
         self._used = flattened.names.copy()
-        asked = (
+        messages = (
             [without_summarised(m, self.losses) for m in request.messages] if summarise else request.messages
         )
-        messages = [self._message(message, flattened, summarise) for message in asked]
+        messages = [self._message(message, flattened, summarise) for message in messages]
         if self.client.text_pieces:
             messages = joined(messages)
         self._used.update(dict.fromkeys(request.tool_choice.names if request.tool_choice else ()))

@@ -51,7 +51,7 @@ Declaration = ToolDeclaration | HostedTool | None
 
 
 class Restoration:
-    """One reply, part after part: what was said so far decides what an id must carry and why it stopped."""
+    """One reply, part after part: the parts so far decide what an id must carry and the stop reason."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -86,7 +86,7 @@ class Restoration:
     # Calls
 
     def must_hold(self, call: ToolCall, declared: Declaration) -> bool:
-        """Gemini tells the signature of a call after its name; schemas with numbers may need a repair."""
+        """Gemini sends the signature of a call after its name; schemas with numbers may need a repair."""
         if not call.name:  # it is never offered
             return True
         if self._ledger.upstream.call_state and not self._ledger.client.call_state:
@@ -109,7 +109,7 @@ class Restoration:
         return call if self._native(call) else functional(call)
 
     def offered(self, call: ToolCall) -> bool:
-        """Whether the client is told of a call."""
+        """Whether the client gets a call."""
         if not call.name:
             self._ledger.losses.dropped(
                 call.where or "tool call", "a call without a name cannot run", "call.name"
@@ -149,9 +149,9 @@ class Restoration:
             wrapped = call_ids.wrap(call_ids.CallId(id), ledger.client)
         return wrapped
 
-    # What else was said
+    # Other parts
 
-    def said(self, part: AnyPart, text: str, state: State | None) -> Reasoning | None:
+    def ended(self, part: AnyPart, text: str, state: State | None) -> Reasoning | None:
         """`part` has ended, with its text and state. Given is the part that must follow it: the state of a
         text has no other slot.
 
@@ -255,11 +255,11 @@ class Restorer(EventStage):
 
     def _whole_part(self, part: AnyPart) -> Iterable[AnyPart]:
         if part.state is None:
-            self._reply.said(part, "", None)
+            self._reply.ended(part, "", None)
             mark = self._reply.mark(part)
             return (part,) if mark is None else (replace(part, state=mark),)
         state = self._reply.stamped(part.state)
-        carried = self._reply.said(part, spelled(part), state)
+        carried = self._reply.ended(part, spelled(part), state)
         return (replace(part, state=None), carried) if carried else (replace(part, state=state),)
 
     def _whole_call(self, call: ToolCall) -> Iterable[ToolCall]:
@@ -335,7 +335,7 @@ class Restorer(EventStage):
             self._reply.complete_calls += complete
             if not self._state and (mark := self._reply.mark(part)):
                 return (PartDelta(index, state=mark), PartEnd(index, complete))
-        elif part and (carried := self._reply.said(part, "".join(self._text), self._state)):
+        elif part and (carried := self._reply.ended(part, "".join(self._text), self._state)):
             self._index += 1
             return (
                 PartEnd(index),

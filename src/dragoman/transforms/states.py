@@ -1,4 +1,4 @@
-"""Opaque state goes back to the one who made it, and to nobody else.
+"""Opaque state goes back to the provider that made it, and to no other.
 
 A text may be signed too (Gemini); a client protocol without a slot on its texts carries that state
 in a hidden reasoning part right after the text, and here it finds its way back.

@@ -310,7 +310,7 @@ def recognise(name: str, declared: Iterable[str]) -> str:
 
 
 def _spell(name: str, length: int, taken: dict[str, str]) -> str:
-    """Readable first: what can be kept is kept; a hash tells apart what would look alike."""
+    """Keep the legal characters; a hash distinguishes names that would become equal."""
     readable = re.sub(r"[^a-zA-Z0-9_-]", "_", name) or "tool"
     if not re.match(r"[a-zA-Z_]", readable):
         readable = f"_{readable}"

@@ -62,15 +62,15 @@ UNKNOWN = {
         FILE,
         {},
         "mystery",
-        "'mystery'; there are: claude-sonnet-4-5, list, same, a[b]?, near:one, near:two",
+        "'mystery'; configured: claude-sonnet-4-5, list, same, a[b]?, near:one, near:two",
     ),
-    "two providers, no names": ("", TWO, "mystery", "'mystery'; there are: groq:…, mistral:…"),
+    "two providers, no names": ("", TWO, "mystery", "'mystery'; configured: groq:…, mistral:…"),
     "a provider without its key": (FILE, {}, "groq:llama", "'groq:llama'"),
     "no target has its key": (
         '[models]\na = ["groq:x", "mistral:y"]',
         {},
         "a",
-        "leads to groq:x, mistral:y, and none of them has a key",
+        "is routed to groq:x, mistral:y, and none of them has a key",
     ),
     "a provider without a model": (FILE, {}, "near:", "'near:'"),
 }

@@ -76,7 +76,7 @@ def test_what_is_not_known_is_not_said(stand: Stand) -> None:
     ask(stand.url, "anthropic", "hi", "nonsense:m")
     line = stand.last()
     assert set(line) == {"time", "id", "client", "key", "address", "model", "status", "ms", "error"}
-    assert (line["status"], "no provider answers" in line["error"]) == (404, True)
+    assert (line["status"], "no provider serves" in line["error"]) == (404, True)
 
 
 def test_a_crash_is_told_without_what_was_said() -> None:
@@ -87,7 +87,7 @@ def test_a_crash_is_told_without_what_was_said() -> None:
         got = ask(url, "anthropic", "my secret prompt", "demo")
         assert (got.status, got.failure("anthropic").message) == (
             500,
-            "the gateway failed; its log tells more",
+            "the gateway failed; see its log",
         )
         wait_until(lambda: len(lines) == 2)
     crash = jsontext.decode(lines[1])
@@ -114,7 +114,7 @@ def test_a_crash_in_mid_stream_ends_the_stream_as_a_failure(
         stand.url, client, "one two three four five six [[fault: slow]]", model_of(upstream), stream=True
     )
     assert got.status == 200
-    assert got.failure(client).message == "the gateway failed; its log tells more"
+    assert got.failure(client).message == "the gateway failed; see its log"
     stand.last()
     assert jsontext.decode(stand.lines[-1])["crash"] == "ZeroDivisionError"
 

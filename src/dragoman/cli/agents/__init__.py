@@ -102,7 +102,7 @@ AGENTS = {
         package="@openai/codex",
         vendor="openai",
         environment={"DRAGOMAN_AGENT_KEY": "$key"},
-        # a provider with env_key is not asked for a catalogue, so the window must be given
+        # Codex requests no catalogue from a provider with env_key, so the window must be given
         limit_arguments=("-c", "model_context_window=$window"),
         arguments=(
             *("-c", "model_provider=dragoman"),

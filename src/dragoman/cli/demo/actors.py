@@ -1,7 +1,7 @@
 """The two ends of the demo: an agent that really runs its tools, and a model that is a script.
 
-Each end speaks only its own protocol: what it says is encoded by that protocol's codec, and what it
-hears is decoded by it.
+Each end speaks only its own protocol: what it sends is encoded, and what it
+receives is decoded, by that protocol's codec.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def lay_out(root: Path) -> None:
 
 
 class ScriptedAgent:
-    """A client: it asks, runs the tools that the model calls, and sends back what they gave."""
+    """A client: it sends the question, runs the tools that the model calls, and sends back what they gave."""
 
     def __init__(self, codec: Codec, root: Path, stream: bool) -> None:
         self._codec, self._root = codec, root.resolve()
         self.outputs: list[str | Exception] = []
         settings = Settings(max_tokens=400, user="crew-7")
-        asked = Message("user", (Text("What is here? What does README.md say?"),))
-        request = Request(MODEL, (asked,), (Text("Be brief."),), TOOLS, settings=settings, stream=stream)
+        question = Message("user", (Text("What is here? What does README.md say?"),))
+        request = Request(MODEL, (question,), (Text("Be brief."),), TOOLS, settings=settings, stream=stream)
         self.wire = codec.encode_request(request, Losses())
 
     def continue_with(self, reply: Wire) -> None:

@@ -80,28 +80,28 @@ class _Walk:
 
     def cycle(self) -> Cycle:
         exchange = Exchange(*self._names, dialect=self._dialect, reply_created=_CREATED)
-        asked, sent = self._ask(exchange, "The agent asks and declares its tools.")
-        called = self._model.reply(self._heard(sent))
+        question, sent = self._ask(exchange, "The agent asks and declares its tools.")
+        called = self._model.reply(self._decoded(sent))
         rides = "; its opaque state rides along" if _states(called.parts) else ""
         calls = "them, both at once" if len(_calls(called)) > 1 else "one of them"
         title = f"The model calls {calls}{rides}."
-        call, reply = self._reply(exchange, called, title, asked.losses)
+        call, reply = self._reply(exchange, called, title, question.losses)
         turns = len(self._agent.wire[self._client.turns]), len(sent[self._upstream.turns])
         self._agent.continue_with(reply)
 
         exchange = Exchange(*self._names, dialect=self._dialect, reply_created=_CREATED)
         result, sent = self._ask(exchange, "The agent has run them and sends the results.", turns)
-        answered = self._model.reply(self._heard(sent))
-        answer, told = self._reply(exchange, answered, "The model answers.", result.losses)
-        checks = self._checks(called, self._read(reply), self._heard(sent), answered, self._read(told))
+        answered = self._model.reply(self._decoded(sent))
+        answer, final = self._reply(exchange, answered, "The model answers.", result.losses)
+        checks = self._checks(called, self._read(reply), self._decoded(sent), answered, self._read(final))
         if self._stream:
             checks += (self._ordered(call, answer),)
-        return Cycle(*self._names, (asked, *_shortened(call, result, answer)), checks)
+        return Cycle(*self._names, (question, *_shortened(call, result, answer)), checks)
 
     def _ask(self, exchange: Exchange, title: str, turns: tuple[int, int] = (0, 0)) -> tuple[Step, Wire]:
-        said = self._agent.wire
-        sent = exchange.request(said, MODEL, self._stream)
-        client = _sheet(said, self._client, turns[0], self._client.http.path(MODEL, self._stream))
+        wire = self._agent.wire
+        sent = exchange.request(wire, MODEL, self._stream)
+        client = _sheet(wire, self._client, turns[0], self._client.http.path(MODEL, self._stream))
         upstream = _sheet(sent, self._upstream, turns[1], exchange.path)
         return Step(title, client, upstream, tuple(exchange.losses), asks=True), sent
 
@@ -109,7 +109,7 @@ class _Walk:
         self, exchange: Exchange, reply: Response, title: str, before: tuple[Loss, ...]
     ) -> tuple[Step, Wire]:
         """The model's reply on both wires, and as the agent holds it once it is whole."""
-        body = self._spoken(reply)
+        body = self._encoded(reply)
         if isinstance(body, bytes):
             stream = exchange.stream()
             out: Wire | bytes = stream.feed(body) + stream.close()
@@ -119,7 +119,7 @@ class _Walk:
         whole = self._gathered(out) if isinstance(out, bytes) else out
         return Step(title, Sheet(out), Sheet(body), losses, asks=False), whole
 
-    def _spoken(self, reply: Response) -> Wire | bytes:
+    def _encoded(self, reply: Response) -> Wire | bytes:
         if self._rendered:
             reply = textual.write(reply, self._rendered)
         if not self._stream:
@@ -133,7 +133,7 @@ class _Walk:
         events = [*(event for frame in _frames(out) for event in decoder.feed(frame)), *decoder.close()]
         return self._client.encode_response(fold(events), Losses())
 
-    def _heard(self, wire: Wire) -> Request:
+    def _decoded(self, wire: Wire) -> Request:
         request = self._upstream.decode_request(wire, Losses())
         if self._dialect:
             # the second request does not repeat the prompt to a model that holds the conversation
@@ -145,9 +145,9 @@ class _Walk:
         return self._client.decode_response(wire, Losses())
 
     def _checks(
-        self, called: Response, heard: Response, result: Request, answered: Response, told: Response
+        self, called: Response, received: Response, result: Request, answered: Response, final: Response
     ) -> tuple[Check, ...]:
-        calls, run = _calls(called), _calls(heard)
+        calls, run = _calls(called), _calls(received)
         returned = results_of(result)
         states = _states(part for message in result.messages for part in message.parts)
         ran = Check(
@@ -157,7 +157,7 @@ class _Walk:
         gave = Check(
             "the results are what the tools gave", [text_of(part) for part in returned] == self._agent.outputs
         )
-        read = Check("the agent read the answer that the model gave", _text(answered) == _text(told))
+        read = Check("the agent read the answer that the model gave", _text(answered) == _text(final))
         if self._dialect:  # text has neither ids nor opaque state
             return ran, gave, read
         return (

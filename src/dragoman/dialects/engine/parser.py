@@ -47,7 +47,7 @@ from dragoman.dialects.engine.values import declare
 class DialectParser(EventStage):
     """`scanner` makes a new one for each text part; `only_first`: further calls are dropped.
 
-    Without a `dialect`, broken calls are not reported: the model was not told to write any.
+    Without a `dialect`, broken calls are not reported: the prompt did not request any.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ class Scanner:
     """One run of text. `opened`: the chat template has opened the reasoning, so the text starts inside it.
 
     `may_be_opened`: it may have, so a closing marker may come without an opening one. `verbatim`: reasoning
-    stays text, markers included. `admits` tells of which tools calls count; of all where it is not given.
+    stays text, markers included. `admits` selects the tools whose calls count; without it all do.
     """
 
     def __init__(

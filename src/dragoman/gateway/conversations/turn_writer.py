@@ -32,7 +32,7 @@ from dragoman.pipeline import ForwardedStream, TranslatedStream, encode_failure
 from dragoman.profiles import ProviderSettings
 
 _MOST = 64 * 1024 * 1024  # bytes of a streamed reply
-_UNSTORED = Failure("server", "the answer could not be stored, which the request asked for", 500)
+_UNSTORED = Failure("server", "the answer could not be stored, but the request requires it", 500)
 
 
 def stores_turns(protocol: str, provider: ProviderSettings) -> bool:

@@ -26,7 +26,7 @@ class CountTokensHandler:
         self._reader, self._slots, self._transport = reader, slots, transport
 
     async def answer(self, request: GatewayRequest) -> None:
-        """A provider at its concurrency limit is not asked."""
+        """A provider at its concurrency limit gets no request."""
         target = (await self._reader.read(request))[0]
         counted = None if self._slots.full(target.provider) else await self._counted(request, target)
         if counted is None:

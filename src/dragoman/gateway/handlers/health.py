@@ -50,7 +50,7 @@ class HealthHandler:
             await request.writer.json(503, {**body, "status": "the store cannot be read"})
 
     async def _has_store(self) -> bool:
-        """Asked once a second at most: probes come from everywhere."""
+        """Checks the store at most once a second: probes come from many machines."""
         if not self._store.opened or time.monotonic() - self._store_checked < _STORE_EVERY:
             return self._store_works
         self._store_checked = time.monotonic()

@@ -133,7 +133,7 @@ class KeepAliveTicker:
             stream.sending = None
 
 
-CRASHED = Failure("server", "the gateway failed; its log tells more", 500)
+CRASHED = Failure("server", "the gateway failed; see its log", 500)
 LARGEST_EVENT = 32 * 1024 * 1024  # bytes of a stream that may be held back before anything can go out
 _TOO_LARGE = Failure("server", f"an event of the upstream is larger than {LARGEST_EVENT >> 20} MiB", 502)
 _ERROR = re.compile(rb'"error":\s*[{"]|event: error')

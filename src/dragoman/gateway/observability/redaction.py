@@ -11,7 +11,7 @@ from dragoman.gateway.conversations.store.addresses import passwords
 
 HIDDEN = "***"
 _SHORTEST = 6  # a shorter "secret" is a word, and hiding it would garble everything
-_TELLING = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 _CREDENTIAL = re.compile(
     r'("[\w-]*(?:authorization|api[_-]?key|auth[_-]?token|access[_-]?token|secret|password)[\w-]*"\s*:\s*)'
     r'"(?:[^"\\]|\\.)*"',
@@ -120,11 +120,11 @@ def secrets_of(config: Config) -> Iterable[str]:
     yield from passwords(config.store_url)
     for provider in config.providers.values():
         yield provider.api_key
-        yield from (value for name, value in provider.headers.items() if _TELLING.search(name))
+        yield from (value for name, value in provider.headers.items() if _SECRET_NAME.search(name))
 
 
 def without_secrets(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: HIDDEN if _TELLING.search(name) else value for name, value in headers.items()}
+    return {name: HIDDEN if _SECRET_NAME.search(name) else value for name, value in headers.items()}
 
 
 def without_credentials(text: str) -> str:

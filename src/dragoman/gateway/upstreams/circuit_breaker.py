@@ -1,4 +1,4 @@
-"""Circuit breakers: a provider that cannot be reached is not asked for a while, then tried with one request.
+"""Circuit breakers: after failures a provider gets no request for a while, then one.
 
 closed    --`opens_after` failures in a row--> open       (a success resets the count)
 open      --`stays_open` seconds-------------> half-open

@@ -22,9 +22,9 @@ def live(providers: Iterable[ProviderSettings]) -> Listed:
     async def ask_all() -> Listed:
         client = Client()
         try:
-            asked = list(providers)
-            answers = await asyncio.gather(*(_answer(client, provider) for provider in asked))
-            return {provider.name: answer for provider, answer in zip(asked, answers, strict=True)}
+            listed = list(providers)
+            answers = await asyncio.gather(*(_answer(client, provider) for provider in listed))
+            return {provider.name: answer for provider, answer in zip(listed, answers, strict=True)}
         finally:
             await client.close()
 

@@ -8,7 +8,7 @@ from dragoman.http.client.retries import backoff
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
-    """Seconds, where nothing else is said.
+    """Seconds: the defaults.
 
     A stream whose upstream is silent begins after `keep_alive_after` all the same, with keep-alives only:
     proxies and clients give up on a request without any answer, many after a minute. From then on a failure

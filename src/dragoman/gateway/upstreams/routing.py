@@ -1,4 +1,4 @@
-"""Which provider and model answer for the model that a client asked for."""
+"""Which provider and model answer for the model that a client requests."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ class UnknownModel(ConfigError):
     """Nothing in the configuration answers for this model."""
 
 
-def route(config: Config, asked: str) -> tuple[Target, ...]:
-    """The targets for `asked`, in the order in which they are tried.
+def route(config: Config, requested: str) -> tuple[Target, ...]:
+    """The targets for `requested`, in the order in which they are tried.
 
     `provider:model` comes first; then the names of the configuration, exact ones before
     patterns and the more specific pattern before the other; then the only provider there is; and with no
     provider at all the embedded demo.
     """
-    name, colon, model = asked.partition(":")
+    name, colon, model = requested.partition(":")
     if colon and model and (provider := provider_named(config, name)):
         return (Target(provider, model),)
-    if targets := matching_row(config, asked):
-        return _targets(config, asked, targets)
+    if targets := matching_row(config, requested):
+        return _targets(config, requested, targets)
     if colon and model and name in known():  # never answered by another one
-        raise UnknownModel(f"the provider {name} of {asked!r} needs a key: set {known()[name].key_env}")
+        raise UnknownModel(f"the provider {name} of {requested!r} needs a key: set {known()[name].key_env}")
     if provider := only_provider(config):
-        return (Target(provider, asked or DEMO),)
+        return (Target(provider, requested or DEMO),)
     listed = ", ".join(names(config)) or ", ".join(f"{name}:…" for name in config.providers)
     raise UnknownModel(
-        f"no provider answers for the model {asked!r}; there are: {listed}; any provider's as provider:model"
+        f"no provider serves the model {requested!r}; configured: {listed}; or any as provider:model"
     )
 
 
-def matching_row(config: Config, asked: str) -> tuple[str, ...]:
+def matching_row(config: Config, requested: str) -> tuple[str, ...]:
     """The targets of the row of `[models]` that fits best; empty where none does."""
-    return next((targets for pattern, targets in _ordered(config.models) if pattern.fullmatch(asked)), ())
+    return next((targets for pattern, targets in _ordered(config.models) if pattern.fullmatch(requested)), ())
 
 
-def rule_for(config: Config, asked: str) -> str:
-    """The row of `[models]` that decides about `asked`, as the configuration spells it; empty: none does."""
-    targets = matching_row(config, asked)
+def rule_for(config: Config, requested: str) -> str:
+    """The row of `[models]` that matches `requested`, as the configuration spells it, or nothing."""
+    targets = matching_row(config, requested)
     pattern = next((name for name, to in config.models if to == targets and targets), "")
     return f'"{pattern}" = {list(targets)}' if pattern else ""
 
@@ -90,15 +90,17 @@ def only_provider(config: Config) -> ProviderSettings | None:
     return next(iter(by_key.values())) if len(by_key) == 1 else None
 
 
-def _targets(config: Config, asked: str, listed: tuple[str, ...]) -> tuple[Target, ...]:
+def _targets(config: Config, requested: str, listed: tuple[str, ...]) -> tuple[Target, ...]:
     """A target without a key is passed over, as long as another one is left."""
     targets: list[Target] = []
     for target in listed:
         name, _, model = target.partition(":")
         if provider := provider_named(config, name):
-            targets.append(Target(provider, asked if model == "*" else model))
+            targets.append(Target(provider, requested if model == "*" else model))
     if not targets:
-        raise UnknownModel(f"the model {asked!r} leads to {', '.join(listed)}, and none of them has a key")
+        raise UnknownModel(
+            f"the model {requested!r} is routed to {', '.join(listed)}, and none of them has a key"
+        )
     return tuple(targets)
 
 

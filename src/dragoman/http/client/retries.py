@@ -54,10 +54,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def backoff(attempt: int, asked: float | None) -> float:
-    """Seconds before attempt number `attempt` + 1, at most 30. `asked`: what the upstream wants."""
-    if asked is not None:
-        return min(asked, 30.0)
+def backoff(attempt: int, retry_after: float | None) -> float:
+    """Seconds before attempt number `attempt` + 1, at most 30. `retry_after`: what the upstream requests."""
+    if retry_after is not None:
+        return min(retry_after, 30.0)
     return min(0.25 * 2**attempt, 8.0) * random.uniform(0.5, 1.0)
 
 

@@ -4,7 +4,7 @@
     any   --ResponseFailed--> an error chunk, without [DONE] (G14)
 
 The first chunk has the role. Each call sends id and name once and counts from 0. The finish reason has a
-chunk of its own, followed by the usage where the client asked for it.
+chunk of its own, followed by the usage where the client wants it.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _kind(call: ToolCall) -> tuple[str, str]:
 
 
 def _wants_usage(request: Request | None) -> bool:
-    """A Chat client gets the usage chunk if it asked for one; without a request it is always sent."""
+    """A Chat client gets the usage chunk if it requests one; without a request it is always sent."""
     if request is None or request.extras is None or PROTOCOL_NAME not in request.extras:
         return True
     options = own(request.extras, PROTOCOL_NAME).get("stream_options")

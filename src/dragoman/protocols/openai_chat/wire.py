@@ -31,7 +31,7 @@ STOP: Table[StopReason] = Table(
     other=("stop", "other"),
 )
 
-# error.code -> kind; where no code tells, the status does
+# error.code -> kind; without a known code the status decides
 CODES: Table[FailureKind] = Table(
     ("context_length_exceeded", "context_too_long"),
     ("request_too_large", "too_large"),

@@ -1,7 +1,7 @@
 """Hosted tools: declarations, their items in the conversation, and the client's own tool search.
 
 A declaration stays whole in the extras, with its settings in neutral words. Items of hosted tools are kept
-whole too: in a history they are also told in words, which another model can read; in a reply they are
+whole too: in a history they are also described in words, which another model can read; in a reply they are
 metadata beside the text that the model made of them.
 
 A tool search with `execution: client` is run by the client (Codex defers most tools until the model has

@@ -103,8 +103,8 @@ def frame_response(id: str, model: str, created: int, request: Request | None) -
 
     Every event that holds a response has all these fields: the Open Responses schema requires them.
     """
-    asked = own(request.extras, PROTOCOL_NAME) if request else {}
-    echoed = _ECHOED | {key: value for key, value in asked.items() if value is not None and key in _ECHOED}
+    settings = own(request.extras, PROTOCOL_NAME) if request else {}
+    echoed = _ECHOED | {key: value for key, value in settings.items() if value is not None and key in _ECHOED}
     instructions = "\n\n".join(part.text for part in request.system) if request else ""
     choice = (
         own(request.tool_choice.extras, PROTOCOL_NAME).get("tool_choice")
@@ -269,7 +269,7 @@ def encode_message(parts: list[AnyPart], id: str, losses: Losses) -> Wire:
 
 
 def _phase(part: AnyPart) -> Wire:
-    """`phase` tells commentary from the final answer, where the model sent it."""
+    """`phase` distinguishes commentary from the final answer, where the model sent it."""
     phase = own(part.extras, ITEM).get("message", {}).get("phase")
     return {"phase": phase} if phase else {}
 
@@ -291,7 +291,7 @@ def _own_state(part: AnyPart) -> bool:
 
 
 def decode_stop(fields: Fields, called: bool) -> Stop:
-    """The API has no stop reason for calls: `called` tells whether the output has any (G26)."""
+    """The API has no stop reason for calls: `called`: whether the output has any (G26)."""
     status = fields.rest.get("status")
     match status, fields.rest.get("incomplete_details"):
         case "incomplete", {"reason": str(reason)}:
