@@ -21,6 +21,7 @@ from dragoman.core.errors import (
 )
 from dragoman.core.losses import Loss
 from dragoman.core.model import Failure, ToolCall, ToolResult
+from dragoman.core.optional import MissingExtraError
 
 if TYPE_CHECKING:
     from dragoman.calls import build_tool_results, parse_tool_calls, translate_tools
@@ -68,6 +69,7 @@ __all__ = [
     "GrammarError",
     "Loss",
     "LossError",
+    "MissingExtraError",
     "ModelRetry",
     "OutputError",
     "Provider",

@@ -78,6 +78,7 @@ class Exchange:
     """
 
     path = ""
+    streaming = False  # after `request`: whether the reply is a stream, so that `stream` reads it
     status = 200
     failure: Failure | None = None
     resumed = False  # only the new messages were sent
@@ -131,6 +132,11 @@ class Exchange:
         self._forwards = plan.forwards and compaction is None and lead is None
         self.headers: dict[str, str] = {}
         self._losses = Losses()
+
+    def __repr__(self) -> str:
+        dialect = f", dialect={self._plan.dialect.name!r}" if self._plan.dialect else ""
+        losses = f", {len(self._losses)} losses" if len(self._losses) else ""
+        return f"Exchange(client={self.client.name!r}, upstream={self.upstream.name!r}{dialect}{losses})"
 
     @property
     def losses(self) -> list[Loss]:
@@ -371,6 +377,7 @@ class Exchange:
 
     def _address(self, model: str, stream: bool, body: Wire) -> None:
         http, headers = self.upstream.http, self._plan.headers
+        self.streaming = stream
         self.path = http.path(model, stream)
         self.headers = (
             headers.copy() if http.headers_for is no_headers else {**headers, **http.headers_for(body)}

@@ -238,7 +238,7 @@ def _row(reply: PromptReply[PromptLine, Any]) -> Mapping[str, Any]:
     return {
         "id": reply.prompt.id,
         "content": result.content,
-        **({} if result.output is None else {"output": msgspec.to_builtins(result.output, enc_hook=plain)}),
+        **({"output": msgspec.to_builtins(result.output, enc_hook=plain)} if result.has_output else {}),
         **({"tool_calls": result.tool_calls} if result.tool_calls else {}),
         "finish_reason": result.finish_reason,
         "model": result.model,

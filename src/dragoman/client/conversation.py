@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
+from dragoman.client.display import markdown_of
 from dragoman.client.limits import added
 from dragoman.client.loop import Run, RunOptions, arun, run
 from dragoman.client.messages import AnyMessage, Prompt, SystemMessage, UserMessage, messages_of
@@ -142,6 +143,9 @@ class Conversation(Sequence[AnyMessage | Message]):
 
     def __iter__(self) -> Iterator[AnyMessage | Message]:
         return iter(self.messages)
+
+    def _repr_markdown_(self) -> str:  # Jupyter
+        return markdown_of(self)
 
     def __repr__(self) -> str:
         return f"Conversation({len(self)} messages, model={str(self.model) if self.model else None!r})"

@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, Unpack
 from msgspec import Struct
 
 from dragoman.client.background import Calls
+from dragoman.client.display import markdown_of
 from dragoman.client.events import StreamEvent
 from dragoman.client.executing import Approve, Executor, ToolRunEnd, ToolRunStart
 from dragoman.client.generating import agenerate
@@ -101,6 +102,9 @@ class Run(Generic[Output]):
         self.results.append(result)
         self.messages.append(result)
         self.usage = added(self.usage, result.usage)
+
+    def _repr_markdown_(self) -> str:  # Jupyter
+        return markdown_of(self.messages)
 
     def __repr__(self) -> str:
         return f"Run(stopped={self.stopped!r}, turns={len(self.results)}, content={self.content!r})"

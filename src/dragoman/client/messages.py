@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.client.background import wait_for
+from dragoman.client.display import markdown_of
 from dragoman.client.media import Attachment, image, media
 from dragoman.client.values import arguments_of, call_id, call_name, outcome
 from dragoman.core.errors import ConfigError
@@ -37,6 +38,9 @@ class ChatMessage:
         return isinstance(other, ChatMessage) and (self.role, self.parts) == (other.role, other.parts)
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] - parts hold dicts
+
+    def _repr_markdown_(self) -> str:  # Jupyter
+        return markdown_of([self])
 
     def __repr__(self) -> str:
         """Without the megabytes of images."""

@@ -65,6 +65,11 @@ class Result(AssistantMessage, Generic[Output]):
         """The reply alone, without what is known about it."""
         return AssistantMessage(parts=self.parts)
 
+    def __repr__(self) -> str:
+        tokens = f"usage={self.usage.input}+{self.usage.output} tokens"
+        losses = f", {len(self.losses)} losses" if self.losses else ""
+        return f"{super().__repr__()[:-1]}, model={self.model!r}, {tokens}{losses})"
+
     def _read(self, expected: ExpectedOutput[Output]) -> None:
         called = bool(self.tool_calls)
         try:

@@ -24,8 +24,11 @@ class MissingExtraError(DragomanError, ImportError):
     """A module of an extra is not installed; the message names the command that installs it."""
 
     def __init__(self, module: str, extra: str) -> None:
-        self.extra = extra
-        super().__init__(f"{module} is not installed: python -m pip install 'dragoman[{extra}]'")
+        self.module, self.extra = module, extra
+        super().__init__(module, extra)
+
+    def __str__(self) -> str:
+        return f"{self.module} is not installed: python -m pip install 'dragoman[{self.extra}]'"
 
 
 def require(extra: str) -> None:

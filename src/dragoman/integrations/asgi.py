@@ -1,0 +1,200 @@
+"""ASGI middleware: a model, or the app behind it in its own protocol, answers requests of all protocols."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from dragoman.client.providers import Provider
+from dragoman.core.errors import ConfigError
+from dragoman.core.losses import Strictness
+from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts
+from dragoman.integrations.translator import OnLosses, Routing, Translator
+from dragoman.protocols import codec, server
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class AsgiMiddleware:
+    """One of two ways to answer the routes of all protocols (`/v1/messages`, `/v1/chat/completions`, …).
+
+    `AsgiMiddleware(app, protocol="openai-chat")`: the app serves that protocol, and now the others too; what
+    is in its own protocol passes unchanged. `base`: the path before its routes, where that is not the usual.
+    `AsgiMiddleware(app, model="groq:…")`: a model answers; see `Translator` for what `model` may be.
+    Every other request goes to the app.
+    """
+
+    def __init__(
+        self,
+        app: App | None = None,
+        model: Routing | None = None,
+        *,
+        protocol: str = "",
+        base: str | None = None,
+        strict: Strictness = False,
+        on_losses: OnLosses | None = None,
+    ) -> None:
+        self._app, self._protocol = app, protocol
+        if protocol:
+            if app is None or model is not None:
+                raise ConfigError("protocol is that of the app behind, so it needs an app and no model")
+            provider = app_provider(protocol, base, AsgiTransport(app))
+            model = provider.model
+        self._translator = Translator(model, strict=strict, on_losses=on_losses)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._pass_on(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True))
+        request = (scope["method"], scope["path"], query, headers)
+        protocol = self._translator.protocol_of(*request)
+        if self._app and (protocol is None or protocol == self._protocol):
+            await self._app(scope, receive, send)
+            return
+        reply = await self._translator.answer(*request, await _body(receive))
+        try:
+            content_type = [(b"content-type", reply.content_type.encode())]
+            await send({"type": "http.response.start", "status": reply.status, "headers": content_type})
+            async for piece in reply.body:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            await reply.body.aclose()
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._app:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            while (message := await receive())["type"] != "lifespan.shutdown":
+                await send({"type": f"{message['type']}.complete"})
+            await send({"type": "lifespan.shutdown.complete"})
+        else:
+            await send({"type": "websocket.close", "code": 1000})
+
+
+def app_provider(protocol: str, base: str | None, transport: Any) -> Provider:
+    """The app behind a middleware as a provider; by default its routes are those of the vendor."""
+    if base is None:
+        route = next(route.path for route in server(protocol).routes if route.action == "generate")
+        path = codec(protocol).http.path("", False)
+        base = route.removesuffix(path) if route.endswith(path) else ""
+    address = f"http://app{base.rstrip('/')}"
+    return Provider("app", protocol=protocol, base_url=address, transport=transport, tries=1)
+
+
+class AsgiTransport:
+    """Requests to an ASGI app in this process."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def send(
+        self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
+    ) -> AppReply:
+        parts = urlsplit(url)
+        scope: Scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": parts.path,
+            "raw_path": parts.path.encode(),
+            "query_string": parts.query.encode(),
+            "root_path": "",
+            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+            "client": ("127.0.0.1", 0),
+            "server": (parts.hostname or "app", 80),
+        }
+        reply = AppReply(timeouts)
+        reply.start(self._app, scope, body)
+        return await reply.begun()
+
+
+class AppReply:
+    """What the app sends, in a queue of a few pieces, so that it waits for a slow reader."""
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self.status, self.headers = 0, dict[str, str]()
+        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(8)
+        self._head, self._closed = asyncio.Event(), asyncio.Event()
+        self._timeouts = timeouts
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, app: App, scope: Scope, body: bytes) -> None:
+        waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> MutableMapping[str, Any]:
+            if waiting:
+                return waiting.pop()
+            await self._closed.wait()
+            return {"type": "http.disconnect"}
+
+        async def run() -> None:
+            try:
+                await app(scope, receive, self._sent)
+            finally:
+                self._head.set()
+                await self._pieces.put(None)
+
+        self._task = asyncio.create_task(run())
+
+    async def _sent(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = {
+                name.decode("latin-1").lower(): value.decode("latin-1")
+                for name, value in message.get("headers", ())
+            }
+            self._head.set()
+        elif message["type"] == "http.response.body" and message.get("body"):
+            await self._pieces.put(message["body"])
+
+    async def begun(self) -> AppReply:
+        try:
+            async with asyncio.timeout(self._timeouts.first_byte):
+                await self._head.wait()
+        except TimeoutError:
+            self.close()
+            raise TimedOut(f"the app took more than {self._timeouts.first_byte:g} s to answer") from None
+        if not self.status:
+            raise ReplyBroken(f"the app failed before its answer{self._reason()}")
+        return self
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._read()
+
+    async def _read(self) -> AsyncIterator[bytes]:
+        while (piece := await self._pieces.get()) is not None:
+            yield piece
+        if reason := self._reason():
+            raise ReplyBroken(f"the app failed inside its answer{reason}")
+
+    async def read(self, limit: int) -> bytes:
+        return b"".join([piece async for piece in self])
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._task and not self._task.done():
+            self._task.cancel()
+
+    def _reason(self) -> str:
+        done = self._task and self._task.done() and not self._task.cancelled()
+        error = self._task.exception() if self._task and done else None
+        return f": {error!r}" if error else ""
+
+
+async def _body(receive: Receive) -> bytes:
+    read: list[bytes] = []
+    while True:
+        message = await receive()
+        read.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(read)

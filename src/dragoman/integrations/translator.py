@@ -1,0 +1,281 @@
+"""One HTTP request of a client in any protocol, answered in that protocol by a model of any provider.
+
+It knows no server and no HTTP library: the transport and the middleware beside it bring requests here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import lru_cache
+
+from msgspec import Struct
+
+from dragoman.client.providers import Model, Provider, model_of
+from dragoman.core import jsontext
+from dragoman.core.codec import OutgoingRequest
+from dragoman.core.errors import ConfigError, DragomanError, LossError, UpstreamError, WireError
+from dragoman.core.losses import Loss, Losses, Strictness
+from dragoman.core.model import Failure, Wire
+from dragoman.core.server import ListedModel, RouteMatch, RouteTable
+from dragoman.core.token_estimate import estimate_tokens
+from dragoman.exchange import Exchange
+from dragoman.http.client import Reply, TimedOut, TransportError
+from dragoman.http.client.retries import RETRYABLE, backoff, read_failure, unreachable
+from dragoman.protocols import codec as find_codec
+from dragoman.protocols import routes, server
+
+_LARGEST_REPLY = 256 * 1024 * 1024
+_LARGEST_ERROR = 1024 * 1024
+_LARGEST_BODY = 256 * 1024 * 1024
+
+# A model for all requests, one for each requested name (`*`: any other), or a function of that name
+Routing = str | Model | Mapping[str, str | Model] | Callable[[str], str | Model]
+OnLosses = Callable[[list[Loss]], object]
+
+
+class TranslatedReply(Struct, frozen=True):
+    """An answer in the client's protocol; `body` yields it in pieces and must be closed."""
+
+    status: int
+    content_type: str
+    body: AsyncGenerator[bytes]
+
+
+class Translator:
+    """`model` says which model answers; by default the one that the request names as `provider:model`.
+
+    `strict` refuses what would be lost; `on_losses` is called with the losses of an exchange at its end.
+    """
+
+    def __init__(
+        self, model: Routing | None = None, *, strict: Strictness = False, on_losses: OnLosses | None = None
+    ) -> None:
+        self._route = _router(model)
+        self._models = _names(model)
+        self._strict: Strictness = strict
+        self._on_losses = on_losses
+
+    def protocol_of(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> str | None:
+        """The protocol in which a request is written, by its URL and headers; None: it is none of ours."""
+        found = _routes().find(method, path, query, headers)
+        return found[1] if found else None
+
+    async def answer(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+    ) -> TranslatedReply:
+        """The reply, once its first bytes are there. Names of headers are lower case. It does not raise."""
+        found = _routes().find(method, path, query, headers)
+        if found is None:
+            _, name = _routes().nearest(path, headers)
+            return self._failed(name, Failure("not_found", f"there is no route {method} {path}", 404))
+        match, name = found
+        try:
+            return await self._dispatch(match, name, _decompressed(body, headers))
+        except UpstreamError as error:
+            return self._failed(name, error.failure)
+        except ConfigError as error:
+            return self._failed(name, Failure("not_found", str(error), 404))
+        except (WireError, LossError) as error:
+            return self._failed(name, Failure("bad_request", str(error), 400))
+        except DragomanError as error:
+            return self._failed(name, Failure("server", str(error), 500))
+
+    async def _dispatch(self, match: RouteMatch, name: str, body: bytes) -> TranslatedReply:
+        match match.action:
+            case "generate":
+                return await self._generate(match, name, body)
+            case "count":
+                request = find_codec(name).decode_request(_counted(name, body), Losses())
+                return _json(200, server(name).encode_count(estimate_tokens(request)))
+            case "models":
+                listed = tuple([self._listed(model) for model in self._models])
+                return _json(200, server(name).encode_models(listed))
+            case "model":
+                return _json(200, server(name).encode_model(self._listed(match.model)))
+            case action:
+                raise UpstreamError(Failure("not_found", f"{action} needs the gateway: dragoman serve", 404))
+
+    async def _generate(self, match: RouteMatch, name: str, body: bytes) -> TranslatedReply:
+        wire = jsontext.decode_object(body.decode("utf-8", "replace")) or {}
+        asked = match.model or str(wire.get("model") or "")
+        target = model_of(self._route(asked))
+        provider = target.provider
+        exchange = Exchange(
+            name,
+            provider.protocol,
+            provider.dialect.name if provider.dialect else None,
+            self._strict,
+            recover=provider.recover,
+            images="summary" if provider.summarise else "native",
+            origin=provider.name,
+            profile=provider.profile(target.name),
+            reply_model=asked,
+        )
+        sent = exchange.request_bytes(body, model=target.name, stream=match.stream)
+        reply = await _send(provider, exchange, sent)
+        if exchange.streaming:
+            return await self._streamed(exchange, reply, match.array)
+        return await self._whole(exchange, reply)
+
+    async def _whole(self, exchange: Exchange, reply: Reply) -> TranslatedReply:
+        try:
+            body = exchange.response_bytes(await reply.read(_LARGEST_REPLY))
+        except TransportError as error:
+            raise UpstreamError(_broken(error)) from error
+        except WireError as error:
+            raise UpstreamError(Failure("server", f"malformed upstream answer: {error}", 502)) from error
+        finally:
+            reply.close()
+            self._report(exchange)
+        return TranslatedReply(exchange.status, "application/json", _pieces(body))
+
+    async def _streamed(self, exchange: Exchange, reply: Reply, array: bool) -> TranslatedReply:
+        """A stream that fails before its first piece becomes an error with a status."""
+        pieces = self._translated(exchange, reply, array)
+        first = await anext(pieces, b"")
+        if not first and exchange.failure:
+            await pieces.aclose()
+            raise UpstreamError(exchange.failure)
+        media_type = "application/json" if array else "text/event-stream"
+        return TranslatedReply(200, media_type, _chained(first, pieces))
+
+    async def _translated(self, exchange: Exchange, reply: Reply, array: bool) -> AsyncGenerator[bytes]:
+        stream, begun = exchange.stream(array), False
+        try:
+            try:
+                async for chunk in reply:
+                    out = stream.feed(chunk)
+                    if stream.failure and not begun:
+                        exchange.failure = stream.failure
+                        return
+                    if out:
+                        begun = True
+                        yield out
+                last = stream.close()
+            except TransportError as error:
+                last = stream.close() if stream.ended else stream.fail(_broken(error))
+            if stream.failure and not begun:
+                exchange.failure = stream.failure
+            elif last:
+                yield last
+        finally:
+            reply.close()
+            self._report(exchange)
+
+    def _report(self, exchange: Exchange) -> None:
+        if self._on_losses and (losses := exchange.losses):
+            self._on_losses(losses)
+
+    def _listed(self, name: str) -> ListedModel:
+        target = model_of(self._route(name))
+        return ListedModel(name, target.provider.profile(target.name), target.provider.protocol)
+
+    def _failed(self, name: str, failure: Failure) -> TranslatedReply:
+        status, body = find_codec(name).encode_error(failure)
+        return _json(status, body)
+
+
+async def _send(provider: Provider, exchange: Exchange, body: bytes) -> Reply:
+    """The answer of the upstream, requested again where that may help; raises UpstreamError."""
+    url = provider.base_url + exchange.path
+    headers = exchange.headers | provider.headers_for(OutgoingRequest("POST", url, exchange.headers, body))
+    for attempt in range(provider.tries):
+        failure = None
+        try:
+            reply = await provider.transport().send("POST", url, headers, body, provider.timeouts)
+            if reply.status < 400:
+                return reply
+            try:
+                answered = await reply.read(_LARGEST_ERROR)
+            except TransportError:
+                answered = b""
+            failure = read_failure(provider.codec, reply.status, answered, reply.headers)
+        except TransportError as error:
+            failure = unreachable(provider.name, error)
+        if failure.kind not in RETRYABLE or attempt == provider.tries - 1:
+            raise UpstreamError(failure)
+        await asyncio.sleep(backoff(attempt, failure.retry_after))
+    raise AssertionError("there is at least one try")
+
+
+@lru_cache(maxsize=1)
+def _routes() -> RouteTable[str]:
+    return RouteTable(routes())
+
+
+def _router(model: Routing | None) -> Callable[[str], str | Model]:
+    match model:
+        case None:
+            return lambda asked: asked
+        case str() | Model():
+            found = model_of(model)
+            return lambda _: found
+        case Mapping():
+            rows = dict(model)
+
+            def look_up(asked: str) -> str | Model:
+                if asked not in rows and "*" not in rows:
+                    raise ConfigError(f"there is no model {asked!r}; the models are: {', '.join(rows)}")
+                return rows.get(asked) or rows["*"]
+
+            return look_up
+        case _:
+            return model
+
+
+def _names(model: Routing | None) -> tuple[str, ...]:
+    """What a list of models shows."""
+    match model:
+        case Model():
+            return (model.name,)
+        case str():
+            return (model.partition(":")[2],)
+        case None:
+            return ()
+        case Mapping():
+            return tuple([name for name in model if "*" not in name])
+        case _:
+            return ()
+
+
+def _decompressed(body: bytes, headers: Mapping[str, str]) -> bytes:
+    if headers.get("content-encoding", "identity") == "identity":
+        return body
+    try:
+        return zlib.decompressobj(47).decompress(body, _LARGEST_BODY)
+    except zlib.error as error:
+        raise WireError("HTTP", "body", f"not gzip or deflate: {error}") from None
+
+
+def _counted(name: str, body: bytes) -> Wire:
+    """The body of a count may lack the conversation; Gemini's holds the request inside a field of its own."""
+    wire = jsontext.decode_object(body.decode("utf-8", "replace")) or {}
+    nested = wire.get("generateContentRequest")
+    return {find_codec(name).turns: [], **(nested if jsontext.is_object(nested) else {}), **wire}
+
+
+def _json(status: int, body: Wire) -> TranslatedReply:
+    return TranslatedReply(status, "application/json", _pieces(jsontext.encode(body)))
+
+
+async def _pieces(*pieces: bytes) -> AsyncGenerator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+async def _chained(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    try:
+        yield first
+        async for piece in rest:
+            yield piece
+    finally:
+        await rest.aclose()
+
+
+def _broken(error: TransportError) -> Failure:
+    kind, status = ("timeout", 504) if isinstance(error, TimedOut) else ("truncated", 502)
+    return Failure(kind, f"the upstream's answer broke: {error}", status)

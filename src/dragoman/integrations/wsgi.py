@@ -1,0 +1,156 @@
+"""WSGI middleware: like that for ASGI. Translation runs on the client's event loop, the app in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from dragoman.client.background import wait_for
+from dragoman.core.errors import ConfigError
+from dragoman.core.losses import Strictness
+from dragoman.core.transport import ReplyBroken, Timeouts
+from dragoman.integrations.asgi import app_provider
+from dragoman.integrations.translator import OnLosses, Routing, TranslatedReply, Translator
+
+Environ = dict[str, Any]
+WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
+
+
+class WsgiMiddleware:
+    """The arguments are those of `AsgiMiddleware`."""
+
+    def __init__(
+        self,
+        app: WsgiApp | None = None,
+        model: Routing | None = None,
+        *,
+        protocol: str = "",
+        base: str | None = None,
+        strict: Strictness = False,
+        on_losses: OnLosses | None = None,
+    ) -> None:
+        self._app, self._protocol = app, protocol
+        if protocol:
+            if app is None or model is not None:
+                raise ConfigError("protocol is that of the app behind, so it needs an app and no model")
+            model = app_provider(protocol, base, WsgiTransport(app)).model
+        self._translator = Translator(model, strict=strict, on_losses=on_losses)
+
+    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        headers = _headers(environ)
+        query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
+        path = environ.get("PATH_INFO", "").encode("latin-1").decode("utf-8", "replace")
+        request = (environ["REQUEST_METHOD"], path, query, headers)
+        protocol = self._translator.protocol_of(*request)
+        if self._app and (protocol is None or protocol == self._protocol):
+            return self._app(environ, start_response)
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        reply = wait_for(self._translator.answer(*request, body))
+        start_response(
+            f"{reply.status} {HTTPStatus(reply.status).phrase}", [("Content-Type", reply.content_type)]
+        )
+        return _ReplyBody(reply)
+
+
+class _ReplyBody:
+    """The pieces of a reply; a server closes it when the client is gone."""
+
+    def __init__(self, reply: TranslatedReply) -> None:
+        self._body = reply.body
+
+    def __iter__(self) -> Iterator[bytes]:
+        while (piece := wait_for(anext(self._body, None))) is not None:
+            yield piece
+
+    def close(self) -> None:
+        wait_for(self._body.aclose())
+
+
+class WsgiTransport:
+    """Requests to a WSGI app in this process; each step of it runs in a thread."""
+
+    def __init__(self, app: WsgiApp) -> None:
+        self._app = app
+
+    async def send(
+        self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
+    ) -> WsgiReply:
+        parts = urlsplit(url)
+        environ: Environ = {
+            "REQUEST_METHOD": method,
+            "SCRIPT_NAME": "",
+            "PATH_INFO": parts.path,
+            "QUERY_STRING": parts.query,
+            "SERVER_NAME": parts.hostname or "app",
+            "SERVER_PORT": "80",
+            "SERVER_PROTOCOL": "HTTP/1.1",
+            "CONTENT_TYPE": headers.get("content-type", ""),
+            "CONTENT_LENGTH": str(len(body)),
+            "wsgi.version": (1, 0),
+            "wsgi.url_scheme": "http",
+            "wsgi.input": io.BytesIO(body),
+            "wsgi.errors": sys.stderr,
+            "wsgi.multithread": True,
+            "wsgi.multiprocess": False,
+            "wsgi.run_once": False,
+            **{f"HTTP_{name.upper().replace('-', '_')}": value for name, value in headers.items()},
+        }
+        reply = WsgiReply()
+        try:
+            await asyncio.to_thread(reply.start, self._app, environ)
+        except Exception as error:
+            raise ReplyBroken(f"the app failed: {error!r}") from error
+        return reply
+
+
+class WsgiReply:
+    def __init__(self) -> None:
+        self.status, self.headers = 500, dict[str, str]()
+        self._body: Iterable[bytes] = ()
+        self._pieces: Iterator[bytes] = iter(())
+        self._first: bytes | None = None
+
+    def start(self, app: WsgiApp, environ: Environ) -> None:
+        """An app may call start_response as late as with its first piece."""
+
+        def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            self.status = int(status.split()[0])
+            self.headers = {name.lower(): value for name, value in headers}
+
+        self._body = app(environ, start_response)
+        self._pieces = iter(self._body)
+        self._first = next(self._pieces, None)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._read()
+
+    async def _read(self) -> AsyncIterator[bytes]:
+        piece = self._first
+        while piece is not None:
+            if piece:
+                yield piece
+            try:
+                piece = await asyncio.to_thread(next, self._pieces, None)
+            except Exception as error:
+                raise ReplyBroken(f"the app failed inside its answer: {error!r}") from error
+
+    async def read(self, limit: int) -> bytes:
+        return b"".join([piece async for piece in self])
+
+    def close(self) -> None:
+        if close := getattr(self._body, "close", None):
+            close()
+
+
+def _headers(environ: Environ) -> dict[str, str]:
+    named = {
+        name[5:].lower().replace("_", "-"): value
+        for name, value in environ.items()
+        if name.startswith("HTTP_")
+    }
+    return named | {"content-type": environ.get("CONTENT_TYPE", "")}
