@@ -171,11 +171,13 @@ class KeepAliveEvents(Struct, frozen=True):
     """Events that keep a stream alive once it has begun.
 
     `event` makes one from the first and the last piece that went out. `renumber` moves the numbers of a later
-    piece by the count of such events.
+    piece by the count of such events. `join` makes the first piece of an answer go on from an opening that
+    went out before it, and gives its id and that of the opening, which replaces it in all pieces.
     """
 
     event: Callable[[bytes, bytes], bytes]
     renumber: Callable[[bytes, int], bytes]
+    join: Callable[[bytes, bytes], tuple[bytes, tuple[bytes, bytes] | None]]
 
 
 class Codec(Struct, frozen=True, kw_only=True):

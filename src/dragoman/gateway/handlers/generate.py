@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from dragoman.gateway.handlers.compact import Compactor
 from dragoman.gateway.handlers.receive import RequestReader
@@ -11,6 +12,7 @@ from dragoman.gateway.handlers.relay import (
     KeepAliveTicker,
     failed_stream,
     loss_header,
+    opened_stream,
     overdue,
     relay,
 )
@@ -48,6 +50,7 @@ class GenerateHandler:
             framing.keep_alive if (framing := request.framing) else request.client.keep_alive,
             lambda: writer.begin(request.content_type, loss_header(request.losses)),
             request.client.keep_alive_events,
+            partial(opened_stream, request) if request.client.keep_alive_events else None,
         )
         self._keep_alives.add(keep_alive)
         try:

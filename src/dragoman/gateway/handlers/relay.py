@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
@@ -29,7 +30,8 @@ from typing import Any
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec, KeepAliveEvents
 from dragoman.core.errors import WireError
-from dragoman.core.losses import Loss
+from dragoman.core.events import ResponseStart
+from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import Failure, Wire
 from dragoman.framing import sse
 from dragoman.gateway.conversations.turn_writer import StoredStream
@@ -49,11 +51,27 @@ _TICKS = 2  # of silence make a keep-alive due
 class KeepAliveStream:
     """One stream. `message` is what is sent, `begin` sends the status where nothing went out before.
 
-    Where the protocol has keep-alive `events`, one of them is sent once the answer has started: `first` and
-    `last` are the pieces of it that went out, `sent` counts the events among them.
+    Where the protocol has keep-alive `events`, one of them is sent instead: `first` and `last` are the pieces
+    of the stream that went out, `sent` counts the keep-alive events among them. Before the answer has begun,
+    `opening` gives the events with which a stream begins, where it may begin without the upstream; the events
+    of the answer follow, with its id replaced by that of the opening.
     """
 
-    __slots__ = ("_begin", "busy", "events", "first", "last", "message", "quiet", "sending", "sent", "writer")
+    __slots__ = (
+        "_begin",
+        "_opening",
+        "_renamed",
+        "busy",
+        "events",
+        "first",
+        "last",
+        "message",
+        "opened",
+        "quiet",
+        "sending",
+        "sent",
+        "writer",
+    )
 
     def __init__(
         self,
@@ -61,8 +79,12 @@ class KeepAliveStream:
         message: bytes,
         begin: Callable[[], Awaitable[None]],
         events: KeepAliveEvents | None = None,
+        opening: Callable[[], bytes] | None = None,
     ) -> None:
         self.writer, self.message, self._begin, self.events = writer, message, begin, events
+        self._opening = opening
+        self._renamed: tuple[bytes, bytes] | None = None  # the id of the answer, and that of the opening
+        self.opened = False  # the opening went out, and nothing of the answer yet
         self.first: bytes = b""
         self.last: bytes = b""
         self.sent = 0
@@ -76,14 +98,27 @@ class KeepAliveStream:
             await self.writer.piece(self._event() or self.message)
 
     def _event(self) -> bytes:
-        event = self.events.event(self.first, self.last) if self.events and self.first else b""
+        if self.events is None:
+            return b""
+        if not self.first and self._opening:
+            self.first = self.last = event = self._opening()
+            self.opened, self.sent = bool(event), event.count(b"\ndata:")
+            return event
+        event = self.events.event(self.first, self.last) if self.first else b""
         if event:
             self.last, self.sent = event, self.sent + 1
         return event
 
     def renumbered(self, piece: bytes) -> bytes:
         """A piece of the answer, with its numbers after those of the keep-alives."""
-        piece = self.events.renumber(piece, self.sent) if self.sent and self.events else piece
+        events = self.events
+        if self.sent and events:
+            if self.opened:
+                piece, self._renamed = events.join(piece, self.first)
+                self.opened, self.first = False, b""
+            piece = events.renumber(piece, self.sent)
+            if self._renamed:
+                piece = piece.replace(*self._renamed)
         self.first, self.last = self.first or piece, piece
         return piece
 
@@ -288,8 +323,22 @@ def overdue(seconds: float = 0) -> Failure:
 
 
 def failed_stream(request: GatewayRequest, failure: Failure) -> bytes:
-    """A stream of nothing but a failure, for a client that has only received keep-alives."""
-    return encode_failure(request.client, failure, framing=request.framing)
+    """The end of a stream that failed, for a client that has only received keep-alives."""
+    sent = request.keep_alive
+    first, last = (sent.first, sent.last) if sent and sent.opened else (b"", b"")
+    return encode_failure(request.client, failure, first, last, framing=request.framing)
+
+
+def opened_stream(request: GatewayRequest) -> bytes:
+    """The events with which a stream begins, before the upstream has sent any; empty where the answer is
+    stored under an id that is not known yet."""
+    codec = request.protocol_server.turn_codec
+    storage = codec.decode_storage(request.body.glance) if codec else None
+    if storage and storage.store:
+        return b""
+    start = ResponseStart(request.record.id.removeprefix("req_"), request.model, created=int(time.time()))
+    frames = request.client.stream_encoder(Losses()).feed(start)
+    return b"".join([piece for frame in frames for piece in sse.Encoder().feed(frame)])
 
 
 def loss_header(losses: list[Loss]) -> Headers:

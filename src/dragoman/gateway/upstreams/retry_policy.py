@@ -21,7 +21,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     longest_wait: float = 20.0  # a longer Retry-After is passed to the client instead
     longest_wait_with_fallback: float = 2.0  # the same, where another target may answer
     keep_alive_every: float = 10.0  # of silence
-    keep_alive_after: float = 30.0
+    keep_alive_after: float = 15.0
     opens_after: int = 5  # failures in a row to reach a provider, until its circuit opens
     stays_open: float = 15.0
 

@@ -330,4 +330,14 @@ def _renumber(piece: bytes, by: int) -> bytes:
     return _NUMBER.sub(lambda found: b'"sequence_number":%d' % (int(found[1]) + by), piece)
 
 
-KEEP_ALIVE_EVENTS = KeepAliveEvents(_keep_alive_event, _renumber)
+def _join(answer: bytes, opening: bytes) -> tuple[bytes, tuple[bytes, bytes] | None]:
+    """One `response.created`, and one id in all events: the OpenAI SDK refuses a stream where it changes."""
+    old, new = _NAMED.search(answer), _NAMED.search(opening)
+    head, created, rest = answer.partition(b"event: response.created\ndata: ")
+    if created and not head.strip():  # the words at the beginning of the event, not those of any text
+        rest = rest.replace(b'"response.created"', b'"response.in_progress"', 1)
+        answer = b"event: response.in_progress\ndata: " + rest
+    return answer, (b'"%b"' % old[1], b'"%b"' % new[1]) if old and new else None
+
+
+KEEP_ALIVE_EVENTS = KeepAliveEvents(_keep_alive_event, _renumber, _join)
