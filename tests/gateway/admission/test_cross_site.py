@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from dragoman.gateway.admission.authentication import is_cross_site_request
+from gateway.stands import Stand
 
 LOCAL = "127.0.0.1:8787"
 PROGRAMS = {
@@ -18,6 +21,9 @@ PROGRAMS = {
         "sec-fetch-site": "cross-site",
     },
     "the browser's address bar": {"host": LOCAL, "sec-fetch-site": "none"},
+    "another page of this machine": {"host": LOCAL, "origin": "http://app.localhost:3000"},
+    "a page of this machine by IPv6": {"host": LOCAL, "origin": "http://[::1]:3000"},
+    "a page of the gateway itself": {"host": "box.local:8787", "origin": "http://box.local:8787"},
     "an extension": {"host": LOCAL, "origin": "chrome-extension://abc"},
     "a desktop application": {"host": LOCAL, "origin": "vscode-webview://abc"},
     "a name of the house": {"host": "box.local:8787"},
@@ -26,6 +32,11 @@ PAGES = {
     "a page": {"host": LOCAL, "origin": "https://evil.com"},
     "a sandboxed frame": {"host": LOCAL, "origin": "null"},
     "capitals": {"host": LOCAL, "origin": "HTTP://evil.com"},
+    "a page of another machine of the house": {"host": LOCAL, "origin": "http://router"},
+    "a page of an address of the house": {"host": LOCAL, "origin": "http://192.168.1.5:3000"},
+    "a page behind carrier-grade NAT": {"host": LOCAL, "origin": "http://100.64.0.9"},
+    "a name of mDNS": {"host": LOCAL, "origin": "http://evil.local"},
+    "a scheme alone": {"host": "", "origin": "http://"},
     "a WebSocket": {"host": LOCAL, "origin": "wss://evil.com"},
     "without an origin": {"host": LOCAL, "sec-fetch-site": "cross-site"},
     "IPv4 inside IPv6": {"host": LOCAL, "origin": "http://[::ffff:808:808]"},
@@ -48,3 +59,13 @@ def test_programs_are_answered(name: str) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_refused(name: str) -> None:
     assert is_cross_site_request(PAGES[name])
+
+
+@pytest.mark.parametrize("host", ["evil.com", "evil.com:80", "user@evil.com"])
+def test_the_host_of_an_absolute_url_goes_before_the_header(embedded: Stand, host: str) -> None:
+    address = embedded.url.removeprefix("http://")
+    name, _, port = address.partition(":")
+    with socket.create_connection((name, int(port)), timeout=30) as connection:
+        request = f"GET http://{host}/v1/models HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+        connection.sendall(request.encode())
+        assert connection.recv(100).split()[1] == b"403"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import blake2b
-from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -166,17 +166,33 @@ def is_cross_site_request(headers: Mapping[str, str]) -> bool:
     (Fetch Metadata), or by a public host name, which its owner can point to this machine (DNS rebinding)."""
     origin = headers.get("origin", "")
     if origin:
-        if origin == "null" or not _is_private_origin(origin):  # null: a sandboxed frame, a data: URL
-            return True
+        if origin == "null" or not _is_own_origin(origin, headers.get("host", "")):
+            return True  # null: a sandboxed frame, a data: URL
     elif headers.get("sec-fetch-site") == "cross-site":
         return True
     return not _is_private(headers.get("host", ""))
 
 
-def _is_private_origin(origin: str) -> bool:
-    """Extensions and desktop applications (`vscode-webview://…`) were installed; they are no web pages."""
-    scheme, _, authority = origin.partition("://")
-    return scheme.lower() not in ("http", "https", "ws", "wss") or _is_private(authority)
+def _is_own_origin(origin: str, host: str) -> bool:
+    """Whether a page of this machine, or of the gateway itself, sends the request. Pages of other machines of
+    the house (http://router, a printer) are strangers too. Extensions and desktop applications
+    (`vscode-webview://…`) were installed; they are no web pages."""
+    scheme, _, authority = origin.lower().partition("://")
+    if scheme not in ("http", "https", "ws", "wss"):
+        return True
+    return bool(authority) and (authority == host.lower() or _is_loopback(authority))
+
+
+@lru_cache(maxsize=256)
+def _is_loopback(authority: str) -> bool:
+    found = _AUTHORITY.fullmatch(authority)
+    host = (found["v6"] or found["name"].rstrip(".")) if found else ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 @lru_cache(maxsize=256)

@@ -65,6 +65,8 @@ class ServerRequest:
     ) -> None:
         self.method, self.headers, self.address = method, headers, address
         self.path, self.query = path_and_query(target)
+        if target[:1] != b"/" and (host := _host_of(target)):
+            headers["host"] = host  # an absolute URL goes before the header (RFC 9112, section 3.2.2)
         self.http_1_1, self.keep_alive = http_1_1, keep_alive
         self.started, self.size = started, 0
         self.complete = self.gone = self.discarded = False
@@ -170,6 +172,12 @@ class ServerRequest:
 
 def _nothing() -> None:
     """Nobody waits for a body that is there."""
+
+
+def _host_of(target: bytes) -> str:
+    """The host that an absolute URL names; empty where it names none."""
+    scheme, _, rest = target.partition(b"://")
+    return rest.partition(b"/")[0].partition(b"?")[0].decode("latin-1") if scheme.isalpha() else ""
 
 
 def path_and_query(target: bytes) -> tuple[str, bytes]:
