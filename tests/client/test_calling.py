@@ -347,4 +347,6 @@ def test_the_typed_settings_are_all_that_is_known():
 
 @pytest.mark.parametrize("function", [agenerate, arun, astream, generate, run, stream])
 def test_every_function_takes_the_typed_settings(function: Any):
-    assert inspect.signature(function).parameters["settings"].annotation == "Unpack[RequestSettings]"
+    parameters = inspect.signature(function).parameters
+    last = parameters.get("settings") or parameters["options"]
+    assert last.annotation in ("Unpack[RequestSettings]", "Unpack[RunOptions]")

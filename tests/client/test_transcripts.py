@@ -75,8 +75,8 @@ MESSAGES: dict[str, Any] = {
     "result": ToolMessage(CALL, "72", image_data=[PNG]),
     "failed": ToolMessage(CALL, ValueError("no")),
     "nothing": ToolMessage(CALL, ""),
-    "neutral": Message("user", (ToolResult("c1", "f", (Text("1"),), kind="custom"), Text("and"))),
-    "developer": Message("developer", (Text("Be brief."),)),
+    "a custom tool": ToolMessage.from_result(ToolResult("c1", "f", (Text("1"),), kind="custom")),
+    "developer": SystemMessage("Be brief.", role="developer"),
 }
 
 
@@ -86,6 +86,13 @@ def test_a_message_is_loaded_as_it_was(message: Any):
     assert loaded == message
     assert type(loaded) is type(message)
     assert dump_messages([loaded]) == dump_messages([message])
+
+
+def test_neutral_messages_are_split():
+    mixed = Message("user", (ToolResult("c1", "f", (Text("1"),)), Text("and")))
+    loaded = load_messages(dump_messages([mixed, Message("developer", (Text("Be brief."),))]))
+    assert [type(message) for message in loaded] == [ToolMessage, UserMessage, SystemMessage]
+    assert [message.role for message in loaded] == ["user", "user", "developer"]
 
 
 def test_a_run_is_loaded_and_goes_on_with_its_state():

@@ -1,6 +1,7 @@
 """The client: define a tool once, call any model."""
 
 from dragoman.client.batch_files import agenerate_file, generate_file
+from dragoman.client.context import Cancellation, Hooks, RunContext
 from dragoman.client.conversation import Conversation
 from dragoman.client.events import (
     Finish,
@@ -13,7 +14,7 @@ from dragoman.client.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dragoman.client.executing import ToolRunEnd, ToolRunStart
+from dragoman.client.executing import ToolRunEnd, ToolRunProgress, ToolRunStart
 from dragoman.client.generating import agenerate, generate
 from dragoman.client.loop import Run, RunEvent, RunOptions, TurnEnd, TurnStart, arun, run
 from dragoman.client.many import Progress, PromptReply, agenerate_many, generate_many
@@ -32,8 +33,10 @@ from dragoman.client.values import ModelRetry, get_arguments
 __all__ = [
     "AssistantMessage",
     "AsyncStream",
+    "Cancellation",
     "Conversation",
     "Finish",
+    "Hooks",
     "Model",
     "ModelInfo",
     "ModelRetry",
@@ -48,6 +51,7 @@ __all__ = [
     "RequestSettings",
     "Result",
     "Run",
+    "RunContext",
     "RunEvent",
     "RunOptions",
     "Stream",
@@ -60,6 +64,7 @@ __all__ = [
     "ToolCallStart",
     "ToolMessage",
     "ToolRunEnd",
+    "ToolRunProgress",
     "ToolRunStart",
     "TurnEnd",
     "TurnStart",

@@ -18,10 +18,10 @@ from dragoman.client.transcripts import FORMAT, decode_messages, dump_messages
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
 from dragoman.core.fields import read_body
-from dragoman.core.model import Message, OutputFormat, Usage, Wire
+from dragoman.core.model import OutputFormat, Usage, Wire
 
 
-class Conversation(Sequence[AnyMessage | Message]):
+class Conversation(Sequence[AnyMessage]):
     """Messages that grow by `ask`. It can stand wherever a list of messages can: `generate(conversation, …)`.
 
     `messages` is a plain list and may be changed. `usage` counts the tokens of all that was asked here.
@@ -102,8 +102,7 @@ class Conversation(Sequence[AnyMessage | Message]):
     @property
     def content(self) -> str:
         """The text of the last message."""
-        last = self.messages[-1] if self.messages else None
-        return "" if last is None or isinstance(last, Message) else last.content
+        return self.messages[-1].content if self.messages else ""
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the messages, and which model answered last, as JSON. The file is replaced at once."""
@@ -132,16 +131,16 @@ class Conversation(Sequence[AnyMessage | Message]):
         return cls(decode_messages(body), model=model or body.get("model"), tools=tools, **options)
 
     @overload
-    def __getitem__(self, index: int) -> AnyMessage | Message: ...
+    def __getitem__(self, index: int) -> AnyMessage: ...
     @overload
-    def __getitem__(self, index: slice) -> list[AnyMessage | Message]: ...
+    def __getitem__(self, index: slice) -> list[AnyMessage]: ...
     def __getitem__(self, index: int | slice) -> Any:
         return self.messages[index]
 
     def __len__(self) -> int:
         return len(self.messages)
 
-    def __iter__(self) -> Iterator[AnyMessage | Message]:
+    def __iter__(self) -> Iterator[AnyMessage]:
         return iter(self.messages)
 
     def _repr_markdown_(self) -> str:  # Jupyter

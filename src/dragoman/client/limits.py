@@ -6,22 +6,33 @@ from typing import Literal
 
 from msgspec import Struct
 
+from dragoman.core.errors import ConfigError
 from dragoman.core.model import Usage
 
-Stopped = Literal["answer", "turns", "time", "tokens", "tool_calls"]
+Stopped = Literal[
+    "answer", "turns", "time", "tokens", "cost", "tool_calls", "approval", "stopped", "cancelled"
+]
 
 
 class Bounds(Struct, frozen=True):
-    """None: no bound. `seconds` and `tokens` are for the whole run, `tool_seconds` for each call."""
+    """Of a whole run; None: no bound. `cost` is in US dollars."""
 
     turns: int | None = 20
     seconds: float | None = None
     tokens: int | None = None
-    tool_seconds: float | None = None
+    cost: float | None = None
 
-    def reached(self, turns: int, usage: Usage) -> Stopped | None:
+    def reached(self, turns: int, usage: Usage, cost: float | None) -> Stopped | None:
         if self.tokens is not None and usage.input + usage.output >= self.tokens:
             return "tokens"
+        if self.cost is not None:
+            if cost is None:
+                raise ConfigError(
+                    "max_cost needs the price of the model, which is not known: give it to "
+                    "Provider(profiles={…: {'price': {'input': …, 'output': …}}})"
+                )
+            if cost >= self.cost:
+                return "cost"
         return "turns" if self.turns is not None and turns >= self.turns else None
 
 

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from inspect import isawaitable
-from typing import Any, Generic, Literal, Unpack
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Generic, Literal, Unpack, cast
 
 from msgspec import Struct
 
 from dragoman.client.background import Calls
+from dragoman.client.context import Cancellation, Hooks, RunContext
 from dragoman.client.display import markdown_of
 from dragoman.client.events import StreamEvent
-from dragoman.client.executing import Approve, Executor, ToolRunEnd, ToolRunStart
+from dragoman.client.executing import (
+    Approve,
+    Executor,
+    ToolRunEnd,
+    ToolRunProgress,
+    ToolRunStart,
+    awaited,
+)
 from dragoman.client.generating import agenerate
 from dragoman.client.limits import Bounds, Stopped, added
-from dragoman.client.messages import AnyMessage, AssistantMessage, Prompt, ToolMessage, messages_of
+from dragoman.client.messages import (
+    AnyMessage,
+    AssistantMessage,
+    OpenAICall,
+    Prompt,
+    ToolMessage,
+    messages_of,
+)
 from dragoman.client.output import Output, OutputError
 from dragoman.client.prices import total_cost
 from dragoman.client.providers import Model, model_of
@@ -24,7 +39,7 @@ from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool, Tool, tools_of
 from dragoman.client.transcripts import export
 from dragoman.core.losses import Loss
-from dragoman.core.model import Message, OutputFormat, Usage, Wire
+from dragoman.core.model import OutputFormat, Usage, Wire
 
 
 class TurnStart(Struct, frozen=True):
@@ -38,32 +53,43 @@ class TurnEnd(Struct, frozen=True):
     result: Result[Any]
 
 
-RunEvent = StreamEvent | TurnStart | TurnEnd | ToolRunStart | ToolRunEnd
+RunEvent = StreamEvent | TurnStart | TurnEnd | ToolRunStart | ToolRunProgress | ToolRunEnd
 OnEvent = Callable[[RunEvent], Any]
 
 
 class RunOptions(RequestSettings, total=False):
-    """Every keyword of `run`, settings of the requests included."""
+    """Every keyword of `run` beside `output`; the settings of the requests are among them."""
 
-    max_turns: int | None
+    # Limits of the whole run; None: no limit. A limit is checked after each reply, before its calls run
+    max_turns: int | None  # replies of the model; 20 where nothing is given
     max_seconds: float | None
     max_total_tokens: int | None
-    tool_timeout: float | None
-    approve: Approve | None
-    on_event: OnEvent | None
+    max_cost: float | None  # US dollars, by the prices of the profiles
+    # Tools
+    tool_timeout: float | None  # seconds for each call; a tool may have its own
+    max_parallel: int | None  # how many calls of a reply run at a time; None: all
+    approve: Approve | None  # is asked before each call: True, or why not; or the decisions by call id
+    context: Any  # `deps` of the RunContext that tools and hooks get
+    # What happens
+    on_event: OnEvent | None  # sees every event of every reply and every tool that runs
+    hooks: Hooks[Any] | Sequence[Hooks[Any]] | None
+    cancel: Cancellation | None
 
 
 class Run(Generic[Output]):
     """What an agent loop did. `messages` is the whole conversation, ready to be continued.
 
-    `stopped` is why it ended: answer, turns, time, tokens, or tool_calls (of tools without a function).
+    `stopped` is why it ended: answer; turns, time, tokens or cost (a limit); tool_calls (of tools without a
+    function); approval (a call that needs one); stopped (RunContext.stop); cancelled.
     """
 
-    def __init__(self, messages: list[AnyMessage | Message], model: Model, tools: list[AnyTool]) -> None:
+    def __init__(self, messages: list[AnyMessage], model: Model, tools: list[AnyTool]) -> None:
         self.messages, self.model, self.tools = messages, model, tools
         self.results: list[Result[Output]] = []
         self.usage = Usage()
         self.stopped: Stopped = "answer"
+        self.approvals: list[dict[str, Any]] = []  # calls that wait for an approval
+        self.stop_requested = False
 
     @property
     def content(self) -> str:
@@ -80,8 +106,7 @@ class Run(Generic[Output]):
     @property
     def tool_calls(self) -> list[dict[str, Any]]:
         """Calls that nobody has answered yet."""
-        last = self.messages[-1] if self.messages else None
-        return last.tool_calls if isinstance(last, AssistantMessage) else []
+        return _unanswered(self.messages)
 
     @property
     def cost(self) -> float | None:
@@ -116,33 +141,17 @@ async def arun(
     tools: Iterable[AnyTool] = (),
     *,
     output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
-    max_turns: int | None = 20,
-    max_seconds: float | None = None,
-    max_total_tokens: int | None = None,
-    tool_timeout: float | None = None,
-    approve: Approve | None = None,
-    on_event: OnEvent | None = None,
-    **settings: Unpack[RequestSettings],
+    **options: Unpack[RunOptions],
 ) -> Run[Output]:
     """Ask, run what is called, send back the results, until the model answers or a limit is reached.
 
-    `approve(call)` is called before each call: True lets it run; False, or a text that says why not, becomes
-    a failed result. `on_event` sees every event of every reply and every tool that runs. Settings as for
-    `agenerate`. Cancelling the task cancels the request and the tools that are under way.
+    A conversation that ends with calls that nobody answered begins with running them. The options are those
+    of `RunOptions`: limits, approvals, context, hooks, events, and the settings of the requests. Cancelling
+    the task cancels the request and the tools under way.
     """
     listed: list[AnyTool] = list(tools_of(tools))
     run: Run[Output] = Run(list(messages_of(conversation)), model_of(model), listed)
-    bounds = Bounds(max_turns, max_seconds, max_total_tokens, tool_timeout)
-    able = [tool for tool in listed if isinstance(tool, Tool)]
-    clock = asyncio.timeout(bounds.seconds)
-    executor = Executor(able, approve, tool_timeout, _notifier(on_event))
-    try:
-        async with clock:
-            run.stopped = await _turns(run, executor, bounds, output, on_event, settings)
-    except TimeoutError:
-        if not clock.expired():
-            raise
-        run.stopped = "time"
+    await AgentLoop(run, output, options).run_to_end(options.get("max_seconds"), options.get("cancel"))
     return run
 
 
@@ -152,68 +161,173 @@ def run(
     tools: Iterable[AnyTool] = (),
     *,
     output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
-    max_turns: int | None = 20,
-    max_seconds: float | None = None,
-    max_total_tokens: int | None = None,
-    tool_timeout: float | None = None,
-    approve: Approve | None = None,
-    on_event: OnEvent | None = None,
-    **settings: Unpack[RequestSettings],
+    **options: Unpack[RunOptions],
 ) -> Run[Output]:
-    """Like `arun`, for code that is not async; `approve` and `on_event` are called on your thread."""
+    """Like `arun`, for code that is not async; `approve`, `on_event` and hooks are called on your thread."""
     calls = Calls()
-    return calls.wait(
-        arun(
-            conversation,
-            model,
-            tools,
-            output=output,
-            max_turns=max_turns,
-            max_seconds=max_seconds,
-            max_total_tokens=max_total_tokens,
-            tool_timeout=tool_timeout,
-            approve=calls.on_caller(approve) if approve else None,
-            on_event=calls.on_caller(on_event) if on_event else None,
-            **settings,
+    approve, on_event, hooks = options.get("approve"), options.get("on_event"), _hooks(options)
+    if callable(approve):
+        options["approve"] = calls.on_caller(approve)
+    if on_event:
+        options["on_event"] = calls.on_caller(on_event)
+    if hooks:
+        options["hooks"] = [_HooksOnCaller(each, calls) for each in hooks]
+    return calls.wait(arun(conversation, model, tools, output=output, **options))
+
+
+class AgentLoop:
+    """One run.
+
+    States:  asking the model → running tools → asking the model → … → stopped
+
+    The model is asked as long as its replies call tools and no limit is reached. A run that is cancelled or
+    runs out of time keeps the answers of the calls that have finished.
+    """
+
+    def __init__(self, run: Run[Any], output: Any, options: RunOptions) -> None:
+        self._run, self._output = run, output
+        self._settings = cast(
+            RequestSettings, {name: value for name, value in options.items() if name not in _RUN_ONLY}
         )
-    )
+        self._on_event, self._hooks = options.get("on_event"), _hooks(options)
+        self._bounds = Bounds(
+            options.get("max_turns", 20),
+            options.get("max_seconds"),
+            options.get("max_total_tokens"),
+            options.get("max_cost"),
+        )
+        self._deps = options.get("context")
+        self._executor = Executor(
+            [tool for tool in run.tools if isinstance(tool, Tool)],
+            options.get("approve"),
+            options.get("tool_timeout"),
+            options.get("max_parallel"),
+            self._notify if self._on_event else None,
+            self._hooks,
+            lambda call, show: RunContext(self._deps, run, call, show),
+        )
 
+    async def run_to_end(self, seconds: float | None, cancel: Cancellation | None) -> None:
+        clock = asyncio.timeout(seconds)
+        try:
+            async with clock, _cancelled_by(cancel):
+                self._run.stopped = await self._turns()
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            self._run.stopped = "time"
+        except CancelledElsewhere:
+            self._run.stopped = "cancelled"
+        self._run.messages += self._executor.take_finished()
 
-async def _turns(
-    run: Run[Any],
-    executor: Executor,
-    bounds: Bounds,
-    output: Any,
-    on_event: OnEvent | None,
-    settings: RequestSettings,
-) -> Stopped:
-    notify = _notifier(on_event)
-    while True:
+    async def _turns(self) -> Stopped:
+        run, executor = self._run, self._executor
+        pending = run.tool_calls
+        if pending and not executor.is_handed_back(pending) and (stopped := await self._call(pending)):
+            return stopped
+        while True:
+            result = await self._ask()
+            calls = result.tool_calls
+            if not calls:
+                return "answer"
+            if executor.is_handed_back(calls):
+                return "tool_calls"
+            if reached := self._bounds.reached(len(run.results), run.usage, run.cost):
+                return reached
+            if stopped := await self._call(calls):
+                return stopped
+            if result.has_output:  # in the same reply as the calls
+                return "answer"
+
+    async def _call(self, calls: list[OpenAICall]) -> Stopped | None:
+        run, executor = self._run, self._executor
+        run.approvals = [call for call in calls if executor.needs_decision(call)]
+        if run.approvals:
+            return "approval"
+        run.messages += await executor.run(calls)
+        return "stopped" if run.stop_requested else None
+
+    async def _ask(self) -> Result[Any]:
+        run, context = self._run, RunContext(self._deps, self._run)
         number = len(run.results) + 1
-        await notify(TurnStart(number))
+        await self._notify(TurnStart(number))
+        messages: Prompt = run.messages
+        for hooks in self._hooks:
+            messages = await awaited(hooks.before_model(context, tuple(messages_of(messages)))) or messages
         result = await agenerate(
-            run.messages, run.model, output=output, tools=run.tools, on_event=on_event, **settings
+            messages,
+            run.model,
+            output=self._output,
+            tools=run.tools,
+            on_event=self._on_event,
+            **self._settings,
         )
         run.add(result)
-        await notify(TurnEnd(number, result))
-        calls = result.tool_calls
-        if not calls:
-            return "answer"
-        if executor.is_handed_back(calls):
-            return "tool_calls"
-        if reached := bounds.reached(number, run.usage):
-            return reached
-        answers: list[ToolMessage] = await executor.run(calls)
-        run.messages += answers
-        if result.has_output:  # in the same reply as the calls
-            return "answer"
+        for hooks in reversed(self._hooks):
+            await awaited(hooks.after_model(context, result))
+        await self._notify(TurnEnd(number, result))
+        return result
+
+    async def _notify(self, event: RunEvent) -> None:
+        if self._on_event:
+            await awaited(self._on_event(event))
 
 
-def _notifier(on_event: OnEvent | None) -> Callable[[RunEvent], Any]:
-    async def notify(event: RunEvent) -> None:
-        if on_event:
-            shown = on_event(event)
-            if isawaitable(shown):
-                await shown
+_RUN_ONLY = frozenset(RunOptions.__annotations__) - frozenset(RequestSettings.__annotations__)
 
-    return notify
+
+class CancelledElsewhere(Exception):
+    """A Cancellation ended the run."""
+
+
+@asynccontextmanager
+async def _cancelled_by(cancel: Cancellation | None) -> AsyncGenerator[None]:
+    """Raises CancelledElsewhere inside where `cancel` is used; other cancellations pass."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    if cancel is None or task is None:
+        yield
+        return
+    ours = False
+
+    def end() -> None:
+        nonlocal ours
+        if active:
+            ours = True
+            task.cancel()
+
+    active = True
+    remove = cancel.on_cancel(lambda: loop.call_soon_threadsafe(end))
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not ours or task.uncancel() > 0:
+            raise
+        raise CancelledElsewhere from None
+    finally:
+        active = False
+        remove()
+
+
+class _HooksOnCaller(Hooks[Any]):
+    """Hooks that run where the caller of a synchronous function waits."""
+
+    def __init__(self, hooks: Hooks[Any], calls: Calls) -> None:
+        for name in ("before_model", "after_model", "before_tool", "after_tool"):
+            setattr(self, name, calls.on_caller(getattr(hooks, name)))
+
+
+def _hooks(options: RunOptions) -> Sequence[Hooks[Any]]:
+    given = options.get("hooks") or ()
+    return (given,) if isinstance(given, Hooks) else given
+
+
+def _unanswered(messages: Sequence[AnyMessage]) -> list[OpenAICall]:
+    """The calls of the last reply that no message after it answers."""
+    answered: list[str] = []
+    for message in reversed(messages):
+        if isinstance(message, AssistantMessage):
+            return [call for call in message.tool_calls if call["id"] not in answered]
+        if not isinstance(message, ToolMessage):
+            return []
+        answered.append(message.tool_call_id)
+    return []

@@ -54,8 +54,11 @@ class SystemMessage(ChatMessage):
 
     role: Role = "system"
 
-    def __init__(self, content: str = "", *, parts: Iterable[AnyPart] | None = None) -> None:
+    def __init__(
+        self, content: str = "", *, parts: Iterable[AnyPart] | None = None, role: Role = "system"
+    ) -> None:
         self.parts = (Text(content),) if parts is None else tuple(parts)
+        self.role = role  # or developer
 
 
 class UserMessage(ChatMessage):
@@ -182,7 +185,7 @@ AnyMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 Prompt = str | AnyMessage | Sequence[AnyMessage | Message | Mapping[str, Any]]
 
 
-def messages_of(conversation: Prompt) -> list[AnyMessage | Message]:
+def messages_of(conversation: Prompt) -> list[AnyMessage]:
     """A prompt is a conversation of one message; dicts are read as OpenAI writes them."""
     match conversation:
         case str():
@@ -190,10 +193,10 @@ def messages_of(conversation: Prompt) -> list[AnyMessage | Message]:
         case SystemMessage() | UserMessage() | AssistantMessage() | ToolMessage():
             return [conversation]
         case _:
-            return [_message(each) for each in conversation]
+            return [made for each in conversation for made in _messages(each)]
 
 
-def neutral(messages: Iterable[AnyMessage | Message]) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
+def neutral(messages: Iterable[AnyMessage]) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
     """The system text at the start, and the messages after it; results in a row share one message."""
     system: list[Text] = []
     turns: list[Message] = []
@@ -243,9 +246,27 @@ def _call(call: Mapping[str, Any]) -> ToolCall:
     )
 
 
-def _message(value: AnyMessage | Message | Mapping[str, Any]) -> AnyMessage | Message:
-    if not isinstance(value, Mapping):
-        return value
+def from_neutral(message: Message) -> list[AnyMessage]:
+    """The messages that a neutral one stands for: results are messages of their own here."""
+    match message.role:
+        case "assistant":
+            return [AssistantMessage(parts=message.parts)]
+        case "user":
+            results = [part for part in message.parts if isinstance(part, ToolResult)]
+            rest = [part for part in message.parts if not isinstance(part, ToolResult)]
+            answers: list[AnyMessage] = [ToolMessage.from_result(each) for each in results]
+            return [*answers, *([UserMessage(parts=rest)] if rest or not results else [])]
+        case role:
+            return [SystemMessage(parts=message.parts, role=role)]
+
+
+def _messages(value: AnyMessage | Message | Mapping[str, Any]) -> list[AnyMessage]:
+    if isinstance(value, Message):
+        return from_neutral(value)
+    return [_message(value) if isinstance(value, Mapping) else value]
+
+
+def _message(value: Mapping[str, Any]) -> AnyMessage:
     content = value.get("content") or ""
     if not isinstance(content, str):
         raise ConfigError("the content of a dict message is a string; use UserMessage for more")

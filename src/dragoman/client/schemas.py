@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.client.context import RunContext
 from dragoman.client.docstrings import docstring
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
@@ -68,14 +69,14 @@ _NAMES: dict[type[Any], str] = {str: "string", bool: "boolean", int: "integer", 
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The parameters of a function with their types, without `self` or `cls`.
+    """The parameters of a function with their types, without `self`, `cls` or a RunContext.
 
     Positional-only ones are refused.
     """
-    hints = _resolved(function)
+    hints, context = _resolved(function), context_parameter(function)
     found: dict[str, Any] = {}
     for index, (name, parameter) in enumerate(signature(function).parameters.items()):
-        if index == 0 and is_method(function):
+        if (index == 0 and is_method(function)) or name == context:
             continue
         if parameter.kind is Parameter.POSITIONAL_ONLY:
             raise ConfigError(f"{name} is positional only; a model calls by name")
@@ -96,6 +97,23 @@ def default_of(parameter: Parameter) -> Any:
     if not is_field(default):
         return default
     return Parameter.empty if default.is_required() else default.get_default(call_default_factory=True)
+
+
+def context_parameter(function: Callable[..., Any]) -> str:
+    """The name of the first parameter where it is a RunContext, which the caller gives, not the model."""
+    try:
+        parameters = list(signature(function).parameters)
+    except (TypeError, ValueError):  # some callables of C code have no signature
+        return ""
+    first = parameters[1:2] if is_method(function) else parameters[:1]
+    if not first or not any("RunContext" in str(hint) for hint in _annotations(function)):
+        return ""
+    hint = _resolved(function).get(first[0])
+    return first[0] if hint is RunContext or typing.get_origin(hint) is RunContext else ""
+
+
+def _annotations(function: Callable[..., Any]) -> list[Any]:
+    return [parameter.annotation for parameter in signature(function).parameters.values()]
 
 
 def is_method(function: Callable[..., Any]) -> bool:

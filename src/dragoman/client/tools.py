@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from copy import copy
-from inspect import getdoc, isawaitable, iscoroutinefunction
+from inspect import getdoc, isasyncgenfunction, isawaitable, iscoroutinefunction, isgenerator
 from types import MethodType
 from typing import Any, Literal, overload
 
 from dragoman.client import schemas
 from dragoman.client.background import wait_for
+from dragoman.client.context import RunContext
 from dragoman.client.validation import ArgumentValidator
 from dragoman.client.values import ToolOutcome, outcome
 from dragoman.core import model
@@ -24,6 +25,10 @@ class Tool:
     """`parameters` is a JSON Schema. Without a `function` the call is handed to you.
 
     `timeout`: seconds it may take in an agent loop. `parallel`: whether it may run beside other calls.
+    `needs_approval`: a run without `approve` stops before such a call; False: `approve` is not asked.
+
+    A function that is a generator shows its progress: what it yields is an event of the run. Its result is
+    what it returns, else what it yielded last.
     """
 
     def __init__(
@@ -36,13 +41,16 @@ class Tool:
         strict: bool | None = None,
         timeout: float | None = None,
         parallel: bool = True,
+        needs_approval: bool | None = None,
     ) -> None:
         self.name, self.description, self.function = name, description, function
         self.parameters: model.Wire = parameters or {"type": "object", "properties": {}}
         self.strict, self.timeout, self.parallel = strict, timeout, parallel
+        self.needs_approval = needs_approval
         self.hints: dict[str, Any] = {}  # parameter -> type, where the schema was made from them
         self.binds: Literal["", "instance", "class"] = ""  # to what a method is bound when it is looked up
         self._checked: ArgumentValidator | None = None
+        self._context = ""  # the parameter that takes a RunContext
 
     def __get__(self, instance: Any, owner: type[Any] | None = None) -> Tool:
         """A tool that was written as a method is bound like a method: `self` or `cls` is not an argument."""
@@ -53,26 +61,35 @@ class Tool:
         bound.function, bound.binds, bound._checked = MethodType(self.function, target), "", None
         return bound
 
-    def call(self, arguments: Mapping[str, Any]) -> ToolOutcome:
+    def call(self, arguments: Mapping[str, Any], context: RunContext[Any] | None = None) -> ToolOutcome:
         """Call the function with these arguments; what it raises becomes a failed outcome."""
-        return wait_for(self.acall(arguments))
+        return wait_for(self.acall(arguments, context))
 
-    async def acall(self, arguments: Mapping[str, Any]) -> ToolOutcome:
+    async def acall(
+        self, arguments: Mapping[str, Any], context: RunContext[Any] | None = None
+    ) -> ToolOutcome:
         """Like `call`. A function that is not async runs on a thread of its own."""
-        if self.function is None:
+        function = self.function
+        if function is None:
             return ToolOutcome(f"the tool {self.name} has no function here", failed=True)
+        context = context or RunContext(None)
         try:
-            values = self._validator(self.function).convert(arguments)
-            if iscoroutinefunction(self.function):
-                return outcome(await self.function(**values))
-            output = await asyncio.to_thread(self.function, **values)
+            values = self._validator(function).convert(arguments)
+            if self._context:
+                values[self._context] = context
+            if iscoroutinefunction(function):
+                return outcome(await function(**values))
+            if isasyncgenfunction(function):
+                return outcome(await _last(function(**values), context))
+            output = await asyncio.to_thread(_output, function, values, context)
             return outcome(await output if isawaitable(output) else output)
         except Exception as error:
             return outcome(error)
 
     def _validator(self, function: Function) -> ArgumentValidator:
         if self._checked is None:
-            self._checked = ArgumentValidator(self.name, function, self.hints)
+            self._context = schemas.context_parameter(function)
+            self._checked = ArgumentValidator(self.name, function, self.hints, self._context)
         return self._checked
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -100,6 +117,7 @@ def tool(
     strict: bool | None = None,
     timeout: float | None = None,
     parallel: bool = True,
+    needs_approval: bool | None = None,
 ) -> Callable[[Function], Tool]: ...
 def tool(
     function: Function | None = None,
@@ -110,6 +128,7 @@ def tool(
     strict: bool | None = None,
     timeout: float | None = None,
     parallel: bool = True,
+    needs_approval: bool | None = None,
 ) -> Tool | Callable[[Function], Tool]:
     """A tool from a function or a method: its name, docstring and type hints become the declaration."""
 
@@ -129,6 +148,7 @@ def tool(
             strict=strict,
             timeout=timeout,
             parallel=parallel,
+            needs_approval=needs_approval,
         )
         out.hints = schemas.hints_of(function)
         if schemas.is_method(function):
@@ -136,6 +156,27 @@ def tool(
         return out
 
     return made if function is None else made(function)
+
+
+def _output(function: Function, values: Mapping[str, Any], context: RunContext[Any]) -> Any:
+    """What the function returns. A generator runs to its end, and shows what it yields as progress."""
+    output = function(**values)
+    if not isgenerator(output):
+        return output
+    last: Any = None
+    while True:
+        try:
+            last = next(output)
+        except StopIteration as end:
+            return last if end.value is None else end.value
+        context.progress(last)
+
+
+async def _last(values: AsyncIterator[Any], context: RunContext[Any]) -> Any:
+    last: Any = None
+    async for last in values:
+        context.progress(last)
+    return last
 
 
 AnyTool = Tool | Function | model.ToolDeclaration | model.HostedTool | Mapping[str, Any]

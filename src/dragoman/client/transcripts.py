@@ -21,6 +21,7 @@ from dragoman.client.messages import (
     SystemMessage,
     ToolMessage,
     UserMessage,
+    from_neutral,
     messages_of,
 )
 from dragoman.client.requests import request_of
@@ -36,7 +37,6 @@ from dragoman.core.model import (
     FileId,
     Foreign,
     Media,
-    Message,
     Plain,
     Reasoning,
     Refusal,
@@ -85,19 +85,17 @@ def dump_messages(
     return jsontext.dumps({"format": FORMAT, "version": VERSION, "messages": listed})
 
 
-def load_messages(
-    text: str | bytes, protocol: str = "", *, losses: Losses | None = None
-) -> list[AnyMessage | Message]:
+def load_messages(text: str | bytes, protocol: str = "", *, losses: Losses | None = None) -> list[AnyMessage]:
     """The messages that `dump_messages` wrote; with a `protocol`, those in the body of a request.
 
     Raises WireError where the text is something else, ConfigError where a later version wrote it.
     """
     if protocol:
-        return list[AnyMessage | Message](load(read_body(text, protocol), protocol, losses))
+        return load(read_body(text, protocol), protocol, losses)
     return decode_messages(read_body(text, FORMAT))
 
 
-def decode_messages(body: Wire) -> list[AnyMessage | Message]:
+def decode_messages(body: Wire) -> list[AnyMessage]:
     """The messages of an object in our own form."""
     if body.get("format") != FORMAT or not is_array(body.get("messages")):
         raise WireError(FORMAT, "format", f"expected {FORMAT!r}, got {body.get('format')!r}")
@@ -131,40 +129,24 @@ def load(body: Wire, protocol: str, losses: Losses | None = None) -> list[AnyMes
     return system + [made for message in request.messages for made in from_neutral(message)]
 
 
-def from_neutral(message: Message) -> list[AnyMessage]:
-    """The messages that a neutral one stands for: results are messages of their own here."""
-    match message.role:
-        case "assistant":
-            return [AssistantMessage(parts=message.parts)]
-        case "user":
-            results = [part for part in message.parts if isinstance(part, ToolResult)]
-            rest = [part for part in message.parts if not isinstance(part, ToolResult)]
-            answers: list[AnyMessage] = [ToolMessage.from_result(each) for each in results]
-            return [*answers, *([UserMessage(parts=rest)] if rest or not results else [])]
-        case _:
-            return [SystemMessage(parts=message.parts)]
-
-
-def _encode_message(message: AnyMessage | Message) -> Wire:
+def _encode_message(message: AnyMessage) -> Wire:
     role = "tool" if isinstance(message, ToolMessage) else message.role
     return {"role": role, "parts": [_encode_part(part) for part in message.parts]}
 
 
-def _decode_message(value: Any, where: str) -> AnyMessage | Message:
+def _decode_message(value: Any, where: str) -> AnyMessage:
     if not is_object(value) or not is_array(value.get("parts")):
         raise WireError(FORMAT, where, "expected an object with a role and parts")
     parts = [_decode_part(part, f"{where}.parts[{index}]") for index, part in enumerate(value["parts"])]
     match value.get("role"):
-        case "system":
-            return SystemMessage(parts=parts)
+        case "system" | "developer" as role:
+            return SystemMessage(parts=parts, role=role)
         case "assistant":
             return AssistantMessage(parts=parts)
         case "tool" if len(parts) == 1 and isinstance(parts[0], ToolResult):
             return ToolMessage.from_result(parts[0])
-        case "user" if not any(isinstance(part, ToolResult) for part in parts):
+        case "user":
             return UserMessage(parts=parts)
-        case "user" | "developer" as role:  # a neutral message, which no other class stands for
-            return Message(role, tuple(parts))
         case role:
             raise WireError(
                 FORMAT, f"{where}.role", f"expected system, user, assistant or tool, got {role!r}"

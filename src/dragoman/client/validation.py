@@ -22,16 +22,21 @@ _AT = re.compile(r" - at `\$(.*)`$")  # where msgspec found the problem
 
 
 class ArgumentValidator:
-    """Checks names against the function's signature and converts values to the types of `hints`."""
+    """Checks names against the function's signature and converts values to the types of `hints`.
 
-    def __init__(self, name: str, function: Callable[..., Any], hints: Mapping[str, Any]) -> None:
+    `context`: the parameter that is no argument of the call.
+    """
+
+    def __init__(
+        self, name: str, function: Callable[..., Any], hints: Mapping[str, Any], context: str = ""
+    ) -> None:
         self._name = name
         self._converters = {each: converter(hint) for each, hint in hints.items()}
         try:
             parameters = list(signature(function).parameters.values())
         except (TypeError, ValueError):  # some callables of C code have no signature
             parameters = [Parameter("arguments", Parameter.VAR_KEYWORD)]
-        named = [each for each in parameters if each.kind in _BY_NAME]
+        named = [each for each in parameters if each.kind in _BY_NAME and each.name != context]
         self._known = [each.name for each in named]
         self._required = [each.name for each in named if default_of(each) is Parameter.empty]
         self._fields = [each for each in named if is_field(each.default)]
