@@ -23,7 +23,7 @@ from dragoman.dialects import dialect as find_dialect
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.framing.sse import SSE
 from dragoman.pipeline import ForwardedStream, Pipeline, StateTagger, TranslatedStream, state_tagger
-from dragoman.protocols import protocol, server
+from dragoman.protocols import protocol
 
 _SEALED = seal.MAGIC.encode()
 
@@ -83,6 +83,8 @@ class Exchange:
     failure: Failure | None = None
     resumed = False  # only the new messages were sent
     _reply_created: int | None = None
+    _compaction: Compaction | None = None
+    _lead: AnyPart | None = None
     _request: Request | None = None  # the client's, in neutral form
     _pipeline: Pipeline | None = None  # from the first translation on
     _request_wire: Wire | None = None  # where losses are looked up, as is
@@ -128,8 +130,9 @@ class Exchange:
     ) -> None:
         self._plan, self.client, self.upstream = plan, plan.client.codec, plan.upstream.codec
         self._reply_id, self._reply_model = id, model
-        self._compaction, self._lead = compaction, lead
-        self._forwards = plan.forwards and compaction is None and lead is None
+        self._forwards = plan.forwards
+        if compaction or lead:
+            self._compaction, self._lead, self._forwards = compaction, lead, False
         self.headers: dict[str, str] = {}
         self._losses = Losses()
 
@@ -154,14 +157,14 @@ class Exchange:
     def usage(self) -> Usage | None:
         """The tokens of a whole or translated reply; None until it has ended."""
         if self._forwarded_reply is not None:
-            return server(self.upstream.name).accounting.counted(self._forwarded_reply)
+            return self._plan.upstream.server.accounting.counted(self._forwarded_reply)
         return self._pipeline.ledger.usage if self._pipeline else None
 
     @property
     def calls(self) -> int:
         """The number of complete tool calls in the reply."""
         if self._forwarded_reply is not None:
-            return server(self.upstream.name).accounting.calls(self._forwarded_reply)
+            return self._plan.upstream.server.accounting.calls(self._forwarded_reply)
         return self._pipeline.ledger.called if self._pipeline else 0
 
     def request(self, body: Wire | bytes | str, model: str | None = None, stream: bool | None = None) -> Wire:
@@ -194,13 +197,13 @@ class Exchange:
         Between equal protocols the bytes pass unchanged, except for the name of the model.
         """
         if not isinstance(body, Body):
-            glance = server(self.client.name).accounting.request if self._forwards else None
+            glance = self._plan.client.server.accounting.request if self._forwards else None
             body = Body(body, self.client.name, glance, wire)
         passed: bytes | None = body.data if self._forwards else None
         if passed is not None and _has_seals(passed):
             passed = self._plan.tagger.strip(passed)
             if passed is not None:
-                body = Body(passed, self.client.name, server(self.client.name).accounting.request)
+                body = Body(passed, self.client.name, self._plan.client.server.accounting.request)
         if passed is None:
             try:
                 out = self._translate(with_cached_tools(body.wire), model, stream)
@@ -306,7 +309,7 @@ class Exchange:
 
     def response_bytes(self, body: bytes) -> bytes:
         """Like `response`, as bytes; between equal protocols they pass unchanged."""
-        seen = server(self.upstream.name).accounting.reply.read(body) if self._forwards else None
+        seen = self._plan.upstream.server.accounting.reply.read(body) if self._forwards else None
         if seen is None or self.upstream.decode_error(seen, 200):
             out = self.response(body)
             if self._forwarded_reply is None:

@@ -111,7 +111,7 @@ def test_half_a_pair_in_a_value_is_printed_like_one_in_a_text() -> None:
         ('{"model":"a","x":"\\u00e9\\/"}', '{"model":"b","x":"\\u00e9\\/"}'),
         ('{"model":"a","x":"\\ud83d"}', None),
         ('[{"model":"a"}]', None),
-        ('{"x":{"model":"a"}}', None),
+        ('{"x":"model","model":"a"}', '{"x":"model","model":"b"}'),
         ('{"model":"\\u0061"}', None),
         ('{"mod\\u0065l":"a","x":{"model":"a"}}', None),
         ('{"text":"model"}', None),
@@ -120,3 +120,19 @@ def test_half_a_pair_in_a_value_is_printed_like_one_in_a_text() -> None:
 def test_a_value_replaced_in_its_text(body: str, expected: str | None) -> None:
     made = jsontext.replaced(body.encode(), "model", "a", "b")
     assert made == (None if expected is None else expected.encode())
+
+
+GUESSED = {
+    "first": (b'{"model":"a","x":1}', "a"),
+    "last": (b'{"x":[1], "model" : "a\xc3\xa9"}', "a\u00e9"),
+    "a field further in, which may be wrong": (b'{"x":{"model":"b"},"model":"a"}', "b"),
+    "a schema first": (b'{"x":{"model":{}},"model":"a"}', ""),
+    "escaped": (b'{"model":"a\\u0062"}', ""),
+    "none": (b"{}", ""),
+    "no bytes": (b"", ""),
+}
+
+
+@pytest.mark.parametrize(("body", "model"), GUESSED.values(), ids=GUESSED)
+def test_a_model_guessed_from_the_text(body: bytes, model: str) -> None:
+    assert jsontext.guess_model(body) == model

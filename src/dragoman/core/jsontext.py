@@ -88,17 +88,20 @@ def decode_object(text: str) -> dict[str, Any] | None:
 def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
     """`body` with another text in that field, all other bytes untouched; None where this takes a parser.
 
-    `old` is the text that the object has there. The first place in the body that looks like this is changed;
-    whether that was the right one is seen from the object afterwards.
+    `old` is the text that the object has there. The first place in the body that looks like this is changed.
+    It is the right one where the name occurs once and nothing is escaped; else the object is read again.
     """
     if type(old) is not str:
         return None
-    pattern, text = _change(field, old, new)
-    found = pattern.search(body)
+    name, pattern, text = _change(field, old, new)
+    at = body.find(name)  # much faster than the pattern
+    found = (pattern.match(body, at) or pattern.search(body, at + 1)) if at >= 0 else None
     if found is None:
         return None
     start, end = found.span(1)
     made = body[:start] + text + body[end:]
+    if body.find(name, end) < 0 and at == found.start() and body[0] == _BRACE and b"\\u" not in body:
+        return made
     try:
         return made if _fields.decode(made).get(field) == msgspec.Raw(text) else None
     except _BROKEN:
@@ -106,10 +109,20 @@ def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
 
 
 @lru_cache(256)
-def _change(field: str, old: str, new: str) -> tuple[re.Pattern[bytes], bytes]:
-    """What finds a field that holds `old`, and `new` as JSON."""
-    pattern = rb'"%b"\s*:\s*(%b)' % (re.escape(field).encode(), re.escape(encode(old)))
-    return re.compile(pattern), encode(new)
+def _change(field: str, old: str, new: str) -> tuple[bytes, re.Pattern[bytes], bytes]:
+    """The quoted name, what matches it where it holds `old`, and `new` as JSON."""
+    name = b'"%b"' % field.encode()
+    return name, re.compile(rb"%b\s*:\s*(%b)" % (re.escape(name), re.escape(encode(old)))), encode(new)
+
+
+_BRACE = ord("{")
+_MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,256})"')
+
+
+def guess_model(body: bytes) -> str:
+    """The text of the first `model`, at any depth, without reading the body; empty where there is none."""
+    found = _MODEL.match(body, body.find(b'"model"'))  # from -1: the last byte, which does not match
+    return found[1].decode("utf-8", "replace") if found else ""
 
 
 class Glance:

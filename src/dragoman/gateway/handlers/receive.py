@@ -15,11 +15,10 @@ from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.large_bodies import LARGE
 from dragoman.gateway.observability.wire_log import WireLog
 from dragoman.gateway.request import GatewayRequest
-from dragoman.gateway.upstreams.routing import Target
+from dragoman.gateway.upstreams.routing import Target, UnknownModel
 from dragoman.gateway.upstreams.routing import route as find_targets
 from dragoman.gateway.upstreams.sending import AttemptFailed
 from dragoman.http.server import TooLarge
-from dragoman.protocols import names
 
 
 class UnreadableBody(DragomanError):
@@ -30,9 +29,7 @@ class RequestReader:
     def __init__(self, config: Config, stored_turns: StoredTurns, wire_log: WireLog | None) -> None:
         self._max_body, self._stored_turns, self._wire_log = config.max_body, stored_turns, wire_log
         self._targets = lru_cache(maxsize=1024)(partial(find_targets, config))
-        self._forwarding = {  # protocols whose bodies may pass unchanged, so a glance at them is enough
-            name for name in names() for provider in config.providers.values() if provider.forwards(name)
-        }
+        self._forwards = lru_cache(maxsize=1024)(self._may_forward)
 
     async def read(self, request: GatewayRequest) -> tuple[Target, ...]:
         """Read the body, wait for the turn of this request, and return its targets in order.
@@ -54,7 +51,9 @@ class RequestReader:
             wire, headers = server.unwrap(read_body(data, client.name), request.route)
             data = jsontext.encode(wire)
             request.incoming.headers.update(headers)
-        glance = server.accounting.request if client.name in self._forwarding else None
+        # A glance is enough for a body that passes unchanged. A wrong guess of its model costs only time
+        model = request.route.model or jsontext.guess_model(data)
+        glance = server.accounting.request if self._forwards(client.name, model) else None
         if len(data) > LARGE:
             request.body = body = await large_bodies.read(data, client.name, glance)
         else:
@@ -72,6 +71,13 @@ class RequestReader:
         if (stored := server.turn_codec) and (server.stateful or stored.decode_storage(seen)):
             return await self._stored_turns.prepare(request, targets)
         return targets
+
+    def _may_forward(self, protocol: str, model: str) -> bool:
+        try:
+            targets = self._targets(model)
+        except UnknownModel:
+            return False
+        return any(target.provider.forwards(protocol) for target in targets)
 
 
 def check_model(request: GatewayRequest) -> None:

@@ -10,7 +10,6 @@ import os
 import sys
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -32,7 +31,7 @@ _LONGEST = 300  # characters of an error
 _BATCH_SECONDS = 0.05
 _MOST_TOKENS = 10**12
 _MOST_CODES = 20  # of a severity in a line
-_NO_LOSSES: Mapping[str, int] = {}
+_NO_LOSSES: dict[str, int] = {}
 
 
 class AccessLogLine(Struct, omit_defaults=True):
@@ -96,7 +95,7 @@ class AccessLog:
 
     def finish(self, record: ExchangeRecord) -> None:
         seconds, losses = record.seconds, record.losses
-        kinds = Counter([loss.kind for loss in losses]) if losses else _NO_LOSSES
+        kinds = _by_kind(losses) if losses else _NO_LOSSES
         if record.usage and not is_plausible(record.usage):
             record.usage = None
         self.metrics.count(record, kinds, seconds)
@@ -122,9 +121,7 @@ class AccessLog:
         self.write(jsontext.dumps({"id": request_id, "crash": type(error).__name__, "at": where}))
 
 
-def _line(
-    record: ExchangeRecord, losses: list[Loss], kinds: Mapping[str, int], seconds: float
-) -> AccessLogLine:
+def _line(record: ExchangeRecord, losses: list[Loss], kinds: dict[str, int], seconds: float) -> AccessLogLine:
     line = AccessLogLine(
         time=_now(),
         id=record.id,
@@ -149,12 +146,19 @@ def _line(
     if record.first is not None:
         line.first_ms = _ms(record.first)
     if losses:
-        line.losses, line.loss_codes = dict(kinds), _codes(losses)
+        line.losses, line.loss_codes = kinds, _codes(losses)
     if record.waited:
         line.waited_ms = _ms(record.waited)
     if record.failure:
         line.error = record.failure.message[:_LONGEST]
     return line
+
+
+def _by_kind(losses: list[Loss]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for loss in losses:
+        counts[loss.kind] = counts.get(loss.kind, 0) + 1
+    return counts
 
 
 def _codes(losses: list[Loss]) -> dict[str, list[str]]:

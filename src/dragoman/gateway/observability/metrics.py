@@ -98,15 +98,20 @@ class Metrics:
             row = self._new_row(record.client, record.caller, provider, model, status)
         row.exchanges += 1
         row.tries += record.tries
-        row.calls += record.calls
+        if record.calls:
+            row.calls += record.calls
         if usage := record.usage:
             row.input += usage.input
             row.output += usage.output
-            row.cached += usage.cached
-            row.reasoning += usage.reasoning
-        if record.first is not None:
-            _observe(row.first, record.first)
-        _observe(row.whole, seconds)
+            if usage.cached:
+                row.cached += usage.cached
+            if usage.reasoning:
+                row.reasoning += usage.reasoning
+        if (first := record.first) is not None:
+            row.first.counts[bisect_left(BUCKETS, first)] += 1
+            row.first.total += first
+        row.whole.counts[bisect_left(BUCKETS, seconds)] += 1
+        row.whole.total += seconds
         if record.failure or record.shed or losses:
             self._count_rare(record, losses)
 
@@ -149,11 +154,6 @@ class Metrics:
 
 def _add(counter: dict[Labels, int], labels: Labels, number: int) -> None:
     counter[labels] = counter.get(labels, 0) + number
-
-
-def _observe(times: Histogram, seconds: float) -> None:
-    times.counts[bisect_left(BUCKETS, seconds)] += 1
-    times.total += seconds
 
 
 def _add_row(

@@ -56,8 +56,12 @@ class Attempts:
 
     async def run(self, request: GatewayRequest, targets: tuple[Target, ...], relay: Relay) -> None:
         """Hand the first usable answer to `relay`. Raises AttemptFailed where no target gives one."""
+        breakers = self._circuit_breakers
+        if len(targets) == 1 and not breakers.failures:
+            await self._try(request, targets[0], 0, relay)
+            return
         failed: AttemptFailed | None = None
-        breakers, order = self._circuit_breakers, list(targets)
+        order = list(targets)
         for place, target in enumerate(order):
             left = len(order) - 1 - place
             if left and place < len(targets) and self._slots.full(target.provider):
