@@ -30,6 +30,8 @@ from dragoman.dialects import recovery
 from dragoman.dialects.engine.dialect import Dialect
 from dragoman.framing import sse
 from dragoman.framing.jsonarray import JSON_ARRAY
+from dragoman.framing.splice import TextSplice
+from dragoman.framing.sse import SSE
 from dragoman.profiles import profile_of
 from dragoman.protocols import protocol as find_protocol
 from dragoman.transforms.compaction import Lead, Summary, summarising
@@ -138,7 +140,13 @@ class Pipeline:
         `framing`: another one than that of the client's protocol.
         """
         encoder = client.codec.stream_encoder(self.losses, request)
-        return TranslatedStream(self.read_stream(), encoder, framing or client.framing, self.losses, strict)
+        stages, framing = self._stages(), framing or client.framing
+        reader = EventReader(self._upstream, [Sequencer(), *stages], self.losses)
+        stream = TranslatedStream(reader, encoder, framing, self.losses, strict)
+        marks = self._codec.text_mark, client.codec.text_mark
+        if framing is self._upstream.framing is SSE and all(marks) and not strict and len(stages) == 1:
+            stream.splice(marks, stages[0])
+        return stream
 
     def _stages(self) -> list[EventStage]:
         """What stands between decoding and encoding a response, beside the Sequencer of a stream."""
@@ -271,6 +279,13 @@ class TranslatedStream:
         self._strict: Strictness = strict
         self._framing = framing.encoder()
         self._closed = False
+        self._splice: TextSplice | None = None
+
+    def splice(self, marks: tuple[bytes, bytes], restorer: EventStage) -> None:
+        """Texts may pass without being decoded: `restorer` is the only stage that could change them."""
+        if isinstance(restorer, Restorer):
+            count = getattr(self._encoder, "count_text", None)
+            self._splice = TextSplice(marks, self._translate, restorer.flows_text, count)
 
     @property
     def ended(self) -> bool:
@@ -282,10 +297,16 @@ class TranslatedStream:
         return self._reader.failure
 
     def feed(self, data: bytes) -> bytes:
+        if self._splice:
+            return self._splice.feed(data)
         out = self._encode(self._reader.feed(data))
         if self._strict:
             self._losses.refuse(self._strict)
         return out[0] if len(out) == 1 else b"".join(out)
+
+    def _translate(self, data: bytes) -> tuple[Sequence[Event], list[bytes]]:
+        events = self._reader.feed(data)
+        return events, self._encode(events)
 
     def close(self) -> bytes:
         out = self._encode(self._reader.close())

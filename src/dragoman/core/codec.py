@@ -119,6 +119,11 @@ def bearer(key: str, request: OutgoingRequest) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
+def same_path(path: str) -> Callable[[str, bool], str]:
+    """For protocols whose URL names neither the model nor whether it streams."""
+    return lambda model, stream: path
+
+
 def no_headers(body: Wire) -> dict[str, str]:
     return {}
 
@@ -217,5 +222,6 @@ class Codec(Struct, frozen=True, kw_only=True):
         b""  # what every event holds; a stream that begins without it is encoded again for clients
     )
     spelling: dict[str, str] = {}  # neutral path -> how this protocol spells it, for Losses.respell
+    text_mark: bytes = b""  # before the text of an event that continues one, where it depends on nothing else
     session: Session | None = None  # a server that keeps the conversation
     answers: str = ""  # the field of a reply, and of a frame, that is the array of answers, where it is one

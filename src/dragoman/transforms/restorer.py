@@ -234,6 +234,10 @@ class Restorer(EventStage):
             return (self._settled(event),)
         return (event,)
 
+    def flows_text(self) -> bool:
+        """Whether a text is open whose deltas pass as they are."""
+        return self._flowing >= 0 and type(self._part) is Text
+
     def whole(self, response: Response) -> Response:
         parts: list[AnyPart] = []
         for part in response.parts:

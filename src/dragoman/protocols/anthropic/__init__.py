@@ -59,6 +59,7 @@ CODEC = Codec(
     state_hint=b'"signature"',
     state_slots=state_slots,
     envelope="message",
+    text_mark=b'"text":"',
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     spelling=SPELLING,
 )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
-from dragoman.core.codec import Frame, Http, OutgoingRequest, bearer
+from dragoman.core.codec import Frame, Http, OutgoingRequest, bearer, same_path
 from dragoman.core.errors import DragomanError, WireError
 from dragoman.core.events import fold
 from dragoman.core.failures import kind_of, not_a_reply, recognise_overflow, status_of, with_opening, words
@@ -82,7 +82,7 @@ def _betas(body: Wire) -> dict[str, str]:
 
 
 HTTP = Http(
-    path=lambda model, stream: "/v1/messages",
+    path=same_path("/v1/messages"),
     authenticate=_authenticate,
     headers={"anthropic-version": "2023-06-01"},
     headers_for=_betas,

@@ -65,6 +65,7 @@ CODEC = Codec(
         b'"finish_reason": "',
     ),
     is_end=is_end,
+    text_mark=b'"content":"',
     keep_alive=b": keep-alive\n\n",
     answers="choices",
     spelling={

@@ -9,7 +9,7 @@ import re
 from typing import Any, TypedDict
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Http
+from dragoman.core.codec import Http, same_path
 from dragoman.core.failures import (
     UNKNOWN_ROUTE,
     kind_of,
@@ -36,7 +36,7 @@ from dragoman.protocols.openai_chat.response import decode_usage
 from dragoman.protocols.openai_chat.wire import CODES, TYPES
 
 _TOO_LONG = re.compile("context (?:window|length)", re.IGNORECASE)
-HTTP = Http(path=lambda model, stream: "/chat/completions")
+HTTP = Http(path=same_path("/chat/completions"))
 
 
 def decode_error(body: Wire, status: int) -> Failure | None:

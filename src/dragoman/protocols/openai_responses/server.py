@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 from urllib.parse import quote
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame, Http
+from dragoman.core.codec import Frame, Http, same_path
 from dragoman.core.errors import WireError
 from dragoman.core.failures import (
     UNKNOWN_ROUTE,
@@ -52,7 +52,7 @@ from dragoman.protocols.openai_responses.websocket import (
 from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME, SECRETS, TYPES
 
 HTTP = Http(
-    path=lambda model, stream: "/responses",
+    path=same_path("/responses"),
 )
 # Kinds whose code clients of this API expect in an error body; other kinds have only a type
 _CODED = frozenset(
