@@ -221,6 +221,13 @@ def test_no_secret_is_recorded(secret: str, place: object, cuts: list[int]) -> N
     assert len(made.reply.body.data) == len(body), "masks keep the offsets of a stream"
 
 
+def test_losses_are_recorded_with_what_stood_at_their_place() -> None:
+    recorder = Recorder(SECRETS)
+    made = draft("r", json.dumps({"top_k": 5, "user": f"it is {SECRETS[0]}"}).encode())
+    made.losses = (Loss("dropped", "top_k", "no such field"), Loss("dropped", "user", "no such field"))
+    assert [loss.value for loss in recorder.seal(made).losses] == ["5", "it is " + "*" * len(SECRETS[0])]
+
+
 @pytest.mark.parametrize(
     "headers, body, agent, session",
     [

@@ -111,8 +111,7 @@ class Losses:
 
     def with_values(self, *sources: Wire | None) -> list[Loss]:
         """The losses, each with the beginning of what a source holds at its place."""
-        known = [source for source in sources if source is not None]
-        return [_with_value(loss, known) if known and not loss.value else loss for loss in self._items]
+        return with_values(self._items, *sources)
 
     def __iter__(self) -> Iterator[Loss]:
         return iter(self._items)
@@ -136,6 +135,12 @@ def resolve(source: Any, where: str) -> Any:
         else:
             return ABSENT
     return source
+
+
+def with_values(losses: Iterable[Loss], *sources: Wire | None) -> list[Loss]:
+    """`losses`, each with the beginning of what a source holds at its place."""
+    known = [source for source in sources if source is not None]
+    return [_with_value(loss, known) if known and not loss.value else loss for loss in losses]
 
 
 def _with_value(loss: Loss, sources: list[Wire]) -> Loss:

@@ -20,6 +20,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from dragoman.core import jsontext
+from dragoman.core.losses import Loss, with_values
 from dragoman.core.transport import Reply, Timeouts, Transport
 from dragoman.core.user_folders import data_folder
 from dragoman.gateway.config import Config
@@ -182,6 +184,8 @@ class Recorder:
         """`draft` as a recording, without the secrets of the configuration and of this exchange."""
         mask = self._mask(draft)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in draft.headers}
+        sent = mask.data(draft.body)
+        attempts = tuple([_attempt(mask, each, draft.began) for each in draft.attempts])
         return Recording(
             summary=self.summarize(draft),
             request=RecordedMessage(
@@ -189,15 +193,13 @@ class Recorder:
                 mask.url(draft.url),
                 0,
                 mask.headers(draft.request_headers),
-                RecordedBody(mask.data(draft.body)),
+                RecordedBody(sent),
             ),
             reply=RecordedMessage(
                 "", "", draft.status, mask.headers(headers), _body(mask, draft.pieces, draft.began)
             ),
-            attempts=tuple([_attempt(mask, each, draft.began) for each in draft.attempts]),
-            losses=tuple(
-                [replace(loss, value=mask.text(loss.value), why=mask.text(loss.why)) for loss in draft.losses]
-            ),
+            attempts=attempts,
+            losses=tuple(_losses(mask, draft.losses, sent, attempts)),
             rule=draft.rule,
         )
 
@@ -378,6 +380,20 @@ def _attempt(mask: Mask, draft: AttemptDraft, began: float) -> RecordedAttempt:
     return RecordedAttempt(
         draft.provider, draft.protocol, draft.model, started, request, reply, mask.text(draft.error)
     )
+
+
+def _losses(
+    mask: Mask, losses: tuple[Loss, ...], sent: bytes, attempts: tuple[RecordedAttempt, ...]
+) -> list[Loss]:
+    """Each with the beginning of what stood at its place, in the client's request or the upstream's reply."""
+    if not losses:
+        return []
+    got = attempts[-1].reply.body.data if attempts else b""
+    sources = [jsontext.decode_object(data.decode("utf-8", "replace")) for data in (sent, got)]
+    return [
+        replace(loss, value=mask.text(loss.value), why=mask.text(loss.why))
+        for loss in with_values(losses, *sources)
+    ]
 
 
 def _body(mask: Mask, pieces: list[tuple[float, bytes]], began: float) -> RecordedBody:

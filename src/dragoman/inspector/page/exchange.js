@@ -47,9 +47,9 @@ export class ExchangeView extends HTMLElement {
         h("td", {}, h("span", { class: `badge ${loss.severity}` }, loss.severity)),
         h("td", {}, h("button", { class: "path", onclick: () => this.reveal(loss) }, loss.where), loss.value ? h("code", { class: "sample" }, loss.value) : ""),
         h("td", {}, loss.target ? h("code", {}, loss.target) : ""),
-        h("td", {}, loss.why),
+        h("td", {}, loss.why, loss.meaning ? h("span", { class: "sample" }, loss.meaning) : ""),
         h("td", { class: "n" }, number(loss.today)),
-        h("td", {}, loss.advice || loss.meaning),
+        h("td", {}, loss.advice),
       ),
     );
     const titles = ["Code", "Severity", "Source path and value", "Target path", "Why", "Today", "What to do"];
@@ -179,7 +179,7 @@ export class ExchangeView extends HTMLElement {
     const { window: segments, prefix } = this.exchange;
     const total = segments.reduce((sum, it) => sum + it.tokens, 0);
     const unused = segments.filter((it) => it.kind === "tool" && !it.used);
-    const map = treemap(segments.map((it) => ({ size: it.tokens, kind: it.kind + (it.used ? "" : " unused"), label: `${it.label} ${number(it.tokens)}`, title: `${it.kind} ${it.label}\n${it.path}\n≈ ${number(it.tokens)} tokens` })));
+    const map = treemap(segments.map((it) => ({ size: it.tokens, kind: it.kind + (it.used ? "" : " unused"), label: `${it.label} ${number(it.tokens)}`, title: `${it.kind} ${it.label}\n${it.path}\n≈ ${number(it.tokens)} tokens` })), { width: Math.max(320, this.panel.clientWidth) });
     return [
       h("p", {}, `About ${number(total)} tokens in ${segments.length} pieces.`),
       prefixNote(prefix),

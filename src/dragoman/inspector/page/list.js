@@ -11,7 +11,7 @@ const COLUMNS = [
   ["route", "Model → provider:model", (row) => route(row)],
   ["wire", "Protocols", (row) => (row.upstream && row.upstream !== row.client ? `${row.client} → ${row.upstream}` : row.client)],
   ["calls", "Tools / calls", (row) => `${row.tools} / ${row.calls}${row.tool_names.length ? " " + row.tool_names.join(", ") : ""}`],
-  ["tokens", "Tokens in (cached) / out", (row) => tokens(row)],
+  ["tokens", "Tokens in / out", (row) => tokens(row)],
   ["took", "Duration (first byte)", (row) => took(row)],
   ["status", "Status", (row) => status(row)],
   ["losses", "Losses", (row) => losses(row)],
