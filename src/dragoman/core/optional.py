@@ -16,7 +16,7 @@ MODULES = {
     "gateway": ("httptools", "prometheus_client", "websockets"),
     "mcp": ("httptools", "mcp"),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
-    "postgres": ("asyncpg",),
+    "postgres": ("asyncpg", "pgqueuer"),
 }
 
 

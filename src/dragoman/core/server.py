@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.core.background import BackgroundCodec
 from dragoman.core.compaction import CompactionCodec
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import Glance, is_array, is_object
@@ -282,6 +283,7 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     compaction: CompactionCodec | None = None
     websocket: SocketCodec | None = None
     stateful: dict[str, str] = {}
+    background: BackgroundCodec | None = None  # how its requests run without their client
     required: tuple[str, ...] = ()  # fields that the vendor's own server insists on
     streams_overflow: bool = False
     unwrap: Unwrap | None = None

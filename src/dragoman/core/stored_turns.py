@@ -25,13 +25,14 @@ class StorageRequest(Struct, frozen=True):
 
     `previous_id` is the reply that it continues, `item_ids` are single items that it refers to, repeated as
     often as they are. `store`: store this turn; `required`: the client asked for that explicitly, so a reply
-    that could not be stored is an error.
+    that could not be stored is an error. `background`: the client does not wait for the reply.
     """
 
     previous_id: str = ""
     item_ids: tuple[str, ...] = ()
     store: bool = False
     required: bool = False
+    background: bool = False
 
 
 class PastTurn(Struct, frozen=True):

@@ -49,6 +49,9 @@ from dragoman.gateway.handlers.receive import RequestReader, UnreadableBody
 from dragoman.gateway.handlers.relay import CRASHED, KeepAliveTicker, failed_stream, loss_header
 from dragoman.gateway.handlers.stored_responses import StoredResponsesHandler
 from dragoman.gateway.handlers.websocket import WebSocketHandler
+from dragoman.gateway.jobs.job_table import Job
+from dragoman.gateway.jobs.jobs import Jobs
+from dragoman.gateway.jobs.replay import CapturedResponse, ReplayedExchange, stored_request
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.metrics_page import MetricsPage
 from dragoman.gateway.observability.recorder import Recorder, open_recorder
@@ -134,6 +137,7 @@ class Gateway:
             self.recorder.add_secrets(secrets_of(config))
             self._transport = self.recorder.transport(self._transport)
         self._metrics_page = MetricsPage(self.access_log.metrics, self._gauges)
+        self.jobs = Jobs(config, self.store, self._replay, self.access_log.metrics, self._log_store_error)
         self._policy = policy
         self._extensions: list[tuple[Route, Endpoint]] = []
         self.background: list[Callable[[], Coroutine[Any, Any, None]]] = [
@@ -181,11 +185,12 @@ class Gateway:
         stored_turns = StoredTurns(self.store, self._log_store_error, config.max_body)
         reader = RequestReader(config, stored_turns, self._wire_log)
         compactor = Compactor(self.attempts)
+        background = self.jobs.background
         generate = GenerateHandler(
-            reader, self.attempts, self.keep_alives, compactor, config.request_timeout
+            reader, self.attempts, self.keep_alives, compactor, background.accept, config.request_timeout
         ).answer
         models = ModelsHandler(config)
-        stored_responses = StoredResponsesHandler(config, stored_turns, transport)
+        stored_responses = StoredResponsesHandler(config, stored_turns, transport, background)
         own = health.HealthHandler(self.admission, self._metrics_page, self.store)
         return {
             "generate": generate,
@@ -197,6 +202,7 @@ class Gateway:
             "retrieve": stored_responses.answer,
             "delete": stored_responses.answer,
             "items": stored_responses.answer,
+            "cancel": stored_responses.answer,
             "websocket": WebSocketHandler(
                 reader, generate, self._answer_message, self.memory, config.max_body
             ).answer,
@@ -213,10 +219,12 @@ class Gateway:
 
     async def start(self) -> None:
         self._tasks = [asyncio.create_task(run()) for run in self.background]
+        await self.jobs.start()
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
+        await self.jobs.stop()
         await self.admission.close()
         await self._upstreams.close()
         await self.store.close()
@@ -294,6 +302,27 @@ class Gateway:
             request.writer.observer = self._wire_log.client_response
         await self._answer(request, handler)
 
+    async def _replay(
+        self, job: Job, writer: CapturedResponse, prepare: Callable[[GatewayRequest], None]
+    ) -> ReplayedExchange:
+        """Answer a stored request. Its client's key is not stored, so the request is made for its caller."""
+        incoming = stored_request(job)
+        found = self._routes.find("POST", incoming.path, {}, incoming.headers)
+        assert found, "only requests of known routes are stored"
+        match, endpoint = found
+        record = ExchangeRecord(f"req_{getrandbits(96):024x}", endpoint.client.name, match.action)
+        key = f"job-{job.caller}"  # nobody's
+        request = GatewayRequest(
+            endpoint.client, endpoint.server, match, incoming, {}, key, job.owner, writer, record
+        )
+        request.caller = self.admission.callers.by_id(job.caller)
+        if request.caller is None:
+            record.failure = _WRONG_KEY
+            return ReplayedExchange(401, b"", record)
+        prepare(request)
+        await self._answer(request, endpoint.handler)
+        return ReplayedExchange(writer.status, writer.body, record)
+
     async def _answer_own(self, request: GatewayRequest, handler: Handler) -> None:
         """A route that is no exchange, without a line in the access log. Metrics and WebSockets need a key,
         and whatever shows recordings an admin key."""
@@ -322,6 +351,8 @@ class Gateway:
         await writer.json(status, body)
 
     def _authenticate(self, request: GatewayRequest) -> Failure | None:
+        if request.caller:  # of a stored request
+            return None
         if self._failed_keys and (failure := self._failed_keys.refusal(request.incoming.address)):
             return failure
         request.caller = caller = self.admission.callers.find(request.key)
@@ -391,6 +422,7 @@ class Gateway:
             "dragoman_streams": len(self.keep_alives),
             "dragoman_upstream_connections": self.client.connections,
             "dragoman_open_circuits": len(self.circuit_breakers.opened),
+            "dragoman_jobs_running": len(self.jobs.runner.running),
             "dragoman_tasks": len(asyncio.all_tasks()),
         }
 

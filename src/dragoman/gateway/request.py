@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dragoman.gateway.conversations.turn_writer import TurnWriter
     from dragoman.gateway.conversations.upstream_sessions import UpstreamSession
     from dragoman.gateway.handlers.relay import KeepAliveStream
+    from dragoman.gateway.jobs.background import BackgroundRun
     from dragoman.gateway.observability.recording import RecordingDraft
     from dragoman.gateway.upstreams.routing import Target
 
@@ -113,6 +114,8 @@ class GatewayRequest(Struct, eq=False):
     lead: Foreign | None = None  # comes first in the reply: the summary that replaced the history
     lost: list[Loss] = []
     recording: RecordingDraft | None = None  # where exchanges are recorded
+    deferred: bool = False  # it runs in the background, after this request
+    background_run: BackgroundRun | None = None  # this is that run
 
     @property
     def headers(self) -> Mapping[str, str]:

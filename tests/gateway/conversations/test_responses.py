@@ -305,7 +305,7 @@ def test_a_conversation_of_ours_goes_on_at_a_provider_that_keeps():
     assert [m["content"] for m in here.asked[1].json["messages"]] == ["a", "one", "b", "c"]
 
 
-REFUSED = {"conversation": "conv_1", "background": True}
+REFUSED = {"conversation": "conv_1"}
 
 
 @pytest.mark.parametrize("field, value", REFUSED.items())

@@ -85,6 +85,13 @@ class Callers:
             return None
         return caller
 
+    def by_id(self, id: str) -> Caller | None:
+        """Whose stored request is run; None where the key was removed or has expired since."""
+        if self._anyone:
+            return self._anyone
+        found = next((caller for caller in self._known.values() if caller.id == id), None)
+        return None if found and found.expires and found.expires < time.time() else found
+
     def _digest(self, key: str) -> bytes:
         return blake2b(key.encode("utf-8", "surrogateescape"), key=self._salt, digest_size=16).digest()
 

@@ -16,7 +16,14 @@ from dragoman.gateway.config.keys import NamedKey, read_keys, read_named_keys
 from dragoman.gateway.config.models import Models, read_models
 from dragoman.gateway.config.providers import read_providers
 from dragoman.gateway.config.source import ConfigSource
-from dragoman.gateway.config.tables import InspectorTable, LimitsTable, LogTable, ServerTable, StoreTable
+from dragoman.gateway.config.tables import (
+    InspectorTable,
+    JobsTable,
+    LimitsTable,
+    LogTable,
+    ServerTable,
+    StoreTable,
+)
 from dragoman.gateway.conversations.store import Retention, open_store
 from dragoman.gateway.process.descriptors import SharedDescriptor
 from dragoman.profiles import ProviderSettings
@@ -57,6 +64,7 @@ class Config(Struct, frozen=True, kw_only=True):
     retention: Retention = Retention()
     verbose: bool = False
     log_file: str = ""
+    jobs: JobsTable = JobsTable()
     inspector: InspectorTable = InspectorTable()
     admin_keys: tuple[str, ...] = ()
     file: str = ""  # what it was read from; empty: the environment alone
@@ -108,6 +116,7 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
         retention=Retention(store.keep_days * _DAY, store.max_mb * _MB),
         verbose=log.verbose,
         log_file=log.file,
+        jobs=source.section("jobs", JobsTable),
         inspector=inspector,
         admin_keys=read_keys(source, inspector.admin_keys, "inspector", "admin_keys"),
         secret_variables=tuple(source.secret_variables),

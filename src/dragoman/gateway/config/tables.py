@@ -43,6 +43,14 @@ class InspectorTable(Struct, frozen=True, forbid_unknown_fields=True):
     admin_keys: str | tuple[str, ...] = ()
 
 
+class JobsTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """`batch_concurrency`: lines of batches that run at a time. `takeover_seconds`: how long a gateway may be
+    silent before another one takes over its jobs."""
+
+    batch_concurrency: Annotated[int, Meta(ge=1)] = 8
+    takeover_seconds: Seconds = 30.0
+
+
 class LogTable(Struct, frozen=True, forbid_unknown_fields=True):
     verbose: bool = False
     file: str = ""
@@ -100,6 +108,7 @@ SECTIONS = {
     "store": StoreTable,
     "log": LogTable,
     "inspector": InspectorTable,
+    "jobs": JobsTable,
     "providers": ProviderTable,
     "models": None,
 }

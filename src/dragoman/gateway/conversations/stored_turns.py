@@ -23,6 +23,7 @@ from dragoman.gateway.upstreams.routing import Target
 
 T = TypeVar("T")
 Targets = tuple[Target, ...]
+_NOT_OVER_WEBSOCKET = Failure("bad_request", "background: a WebSocket has no background responses", 400)
 UNREADABLE = Failure("overloaded", "the store of conversations cannot be read now", 503)
 
 
@@ -52,16 +53,22 @@ class StoredTurns:
         items = await self._items(request, codec, storage)
         if (previous and not past) or len(items) < len(set(storage.item_ids)):
             return _targets_that_store(request, codec, storage, targets, items)
+        if storage.background and _runs_here(request, targets):
+            if lane:
+                raise ConversationError(_NOT_OVER_WEBSOCKET)
+            request.deferred = True
+            return targets
         given = request.body.wire
         size = len(request.body.data) + sum(turn.size for turn in past)
         body = await run_for(size, _joined, request, codec, past, items)
         if lane and past and (failure := codec.unanswered(body.wire)):
             raise ConversationError(failure)
-        if not (storage.store or lane) or request.route.action != "generate":
+        run = request.background_run
+        if not (storage.store or lane or run) or request.route.action != "generate":
             request.body = body
             return targets
         new_items = codec.new_items(body.wire if held else codec.join(given, (), items))
-        request.turn_writer = TurnWriter(
+        request.turn_writer = (run.turn_writer if run else TurnWriter)(
             codec,
             self.store,
             request.owner,
@@ -157,6 +164,12 @@ def _refuse_stateful(request: GatewayRequest, targets: Targets) -> None:
         ):
             problem = f"{field}: only {protocol} providers can do that, and this model leads elsewhere"
             raise ConversationError(Failure("bad_request", problem, 400, code))
+
+
+def _runs_here(request: GatewayRequest, targets: Targets) -> bool:
+    """Unless every target runs requests of this protocol in the background itself."""
+    native = all(stores_turns(request.client.name, target.provider) for target in targets)
+    return request.route.action == "generate" and not native
 
 
 def _past(turn: StoredTurn) -> PastTurn:

@@ -68,16 +68,14 @@ class TurnWriter:
         self._settings = codec.inherited_settings(given)
         self._store, self._owner, self._report = store, owner, report
         self._items, self._given = items, given
-        self._id = codec.id_prefix + os.urandom(16).hex()
+        self.id = codec.id_prefix + os.urandom(16).hex()
 
     def serves(self, provider: ProviderSettings) -> bool:
         return self.always or not stores_turns(self.client.name, provider)
 
     def labelled(self, reply: Wire, stored: bool = True) -> Wire:
         """The reply as the client gets it, under our own id."""
-        return self.codec.label_reply(
-            reply, self._id, self.storage.previous_id, stored and self.storage.store
-        )
+        return self.codec.label_reply(reply, self.id, self.storage.previous_id, stored and self.storage.store)
 
     async def whole(self, reply: Wire, lost: list[Loss]) -> Wire:
         out = self.labelled(reply)
@@ -113,7 +111,7 @@ class TurnWriter:
         codec = self.codec
         items = [codec.without_secrets(item) if is_object(item) else item for item in items]
         return StoredTurn(
-            self._id,
+            self.id,
             self._owner,
             self.client.name,
             previous,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from dragoman.gateway.handlers.compact import Compactor
@@ -24,8 +25,12 @@ from dragoman.gateway.upstreams.sending import AttemptFailed
 _AFTER_STREAM = 0.1  # seconds, so that a stream can end itself
 
 
+Accept = Callable[[GatewayRequest, tuple[Target, ...]], Awaitable[None]]
+
+
 class GenerateHandler:
-    """`timeout`: seconds that one request may take in all; 0: any time."""
+    """`timeout`: seconds that one request may take in all; 0: any time. `accept` answers requests that are
+    run in the background."""
 
     def __init__(
         self,
@@ -33,14 +38,18 @@ class GenerateHandler:
         attempts: Attempts,
         keep_alives: KeepAliveTicker,
         compactor: Compactor,
+        accept: Accept,
         timeout: float = 0,
     ) -> None:
         self._reader, self._attempts, self._keep_alives = reader, attempts, keep_alives
-        self._compactor, self._timeout = compactor, timeout
+        self._compactor, self._accept, self._timeout = compactor, accept, timeout
 
     async def answer(self, request: GatewayRequest) -> None:
         """Raises AttemptFailed where no target answers and nothing went out yet."""
         targets = await self._reader.read(request)
+        if request.deferred:
+            await self._accept(request, targets)
+            return
         if not request.stream:
             await self._run(request, targets)
             return
@@ -65,19 +74,20 @@ class GenerateHandler:
             self._keep_alives.remove(keep_alive)
 
     async def _run(self, request: GatewayRequest, targets: tuple[Target, ...]) -> None:
-        if not self._timeout and request.compaction is None:
+        timeout = 0 if request.background_run else self._timeout
+        if not timeout and request.compaction is None:
             await self._attempts.run(request, targets, relay)
             return
-        if not self._timeout:
+        if not timeout:
             await self._attempt(request, targets)
             return
         now = asyncio.get_running_loop().time()
-        request.deadline = now + self._timeout  # of a stream: it ends with an event of its protocol
+        request.deadline = now + timeout  # of a stream: it ends with an event of its protocol
         try:
             async with asyncio.timeout_at(request.deadline + _AFTER_STREAM):
                 await self._attempt(request, targets)
         except TimeoutError:
-            raise AttemptFailed(overdue(self._timeout)) from None
+            raise AttemptFailed(overdue(timeout)) from None
 
     async def _attempt(self, request: GatewayRequest, targets: tuple[Target, ...]) -> None:
         if request.compaction and request.compaction.threshold:

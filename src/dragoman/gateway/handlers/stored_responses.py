@@ -15,6 +15,7 @@ from dragoman.core.stored_turns import ConversationError, TurnCodec
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.conversations.turn_writer import stores_turns
+from dragoman.gateway.jobs.background import BackgroundResponses
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.sending import AttemptFailed, headers_for, http_status
 from dragoman.http.client import Transport, TransportError
@@ -28,8 +29,15 @@ _NOT_STREAMED = Failure(
 
 
 class StoredResponsesHandler:
-    def __init__(self, config: Config, stored_turns: StoredTurns, transport: Transport) -> None:
+    def __init__(
+        self,
+        config: Config,
+        stored_turns: StoredTurns,
+        transport: Transport,
+        background: BackgroundResponses,
+    ) -> None:
         self._config, self._stored_turns, self._transport = config, stored_turns, transport
+        self._background = background
 
     async def answer(self, request: GatewayRequest) -> None:
         protocol, owner, id, writer = request.client.name, request.owner, request.route.id, request.writer
@@ -37,11 +45,15 @@ class StoredResponsesHandler:
         assert codec, "only protocols with stored turns have these routes"
         if request.admission:
             await request.admission.turn()
+        if request.protocol_server.background and await self._background.answer(request):
+            return
         response = await self._stored_turns.reply(protocol, owner, id)
         if response is None and (provider := self._provider(protocol)):
             await self._forward(request, codec, provider)
         elif response is None:
             raise ConversationError(codec.unknown_item(id))
+        elif request.route.action == "cancel" and request.protocol_server.background:
+            raise ConversationError(request.protocol_server.background.not_background)
         elif request.route.action == "delete":
             await self._stored_turns.delete(owner, id)
             await writer.json(200, codec.encode_deleted(id))
@@ -63,8 +75,9 @@ class StoredResponsesHandler:
         route = request.route
         query = urlencode({name: value for name, value in request.query.items() if name != "key"})
         url = provider.base_url.rstrip("/") + codec.upstream_path(route.id, route.action == "items")
+        url += "/cancel" if route.action == "cancel" else ""
         url = f"{url}?{query}" if query else url
-        method = "DELETE" if route.action == "delete" else "GET"
+        method = {"delete": "DELETE", "cancel": "POST"}.get(route.action, "GET")
         outgoing = OutgoingRequest(method, url, request.client.http.headers, b"")
         headers = headers_for(request, provider, outgoing)
         try:

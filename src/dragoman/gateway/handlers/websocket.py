@@ -154,7 +154,7 @@ class _Session:
         writer = SocketWriter(self._socket, self._codec, lane)
         record = ExchangeRecord(f"req_{getrandbits(96):024x}", upgrade.client.name, "generate")
         record.address = incoming.address
-        writer.headers = [(b"x-request-id", record.id.encode())]
+        writer.lines = f"x-request-id: {record.id}\r\n".encode()
         turns = LaneTurns(self._turns, lane)
         request = GatewayRequest(
             upgrade.client,
@@ -192,7 +192,7 @@ class SocketWriter(ResponseWriter):
     def __init__(self, socket: WebSocket, codec: SocketCodec, lane: str) -> None:
         self._socket, self._codec, self._lane = socket, codec, lane
         self._decoder = sse.Decoder()
-        self.headers: Headers = []
+        self.lines = b""
         self.observer = None
         self.begun = self.ended = False
         self.status = 0

@@ -37,6 +37,7 @@ _COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "dragoman_key_requests": ("Exchanges of each key.", ("key", "model", "status")),
     "dragoman_shed": ("Requests refused by a limit, by its name.", ("reason", "key")),
     "dragoman_losses": ("Losses of translation.", ("kind",)),
+    "dragoman_jobs": ("Background responses and lines of batches that have ended.", ("kind", "status")),
 }
 _TIMES: dict[str, str] = {
     "dragoman_first_byte_seconds": "From the request to the first byte of the answer.",
@@ -133,6 +134,9 @@ class Metrics:
         for kind, number in losses.items():
             _add(self._rare["dragoman_losses"], (kind,), number)
 
+    def count_job(self, kind: str, status: str, number: int = 1) -> None:
+        _add(self._rare["dragoman_jobs"], (kind, status), number)
+
     @property
     def numbers(self) -> MetricSnapshot:
         numbers = empty_snapshot()
@@ -223,6 +227,7 @@ _GAUGES = {
     "dragoman_buffered_bytes": "Bytes in the buffers that server.memory_mb bounds.",
     "dragoman_streams": "Streams under way.",
     "dragoman_upstream_connections": "Open connections to providers.",
+    "dragoman_jobs_running": "Background responses and lines of batches that run now.",
     "dragoman_open_circuits": "Providers whose circuit breaker is open.",
     "dragoman_tasks": "Tasks of the event loop, a few more than exchanges; they should not grow.",
 }

@@ -33,6 +33,7 @@ ONLY_AT_START = (
     "memory",
     "store_url",
     "retention",
+    "jobs",
     "verbose",
     "log_file",
     "inspector",

@@ -36,6 +36,7 @@ from dragoman.core.server import (
     rows,
 )
 from dragoman.core.stored_turns import PastTurn, StorageRequest, TurnCodec
+from dragoman.protocols.openai_responses.background import BACKGROUND
 from dragoman.protocols.openai_responses.compaction import (
     COMPACTION,
     after_compaction,
@@ -62,7 +63,6 @@ _CODED = frozenset(
 _STORE_CODES = {
     "previous_response_not_found": "previous_response_id",
     "conversation_not_found": "conversation",
-    "background_not_supported": "background",
     "not_kept": "id",
     "call_not_found": "input",
     INVALID_LANE: "stream_id",
@@ -154,6 +154,7 @@ ROUTES = (
     ),
     Route("DELETE", "/v1/responses/{id}", "delete"),
     Route("GET", "/v1/responses/{id}/input_items", "items"),
+    Route("POST", "/v1/responses/{id}/cancel", "cancel"),
     Route("GET", "/v1/responses", "websocket", requires=("upgrade",)),
 )
 
@@ -207,7 +208,8 @@ def decode_storage(request: Wire) -> StorageRequest:
     if previous is not None and type(previous) is not str:
         raise WireError(PROTOCOL_NAME, "previous_response_id", f"expected a string, got {describe(previous)}")
     refers = tuple(str(item.get("id")) for item in rows(request.get("input")) if _is_reference(item))
-    return StorageRequest(previous or "", refers, store is not False, store is True)
+    background = request.get("background") is True
+    return StorageRequest(previous or "", refers, store is not False, store is True, background)
 
 
 def new_items(request: Wire) -> list[Any]:
@@ -389,5 +391,6 @@ SERVER = ProtocolServer(
     turn_codec=STORED_RESPONSES,
     compaction=COMPACTION,
     websocket=WEBSOCKET,
-    stateful={"conversation": "conversation_not_found", "background": "background_not_supported"},
+    background=BACKGROUND,
+    stateful={"conversation": "conversation_not_found"},
 )

@@ -6,9 +6,21 @@ from dragoman.gateway.conversations.store.lazy import LazyStore, open_store
 from dragoman.gateway.conversations.store.values import (
     ChainTooLarge,
     Retention,
+    SqlStore,
+    Statement,
     Store,
     StoredTurn,
     StoreError,
 )
 
-__all__ = ["ChainTooLarge", "LazyStore", "Retention", "Store", "StoreError", "StoredTurn", "open_store"]
+__all__ = [
+    "ChainTooLarge",
+    "LazyStore",
+    "Retention",
+    "SqlStore",
+    "Statement",
+    "Store",
+    "StoreError",
+    "StoredTurn",
+    "open_store",
+]

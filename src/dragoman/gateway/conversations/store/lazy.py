@@ -8,13 +8,14 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from dragoman.core.optional import require
 from dragoman.gateway.conversations.store.addresses import StoreAddress, default_url, read_address
-from dragoman.gateway.conversations.store.values import Backend, Retention, StoredTurn, StoreError
+from dragoman.gateway.conversations.store.values import Backend, Retention, Statement, StoredTurn, StoreError
 
 _SLACK = 0.05  # of the size limit may be written before a sweep is due
 _TOUCH_EVERY = 60.0  # seconds between two writes of what was read
@@ -39,6 +40,11 @@ class LazyStore:
     def opened(self) -> bool:
         """Whether it should work: it was used, or is a database that others share."""
         return self._backend is not None or not self._address.path
+
+    @property
+    def exists(self) -> bool:
+        """Whether an earlier process may have left something in it."""
+        return not self._address.path or Path(self._address.path).exists()
 
     async def put(self, turn: StoredTurn) -> None:
         if turn.size > self._retention.bytes:
@@ -81,6 +87,12 @@ class LazyStore:
 
     async def tokens(self, caller: str, day: int) -> int:
         return await (await self._opened()).tokens(caller, day)
+
+    async def transaction(self, *statements: Statement) -> list[list[Any]] | None:
+        return await (await self._opened()).transaction(*statements)
+
+    async def write_many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
+        await (await self._opened()).write_many(sql, rows)
 
     async def close(self) -> None:
         if self._sweeping:

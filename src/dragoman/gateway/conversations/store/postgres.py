@@ -12,7 +12,13 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs] - it has none
 
 from dragoman.gateway.conversations.store import sql
 from dragoman.gateway.conversations.store.addresses import without_password
-from dragoman.gateway.conversations.store.values import ChainTooLarge, Retention, StoredTurn, StoreError
+from dragoman.gateway.conversations.store.values import (
+    ChainTooLarge,
+    Retention,
+    Statement,
+    StoredTurn,
+    StoreError,
+)
 
 
 class PostgresConnection(Protocol):
@@ -23,6 +29,8 @@ class PostgresConnection(Protocol):
     async def fetchval(self, query: str, *values: object) -> Any: ...
 
     async def execute(self, query: str, *values: object, timeout: float | None = None) -> str: ...
+
+    async def executemany(self, query: str, rows: Sequence[tuple[object, ...]]) -> None: ...
 
 
 T = TypeVar("T")
@@ -40,6 +48,10 @@ _LOST = (
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
 )
+
+
+class _RolledBack(Exception):
+    """A required statement gave no row."""
 
 
 class PostgresStore:
@@ -120,6 +132,24 @@ class PostgresStore:
 
     async def tokens(self, caller: str, day: int) -> int:
         return await self._do(lambda connection: connection.fetchval(sql.TOKENS, caller, day)) or 0
+
+    async def transaction(self, *statements: Statement) -> list[list[Any]] | None:
+        async def run(connection: PostgresConnection) -> list[list[Any]]:
+            results: list[list[Any]] = []
+            for statement in statements:
+                rows = await connection.fetch(statement.sql, *statement.values)
+                if statement.required and not rows:
+                    raise _RolledBack
+                results.append([tuple(row) for row in rows])
+            return results
+
+        try:
+            return await self._do(run)
+        except _RolledBack:
+            return None
+
+    async def write_many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
+        await self._do(lambda connection: connection.executemany(sql, rows))
 
     async def sweep(self, retention: Retention) -> None:
         async def drop(connection: PostgresConnection) -> None:

@@ -83,7 +83,33 @@ _TOKENS = (
     """create table dragoman_tokens (
         caller text not null, day {count} not null, tokens {count} not null, primary key (caller, day))""",
 )
-MIGRATIONS = (_TURNS, _HANDLES, _LIMITS, _TOKENS)
+# Background responses, batches and files (gateway/jobs/job_table.py). The lines of a batch are jobs.
+# `attempt` is a fencing token: only the attempt that claimed a job last may write to it.
+_JOBS = (
+    """create table dragoman_jobs (
+        owner text not null, id text not null, batch text not null, line {count} not null,
+        custom_id text not null, protocol text not null, caller text not null, path text not null,
+        settings {bytes} not null, body {bytes} not null, reply {bytes} not null, status text not null,
+        attempt {count} not null, lease {seconds} not null, created {seconds} not null, ended {seconds},
+        expires {seconds} not null, primary key (owner, id))""",
+    "create index dragoman_jobs_of_batch on dragoman_jobs (owner, batch, line)",
+    "create index dragoman_jobs_pending on dragoman_jobs (created, line) where ended is null",
+    "create index dragoman_jobs_left on dragoman_jobs (owner, batch) where ended is null",
+    "create index dragoman_jobs_expire on dragoman_jobs (expires)",
+    """create table dragoman_job_events (
+        owner text not null, job text not null, number {count} not null, data {bytes} not null,
+        primary key (owner, job, number),
+        foreign key (owner, job) references dragoman_jobs (owner, id) on delete cascade)""",
+    """create table dragoman_batches (
+        owner text not null, id text not null, protocol text not null, settings {bytes} not null,
+        total {count} not null, created {seconds} not null, deadline {seconds} not null,
+        cancelled {seconds}, ended {seconds}, expires {seconds} not null, primary key (owner, id))""",
+    """create table dragoman_files (
+        owner text not null, id text not null, name text not null, purpose text not null,
+        batch text not null, size {count} not null, content {bytes} not null, created {seconds} not null,
+        expires {seconds} not null, primary key (owner, id))""",
+)
+MIGRATIONS = (_TURNS, _HANDLES, _LIMITS, _TOKENS, _JOBS)
 _POSTGRES_ONLY = (_LIMITS,)  # gateways share limits by a database server only
 
 VERSIONS = "create table if not exists dragoman_schema (version {count} primary key)"

@@ -18,13 +18,19 @@ from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from dragoman.gateway.conversations.store import sql
-from dragoman.gateway.conversations.store.values import ChainTooLarge, Retention, StoredTurn, StoreError
+from dragoman.gateway.conversations.store.values import (
+    ChainTooLarge,
+    Retention,
+    Statement,
+    StoredTurn,
+    StoreError,
+)
 
 T = TypeVar("T")
 _BUSY_TIMEOUT = 10.0  # seconds to wait for another process that writes
 _VACUUM_SECONDS = 0.02  # of one transaction
 _BATCH = 256  # operations in one transaction
-_PARAMETER = re.compile(r"\$(\d)")
+_PARAMETER = re.compile(r"\$(\d+)")
 
 
 class SqliteStore:
@@ -95,6 +101,24 @@ class SqliteStore:
     async def tokens(self, caller: str, day: int) -> int:
         found = await self._read(lambda file: _rows(file, sql.TOKENS, caller, day))
         return found[0][0] if found else 0
+
+    async def transaction(self, *statements: Statement) -> list[list[Any]] | None:
+        def run(file: sqlite3.Connection) -> list[list[Any]] | None:
+            file.execute("savepoint statements")  # other operations may share the transaction
+            results: list[list[Any]] = []
+            for statement in statements:
+                rows = _rows(file, statement.sql, *statement.values)
+                if statement.required and not rows:
+                    file.execute("rollback to statements")
+                    return None
+                results.append(rows)
+            file.execute("release statements")
+            return results
+
+        return await self._do(run)
+
+    async def write_many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
+        await self._do(lambda file: file.executemany(_PARAMETER.sub(r"?\1", sql), rows))
 
     async def sweep(self, retention: Retention) -> None:
         """In short transactions, so that others write in between: deleting and vacuuming a gigabyte takes

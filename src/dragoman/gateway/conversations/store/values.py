@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -42,6 +42,27 @@ class StoredTurn(Struct, frozen=True):
     @property
     def size(self) -> int:
         return len(self.items) + len(self.reply) + len(self.settings)
+
+
+class Statement(Struct, frozen=True):
+    """One of a transaction, with its values for `$1`, `$2`, … `required`: where it gives no row, the whole
+    transaction is rolled back."""
+
+    sql: str
+    values: tuple[object, ...] = ()
+    required: bool = False
+
+
+class SqlStore(Protocol):
+    """The part of a store that runs statements of other modules. `$1` is the first value."""
+
+    async def transaction(self, *statements: Statement) -> list[list[Any]] | None:
+        """The rows of each; None where a required one gave none, and nothing was written."""
+        ...
+
+    async def write_many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """One statement for each of `rows`, in one transaction."""
+        ...
 
 
 class Store(Protocol):
@@ -88,7 +109,7 @@ class Retention(Struct, frozen=True):
     bytes: int = 1024 * 1024 * 1024
 
 
-class Backend(Store, Protocol):
+class Backend(Store, SqlStore, Protocol):
     """An open store. Reading writes nothing, so that it works on a full disk; `touch` records the use."""
 
     async def touch(self, used: Sequence[tuple[str, str]]) -> None:

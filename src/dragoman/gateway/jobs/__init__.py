@@ -1,0 +1,1 @@
+"""Work that outlives its request: background responses and batches, on one queue."""

@@ -1,0 +1,72 @@
+"""All that a gateway needs for jobs: their tables, the queue that fits its store, and what runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from dragoman.gateway.config import Config
+from dragoman.gateway.conversations.store import LazyStore, StoreError
+from dragoman.gateway.conversations.store.addresses import read_address
+from dragoman.gateway.jobs.background import BackgroundResponses
+from dragoman.gateway.jobs.job_table import JobTable
+from dragoman.gateway.jobs.queue import JobQueue, ProcessQueue
+from dragoman.gateway.jobs.replay import Replay
+from dragoman.gateway.jobs.runner import JobRunner
+from dragoman.gateway.observability.metrics import Metrics
+
+_SWEEP = 60.0  # seconds between two looks for what has expired, on average
+
+
+class Jobs:
+    def __init__(
+        self,
+        config: Config,
+        store: LazyStore,
+        replay: Replay,
+        metrics: Metrics,
+        report: Callable[[StoreError], object],
+    ) -> None:
+        self._store, self._report = store, report
+        self.table = JobTable(store)
+        self.queue = _queue(config, self.table, store, report)
+        self.background = BackgroundResponses(
+            self.table, store, self.queue, replay, metrics, config.retention.seconds, report
+        )
+        runs = {False: self.background.run}
+        self.runner = JobRunner(
+            self.table, self.queue.unclaimed_since, config.jobs.takeover_seconds, runs, report
+        )
+        self.background.interrupt = self.runner.interrupt
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        await self.queue.start(self.runner.run)
+        self._sweeper = asyncio.create_task(self._sweep())
+
+    async def stop(self) -> None:
+        if self._sweeper:
+            self._sweeper.cancel()
+        await self.queue.stop()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP * random.uniform(0.5, 1.5))
+            if self._store.opened:
+                try:
+                    await self.table.sweep()
+                except StoreError as error:
+                    self._report(error)
+
+
+def _queue(
+    config: Config, table: JobTable, store: LazyStore, report: Callable[[StoreError], object]
+) -> JobQueue:
+    concurrency, takeover = config.jobs.batch_concurrency, config.jobs.takeover_seconds
+    if config.store_url and not read_address(config.store_url).path:
+        from dragoman.gateway.jobs.postgres_queue import PostgresQueue
+
+        return PostgresQueue(config.store_url, concurrency, takeover, report)
+    share = max(concurrency // config.workers, 1)
+    return ProcessQueue(table, lambda: store.exists, share, report)

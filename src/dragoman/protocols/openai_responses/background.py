@@ -1,0 +1,98 @@
+"""Responses that run in the background: their states, and the log of events by which a stream is resumed.
+
+    response.created (queued), response.queued, response.in_progress, then the events of the run
+
+`sequence_number` is the cursor, so each event keeps its number. A cancelled response has no event of its own
+in OpenAI's SDKs: its stream ends with response.incomplete, whose response says `cancelled`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dragoman.core.background import BackgroundCodec
+from dragoman.core.errors import WireError
+from dragoman.core.jsontext import is_object
+from dragoman.core.losses import Losses
+from dragoman.core.model import Failure, Wire
+from dragoman.protocols.openai_responses.request import decode_request
+from dragoman.protocols.openai_responses.response import frame_response
+from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME
+
+_BEFORE = frozenset({"response.created", "response.queued", "response.in_progress"})
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_LAST = {"completed": "response.completed", "failed": "response.failed"}
+
+
+def _encode_queued(request: Wire, id: str, created: int) -> Wire:
+    """Reads the whole request, so that what is wrong with it is an error now and not later."""
+    asked = decode_request(request, Losses())
+    reply = frame_response(id, str(request.get("model") or ""), created, asked)
+    previous = request.get("previous_response_id")
+    store = request.get("store") is not False
+    return {**reply, "status": "queued", "background": True, "store": store, "previous_response_id": previous}
+
+
+def _with_status(reply: Wire, status: str, failure: Failure | None = None) -> Wire:
+    error = failure and {"code": CODES.encode(failure.kind) or "server_error", "message": failure.message}
+    return {**reply, "status": status, "background": True, "error": error}
+
+
+def _event(step: str, number: int, reply: Wire) -> Wire:
+    return {"type": f"response.{step}", "sequence_number": number, "response": reply}
+
+
+def _first_events(reply: Wire) -> list[Wire]:
+    return [_event("created", 0, reply), _event("queued", 1, reply)]
+
+
+def _last_event(reply: Wire, number: int) -> Wire:
+    kind = _LAST.get(str(reply.get("status")), "response.incomplete")
+    return {"type": kind, "sequence_number": number, "response": reply}
+
+
+def _renumber(event: Wire, number: int) -> Wire | None:
+    if event.get("type") in _BEFORE:
+        return None
+    numbered = {**event, "sequence_number": number}
+    if is_object(reply := event.get("response")):
+        numbered["response"] = {**reply, "background": True}
+    return numbered
+
+
+def _reply_of(event: Wire) -> Wire | None:
+    reply = event.get("response")
+    return reply if event.get("type") in _ENDS and is_object(reply) else None
+
+
+def _run_body(request: Wire) -> Wire:
+    return {key: value for key, value in request.items() if key != "background"}
+
+
+def _starting_after(query: Mapping[str, str]) -> int:
+    given = query.get("starting_after", "")
+    if not given:
+        return -1
+    if not given.isascii() or not given.isdigit():
+        raise WireError(PROTOCOL_NAME, "starting_after", f"expected a sequence number, got {given!r}")
+    return int(given[:18])
+
+
+BACKGROUND = BackgroundCodec(
+    label=lambda reply: {**reply, "background": True},
+    encode_queued=_encode_queued,
+    with_status=_with_status,
+    first_events=_first_events,
+    restart_event=lambda reply, number: _event("in_progress", number, reply),
+    last_event=_last_event,
+    renumber=_renumber,
+    reply_of=_reply_of,
+    run_body=_run_body,
+    starting_after=_starting_after,
+    not_background=Failure(
+        "bad_request", "Only responses created with background=true can be cancelled.", 400
+    ),
+    not_streamed=Failure(
+        "bad_request", "Only responses created with stream=true can be streamed again.", 400
+    ),
+)
