@@ -55,9 +55,11 @@ class Spy:
         from dragoman.demo import DemoTransport
 
         self._demo, self.sent = DemoTransport(), list[tuple[str, dict[str, str], dict[str, Any]]]()
+        self.timeouts: list[Timeouts] = []
 
     async def send(self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts):
         self.sent.append((url, headers, jsontext.decode(body)))
+        self.timeouts.append(timeouts)
         return await self._demo.send(method, url, headers, body, timeouts)
 
 
@@ -210,6 +212,69 @@ def test_another_try(address: str, fault: str, streamed: bool):
         ask(times=2, tries=2)
 
 
+def test_tries_of_one_call(address: str):
+    model = provider(address, "anthropic", tries=1).model("demo")
+    prompt = f"Hi [[fault: 429 x2 run {next(runs)}]]"
+    assert generate(prompt, model, tries=3).content == "You said: Hi"
+    with pytest.raises(UpstreamError):
+        generate(f"Hi [[fault: 429 x1 run {next(runs)}]]", model)
+
+
+@pytest.mark.parametrize(("fault", "streamed"), [("hang", False), ("hang", True), ("stall 3", True)])
+def test_timeout_of_one_call(address: str, fault: str, streamed: bool):
+    model = provider(address, "anthropic").model("demo")
+    shown = (lambda event: None) if streamed else None
+    with pytest.raises(UpstreamError, match=r"no complete reply within 0\.2 s") as caught:
+        generate(f"Hi [[fault: {fault}]]", model, timeout=0.2, on_event=shown)
+    assert caught.value.failure.kind == "timeout"
+    assert generate("Hi", model, timeout=60, on_event=shown).content == "You said: Hi"
+
+
+def test_a_timeout_does_not_wait_for_a_retry_that_comes_too_late():
+    class Busy(Spy):
+        async def send(self, *sent: Any, **more: Any):
+            reply = await super().send(*sent, **more)
+            reply.status, reply.headers = 429, {"retry-after": "25"}
+            return reply
+
+    model = Provider("busy", protocol="anthropic", base_url="http://x", transport=Busy()).model("m")
+    started = time.perf_counter()
+    with pytest.raises(UpstreamError) as caught:
+        generate("Hi", model, timeout=20)
+    assert caught.value.failure.kind == "rate_limit"
+    assert time.perf_counter() - started < 15
+
+
+def test_timeouts_of_one_call():
+    spy, model = spied("anthropic")
+    generate("Hi", model, timeout=Timeouts(first_byte=7))
+    assert spy.timeouts[-1] == Timeouts(first_byte=7)
+    assert generate("Hi", model).content
+    assert spy.timeouts[-1] == Timeouts()
+
+
+OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "for the provider": ({"spied": {"new": {"a": 1}}}, {"new": {"a": 1}}, []),
+    "for the protocol": ({"anthropic": {"top_k": 5}}, {"top_k": 5}, []),
+    "both": ({"spied": {"a": 6}, "anthropic": {"a": 5}}, {"a": 6}, ["field.option.changed"]),
+    "deeply": ({"anthropic": {"metadata": {"x": 1}}}, {"metadata": {"user_id": "u", "x": 1}}, []),
+    "for somebody else": ({"openai-chat": {"logit_bias": {}}}, {}, ["field.unknown.dropped"]),
+    "in place of a setting": ({"anthropic": {"max_tokens": 7}}, {"max_tokens": 7}, ["field.option.changed"]),
+}
+
+
+@pytest.mark.parametrize(("options", "expected", "codes"), OPTIONS.values(), ids=OPTIONS)
+def test_provider_options(options: dict[str, Any], expected: dict[str, Any], codes: list[str]):
+    spy, model = spied("anthropic")
+    reply = generate("Hi", model, provider_options=options, user="u", max_tokens=99)
+    sent = spy.sent[-1][2]
+    assert {name: sent[name] for name in expected} == expected
+    assert [loss.code for loss in reply.losses] == codes
+    if codes == ["field.unknown.dropped"]:
+        with pytest.raises(LossError):
+            generate("Hi", model, provider_options=options, strict=True)
+
+
 @pytest.mark.parametrize("fault", ["cut", "fail", "malformed", "empty"])
 @pytest.mark.parametrize("protocol", protocols())
 def test_a_stream_that_breaks_is_never_a_result(address: str, protocol: str, fault: str):
@@ -342,6 +407,7 @@ def test_state_goes_back_to_who_made_it_and_to_nobody_else(protocol: str):
 def test_the_typed_settings_are_all_that_is_known():
     neutral = set(Settings.__struct_fields__) - {"extras", "where"}
     beside = {"system", "tool_choice", "parallel", "strict", "extra", "output_mode", "output_retries"}
+    beside |= {"provider_options", "timeout", "tries"}
     assert set(RequestSettings.__annotations__) == neutral - {"output"} | beside | set(requests.OTHER_NAMES)
 
 

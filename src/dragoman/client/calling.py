@@ -6,13 +6,14 @@ The client library works with the neutral model itself, so no client codec stand
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, NoReturn
 
 from dragoman.client.messages import Prompt
 from dragoman.client.output import ExpectedOutput
 from dragoman.client.prices import cost_of
-from dragoman.client.providers import Model, model_of
+from dragoman.client.providers import Model, Provider, model_of
 from dragoman.client.requests import RequestSettings, request_of
 from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool
@@ -20,10 +21,10 @@ from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest, ProtocolLimits
 from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.fields import read_body
-from dragoman.core.jsontext import TOO_DEEP
+from dragoman.core.jsontext import TOO_DEEP, is_object
 from dragoman.core.losses import Losses, Strictness
 from dragoman.core.model import Failure, Response, Wire
-from dragoman.http.client import Reply, TransportError
+from dragoman.http.client import Reply, Timeouts, TransportError
 from dragoman.http.client.retries import RETRYABLE, backoff, read_failure, unreachable
 from dragoman.pipeline import Pipeline
 from dragoman.protocols import protocol
@@ -45,7 +46,10 @@ NEUTRAL = ProtocolLimits(
 )
 
 
-_NOT_IN_REQUEST = ("strict", "extra", "output_mode", "output_retries")
+_NOT_IN_REQUEST = (
+    *("strict", "extra", "provider_options", "timeout", "tries"),
+    *("output_mode", "output_retries"),
+)
 
 
 class ModelCall:
@@ -83,6 +87,8 @@ class ModelCall:
             request = expected.prepare(request, codec.limits(profile).schema_rules, profile, losses)
         self._model, self._request = target, request
         _, body = self.pipeline.encode_request(request)
+        if options := settings.get("provider_options"):
+            body = _with_options(body, options, provider, losses)
         if strict:
             losses.refuse(strict)
         self.body = jsontext.encode({**body, **extra} if extra else body)
@@ -93,23 +99,52 @@ class ModelCall:
             **codec.http.headers_for(body),
         }
         self.headers = headers | provider.headers_for(OutgoingRequest("POST", self.url, headers, self.body))
+        timeout = settings.get("timeout")
+        self._timeouts = timeout if isinstance(timeout, Timeouts) else provider.timeouts
+        self._seconds = None if isinstance(timeout, Timeouts) else timeout
+        self._deadline: float | None = None
+        self._tries = max(settings.get("tries") or provider.tries, 1)
+
+    def time_limit(self) -> AbstractAsyncContextManager[None]:
+        """Raises UpstreamError where the call, from its first attempt on, takes more than its timeout."""
+        return nullcontext() if self._seconds is None else self._limited(self._seconds)
+
+    @asynccontextmanager
+    async def _limited(self, seconds: float) -> AsyncGenerator[None]:
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + seconds
+        clock = asyncio.timeout_at(self._deadline)
+        try:
+            async with clock:
+                yield
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            why = f"provider {self.provider.name}: no complete reply within {seconds:g} s"
+            raise UpstreamError(Failure("timeout", why, 504)) from None
 
     async def send(self) -> Reply:
         """The answer of the upstream, with retries; raises UpstreamError."""
-        provider = self.provider
-        for attempt in range(provider.tries):
-            failure = await self._attempt()
-            if not isinstance(failure, Failure):
-                return failure
-            if failure.kind not in RETRYABLE or attempt == provider.tries - 1:
-                raise UpstreamError(failure)
-            await asyncio.sleep(backoff(attempt, failure.retry_after))
+        async with self.time_limit():
+            for attempt in range(self._tries):
+                failure = await self._attempt()
+                if not isinstance(failure, Failure):
+                    return failure
+                wait = backoff(attempt, failure.retry_after)
+                if failure.kind not in RETRYABLE or attempt == self._tries - 1 or self._ends_within(wait):
+                    raise UpstreamError(failure)
+                await asyncio.sleep(wait)
         raise AssertionError("there is at least one try")
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether the time of the call ends before another attempt could begin."""
+        return self._deadline is not None and asyncio.get_running_loop().time() + seconds >= self._deadline
 
     async def read(self, reply: Reply) -> Result[Any]:
         """The whole reply."""
         try:
-            body = await reply.read(_LARGEST_REPLY)
+            async with self.time_limit():
+                body = await reply.read(_LARGEST_REPLY)
         except TransportError as error:
             self.fail(Failure("truncated", f"provider {self.provider.name}: {error}", 502))
         finally:
@@ -137,9 +172,7 @@ class ModelCall:
     async def _attempt(self) -> Reply | Failure:
         provider = self.provider
         try:
-            reply = await provider.transport().send(
-                "POST", self.url, self.headers, self.body, provider.timeouts
-            )
+            reply = await provider.transport().send("POST", self.url, self.headers, self.body, self._timeouts)
         except TransportError as error:
             return unreachable(provider.name, error)
         if reply.status < 400:
@@ -149,3 +182,29 @@ class ModelCall:
         except TransportError:
             body = b""
         return read_failure(self.codec, reply.status, body, reply.headers)
+
+
+def _with_options(
+    body: Wire, options: Mapping[str, Mapping[str, Any]], provider: Provider, losses: Losses
+) -> Wire:
+    """`body` with the fields that are meant for this provider, or for its protocol."""
+    ours = (provider.protocol, provider.name)
+    for name in options:
+        if name not in ours:
+            why = f"the request goes to {provider.name} ({provider.protocol})"
+            losses.dropped(f"provider_options.{name}", why, "field.unknown")
+    for name in dict.fromkeys(ours):
+        body = _merged(body, options.get(name, {}), f"provider_options.{name}", losses)
+    return body
+
+
+def _merged(body: Wire, fields: Mapping[str, Any], where: str, losses: Losses) -> Wire:
+    out = dict(body)
+    for name, value in fields.items():
+        old = body.get(name)
+        if is_object(old) and is_object(value):
+            value = _merged(old, value, f"{where}.{name}", losses)
+        elif old is not None and old != value:
+            losses.changed(f"{where}.{name}", "it replaces what the request had there", "field.option")
+        out[name] = value
+    return out

@@ -12,6 +12,7 @@ from dragoman.core.errors import ConfigError
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Strictness
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Text, ToolChoice, Wire
+from dragoman.core.transport import Timeouts
 
 OTHER_NAMES = {
     "max_output_tokens": "max_tokens",
@@ -53,7 +54,11 @@ class RequestSettings(TypedDict, total=False):
     tool_choice: ToolChoice | str | Tool | Sequence[str | Tool] | None
     parallel: bool | None
     strict: Strictness  # refuse what would be lost
-    extra: Mapping[str, Any] | None  # put into the body as it is
+    extra: Mapping[str, Any] | None  # put into the body as it is, whoever the provider is
+    # fields by the name of a provider or protocol: {"anthropic": {"top_k": 5}}; those of others are reported
+    provider_options: Mapping[str, Mapping[str, Any]] | None
+    timeout: float | Timeouts | None  # seconds of the whole call, retries and stream included
+    tries: int | None  # how often the request is sent where another attempt may help
     # names that providers use for the same settings
     max_output_tokens: int | None
     max_completion_tokens: int | None

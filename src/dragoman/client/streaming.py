@@ -81,7 +81,9 @@ class AsyncStream(Generic[Output]):
             if self._pieces is None:
                 await self.__aenter__()
                 self._pieces = aiter(cast(Reply, self._reply))
-            return self._reading.feed(await anext(self._pieces))
+            async with self._call.time_limit():
+                data = await anext(self._pieces)
+            return self._reading.feed(data)
         except StopAsyncIteration:
             self._ended = True
             return self._reading.close()

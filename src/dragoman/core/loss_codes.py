@@ -80,6 +80,7 @@ CODES: dict[str, LossCode] = {
     "call.recovered.changed": LossCode("minor", "A call that the model wrote as text became a call."),
     "call.recovered.dropped": LossCode("cosmetic", "A call was written as text and made natively as well."),
     # What a request carries beside the neutral model
+    "field.option.changed": LossCode("minor", "A field of provider_options, in place of one of the request."),
     "field.unknown.dropped": LossCode("minor", "A field that only the client's own protocol defines."),
     # Content
     "part.unknown.dropped": LossCode("material", "A part that only its own protocol understands."),
