@@ -249,8 +249,8 @@ QUIET_USAGE = frozenset(
 SPELLING = {
     "stop": "stop_sequences",
     "output": "output_config.format",
-    "effort": "output_config.effort",
-    "budget": "thinking.budget_tokens",
+    "effort": "output_config.effort|thinking",
+    "budget": "thinking.budget_tokens|thinking",
     "show_reasoning": "thinking.display",
     "user": "metadata.user_id",
     "parallel": "tool_choice.disable_parallel_tool_use",

@@ -67,8 +67,9 @@ def decode_response(body: Wire, losses: Losses) -> Response:
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
     complete = [part for part in response.parts if not (isinstance(part, ToolCall) and not part.complete)]
-    if len(complete) < len(response.parts):
-        losses.dropped("tool call", CUT_CALL, "call.incomplete")
+    for part in response.parts:
+        if isinstance(part, ToolCall) and not part.complete:
+            losses.dropped(part.where or "tool call", CUT_CALL, "call.incomplete")
     parts = [wire for part in complete for wire in encode_part(part, losses)]
     if is_native(response):
         return _encode_native(response, parts)

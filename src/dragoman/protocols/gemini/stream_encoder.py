@@ -109,7 +109,7 @@ class StreamEncoder:
                     (self._chunk(signed({"text": "", **self._thought}, self._state)),) if self._state else ()
                 )
             case ToolCall() if not complete:
-                self._losses.dropped("tool call", CUT_CALL, "call.incomplete")
+                self._losses.dropped(part.where or "tool call", CUT_CALL, "call.incomplete")
                 return ()
             case ToolCall():
                 part = replace(part, arguments=text, state=self._state)

@@ -28,6 +28,7 @@ from dragoman.protocols.openai_chat.wire import (
 )
 
 _ENDS_WHOLE = frozenset({"end", "tool_calls", "refusal"})
+_CUT_CALL = "the reply was cut inside it, and an incomplete call must not run"
 
 
 def decode_response(body: Wire, losses: Losses) -> Response:
@@ -67,10 +68,9 @@ def decode_response(body: Wire, losses: Losses) -> Response:
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
     parts = [part for part in response.parts if _may_run(part)]
-    if len(parts) < len(response.parts):
-        losses.dropped(
-            "tool call", "the reply was cut inside it, and an incomplete call must not run", "call.incomplete"
-        )
+    for part in response.parts:
+        if not _may_run(part):
+            losses.dropped(part.where or "tool call", _CUT_CALL, "call.incomplete")
     extras = dict(own(response.extras, PROTOCOL_NAME))
     first, *others = extras.pop("choices", None) or [None]
     if response.id:

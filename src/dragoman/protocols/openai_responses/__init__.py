@@ -72,6 +72,7 @@ CODEC = Codec(
         "effort": "reasoning.effort",
         "show_reasoning": "reasoning.summary",
         "verbosity": "text.verbosity",
+        "logprobs": "include",
         "user": "safety_identifier|user",
         "cache_key": "prompt_cache_key",
         "parallel": "parallel_tool_calls",

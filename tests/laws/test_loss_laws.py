@@ -1,0 +1,86 @@
+"""Every loss names a place of the source: `where` resolves in the body that the client or upstream sent.
+
+What is invented or emulated has no source: its place is the one in the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+import dragoman
+from dragoman.core import jsontext
+from dragoman.core.errors import DragomanError
+from dragoman.core.losses import ABSENT, Losses, resolve
+from dragoman.core.model import Message, Request, Settings, Text, ToolDeclaration, Wire
+from dragoman.protocols import codec, names
+from fuzz import samples
+from laws.strategies import requests
+from laws.test_setting_laws import CASES, SCHEMA
+
+PAIRS = [*permutations(names(), 2)]
+every_pair = pytest.mark.parametrize("source, target", PAIRS, ids=[f"{a}-{b}" for a, b in PAIRS])
+few = settings(max_examples=12)
+
+
+def wire_of(protocol: str, request: Request) -> Wire:
+    return jsontext.decode(jsontext.encode(codec(protocol).encode_request(request, Losses())))
+
+
+def with_settings(protocol: str) -> Iterator[Wire]:
+    """One request for each setting, and one with a field that no protocol knows."""
+    for name, value in CASES:
+        yield wire_of(protocol, _request(Settings(**{name: value})))
+    yield {**wire_of(protocol, _request(Settings())), "x_unknown": {"a": [1]}}
+
+
+def _request(given: Settings) -> Request:
+    tools = (ToolDeclaration("f", "d", SCHEMA, strict=True), ToolDeclaration("g", "d", SCHEMA, strict=True))
+    return Request("m", (Message("user", (Text("go"),)),), tools=tools, settings=given)
+
+
+def misplaced(body: Any, losses: list[dragoman.Loss]) -> list[str]:
+    lost = [loss for loss in losses if loss.kind in ("dropped", "changed")]
+    return [f"{loss.code} at {loss.where}" for loss in lost if resolve(body, loss.where) is ABSENT]
+
+
+def misplaced_in_request(source: str, target: str, body: Wire) -> list[str]:
+    exchange = dragoman.Exchange(source, target)
+    exchange.request(body, model="m")
+    return misplaced(body, exchange.losses)
+
+
+@every_pair
+def test_losses_of_settings(source: str, target: str) -> None:
+    assert [bad for body in with_settings(source) for bad in misplaced_in_request(source, target, body)] == []
+
+
+@every_pair
+def test_losses_of_known_requests(source: str, target: str) -> None:
+    bodies = samples.requests(source)
+    assert bodies
+    assert [bad for body in bodies for bad in misplaced_in_request(source, target, body)] == []
+
+
+@every_pair
+@few
+@given(request=requests())
+def test_losses_of_any_request(source: str, target: str, request: Request) -> None:
+    assert misplaced_in_request(source, target, wire_of(source, request)) == []
+
+
+@every_pair
+def test_losses_of_known_replies(source: str, target: str) -> None:
+    bad: list[str] = []
+    for body in samples.replies(source):
+        exchange = dragoman.Exchange(target, source)
+        try:
+            exchange.response(body)
+        except DragomanError:  # the body of an error
+            continue
+        bad += misplaced(body, exchange.losses)
+    assert bad == []
