@@ -522,7 +522,7 @@ def test_a_body_goes_back_as_it_came(wire: Wire, lost: list[str]) -> None:
     given = copy.deepcopy(wire)
     losses = Losses()
     request = CODEC.decode_request(wire, losses)
-    losses.respell(CODEC.spelling)
+    losses.respell(CODEC.spelling, wire)
     assert [loss.where for loss in losses] == lost
     assert encode(request) == wire == given
 
