@@ -104,7 +104,7 @@ CODES: dict[str, LossCode] = {
     "usage.detail.dropped": LossCode("cosmetic", "A count that the target does not report."),
     "response.choices.dropped": LossCode("material", "Further answers; only the first one is passed on."),
     "cache.breakpoint.dropped": LossCode(
-        "cosmetic", "A mark for a cache, for a target that finds prefixes itself."
+        "cosmetic", "A mark for a prompt cache, at a place where the target takes none."
     ),
     # Messages
     "message.order.dropped": LossCode("minor", "A part for which the target's order has no place."),

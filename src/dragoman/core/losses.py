@@ -44,6 +44,8 @@ def _respelled(loss: Loss, spelling: dict[str, str], source: Any) -> Loss:
         known = spelling.get(f".{last}") if dot else None
     if known is None:
         return loss
+    if "|" not in known:
+        return replace(loss, where=head + known)
     *first, last = [f"{head}{path}" for path in known.split("|")]
     return replace(loss, where=next((path for path in first if _has(source, path)), last))
 

@@ -106,6 +106,11 @@ class ModelProfile(Struct, frozen=True, kw_only=True, cache_hash=True):
     service_tiers: tuple[str, ...] | None = None
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # Chat
 
+    # Prompt cache
+    # The field of a part that marks the end of a cached prefix, where parts may have one (OpenAI)
+    cache_breakpoints: Literal["", "prompt_cache_breakpoint", "cache_control"] = ""
+    automatic_cache: bool = False  # `cache_control` of a request caches all of it (Anthropic)
+
     # Conversation
     system_messages: bool = False  # `role: system` after the first message (Anthropic)
     prefill: bool = False  # the conversation may end with an assistant message (Anthropic)

@@ -29,7 +29,7 @@ from dragoman.core.schema_rules import SchemaRules
 from dragoman.core.seal import MAGIC
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.schemas.downgrade import can_be_strict, fit
-from dragoman.transforms import arguments, call_ids
+from dragoman.transforms import arguments, breakpoints, call_ids
 from dragoman.transforms.content import joined, settle_part, without_summarised
 from dragoman.transforms.pairing import pair
 from dragoman.transforms.states import return_states
@@ -54,6 +54,7 @@ class Ledger:
         self.called = 0  # complete calls of the reply
         self.prepared: Request | None = None
         self._names = names_for((), upstream)
+        self._marks = 0  # cache breakpoints
         self._used: dict[str, None] = {}  # every tool name of the request
         self._called: dict[str, str] = {}  # call id -> name, for results without one
 
@@ -66,6 +67,10 @@ class Ledger:
             [without_summarised(m, self.losses) for m in request.messages] if summarise else request.messages
         )
         messages = [self._message(message, flattened, summarise) for message in messages]
+        system = self._system(request.system) if self.is_foreign and request.system else request.system
+        if self._marks > breakpoints.MOST and self.upstream.cache_breakpoints:
+            own = sum([bool(text.cache) for text in system])
+            messages = breakpoints.latest(messages, breakpoints.MOST - own, self.losses)
         if self.client.text_pieces:
             messages = joined(messages)
         self._used.update(dict.fromkeys(request.tool_choice.names if request.tool_choice else ()))
@@ -73,6 +78,7 @@ class Ledger:
         paired = pair(messages, lambda id: call_ids.legal(id, self.upstream), self.losses)
         self.prepared = replace(
             request,
+            system=system,
             messages=tuple([self._named(message) for message in paired]) if self._names.changed else paired,
             tools=_fit(request.tools, self.losses, flattened, self._names, self.client.schema_field),
             tool_choice=self._choice(request.tool_choice, flattened),
@@ -109,6 +115,15 @@ class Ledger:
 
     # Messages, each part looked at once
 
+    def _system(self, system: tuple[Text, ...]) -> tuple[Text, ...]:
+        settled: list[Text] = []
+        for text in system:
+            if text.cache:
+                self._marks += 1
+                text = breakpoints.settle(text, self.upstream.cache_breakpoints, self.losses)
+            settled.append(text)
+        return tuple(settled)
+
     def _message(self, message: Message, flattened: Flattened, summarise: bool) -> Message:
         parts: list[AnyPart] = []
         changed = stateful = False
@@ -121,9 +136,9 @@ class Ledger:
                 made = self._result(part, flattened, summarise)  # pyright: ignore[reportArgumentType] - by its type
             elif kind is Media or kind is Foreign:
                 made = settle_part(part, self.own, summarise, self.losses)
-            elif kind is Text and part.cache and not self.upstream.cache_breakpoints:
-                why = "the upstream finds cached prefixes itself"
-                self.losses.dropped(f"{part.where}.cache_control", why, "cache.breakpoint")
+            if part.cache and made is not None and self.is_foreign:
+                self._marks += 1
+                made = breakpoints.settle(made, self.upstream.cache_breakpoints, self.losses)
             if made is not part:
                 changed = True
             if made is not None:

@@ -67,7 +67,7 @@ BLOCKS: dict[str, tuple[Wire, AnyPart]] = {
     "text": ({"type": "text", "text": "hi"}, Text("hi", extras=OWN)),
     "text with a cache mark": (
         {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}},
-        Text("hi", extras={"anthropic": {"cache_control": {"type": "ephemeral"}}}),
+        Text("hi", extras={"anthropic": {"cache_control": {"type": "ephemeral"}}}, cache="5m"),
     ),
     "text with explicit nothing": (
         {"type": "text", "text": "hi", "citations": None},
@@ -483,7 +483,6 @@ BODIES: dict[str, tuple[Wire, list[str]]] = {
             "speed",
             "betas",
             "inference_geo",
-            "cache_control",
             "diagnostics",
             "unknown",
         ],

@@ -1025,7 +1025,7 @@ SIGNED = {
         [user(Text("a")), assistant(call("1", MADE), call("2")), result("1")],
         [["c2ln", None]],
     ),
-    "earlier turns are left alone": (
+    "earlier turns too, or the prefix would change": (
         [
             user(Text("a")),
             assistant(call("1")),
@@ -1035,7 +1035,7 @@ SIGNED = {
             assistant(call("2")),
             result("2"),
         ],
-        [[None], [SENTINEL]],
+        [[SENTINEL], [SENTINEL]],
     ),
     "text beside a result does not begin a turn": (
         [user(Text("a")), assistant(call("1")), result("1", Text("and")), assistant(call("2")), result("2")],

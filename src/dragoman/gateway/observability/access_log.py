@@ -55,6 +55,7 @@ class AccessLogLine(Struct, omit_defaults=True):
     input: int | None = None
     output: int | None = None
     cached: int = 0
+    cache_write: int = 0
     first_ms: float | None = None
     ms: float = -1.0
     losses: dict[str, int] = {}
@@ -143,6 +144,8 @@ def _line(record: ExchangeRecord, losses: list[Loss], kinds: dict[str, int], sec
         line.provider, line.upstream, line.target = provider.name, provider.protocol, target.model
     if usage := record.usage:
         line.input, line.output, line.cached = usage.input, usage.output, usage.cached
+        if usage.cache_write:
+            line.cache_write = usage.cache_write
     if record.first is not None:
         line.first_ms = _ms(record.first)
     if losses:
@@ -173,7 +176,7 @@ def _codes(losses: list[Loss]) -> dict[str, list[str]]:
 
 def is_plausible(usage: Usage) -> bool:
     """Whether the numbers can be added up: an upstream may send a count of 400 digits, or a negative one."""
-    counts = usage.input, usage.output, usage.cached, usage.reasoning
+    counts = usage.input, usage.output, usage.cached, usage.cache_write, usage.reasoning
     return min(counts) >= 0 and max(counts) <= _MOST_TOKENS
 
 

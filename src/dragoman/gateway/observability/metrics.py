@@ -75,6 +75,7 @@ class MetricRow(Struct):
     input: int = 0
     output: int = 0
     cached: int = 0
+    cache_write: int = 0
     reasoning: int = 0
     first: Histogram = field(default_factory=Histogram)
     whole: Histogram = field(default_factory=Histogram)
@@ -106,6 +107,8 @@ class Metrics:
             row.output += usage.output
             if usage.cached:
                 row.cached += usage.cached
+            if usage.cache_write:
+                row.cache_write += usage.cache_write
             if usage.reasoning:
                 row.reasoning += usage.reasoning
         if (first := record.first) is not None:
@@ -171,6 +174,7 @@ def _add_row(
         ("dragoman_tokens", (provider, model, key, "input"), row.input),
         ("dragoman_tokens", (provider, model, key, "output"), row.output),
         ("dragoman_tokens", (provider, model, key, "cached"), row.cached),
+        ("dragoman_tokens", (provider, model, key, "cache_write"), row.cache_write),
         ("dragoman_tokens", (provider, model, key, "reasoning"), row.reasoning),
     ]
     for name, labels, number in counted:

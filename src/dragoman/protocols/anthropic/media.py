@@ -10,9 +10,9 @@ from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, FileId, Foreign, Media, Plain, Url, Wire
 from dragoman.protocols.anthropic.hosted import decode_foreign
-from dragoman.protocols.anthropic.wire import IMAGE_TYPES, PROTOCOL_NAME, is_native
+from dragoman.protocols.anthropic.wire import IMAGE_TYPES, PROTOCOL_NAME, is_native, lifetime
 
-_QUIET = frozenset({"media_type", "title"})
+_QUIET = frozenset({"media_type", "title", "cache_control"})
 
 
 def decode_media(
@@ -40,7 +40,7 @@ def decode_media(
     extras = fields.extras(losses, quiet=_QUIET)
     if source.rest:
         extras[PROTOCOL_NAME]["source"] = source.rest
-    return Media(kind, media_type, data, name, where=where, extras=extras)
+    return Media(kind, media_type, data, name, where=where, extras=extras, cache=lifetime(block))
 
 
 def encode_media(media: Media, losses: Losses) -> Wire:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import NOTHING, Fields, describe, own
+from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -34,15 +34,17 @@ from dragoman.protocols.anthropic.wire import (
     NO_EXTRAS,
     PROTOCOL_NAME,
     QUIET_DIRECT_CALL,
+    QUIET_MARK,
     QUIET_RESULT,
     QUIET_THINKING,
     UNCITED,
     is_native,
+    lifetime,
     printed,
 )
 
 _MADE_HERE = seal("citation")  # in place of the encrypted index of a citation that another model made
-_QUIET_TEXT = frozenset({"citations"})
+_QUIET_TEXT = frozenset({"citations", "cache_control"})
 _DIRECT = DIRECT[PROTOCOL_NAME]["caller"]
 
 
@@ -120,7 +122,8 @@ def _decode_text(block: Wire, where: str, losses: Losses) -> Text:
     text = fields.need("text", str)
     citations = fields.list("citations") if fields.rest.get("citations") else None
     cited = [decode_citation(c, f"{where}.citations[{i}]", losses) for i, c in enumerate(citations or ())]
-    return Text(text, tuple(cited), where=where, extras=fields.extras(losses, quiet=_QUIET_TEXT))
+    cache, extras = lifetime(block), fields.extras(losses, quiet=_QUIET_TEXT)
+    return Text(text, tuple(cited), where=where, extras=extras, cache=cache)
 
 
 def _encode_text(part: Text) -> tuple[Wire, ...]:
@@ -174,8 +177,8 @@ def _decode_tool_use(block: Wire, where: str, losses: Losses) -> ToolCall:
     id, name = fields.need("id", str), fields.need("name", str)
     arguments = decode_input(fields.any("input"), where)
     direct = is_object(caller := fields.rest.get("caller")) and caller.get("type") == "direct"
-    extras = fields.extras(losses, quiet=QUIET_DIRECT_CALL if direct else NOTHING)
-    return ToolCall(id, name, arguments, where=where, extras=extras)
+    extras = fields.extras(losses, quiet=QUIET_DIRECT_CALL if direct else QUIET_MARK)
+    return ToolCall(id, name, arguments, where=where, extras=extras, cache=lifetime(block))
 
 
 def _encode_tool_use(call: ToolCall, losses: Losses) -> Wire:
@@ -228,6 +231,7 @@ def _decode_tool_result(block: Wire, where: str, losses: Losses) -> ToolResult:
         failed=fields.flag("is_error"),
         where=where,
         extras=fields.extras(losses, quiet=QUIET_RESULT),
+        cache=lifetime(block),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, Message, Request, Text, Wire
+from dragoman.core.model import AnyTool, Message, Request, Text, ToolResult, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.protocols.anthropic.hosted import (
     decode_servers,
@@ -90,7 +90,18 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
         body["stream"] = True
     if native:
         return _as_it_came(body, own(request.extras, PROTOCOL_NAME))
+    if profile.automatic_cache and (tools or len(body["messages"]) > 1) and not _is_marked(request):
+        body["cache_control"] = {"type": "ephemeral"}  # agents of other protocols rely on automatic caches
     return body | encode_settings(request, body, profile, losses)
+
+
+def _is_marked(request: Request) -> bool:
+    """Whether the client sets cache breakpoints itself."""
+    for message in request.messages:
+        for part in message.parts:
+            if part.cache or (type(part) is ToolResult and part.content and part.content[-1].cache):
+                return True
+    return any(text.cache for text in request.system)
 
 
 def _as_it_came(body: Wire, extras: Wire) -> Wire:

@@ -104,6 +104,9 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
         ):  # the usual declaration, without the cost of Fields
             return ToolDeclaration(name, words, schema, where=where, extras=NO_EXTRAS)
     fields = Fields(tool, where, PROTOCOL_NAME)
+    if fields.rest.get("cache_control"):
+        why = "a prefix that ends in the tools is cached with the conversation"
+        losses.dropped(fields.path("cache_control"), why, "cache.breakpoint")
     kind = fields.rest.get("type")
     if kind not in (None, "custom"):
         return decode_hosted(fields, losses)

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Required, TypedDict
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Table
+from dragoman.core.jsontext import is_object
 from dragoman.core.model import Extras, FailureKind, StopReason, Value, Wire
 
 PROTOCOL_NAME: Final = "anthropic"
@@ -228,9 +229,11 @@ ERRORS: Table[FailureKind] = Table(
 # Fields that no other protocol has and that nobody misses there: they are kept, but are no losses
 QUIET_THINKING = frozenset({"signature"})
 QUIET_DIRECT_CALL = frozenset({"caller"})  # a caller that is code is reported
-QUIET_RESULT = frozenset({"is_error", "content"})
-QUIET_TOOL = frozenset({"type", "description", "strict", "defer_loading"})
-QUIET_REQUEST = frozenset({"model", "stream", "tools", "system"})
+QUIET_MARK = frozenset({"cache_control"})
+QUIET_RESULT = frozenset({"is_error", "content", "cache_control"})
+QUIET_TOOL = frozenset({"type", "description", "strict", "defer_loading", "cache_control"})
+# cache_control of a request caches all of it, as other servers do by themselves
+QUIET_REQUEST = frozenset({"model", "stream", "tools", "system", "cache_control"})
 QUIET_RESPONSE = frozenset(
     {"id", "type", "role", "model", "diagnostics", "context_management", "input_transformations"}
 )
@@ -254,6 +257,7 @@ SPELLING = {
     "show_reasoning": "thinking.display",
     "user": "metadata.user_id",
     "parallel": "tool_choice.disable_parallel_tool_use",
+    ".cache": ".cache_control",
 }
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
@@ -269,3 +273,9 @@ def printed(value: Any, where: str) -> str:
         return jsontext.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise WireError(PROTOCOL_NAME, where, f"expected JSON, got {error}") from None
+
+
+def lifetime(block: Wire) -> str:
+    """Of the cache breakpoint that a block has; empty: it has none."""
+    mark = block.get("cache_control")
+    return ("1h" if mark.get("ttl") == "1h" else "5m") if is_object(mark) else ""

@@ -146,7 +146,7 @@ def encode_contents(
     if not native and contents and contents[-1]["role"] == "model":
         why = "Gemini does not continue the assistant's last message, but answers it"
         losses.changed(messages[-1].where, why, "message.prefill")
-    if not native and profile.signed_calls:
+    if calls and not native and profile.signed_calls:
         _sign_calls(contents, calls, losses)
     return contents
 
@@ -207,12 +207,14 @@ def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
 
 
 def _sign_calls(contents: list[Wire], calls: dict[str, ToolCall], losses: Losses) -> None:
-    """Gemini 3 demands a signature on the first call of each step since the last user text (G97, G99)."""
-    for content in reversed(contents):
-        parts: list[Wire] = content["parts"]
-        if content["role"] == "user" and not any("functionResponse" in part for part in parts):
-            return
-        first = next((part for part in parts if "functionCall" in part), None)
+    """Gemini 3 demands a signature on the first call of each step since the last user text (G97, G99).
+
+    Earlier ones get it too: a prefix that changes with the next text of the user would not be cached.
+    """
+    for content in contents:
+        if content["role"] == "user":
+            continue
+        first = next((part for part in content["parts"] if "functionCall" in part), None)
         if first is not None and "thoughtSignature" not in first:
             first["thoughtSignature"] = SENTINEL
             call = calls[first["functionCall"].get("id", "")]

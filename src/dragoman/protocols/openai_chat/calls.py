@@ -170,7 +170,7 @@ _QUIET_RESULT = QUIET_MESSAGE | {"name"}
 def encode_result(result: ToolResult, profile: ModelProfile, losses: Losses) -> tuple[Wire, list[Wire]]:
     """The tool message, and the media parts for a user message after the results (G69: llama.cpp#22536)."""
     only = result.content[0] if len(result.content) == 1 else None
-    if isinstance(only, Text) and not (result.failed or is_native(result) or is_native(only)):
+    if isinstance(only, Text) and not (result.failed or is_native(result) or is_native(only) or only.cache):
         return {"role": "tool", "tool_call_id": result.call_id, "content": only.text}, []
     return _encode_other(result, profile, losses)
 
@@ -235,7 +235,7 @@ def _result_content(result: ToolResult, texts: list[Wire], profile: ModelProfile
     """A string; an array where the texts came as parts or are several."""
     if not texts:
         return ""
-    native = any(is_native(part) for part in result.content)
+    native = any(is_native(part) or part.cache for part in result.content)
     if len(texts) == 1 and not native:
         return texts[0]["text"]
     if native or profile.text_parts:

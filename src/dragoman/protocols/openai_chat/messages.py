@@ -277,9 +277,9 @@ def _encode_one(calls: Sequence[ToolCall], losses: Losses) -> Wire:
 
 def encode_texts(parts: Sequence[AnyPart], profile: ModelProfile, losses: Losses) -> str | list[Wire]:
     """The content of a system or assistant message: a string, or an array where it came as parts."""
-    if len(parts) == 1 and type(parts[0]) is Text and not is_native(parts[0]):
+    if len(parts) == 1 and type(parts[0]) is Text and not (is_native(parts[0]) or parts[0].cache):
         return parts[0].text
-    if any(is_native(part) or not isinstance(part, Text | Refusal) for part in parts):
+    if any(is_native(part) or part.cache or not isinstance(part, Text | Refusal) for part in parts):
         return [encode_part(part, losses) for part in parts]
     texts = [part for part in parts if isinstance(part, Text | Refusal) and part.text]
     if len(texts) < 2:

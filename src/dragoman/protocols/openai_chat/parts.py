@@ -40,7 +40,15 @@ from dragoman.protocols.openai_chat.media import (
     decode_linked,
     encode_media,
 )
-from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, SEALED, is_native, leftovers, text_part
+from dragoman.protocols.openai_chat.wire import (
+    PROTOCOL_NAME,
+    SEALED,
+    encode_lifetime,
+    is_native,
+    leftovers,
+    lifetime,
+    text_part,
+)
 
 
 def decode_content(fields: Fields, losses: Losses) -> list[AnyPart]:
@@ -62,7 +70,7 @@ def decode_content(fields: Fields, losses: Losses) -> list[AnyPart]:
 def encode_content(parts: Iterable[AnyPart], losses: Losses) -> str | list[Wire]:
     """The content of a user message: a lone text as a string, anything else as an array."""
     parts = tuple(parts)
-    if len(parts) == 1 and type(parts[0]) is Text and not is_native(parts[0]):
+    if len(parts) == 1 and type(parts[0]) is Text and not (is_native(parts[0]) or parts[0].cache):
         return parts[0].text
     return [encode_part(part, losses) for part in parts if not _is_nothing(part)]
 
@@ -100,14 +108,13 @@ def _decode_other(part: Any, where: str, losses: Losses) -> AnyPart:
 
 
 def _decode_marked_text(fields: Fields, losses: Losses) -> Text:
-    """OpenRouter and LiteLLM take Anthropic's `cache_control` on text parts."""
-    text, mark = fields.need("text", str), fields.rest.pop("cache_control", None)
-    extras = leftovers(fields, losses)
-    if mark is None:
-        return Text(text, where=fields.where, extras=extras)
-    extras[PROTOCOL_NAME]["cache_control"] = mark
-    lifetime = mark.get("ttl") if is_object(mark) else None
-    return Text(text, where=fields.where, extras=extras, cache="1h" if lifetime == "1h" else "5m")
+    """OpenAI's `prompt_cache_breakpoint`; OpenRouter and LiteLLM take Anthropic's `cache_control`."""
+    text = fields.need("text", str)
+    cache = lifetime(fields.rest.get("prompt_cache_breakpoint") or fields.rest.get("cache_control"))
+    return Text(text, where=fields.where, extras=leftovers(fields, losses, _MARKS), cache=cache)
+
+
+_MARKS = frozenset({"prompt_cache_breakpoint", "cache_control"})
 
 
 def encode_part(part: AnyPart, losses: Losses) -> Wire:
@@ -116,11 +123,13 @@ def encode_part(part: AnyPart, losses: Losses) -> Wire:
         return extras
     match part:
         case Text():
-            return {"type": "text", "text": part.text, **extras}
+            wire = {"type": "text", "text": part.text, **extras}
+            return wire | encode_lifetime(part.cache) if part.cache and not is_native(part) else wire
         case Refusal():
             return {"type": "refusal", "refusal": part.text, **extras}
         case Media():
-            return encode_media(part, losses)
+            wire = encode_media(part, losses)
+            return wire | encode_lifetime(part.cache) if part.cache and not is_native(part) else wire
         case Foreign() if part.origin == PROTOCOL_NAME:
             return part.body
         case _:

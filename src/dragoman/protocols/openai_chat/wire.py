@@ -220,3 +220,15 @@ def is_native(value: Value) -> bool:
 
 def text_part(text: str) -> Wire:
     return {"type": "text", "text": text}
+
+
+def lifetime(mark: Any) -> str:
+    """Of a cache breakpoint, as Part.cache says it; OpenAI's lifetimes are 30m and 12h."""
+    if not is_object(mark):
+        return ""
+    return "1h" if mark.get("ttl") in ("1h", "12h") else "5m"
+
+
+def encode_lifetime(cache: str) -> Wire:
+    """Without `ttl` it is that of the request, 30m."""
+    return {"prompt_cache_breakpoint": {"mode": "explicit"} | ({"ttl": "12h"} if cache == "1h" else {})}

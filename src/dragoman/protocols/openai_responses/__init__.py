@@ -1,5 +1,7 @@
 """OpenAI Responses."""
 
+from msgspec.structs import replace
+
 from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
@@ -26,6 +28,7 @@ LIMITS = ProtocolLimits(
     compaction=encode_compaction,
 )
 
+MARKED = replace(LIMITS, cache_breakpoints=True)
 CODEC = Codec(
     name=PROTOCOL_NAME,
     decode_request=decode_request,
@@ -39,7 +42,7 @@ CODEC = Codec(
     grammar=Grammar,
     http=HTTP,
     client_limits=LIMITS,
-    limits=lambda profile: LIMITS,
+    limits=lambda profile: MARKED if profile.cache_breakpoints else LIMITS,
     turns="input",
     terminal=(
         b"event: response.completed",
@@ -75,6 +78,7 @@ CODEC = Codec(
         "logprobs": "include",
         "user": "safety_identifier|user",
         "cache_key": "prompt_cache_key",
+        ".cache": ".prompt_cache_breakpoint",
         "parallel": "parallel_tool_calls",
         ".name": ".filename|.name",
         ".allowed": ".allowed_tools|.allowed",

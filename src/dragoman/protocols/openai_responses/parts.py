@@ -28,6 +28,8 @@ from dragoman.protocols.openai_responses.wire import (
     PROTOCOL_NAME,
     QUIET_ITEM,
     QUIET_PART,
+    encode_lifetime,
+    lifetime,
     native,
 )
 
@@ -48,7 +50,7 @@ def decode_content(content: Any, where: str, losses: Losses) -> tuple[ContentPar
 
 def encode_content(parts: Iterable[AnyPart], text_type: TextType, losses: Losses) -> str | list[Wire]:
     parts = tuple(parts)
-    if len(parts) == 1 and type(parts[0]) is Text and not native(parts[0]):
+    if len(parts) == 1 and type(parts[0]) is Text and not (native(parts[0]) or parts[0].cache):
         return parts[0].text
     return [wire for part in parts for wire in encode_part(part, text_type, losses)]
 
@@ -89,6 +91,8 @@ def encode_part(part: AnyPart, text_type: TextType, losses: Losses) -> tuple[Wir
             return ({"type": "refusal", "refusal": part.text, **rest},)
         case Media():
             wire = encode_media(part, rest)
+            if wire is not None and part.cache and not native(part):
+                wire |= encode_lifetime(part.cache)
             if wire is not None and (text_type == "input_text" or wire["type"] == "input_audio"):
                 return (wire,)
             kind = part.media_type or "unknown type"
@@ -115,7 +119,9 @@ def _decode_text(fields: Fields, losses: Losses) -> Text:
         where = fields.path("annotations")
         citations = tuple([decode_citation(note, f"{where}[{i}]", losses) for i, note in enumerate(notes)])
         fields.rest["annotations"] = []  # the field was there, so it goes back
-    return Text(text, citations, where=fields.where, extras=fields.extras(losses, quiet=QUIET_PART))
+    cache = lifetime(fields.rest.get("prompt_cache_breakpoint"))
+    extras = fields.extras(losses, quiet=QUIET_PART)
+    return Text(text, citations, where=fields.where, extras=extras, cache=cache)
 
 
 def _encode_text(text: Text, text_type: TextType, rest: Wire) -> tuple[Wire, ...]:
@@ -124,6 +130,8 @@ def _encode_text(text: Text, text_type: TextType, rest: Wire) -> tuple[Wire, ...
     if not rest and text_type == "output_text":
         rest = {"annotations": [], "logprobs": []}
     wire = {"type": text_type, **rest, "text": text.text}
+    if text.cache and not native(text) and text_type == "input_text":
+        wire |= encode_lifetime(text.cache)
     if text.citations or rest.get("annotations") == []:
         wire["annotations"] = encode_citations(text)
     return (wire,)

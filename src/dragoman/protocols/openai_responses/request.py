@@ -63,6 +63,10 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
     system, messages = (request.system, request.messages) if ours else _parted(request)
     if system:
         body["instructions"] = "\n\n".join(part.text for part in system if part.text)
+        for part in system:
+            if part.cache and not ours:
+                why = "instructions are one text, which is cached with the conversation"
+                losses.dropped(f"{part.where}.cache", why, "cache.breakpoint")
     if messages or not ours:
         body["input"] = encode_input(messages if request.tools else _without_loaded(messages), losses)
     if request.compaction and native(request.compaction):

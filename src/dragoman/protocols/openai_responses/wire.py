@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NotRequired, TypedDict
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Table
+from dragoman.core.jsontext import is_object
 from dragoman.core.model import FailureKind, StopReason, Value, Wire
 
 PROTOCOL_NAME: Final = "openai-responses"
@@ -143,7 +144,9 @@ class EventWire(TypedDict):
 
 
 QUIET_ITEM = frozenset({"type", "id", "status", "role", "name", "summary", "content", "action", "operation"})
-QUIET_PART = frozenset({"type", "annotations", "logprobs", "image_url", "file_data"})
+QUIET_PART = frozenset(
+    {"type", "annotations", "logprobs", "image_url", "file_data", "prompt_cache_breakpoint"}
+)
 QUIET_REQUEST = frozenset(
     {"stream_options", "client_metadata", "stream", "input", "instructions", "model", "tools"}
 )
@@ -210,3 +213,15 @@ def printed(value: Any, where: str) -> str:
 def native(value: Value) -> bool:
     """Whether `value` came from this protocol and goes back as it came."""
     return value.extras is not None and PROTOCOL_NAME in value.extras
+
+
+def lifetime(mark: Any) -> str:
+    """Of a cache breakpoint, as Part.cache says it; OpenAI's lifetimes are 30m and 12h."""
+    if not is_object(mark):
+        return ""
+    return "1h" if mark.get("ttl") == "12h" else "5m"
+
+
+def encode_lifetime(cache: str) -> Wire:
+    """Without `ttl` it is that of the request, 30m."""
+    return {"prompt_cache_breakpoint": {"mode": "explicit"} | ({"ttl": "12h"} if cache == "1h" else {})}

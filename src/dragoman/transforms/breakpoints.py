@@ -1,0 +1,60 @@
+"""Cache breakpoints: marks behind which a prompt is cached, for upstreams that take them.
+
+Anthropic calls them `cache_control`, OpenAI `prompt_cache_breakpoint`. Other upstreams find cached prefixes
+themselves, so there a mark is removed and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from dragoman.core.losses import Losses
+from dragoman.core.model import AnyPart, Media, Message, Text, ToolResult
+
+MOST = 4  # that Anthropic takes and OpenAI writes; an OpenAI client may send those of earlier turns too
+
+SomePart = TypeVar("SomePart", bound=AnyPart)
+
+
+def settle(part: SomePart, taken: bool, losses: Losses) -> SomePart:
+    """A marked part for an upstream that takes marks, or not. The mark of a result moves to its last text."""
+    why = "the upstream finds cached prefixes itself"
+    if taken:
+        if isinstance(part, Text | Media):
+            return part
+        if isinstance(part, ToolResult) and part.content and isinstance(part.content[-1], Text):
+            marked = replace(part.content[-1], cache=part.cache)
+            return replace(part, content=(*part.content[:-1], marked), cache="")
+        why = "the upstream takes no mark here"
+    losses.dropped(f"{part.where}.cache", why, "cache.breakpoint")
+    return replace(part, cache="")
+
+
+def latest(messages: Sequence[Message], most: int, losses: Losses) -> list[Message]:
+    """`messages` with the last `most` marks; those before are removed."""
+    kept: list[Message] = []
+    for message in reversed(messages):
+        parts: list[AnyPart] = []
+        for part in reversed(message.parts):
+            if _is_marked(part):
+                most -= 1
+                part = _unmarked(part, losses) if most < 0 else part
+            parts.append(part)
+        kept.append(replace(message, parts=tuple(parts[::-1])) if most < 0 else message)
+    return kept[::-1]
+
+
+def _is_marked(part: AnyPart) -> bool:
+    return bool(part.cache or (isinstance(part, ToolResult) and part.content and part.content[-1].cache))
+
+
+def _unmarked(part: AnyPart, losses: Losses) -> AnyPart:
+    why = f"the upstream takes {MOST} marks: the last ones"
+    losses.dropped(f"{part.where}.cache", why, "cache.breakpoint")
+    if isinstance(part, ToolResult):
+        last = replace(part.content[-1], cache="")
+        return replace(part, content=(*part.content[:-1], last), cache="")
+    return replace(part, cache="")
