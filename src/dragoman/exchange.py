@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -239,6 +239,15 @@ class Exchange:
         cache_tools(wire, request.tools)
         self._request_wire = wire
         return out
+
+    def take_messages(self) -> list[list[Any]]:
+        """The messages of the request, which are not needed any more once it was encoded: the caller may free
+        them. Empty where they are needed."""
+        if not self._request or not self._pipeline or self.has_session:
+            return []
+        taken = [list(self._request.messages), self._pipeline.ledger.take_messages()]
+        self._request = replace(self._request, messages=())
+        return taken
 
     @property
     def has_session(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 
@@ -11,6 +12,7 @@ import pytest
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Body
+from dragoman.exchange import Exchange
 from dragoman.gateway import large_bodies
 from dragoman.gateway.large_bodies import LARGE, MOST_VALUES, TooManyValues, run_for
 
@@ -83,3 +85,33 @@ def test_small_work_is_done_at_once_and_large_work_in_a_thread() -> None:
     small, large = asyncio.run(work())
     assert small == threading.current_thread().name
     assert large.startswith("large-body")
+
+
+def test_new_objects_are_not_collected_at_once_after_large_work() -> None:
+    """The youngest generation would hold all of them, and its next collection would stop the loop."""
+
+    async def work() -> tuple[int, int]:
+        made = await run_for(LARGE + 1, lambda: [[number] for number in range(50_000)])
+        return len(made), sum(isinstance(each, list) for each in gc.get_objects(generation=0))
+
+    assert gc.isenabled()
+    made, young = asyncio.run(work())
+    assert gc.isenabled()
+    assert young < made
+
+
+def test_messages_are_freed_once_their_request_was_encoded() -> None:
+    messages = [
+        {"role": "user" if number % 2 else "assistant", "content": TEXT[:20]} for number in range(20_000)
+    ]
+    body = Body(jsontext.encode({"model": "m", "messages": messages}), "openai-chat")
+    exchange = Exchange("openai-chat", "anthropic")
+    plain = Exchange("openai-chat", "anthropic").request_bytes(body, "m", False)
+    assert large_bodies.translate(exchange, body, "m", False) == plain
+    assert exchange.take_messages() == [[], []]
+    reply = {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "hi"}],
+    }  # fmt: skip
+    assert exchange.response(reply)["choices"][0]["message"]["content"] == "hi"
+    assert exchange.usage is None

@@ -270,6 +270,11 @@ class Body:
         self.glance: Wire = self.wire if seen is None else seen
 
     @property
+    def parsed(self) -> Wire | None:
+        """`wire`, where it was read."""
+        return self._wire
+
+    @property
     def wire(self) -> Wire:
         if self._wire is None:
             self._wire = read_body(self.data, self._protocol)

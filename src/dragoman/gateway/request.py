@@ -18,6 +18,7 @@ from dragoman.core.protocol import Framing
 from dragoman.core.server import ProtocolServer, RouteMatch
 from dragoman.framing.aws_events import AWS_EVENTS
 from dragoman.framing.jsonarray import JSON_ARRAY
+from dragoman.gateway.large_bodies import LARGE, free_later
 from dragoman.http.server import ResponseWriter, ServerRequest
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ class GatewayRequest(Struct, eq=False):
 
     def release(self) -> None:
         """Break the reference cycles, so that the body is freed now and not by a garbage collection."""
+        if len(self.body.data) > LARGE:
+            free_later(self.body, self.client.turns)
         self.attempt = self.keep_alive = None
 
     @property

@@ -53,6 +53,7 @@ class Ledger:
         self.usage: Usage | None = None  # of the reply, once it has ended
         self.called = 0  # complete calls of the reply
         self.prepared: Request | None = None
+        self._estimate: int | None = None  # of the input tokens
         self._names = names_for((), upstream)
         self._marks = 0  # cache breakpoints
         self._used: dict[str, None] = {}  # every tool name of the request
@@ -87,7 +88,18 @@ class Ledger:
 
     def estimate(self) -> int:
         """Input tokens, roughly: clients show a meter before the upstream has counted."""
-        return estimate_tokens(self.prepared) if self.prepared else 0
+        if self._estimate is None:
+            self._estimate = estimate_tokens(self.prepared) if self.prepared else 0
+        return self._estimate
+
+    def take_messages(self) -> list[Message]:
+        """The messages as the upstream takes them, which are encoded by now."""
+        if self.prepared is None:
+            return []
+        self.estimate()
+        taken = list(self.prepared.messages)
+        self.prepared = replace(self.prepared, messages=())
+        return taken
 
     def demands_call(self) -> bool:
         """Whether the client insisted on a call."""

@@ -278,7 +278,7 @@ class _StreamRelay:
         writer = self.attempt.request.writer
         held = 0
         async for chunk in self.reply:
-            out = stream.feed(chunk)
+            out = stream.feed(chunk) if held <= LARGE else await run_for(held, stream.feed, chunk)
             if not out:
                 held += len(chunk)
                 if held > LARGEST_EVENT:
@@ -297,7 +297,7 @@ class _StreamRelay:
             keep_alive.busy = True  # the ticker must not write between
             await writer.piece(keep_alive.renumbered(out) if keep_alive.events else out)
             keep_alive.busy, keep_alive.quiet = False, 0
-        return stream.close()
+        return stream.close() if held <= LARGE else await run_for(held, stream.close)
 
     async def _start(self) -> None:
         """The status goes out with the first bytes, unless a keep-alive was sent before."""

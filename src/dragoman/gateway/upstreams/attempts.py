@@ -22,6 +22,7 @@ from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.conversations.turn_writer import stores_turns
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.gateway.large_bodies import LARGE, run_for
+from dragoman.gateway.large_bodies import translate as translate_large
 from dragoman.gateway.observability.traces import trace_headers
 from dragoman.gateway.request import Attempt, GatewayRequest
 from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
@@ -140,8 +141,8 @@ class Attempts:
         request, exchange, provider = attempt.request, attempt.exchange, attempt.target.provider
         given = attempt.turn_writer.body if attempt.turn_writer else request.body
         if len(given.data) > LARGE:
-            translate, model = exchange.request_bytes, attempt.target.model
-            body = await run_for(len(given.data), translate, given, model, request.stream)
+            size, model = len(given.data), attempt.target.model
+            body = await run_for(size, translate_large, exchange, given, model, request.stream)
         else:
             body = exchange.request_bytes(given, attempt.target.model, request.stream)
         if exchange.upstream.session:
