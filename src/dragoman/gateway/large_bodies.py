@@ -90,7 +90,12 @@ def free_later(body: Body, field: str) -> None:
     ms, during which nothing else runs; so they are held until the body is gone, and then freed in steps."""
     turns = body.parsed.get(field) if body.parsed else None
     if _threads and jsontext.is_array(turns):
-        asyncio.get_running_loop().call_later(_RELEASED, _threads.submit, free, list(turns))
+        asyncio.get_running_loop().call_later(_RELEASED, _free_in_thread, list(turns))
+
+
+def _free_in_thread(items: list[Any]) -> None:
+    if _threads:
+        _threads.submit(free, items)
 
 
 def free(items: list[Any]) -> None:
