@@ -1,6 +1,8 @@
 """`dragoman ask` with the demo model: answers, tools, questions at a terminal, Ctrl-C."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,12 +12,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from dragoman import UserMessage, load_messages
 from dragoman.cli import main
+from dragoman.cli.schema_option import read_schema
 from dragoman.cli.screen import described, visible
+from dragoman.core.model import Media
 
 ROOT = Path(__file__).parents[2]
 ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-ASK = [sys.executable, "-m", "dragoman", "ask"]
+ASK = [sys.executable, "-m", "dragoman", "ask", "--no-history"]
 
 
 @pytest.fixture
@@ -25,7 +30,119 @@ def project(tmp_path: Path) -> Path:
 
 
 def ask(*arguments: str, given: str = ""):
-    return CliRunner().invoke(main, ["ask", *arguments, "--model", "demo:any"], input=given)
+    return CliRunner().invoke(main, ["ask", *arguments, "--model", "demo:any", "--no-history"], input=given)
+
+
+def program(*arguments: str, given: str = ""):
+    return CliRunner().invoke(main, arguments, input=given)
+
+
+def test_a_conversation_is_continued(home: Path):
+    assert program("ask", "Good morning", "-m", "demo:any").exit_code == 0
+    assert program("ask", "-c", "And now?").stdout == "You said: And now?\n"
+    stored = list((home / "XDG_DATA_HOME/dragoman/chats").glob("*.json"))
+    assert len(stored) == 1
+    messages = load_messages(stored[0].read_text())
+    assert [message.content for message in messages if isinstance(message, UserMessage)] == [
+        "Good morning",
+        "And now?",
+    ]
+    assert stored[0].stat().st_mode & 0o077 == 0
+    listed = program("chat", "--list").stdout
+    assert listed == f"{stored[0].stem}  Good morning\n"
+    assert program("ask", "--conversation", stored[0].stem[:15], "Third").exit_code == 0
+
+
+def test_nothing_to_continue(home: Path):
+    result = program("ask", "-c", "And now?")
+    assert result.exit_code == 1
+    assert "no conversation yet" in result.stderr
+
+
+def test_a_conversation_is_saved_to_a_file_and_continued_from_it(home: Path):
+    assert program("ask", "One", "-m", "demo:any", "--no-history", "--save", "talk.json").exit_code == 0
+    assert not (home / "XDG_DATA_HOME").exists()
+    result = program("ask", "Two", "--conversation", "talk.json", "--system", "Be brief")
+    assert result.exit_code == 0
+    kinds = [type(message).__name__ for message in load_messages(Path("talk.json").read_text())]
+    assert kinds == ["SystemMessage", "UserMessage", "AssistantMessage", "UserMessage", "AssistantMessage"]
+
+
+SCHEMAS = {
+    "short": "city, high int: in °C",
+    "JSON": '{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}',
+    "a file": "schema.json",
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+def test_answers_by_a_schema(schema: str, home: Path):
+    Path("schema.json").write_text(SCHEMAS["JSON"])
+    result = program("ask", "Oslo", "-m", "demo:any", "--schema", schema)
+    assert result.exit_code == 0
+    assert isinstance(json.loads(result.stdout)["city"], str)
+
+
+def test_the_short_form_of_a_schema():
+    assert read_schema("name, age int, tags str[]: a few") == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "age": {"type": "integer"},
+            "tags": {"type": "array", "items": {"type": "string"}, "description": "a few"},
+        },
+        "required": ["name", "age", "tags"],
+        "additionalProperties": False,
+    }
+
+
+def test_attachments(home: Path):
+    Path("dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    Path("notes.pdf").write_bytes(b"%PDF-1.4\n")
+    arguments = (
+        "ask",
+        "Look",
+        "-m",
+        "demo:any",
+        "--image",
+        "dot.png",
+        "--file",
+        "notes.pdf",
+        "--save",
+        "out.json",
+    )
+    assert program(*arguments).exit_code == 0
+    prompt = next(
+        each for each in load_messages(Path("out.json").read_text()) if isinstance(each, UserMessage)
+    )
+    assert [part.kind for part in prompt.parts if isinstance(part, Media)] == ["image", "document"]
+
+
+def test_usage_and_cost(home: Path):
+    file = Path("dragoman.toml")
+    file.write_text('[providers.demo.profiles."*"]\nprice = { input = 1000, output = 1000 }\n')
+    result = CliRunner().invoke(
+        main, ["ask", "Hi", "-m", "demo:any", "--usage"], env={"DRAGOMAN_CONFIG": str(file)}
+    )
+    assert re.fullmatch(r"\d+ tokens in, \d+ out, \$0\.0\d+\n", result.stderr)
+
+
+def test_the_default_model(home: Path):
+    result = program("ask", "Hi")
+    assert result.stdout == "You said: Hi\n"
+    assert result.stderr == "dragoman: no provider has a key, so the demo model answers\n"
+    assert program("models", "--default", "nobody:x").exit_code == 1
+    assert program("models", "--default", "demo:mine").stdout == "default model: demo:mine\n"
+    assert program("ask", "Hi", "--save", "out.json").stderr == ""
+    assert json.loads(Path("out.json").read_text())["model"] == "demo:mine"
+    assert CliRunner().invoke(main, ["ask", "Hi"], env={"DRAGOMAN_MODEL": "nobody:x"}).exit_code == 1
+
+
+def test_names_and_providers_of_the_configuration(home: Path):
+    file = Path("mine.toml")
+    file.write_text('[providers.mine]\nprotocol = "gemini"\nbase_url = "demo:"\n[models]\nsmall = "mine:x"\n')
+    result = CliRunner().invoke(main, ["ask", "Hi", "-m", "small"], env={"DRAGOMAN_CONFIG": str(file)})
+    assert result.stdout == "You said: Hi\n"
 
 
 def test_an_answer_goes_to_stdout():
@@ -69,6 +186,9 @@ WRONG = {
     "no root": (("hi", "--tool", "all", "--root", "nowhere"), 1, "nowhere is not a directory"),
     "no command": (("hi", "--mcp", "name="), 2, "a URL or a command is missing"),
     "an open quote": (("hi", "--mcp", "name='a"), 2, "No closing quotation"),
+    "no image": (("hi", "--image", "nowhere.png"), 2, "there is no file nowhere.png"),
+    "a wrong schema": (("hi", "--schema", "a thing"), 2, "'a thing' is no file, and no `name type"),
+    "an open schema": (("hi", "--schema", "{"), 2, "expected a JSON object"),
 }
 
 

@@ -37,7 +37,8 @@ def shell(tmp_path: Path) -> dict[str, str]:
     program = tmp_path / "dragoman"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dragoman "$@"\n')
     program.chmod(0o755)
-    return {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    stored = {"XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    return {**os.environ, **stored, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
 
 
 def test_there_are_sessions():

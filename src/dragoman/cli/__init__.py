@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from dragoman import DragomanError, __version__
 from dragoman.core.optional import require
@@ -25,10 +26,12 @@ COMMANDS = {
     "plan": "Print what a request would lose at each provider.",
     "replay": "Send a recorded request again, to any model.",
     "translate": "Translate a request, a response, a stream or tool declarations.",
+    "chat": "Talk with any model in the terminal, with tools and MCP servers.",
     "ask": "Send a prompt to any model, with tools and MCP servers.",
     "many": "Send the prompts of a JSONL file to a model; resumable.",
     "mcp": "Offer the standard tools as an MCP server.",
     "demo": "Show one tool call between two protocols; needs no key and no network.",
+    "completion": "Print the completion script of a shell.",
     "protocols": "List the protocols and dialects.",
 }
 EXTRAS = {
@@ -41,6 +44,7 @@ EXTRAS = {
     "plan": "gateway",
     "replay": "gateway",
     "ask": "client",
+    "chat": "client",
     "many": "client",
     "mcp": "mcp",
 }
@@ -68,6 +72,9 @@ class Program(click.Group):
         if extra := EXTRAS.get(cmd_name):
             require(extra)
         return import_module(f"dragoman.cli.{cmd_name}").command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name, help=COMMANDS[name]) for name in COMMANDS if name.startswith(incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from dragoman.cli.completion import complete_model
+
 EXAMPLES = """\b
 Examples:
   dragoman many prompts.jsonl replies.jsonl --model demo:any
@@ -17,7 +19,13 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("source", metavar="IN.JSONL", type=click.Path(exists=True, dir_okay=False))
 @click.argument("target", metavar="OUT.JSONL", type=click.Path(dir_okay=False))
-@click.option("--model", metavar="PROVIDER:MODEL", help="The model that answers.  [the default model]")
+@click.option(
+    "--model",
+    "-m",
+    metavar="PROVIDER:MODEL",
+    shell_complete=complete_model,
+    help="The model that answers.  [the default model]",
+)
 @click.option("--system", metavar="TEXT", help="System prompt of every line that has none.")
 @click.option(
     "--concurrency", type=click.IntRange(1, 10_000), default=16, show_default=True, help="Requests at a time."

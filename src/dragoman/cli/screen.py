@@ -1,4 +1,4 @@
-"""The output of `dragoman ask`: the answer on stdout as it is streamed, calls and results on stderr.
+"""The output of `ask` and `chat`: the answer on stdout as it is streamed, calls and results on stderr.
 
 Control characters of models and tools are escaped: an escape sequence could otherwise disguise the command
 that the user is asked to confirm.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,23 +25,35 @@ from dragoman.client import (
 from dragoman.client.values import call_name
 from dragoman.core import jsontext
 
+if TYPE_CHECKING:
+    from dragoman.cli.markdown import MarkdownWriter
+
 LINES = 12  # of a result that are shown; the model gets all of it
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class Screen:
-    def __init__(self, reasoning: bool = False) -> None:
-        self._reasoning = reasoning
+    """`markdown`: render it, where stdout is a terminal and rich is installed. `shows_text`: the answer."""
+
+    def __init__(self, reasoning: bool = False, markdown: bool = True, shows_text: bool = True) -> None:
+        self._reasoning, self._shows_text = reasoning, shows_text
         self._open = False  # the last line of the answer has no end yet
-        self._rich = sys.stderr.isatty() and find_spec("rich") is not None
+        has_rich = find_spec("rich") is not None
+        self._rich = sys.stderr.isatty() and has_rich
+        self._markdown: MarkdownWriter | None = None
+        if markdown and has_rich and sys.stdout.isatty():
+            from dragoman.cli.markdown import MarkdownWriter
+
+            self._markdown = MarkdownWriter()
 
     def __call__(self, event: RunEvent) -> None:
         match event:
-            case TextDelta(text):
+            case TextDelta(text) if self._shows_text:
                 self._write(text)
             case ReasoningDelta(text) if self._reasoning:
                 click.secho(visible(text), dim=True, nl=False, err=True)
             case ToolRunStart(call):
+                self.end_line()
                 self.call(call)
             case ToolRunEnd(call, message, seconds):
                 self.result(call_name(call), message, seconds)
@@ -67,10 +79,15 @@ class Screen:
         return None
 
     def end_line(self) -> None:
-        if self._open:
+        if self._markdown:
+            self._markdown.end()
+        elif self._open:
             self._write("\n")
 
     def _write(self, text: str) -> None:
+        if self._markdown:
+            self._markdown.feed(visible(text))
+            return
         sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
         sys.stdout.flush()
         self._open = not text.endswith("\n") if text else self._open

@@ -113,6 +113,11 @@ def _price(model: str, provider: str) -> dict[str, Any] | None:
     return {"date": _prices()["date"], "source": _prices()["source"], **row} if row else None
 
 
+def priced_models(provider: str) -> list[str]:
+    """The models of a provider whose prices are known."""
+    return list(_prices().get(provider, {}))
+
+
 @lru_cache(maxsize=1)
 def _prices() -> dict[str, Any]:
     return tomllib.loads(files("dragoman.profiles").joinpath("prices.toml").read_text("utf-8"))

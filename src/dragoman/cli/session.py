@@ -1,0 +1,232 @@
+"""A conversation in the terminal, for `ask` and `chat`: options, tools with approval, output, history."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+from dragoman.cli.completion import complete_model, complete_tool
+from dragoman.cli.history import History
+from dragoman.cli.screen import Screen, visible
+from dragoman.cli.tools import chosen
+from dragoman.client import Conversation, Model, Run, SystemMessage, Tool, UserMessage
+from dragoman.client.values import call_name
+from dragoman.toolkit import READING
+
+if TYPE_CHECKING:
+    from dragoman.toolkit.mcp import McpServer
+
+_OPTIONS = (
+    click.option(
+        "--model",
+        "-m",
+        metavar="PROVIDER:MODEL",
+        shell_complete=complete_model,
+        help="The model that answers.  [the default model]",
+    ),
+    click.option(
+        "--tool",
+        "names",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=complete_tool,
+        help="A standard tool that the model may use, or all; repeatable.",
+    ),
+    click.option(
+        "--mcp", "servers", multiple=True, metavar="[NAME=]URL|COMMAND", help="An MCP server; repeatable."
+    ),
+    click.option(
+        "--root", default=".", metavar="DIR", help="The directory that the tools are restricted to.  [.]"
+    ),
+    click.option("--system", "-s", metavar="TEXT", help="System prompt."),
+    click.option("--continue", "-c", "resume", is_flag=True, help="Continue the latest conversation."),
+    click.option(
+        "--conversation",
+        metavar="ID|FILE",
+        help="Continue this one; `dragoman chat --list` shows ids.",
+    ),
+    click.option("--no-history", is_flag=True, help="Do not store the conversation."),
+    click.option("--yes", is_flag=True, help="Run everything without asking."),
+    click.option(
+        "--max-turns",
+        type=click.IntRange(1),
+        default=20,
+        show_default=True,
+        help="Maximum number of replies to a prompt.",
+    ),
+    click.option("--reasoning", is_flag=True, help="Show reasoning on stderr."),
+    click.option("--plain", is_flag=True, help="Print Markdown as it is."),
+)
+
+
+def session_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that `ask` and `chat` share; `open_session` takes them."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class Session:
+    """`path`: where the conversation is stored after each answer; None: nowhere."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        model: Model,
+        tools: list[Tool],
+        screen: Screen,
+        approve: Callable[..., Any] | None,
+        max_turns: int,
+    ) -> None:
+        self.conversation, self.screen, self.model, self.tools = conversation, screen, model, tools
+        self.history = History(os.environ)
+        self.path: Path | None = None
+        self.root = "."
+        self._approve, self._max_turns = approve, max_turns
+        self.cost: float | None = 0.0
+
+    def ask(self, prompt: UserMessage, output: Any = None) -> Run[Any]:
+        """The answer, shown as it arrives, and stored. Where it fails the conversation stays as it was."""
+        self.conversation.model = self.model
+        try:
+            run = self.conversation.ask(
+                prompt,
+                output=output,
+                tools=self.tools,
+                approve=self._approve,
+                on_event=self.screen,
+                max_turns=self._max_turns,
+            )
+        finally:
+            self.screen.end_line()
+        self.cost = None if self.cost is None or run.cost is None else self.cost + run.cost
+        self.store()
+        return run
+
+    def store(self) -> None:
+        if self.path:
+            self.history.save(self.conversation, self.path)
+
+    def used(self) -> str:
+        """`1200 tokens in, 300 out, $0.0081`."""
+        usage = self.conversation.usage
+        cost = "" if not self.cost else f", ${self.cost:.4f}"
+        return f"{usage.input} tokens in, {usage.output} out{cost}"
+
+
+@contextmanager
+def open_session(
+    *,
+    model: str | None,
+    names: tuple[str, ...],
+    servers: tuple[str, ...],
+    root: str,
+    system: str | None,
+    resume: bool,
+    conversation: str | None,
+    no_history: bool,
+    yes: bool,
+    max_turns: int,
+    reasoning: bool,
+    plain: bool,
+    shows_text: bool = True,
+    approver: Approver | None = None,
+) -> Generator[Session]:
+    from dragoman.cli.default_model import chosen_model
+
+    history = History(os.environ)
+    path = history.find(conversation or "") if resume or conversation else None
+    continued = Conversation.load(path) if path else Conversation()
+    target = chosen_model(model or (str(continued.model) if continued.model else None))
+    if system:
+        continued.messages[:] = [
+            SystemMessage(system),
+            *(each for each in continued if not isinstance(each, SystemMessage)),
+        ]
+    tools: list[Tool] = chosen(root, () if "all" in names else names) if names else []
+    screen = Screen(reasoning, markdown=not plain, shows_text=shows_text)
+    with ExitStack() as stack:
+        for server in [mcp_server(each) for each in servers]:
+            tools.extend(stack.enter_context(server))
+        approve = None if yes else approver or Approver()
+        session = Session(continued, target, tools, screen, approve, max_turns)
+        session.root = root
+        if not no_history:
+            session.path = path or history.new()
+        yield session
+
+
+class Approver:
+    """Asks for confirmation in the terminal. Tools that only read run without a question.
+
+    `remembers`: the answer `a` allows a tool for the rest of the session.
+    """
+
+    def __init__(self, remembers: bool = False) -> None:
+        self._remembers = remembers
+        self._allowed: set[str] = set()
+
+    def __call__(self, call: dict[str, Any]) -> bool | str:
+        name = call_name(call)
+        if name in READING or name in self._allowed:
+            return True
+        if not sys.stdin.isatty():
+            return "there is no terminal to confirm it, and --yes was not given"
+        if not self._remembers:
+            return click.confirm(f"Run {visible(name)}?", default=False, err=True) or "the user refused"
+        answer = click.prompt(
+            f"Run {visible(name)}? (y)es, (n)o, (a)lways",
+            default="n",
+            show_default=False,
+            type=click.Choice(["y", "n", "a"], case_sensitive=False),
+            show_choices=False,
+            err=True,
+        )
+        if answer == "a":
+            self._allowed.add(name)
+        return answer in ("y", "a") or "the user refused"
+
+
+def user_message(text: str, images: Sequence[str] = (), files: Sequence[str] = ()) -> UserMessage:
+    """A prompt with attachments: paths, or http URLs."""
+    return UserMessage(text, images=[_attachment(each) for each in images], files=[*map(_attachment, files)])
+
+
+def _attachment(text: str) -> str | Path:
+    if _is_url(text):
+        return text
+    if not Path(text).expanduser().is_file():
+        raise click.UsageError(f"there is no file {text}")
+    return Path(text).expanduser()
+
+
+def mcp_server(text: str) -> McpServer:
+    """`docs=https://…`, `files=npx server`; without a name, the host or the program names it."""
+    from dragoman.toolkit.mcp import McpServer
+
+    name, mark, target = text.partition("=")
+    if not mark or not name.replace("-", "").replace("_", "").isalnum():
+        name, target = "", text
+    try:
+        place: str | Sequence[str] = target if _is_url(target) else shlex.split(target)
+    except ValueError as error:
+        raise click.UsageError(f"--mcp {text}: {error}") from None
+    if not place:
+        raise click.UsageError(f"--mcp {text}: a URL or a command is missing")
+    return McpServer(name or _named(place), place)
+
+
+def _is_url(target: str) -> bool:
+    return target.startswith(("http://", "https://"))
+
+
+def _named(place: str | Sequence[str]) -> str:
+    return (urlsplit(place).hostname or "mcp") if isinstance(place, str) else PurePath(place[0]).stem
