@@ -3,6 +3,7 @@
 import pytest
 
 from dragoman.core.errors import LossError
+from dragoman.core.loss_codes import CODES
 from dragoman.core.losses import Loss, Losses
 
 
@@ -67,3 +68,7 @@ def test_an_invention_loses_nothing() -> None:
     losses = Losses()
     losses.invented("max_tokens", "required")
     losses.refuse()
+
+
+def test_every_material_loss_says_what_to_do():
+    assert [code for code, row in CODES.items() if row.severity == "material" and not row.advice] == []
