@@ -33,7 +33,7 @@ Examples:
 
 
 @dataclass(frozen=True)
-class Job:
+class Translation:
     """The options of the command line."""
 
     what: What
@@ -114,7 +114,7 @@ def command(
     _refuse_idle(what, dialect, model, stream, request, show_path)
     client, upstream = (source, target) if asks else (target, source)
     exchange = Exchange(client, upstream, dialect=dialect, images=images, recover=recover)
-    job = Job(what, exchange, file, request, model, stream, strict or False, as_json, show_path)
+    job = Translation(what, exchange, file, request, model, stream, strict or False, as_json, show_path)
     return translate_stream(job) if what == "stream" else translate_body(job)
 
 
@@ -150,7 +150,7 @@ def _refuse_idle(
         raise click.UsageError(f"{option} means nothing for {what}")
 
 
-def translate_body(job: Job) -> int:
+def translate_body(job: Translation) -> int:
     before = _ask(job)
     match job.what:
         case "request":
@@ -164,7 +164,7 @@ def translate_body(job: Job) -> int:
     return 0
 
 
-def translate_stream(job: Job) -> int:
+def translate_stream(job: Translation) -> int:
     """Chunk by chunk, as they arrive. An upstream that fails inside its stream is exit code 1."""
     before, stream = _ask(job), job.exchange.stream()
     watch = _watch(job.exchange) if isinstance(stream, ForwardedStream) else stream
@@ -177,14 +177,14 @@ def translate_stream(job: Job) -> int:
     return _failed(watch.failure or stream.failure)
 
 
-def _ask(job: Job) -> set[Loss]:
+def _ask(job: Translation) -> set[Loss]:
     """The request before the response; what it loses is not the response's loss."""
     if job.request:
         job.exchange.request(job.request.read(), job.model, job.stream)
     return set(job.exchange.losses)
 
 
-def _fresh(job: Job, before: set[Loss]) -> list[Loss]:
+def _fresh(job: Translation, before: set[Loss]) -> list[Loss]:
     """The losses of this translation; strict mode refuses them."""
     tools = job.what == "tools"
     fresh = [
@@ -199,7 +199,7 @@ def _fresh(job: Job, before: set[Loss]) -> list[Loss]:
     return fresh
 
 
-def _say(job: Job, body: bytes, losses: list[Loss]) -> None:
+def _say(job: Translation, body: bytes, losses: list[Loss]) -> None:
     if job.show_path:
         click.echo(f"POST {job.exchange.path}", err=True)
     write(body)
@@ -221,7 +221,7 @@ def _tools(exchange: Exchange, text: bytes) -> list[Wire]:
 
 
 def _run(
-    job: Job, stream: ForwardedStream | TranslatedStream, watch: EventReader | TranslatedStream
+    job: Translation, stream: ForwardedStream | TranslatedStream, watch: EventReader | TranslatedStream
 ) -> Iterator[bytes]:
     for chunk in _chunks(job.file):
         yield stream.feed(chunk)
