@@ -35,7 +35,6 @@ CODES: dict[str, LossCode] = {
         "minor",
         "A part of the schema that cannot mean anything was left out.",
         "Nothing: what was left out allowed everything.",
-        "Nothing: what was left out allowed everything.",
     ),
     "tool.schema.annotation.dropped": LossCode(
         "cosmetic", "A keyword that constrains nothing, such as $schema or $comment, was left out."
@@ -55,7 +54,6 @@ CODES: dict[str, LossCode] = {
         "material",
         "A second tool of the same name.",
         "Declare each name once.",
-        "Declare each name once.",
     ),
     "hosted.function.changed": LossCode(
         "minor", "A tool that runs at the client, declared as a function for a target that does not know it."
@@ -65,13 +63,11 @@ CODES: dict[str, LossCode] = {
         "minor",
         "A tool result without its call, sent as text.",
         "Send each result after the message with its call.",
-        "Send each result after the message with its call.",
     ),
     "result.orphan.dropped": LossCode("minor", "A second result for the same call."),
     "result.missing.invented": LossCode(
         "minor",
         "A result for a call that has none in the conversation.",
-        "Send a result for every call before the next message.",
         "Send a result for every call before the next message.",
     ),
     # Media
@@ -85,13 +81,11 @@ CODES: dict[str, LossCode] = {
         "material",
         'A binary result, summarised as text because of images="summary".',
         'Use images="send", or a model that takes images.',
-        'Use images="send", or a model that takes images.',
     ),
     # Text dialects
     "dialect.call.changed": LossCode(
         "minor",
         "A call in the text of a reply was broken or repaired, or a past call does not parse back the same.",
-        "Look at the reply in the recording; a larger model, or another dialect, breaks fewer calls.",
         "Look at the reply in the recording; a larger model, or another dialect, breaks fewer calls.",
     ),
     "dialect.call.dropped": LossCode(
@@ -110,20 +104,17 @@ CODES: dict[str, LossCode] = {
         "minor",
         "A field that only the client's own protocol defines.",
         "Nothing, unless you rely on it; then choose a provider of the client's own protocol.",
-        "Nothing, unless you rely on it; then choose a provider of the client's own protocol.",
     ),
     # Content
     "part.unknown.dropped": LossCode(
         "material",
         "A part that only its own protocol understands.",
         "Choose a provider of the client's own protocol for this conversation.",
-        "Choose a provider of the client's own protocol for this conversation.",
     ),
     "part.unknown.changed": LossCode("minor", "A part that only its own protocol understands, sent as text."),
     "part.place.dropped": LossCode(
         "material",
         "A part that the target does not take at this place.",
-        "Send it in a message of the user.",
         "Send it in a message of the user.",
     ),
     "event.unknown.dropped": LossCode("minor", "A stream event that only its own protocol understands."),
@@ -137,24 +128,20 @@ CODES: dict[str, LossCode] = {
         "material",
         "An image that the target does not take.",
         "Choose a model that takes images, or send the image in a message of the user.",
-        "Choose a model that takes images, or send the image in a message of the user.",
     ),
     "media.document.dropped": LossCode(
         "material",
         "A document that the target does not take.",
-        "Choose a model that takes documents, or send its text.",
         "Choose a model that takes documents, or send its text.",
     ),
     "media.audio.dropped": LossCode(
         "material",
         "Audio that the target does not take.",
         "Choose a model that takes audio, or send a transcript.",
-        "Choose a model that takes audio, or send a transcript.",
     ),
     "media.video.dropped": LossCode(
         "material",
         "A video that the target does not take.",
-        "Choose a model that takes video, or send single images.",
         "Choose a model that takes video, or send single images.",
     ),
     "media.detail.dropped": LossCode("minor", "How closely the model looks at an image."),
@@ -164,13 +151,11 @@ CODES: dict[str, LossCode] = {
         "material",
         "A reason to stop that the target has no word for.",
         "Read the reply's text: the agent gets the nearest reason that its protocol has.",
-        "Read the reply's text: the agent gets the nearest reason that its protocol has.",
     ),
     "usage.detail.dropped": LossCode("cosmetic", "A count that the target does not report."),
     "response.choices.dropped": LossCode(
         "material",
         "Further answers; only the first one is passed on.",
-        "Ask once for each answer (n = 1), or use a provider that gives several.",
         "Ask once for each answer (n = 1), or use a provider that gives several.",
     ),
     "cache.breakpoint.dropped": LossCode(
@@ -185,7 +170,6 @@ CODES: dict[str, LossCode] = {
         "minor",
         "A last message of the assistant; it is not continued.",
         "Ask for the form of the answer in a message of the user instead.",
-        "Ask for the form of the answer in a message of the user instead.",
     ),
     "message.refusal.changed": LossCode("minor", "A refusal, sent as text."),
     "system.attribution.dropped": LossCode(
@@ -196,12 +180,10 @@ CODES: dict[str, LossCode] = {
         "material",
         "Arguments that the target does not take as they are.",
         "Look at the schema: the target takes only what it declares.",
-        "Look at the schema: the target takes only what it declares.",
     ),
     "call.incomplete.dropped": LossCode(
         "material",
         "A call that the reply ended inside of; it must not run.",
-        "Allow more tokens (max_tokens), so that the call can end.",
         "Allow more tokens (max_tokens), so that the call can end.",
     ),
     "call.name.invented": LossCode("minor", "The name of a function whose call is not in the conversation."),
@@ -210,7 +192,6 @@ CODES: dict[str, LossCode] = {
     "result.place.dropped": LossCode(
         "material",
         "A tool result at a place where the target takes none.",
-        "Send results directly after the message with their calls.",
         "Send results directly after the message with their calls.",
     ),
     "call.name.changed": LossCode("minor", "A tool that the model named almost right."),
@@ -225,18 +206,15 @@ CODES: dict[str, LossCode] = {
         "material",
         "A call without a name; it cannot run.",
         "Nothing: the model's reply was broken. Another model breaks fewer.",
-        "Nothing: the model's reply was broken. Another model breaks fewer.",
     ),
     "call.arguments.dropped": LossCode(
         "material",
         "Arguments in a form that the call's kind cannot hold.",
         "Declare the tool with the kind of arguments that the model writes.",
-        "Declare the tool with the kind of arguments that the model writes.",
     ),
     "call.parallel.dropped": LossCode(
         "material",
         "Further calls, for a client that takes one at a time.",
-        "The model makes the other calls in its next reply.",
         "The model makes the other calls in its next reply.",
     ),
     "result.error.changed": LossCode(
@@ -246,7 +224,6 @@ CODES: dict[str, LossCode] = {
         "material",
         "Media of a result that may hold text only.",
         "Return text from the tool, or send the media in a message of the user.",
-        "Return text from the tool, or send the media in a message of the user.",
     ),
     # Tools
     "tool.declaration.invented": LossCode("minor", "A declaration of a tool that only the history names."),
@@ -254,12 +231,10 @@ CODES: dict[str, LossCode] = {
         "material",
         "A tool choice that the target cannot express.",
         "Say in the prompt which tool to use.",
-        "Say in the prompt which tool to use.",
     ),
     "tool.choice.changed": LossCode(
         "material",
         "A tool choice that the target can only approximate.",
-        "Say in the prompt which tool to use.",
         "Say in the prompt which tool to use.",
     ),
     "tool.deferred.changed": LossCode("minor", "A deferred tool, declared at another time."),
@@ -268,12 +243,10 @@ CODES: dict[str, LossCode] = {
         "material",
         "A computer tool whose actions are not the same.",
         "Check that the agent knows the target's actions.",
-        "Check that the agent knows the target's actions.",
     ),
     "hosted.setting.dropped": LossCode(
         "material",
         "A setting of a hosted tool that the target does not have.",
-        "Choose a provider that has it; `dragoman plan` compares them.",
         "Choose a provider that has it; `dragoman plan` compares them.",
     ),
     "hosted.tool_search.changed": LossCode("minor", "A search for tools; what it found is declared instead."),
@@ -283,7 +256,6 @@ CODES: dict[str, LossCode] = {
     "reasoning.signature.dropped": LossCode(
         "minor",
         "Reasoning that another provider signed.",
-        "Nothing: a conversation that changes its provider goes on without the other's reasoning.",
         "Nothing: a conversation that changes its provider goes on without the other's reasoning.",
     ),
     "reasoning.history.dropped": LossCode("minor", "Earlier reasoning, which the target does not take back."),
@@ -297,7 +269,6 @@ CODES: dict[str, LossCode] = {
     "compaction.emulated": LossCode(
         "minor",
         "The upstream has no compaction: the model wrote a summary, which continues with any model.",
-        "Nothing; a provider with compaction of its own may keep more.",
         "Nothing; a provider with compaction of its own may keep more.",
     ),
     # Conversations that a server stores
