@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, Unpack, cast
 
 from dragoman.client.background import wait_for
 from dragoman.client.calling import ModelCall
-from dragoman.client.events import OutputDelta, StreamEvent
+from dragoman.client.events import OutputDelta, StreamEvent, TextDelta
 from dragoman.client.messages import Prompt
 from dragoman.client.output import Output, expected_output
 from dragoman.client.providers import Model
@@ -61,6 +61,12 @@ class AsyncStream(Generic[Output]):
                 raise StopAsyncIteration
             self._waiting.extend(await self.next_events())
         return self._waiting.popleft()
+
+    async def texts(self) -> AsyncIterator[str]:
+        """The text of the reply as it arrives, and nothing else."""
+        async for event in self:
+            if isinstance(event, TextDelta):
+                yield event.text
 
     async def partial_outputs(self) -> AsyncIterator[Any]:
         """The JSON of a typed output as it grows, not validated yet; `result.output` is the valid one."""
@@ -119,6 +125,10 @@ class Stream(Generic[Output]):
 
     def __iter__(self) -> Stream[Output]:
         return self
+
+    def texts(self) -> Iterator[str]:
+        """The text of the reply as it arrives, and nothing else."""
+        return (event.text for event in self if isinstance(event, TextDelta))
 
     def partial_outputs(self) -> Iterator[Any]:
         """The JSON of a typed output as it grows, not validated yet; `result.output` is the valid one."""

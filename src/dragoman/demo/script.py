@@ -50,7 +50,8 @@ def _parts(request: Request) -> tuple[AnyPart, ...]:
     results = [part for message in tail for part in message.parts if isinstance(part, ToolResult)]
     if results:
         thought = _thought(request, f"{len(results)} result(s) to report.")
-        return (*thought, Text("\n".join([*_results_in_words(request, results), *_media_in_words(tail)])))
+        words = "\n".join([*_results_in_words(request, results), *_media_in_words(tail)])
+        return (*thought, Text(_formatted(request, words, order_of(_prompt(request)))))
     prompt = _prompt(request)
     order = order_of(prompt)
     calls = tuple(
@@ -58,18 +59,18 @@ def _parts(request: Request) -> tuple[AnyPart, ...]:
         for tool, wish in fitting(order, request)
     )
     if not calls:
-        return (*_thought(request, "No tool is needed."), Text(_answer(request, order)))
+        words = f"You said: {order or 'nothing'}"
+        return (*_thought(request, "No tool is needed."), Text(_formatted(request, words, order)))
     named = " and ".join(call.name for call in calls)
     return (*_thought(request, f"I need {named}."), Text(f"I will use {named}."), *calls)
 
 
-def _answer(request: Request, order: str) -> str:
-    """In the form that the request wants."""
-    wanted = request.settings.output
-    if wanted and wanted.kind == "schema":
-        return answer(wanted.schema or {}, order)
-    text = f"You said: {order or 'nothing'}"
-    return jsontext.dumps({"answer": text}) if wanted and wanted.kind == "json" else text
+def _formatted(request: Request, words: str, order: str) -> str:
+    """The answer in the output format of the request."""
+    output = request.settings.output
+    if output and output.kind == "schema":
+        return answer(output.schema or {}, order)
+    return jsontext.dumps({"answer": words}) if output and output.kind == "json" else words
 
 
 def _since_reply(messages: tuple[Message, ...]) -> tuple[Message, ...]:
