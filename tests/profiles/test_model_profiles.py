@@ -77,6 +77,8 @@ FACTS = {
     "gemini-2.0-flash": {"budget": False, "reasoning": False},
     "gemini-flash-latest": {"combined_tools": True, "signed_calls": True},
     "mistral-large-latest": {"call_id_length": 9, "efforts": ()},
+    "grok-4": {"efforts": (), "refused": ("frequency_penalty", "presence_penalty", "stop")},
+    "grok-4.5": {"efforts": ("low", "medium", "high"), "context_window": 500_000},
     "deepseek-chat": {"reasoning_history": "required", "text_parts": False, "images": False},
     "Qwen/Qwen3-Coder-480B": {"reasoning_history": "taken", "images": False},
     "kimi-k2-0905-preview": {"images": False},
@@ -116,6 +118,15 @@ def test_a_provider_adds_to_what_its_models_are():
     assert "cache_key" in groq.refused
     assert groq.efforts == ("low", "medium", "high")
     assert profile_of("openai/gpt-oss-120b", "vllm", "openai-chat").refused == ()
+
+
+# Their validators refuse `reasoning_content`, which the vendors' own servers of these models take or require
+CLOSED = {"groq": "moonshotai/kimi-k2-instruct", "cerebras": "zai-glm-4.7", "mistral": "magistral-medium"}
+
+
+@pytest.mark.parametrize("provider, model", CLOSED.items())
+def test_closed_validators_get_no_reasoning_content(provider: str, model: str):
+    assert profile_of(model, provider, "openai-chat").reasoning_history == "refused"
 
 
 def test_a_row_for_a_model_of_a_provider_wins_over_the_provider():

@@ -132,7 +132,7 @@ def test_every_protocol_heeds_the_profile(upstream: str):
 REFUSED = {
     "B2 groq": ("groq", "openai/gpt-oss-120b", {"prompt_cache_key", "service_tier"}),
     "B2 cerebras": ("cerebras", "gpt-oss-120b", {"prompt_cache_key", "service_tier"}),
-    "mistral": ("mistral", "mistral-large-latest", {"prompt_cache_key", "service_tier", "user"}),
+    "mistral": ("mistral", "mistral-large-latest", {"service_tier", "user"}),
 }
 
 
