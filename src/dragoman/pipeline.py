@@ -44,6 +44,7 @@ from dragoman.transforms.session import SessionTurn
 _BROKEN = (WireError, *TOO_DEEP)
 _MAGIC = seal.MAGIC.encode()
 _NEVER = b"\xff\xff"  # stands in no UTF-8 text
+_CHECKED = 4096  # bytes of forwarded events that are searched together for the end of the stream
 
 
 class Pipeline:
@@ -362,11 +363,15 @@ class ForwardedStream:
         self._begun = self._ended = self._between = False
         self._held: list[bytes] = []  # the beginning of an event
         self._first = self._last = b""  # what was passed on at the beginning, and just now
+        self._unchecked: list[bytes] = []  # whole events that were not searched for the end
+        self._unchecked_size = 0
         self._failure: Failure | None = None
 
     @property
     def ended(self) -> bool:
         """Whether the stream has announced its end, well or not."""
+        if self._unchecked:
+            self._check_end()
         return self._translated.ended if self._translated else self._ended
 
     @property
@@ -379,8 +384,11 @@ class ForwardedStream:
                 data = self._rename(data)
             if self._tagger and (_MAGIC in data or self._hint in data):
                 data = self._tagger.events(data)
-            self._ended = self._ended or self._holds_end(data)
             self._last = data
+            self._unchecked.append(data)
+            self._unchecked_size += len(data)
+            if self._unchecked_size > _CHECKED:
+                self._check_end()
             return data
         if not self._begun and not self._held and not self._translated:
             data = data.lstrip()
@@ -394,7 +402,7 @@ class ForwardedStream:
             return self._translated.close()
         rest = b"".join(self._held)
         self._held.clear()
-        if not self._ended and not self._holds_end(rest + b"\n\n"):
+        if not self.ended and not self._holds_end(rest + b"\n\n"):
             return self.fail(_TRUNCATED)
         self._ended = True
         frames = sse.Decoder().feed(rest + b"\n\n")
@@ -430,6 +438,12 @@ class ForwardedStream:
             self._last = self._tagger.events(self._last)
         self._ended = self._ended or self._holds_end(whole)
         return self._last
+
+    def _check_end(self) -> None:
+        events = b"".join(self._unchecked)
+        self._unchecked.clear()
+        self._unchecked_size = 0
+        self._ended = self._ended or self._holds_end(events)
 
     def _holds_end(self, events: bytes) -> bool:
         """The marks are quick to find, but a text may hold them too: then the events are read."""

@@ -29,7 +29,8 @@ from dragoman.dialects import names as dialect_names
 from dragoman.framing import jsonarray, sse
 from dragoman.gateway.config import load
 from dragoman.http.client.address import address_of
-from dragoman.http.client.connection import ClientConnection, HttpReply
+from dragoman.http.client.connection import ClientConnection
+from dragoman.http.client.reply import HttpReply
 from dragoman.http.write_batch import WriteBatch
 from dragoman.protocols import codec, names, server, upstream, upstream_names
 from fuzz import samples

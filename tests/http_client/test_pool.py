@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.http.client import Client, ReplyBroken, Timeouts
 from dragoman.http.client import connection as connections
-from dragoman.http.client.connection import HIGH_WATER, HttpReply
+from dragoman.http.client.reply import HIGH_WATER, HttpReply
 from http_client.conftest import Run
 from http_client.servers import answering, listening, read_request
 

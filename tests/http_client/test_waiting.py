@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from dragoman.http.client import Client, ConnectFailed, TimedOut, Timeouts
-from dragoman.http.client.connection import HIGH_WATER
+from dragoman.http.client.reply import HIGH_WATER
 from http_client.conftest import Run
 from http_client.servers import answering, listening, read_request
 

@@ -9,7 +9,8 @@ import pytest
 
 from dragoman.http.client import ReplyBroken, Timeouts
 from dragoman.http.client.address import address_of
-from dragoman.http.client.connection import ClientConnection, HttpReply
+from dragoman.http.client.connection import ClientConnection
+from dragoman.http.client.reply import HttpReply
 from dragoman.http.write_batch import WriteBatch
 from http_client.conftest import Run
 

@@ -14,7 +14,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Response, Text, ToolCall, Wire
 from dragoman.framing import sse
 from dragoman.http.client import Client, Reply, TimedOut, Timeouts, TransportError
-from dragoman.http.client.connection import HttpReply
+from dragoman.http.client.reply import HttpReply
 from dragoman.protocols import codec
 from soak.plans import Plan
 

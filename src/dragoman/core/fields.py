@@ -15,7 +15,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Extras, Settings, Wire
+from dragoman.core.model import Extras, Settings, Value, Wire
 
 T = TypeVar("T", str, bool, int)
 NOTHING: frozenset[str] = frozenset()
@@ -190,6 +190,15 @@ def describe(value: Any) -> str:
 def own(extras: Extras | None, protocol: str) -> Wire:
     """The extras that came from `protocol`."""
     return extras.get(protocol, {}) if extras else {}
+
+
+def made_by(protocol: str) -> Callable[[Value], bool]:
+    """Tells whether a value came from that protocol's wire, to which it goes back as it came."""
+
+    def is_native(value: Value) -> bool:
+        return value.extras is not None and protocol in value.extras
+
+    return is_native
 
 
 def read_body(body: Wire | bytes | str, protocol: str) -> Wire:

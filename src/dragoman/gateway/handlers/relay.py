@@ -41,6 +41,7 @@ from dragoman.gateway.request import Attempt, GatewayRequest
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from dragoman.gateway.upstreams.sending import LARGEST_REPLY, AttemptFailed
 from dragoman.http.client import Reply, TimedOut, TransportError
+from dragoman.http.client.reply import HttpReply
 from dragoman.http.client.retries import RETRYABLE
 from dragoman.http.server import Headers, ResponseWriter
 from dragoman.pipeline import ForwardedStream, TranslatedStream, encode_failure
@@ -273,10 +274,21 @@ class _StreamRelay:
         await request.writer.end(self.keep_alive.renumbered(last) if self.keep_alive.events else last)
 
     async def _pass_on(self) -> bytes:
-        """Forward pieces as they come; returns what closing the stream adds."""
+        """Forward pieces as they come; returns what closing the stream adds. An event that grows large is
+        worked on in a thread."""
+        stream, reply, writer = self.stream, self.reply, self.attempt.request.writer
+        pushes = isinstance(reply, HttpReply) and type(writer) is ResponseWriter and not self.attempt.session
+        ended, held = False, 0
+        while not ended:
+            ended, held = await self._pull(held, until_written=pushes)
+            if not ended and isinstance(reply, HttpReply):
+                ended, held = await self._push(reply, writer)
+        return stream.close() if held <= LARGE else await run_for(held, stream.close)
+
+    async def _pull(self, held: int, until_written: bool) -> tuple[bool, int]:
+        """Whether the reply has ended, and how many bytes of it the stream holds back."""
         stream, usage, session, keep_alive = self.stream, self.usage, self.attempt.session, self.keep_alive
         writer = self.attempt.request.writer
-        held = 0
         async for chunk in self.reply:
             out = stream.feed(chunk) if held <= LARGE else await run_for(held, stream.feed, chunk)
             if not out:
@@ -297,7 +309,36 @@ class _StreamRelay:
             keep_alive.busy = True  # the ticker must not write between
             await writer.piece(keep_alive.renumbered(out) if keep_alive.events else out)
             keep_alive.busy, keep_alive.quiet = False, 0
-        return stream.close() if held <= LARGE else await run_for(held, stream.close)
+            if until_written:
+                return False, 0
+        return True, held
+
+    async def _push(self, reply: HttpReply, writer: ResponseWriter) -> tuple[bool, int]:
+        """Like `_pull`, for a stream that has started: pieces go from the upstream's socket to the client's
+        within one callback. This task wakes for the end, for an error, for a client that does not read, and
+        for an event that grows large."""
+        feed, usage, keep_alive = self.stream.feed, self.usage, self.keep_alive
+        push, renumbered = writer.push, keep_alive.renumbered if keep_alive.events else None
+        held = 0
+
+        def pass_piece(chunk: bytes) -> bool:
+            nonlocal held
+            out = feed(chunk)
+            if not out:
+                held += len(chunk)
+                return held > LARGE
+            held = keep_alive.quiet = 0
+            if usage:
+                usage.feed(out)
+            return push(renumbered(out) if renumbered else out)
+
+        while await reply.pour(pass_piece):
+            if held > LARGE:
+                return False, held
+            keep_alive.busy = True
+            await writer.drain()
+            keep_alive.busy, keep_alive.quiet = False, 0
+        return True, held
 
     async def _start(self) -> None:
         """The status goes out with the first bytes, unless a keep-alive was sent before."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote_to_bytes
@@ -223,6 +223,11 @@ class ResponseConnection(Protocol):
 
     def write(self, data: bytes, /) -> None: ...
 
+    @property
+    def full(self) -> bool:
+        """Whether the client does not read, so that writers should wait."""
+        ...
+
     async def drain(self) -> None:
         """Wait while the client does not read."""
 
@@ -282,6 +287,17 @@ class ResponseWriter:
                 self.observer(0, data)
             self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._connection.chunked else data)
         await self._connection.drain()
+
+    def push(self, data: bytes) -> bool:
+        """Like `piece`, without the wait; True where the caller should `drain` before the next one."""
+        connection = self._connection
+        if self.observer:
+            self.observer(0, data)
+        connection.write(b"%x\r\n%b\r\n" % (len(data), data) if connection.chunked else data)
+        return connection.full
+
+    def drain(self) -> Coroutine[Any, Any, None]:
+        return self._connection.drain()
 
     async def end(self, data: bytes = b"") -> None:
         self.ended = True

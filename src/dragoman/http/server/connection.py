@@ -234,6 +234,10 @@ class ServerConnection(asyncio.Protocol):
             self.close = True
         return self._server.date + _CLOSE if self.close else self._server.date
 
+    @property
+    def full(self) -> bool:
+        return self._writable is not None
+
     async def drain(self) -> None:
         if self._writable:
             unsent = self._transport.get_write_buffer_size()

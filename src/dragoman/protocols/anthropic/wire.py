@@ -10,11 +10,12 @@ from typing import Any, Final, Literal, Required, TypedDict
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Table
+from dragoman.core.fields import Table, made_by
 from dragoman.core.jsontext import is_object
-from dragoman.core.model import Extras, FailureKind, StopReason, Value, Wire
+from dragoman.core.model import Extras, FailureKind, StopReason, Wire
 
 PROTOCOL_NAME: Final = "anthropic"
+is_native = made_by(PROTOCOL_NAME)
 NO_EXTRAS: Extras = {PROTOCOL_NAME: {}}  # shared by the many values that have none; never written to
 # Replies have every field of the vendor's schema, with null where it is empty: typed clients expect the keys.
 # These are the extras of blocks that come back from a reply without citations, or from a direct call.
@@ -260,11 +261,6 @@ SPELLING = {
     ".cache": ".cache_control",
 }
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-
-
-def is_native(value: Value) -> bool:
-    """Whether it came from Anthropic's wire, to which it goes back as it came."""
-    return value.extras is not None and PROTOCOL_NAME in value.extras
 
 
 def printed(value: Any, where: str) -> str:

@@ -12,10 +12,11 @@ from typing import Any, Final, Literal, Required, TypedDict
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, Table
-from dragoman.core.model import Extras, FailureKind, StopReason, Value, Wire
+from dragoman.core.fields import Fields, Table, made_by
+from dragoman.core.model import Extras, FailureKind, StopReason, Wire
 
 PROTOCOL_NAME: Final = "gemini"
+is_native = made_by(PROTOCOL_NAME)
 NO_EXTRAS: Extras = {PROTOCOL_NAME: {}}  # shared by the many values that have none; never written to
 
 
@@ -291,11 +292,6 @@ def inner(fields: Fields, key: str) -> Fields | None:
 def enum_name(value: Any, names: tuple[str, ...]) -> Any:
     """The name of an enum value that came as a number; any other value as it is."""
     return names[value] if type(value) is int and 0 <= value < len(names) else value
-
-
-def is_native(value: Value) -> bool:
-    """Whether it came from Gemini's wire, to which it goes back as it came."""
-    return value.extras is not None and PROTOCOL_NAME in value.extras
 
 
 def printed(value: Any, where: str) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
-from dragoman.core.fields import NOTHING, Fields, Table
+from dragoman.core.fields import NOTHING, Fields, Table, made_by
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Extras, FailureKind, StopReason, Value, Wire
+from dragoman.core.model import Extras, FailureKind, StopReason, Wire
 
 PROTOCOL_NAME: Final = "openai-chat"
+is_native = made_by(PROTOCOL_NAME)
 SEALED: Final = "dragoman-v1"  # the `format` of reasoning_details that we wrote
 
 STOP: Table[StopReason] = Table(
@@ -211,11 +212,6 @@ def leftovers(fields: Fields, losses: Losses, quiet: frozenset[str] = NOTHING) -
 
 def _is_empty(value: Any) -> bool:
     return value is False or value in ("", []) or (is_object(value) and not any(value.values()))
-
-
-def is_native(value: Value) -> bool:
-    """Whether the value came from Chat as an object of its own."""
-    return value.extras is not None and PROTOCOL_NAME in value.extras
 
 
 def text_part(text: str) -> Wire:

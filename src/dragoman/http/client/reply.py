@@ -1,0 +1,263 @@
+"""A reply as it arrives. A reader takes its pieces, or gives a sink that gets each of them at once.
+
+BUFFERING  a piece arrives                  -> BUFFERING  (above HIGH_WATER the socket is not read)
+           `pour`, nothing is buffered      -> PUSHING
+PUSHING    a piece arrives                  -> PUSHING    (the sink gets it)
+           the sink is full or raises, or
+           a piece is large                 -> BUFFERING  (the reader wakes)
+any        end of the reply, error, timeout -> DONE       (the reader wakes)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Protocol
+
+from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts, TransportError
+from dragoman.http.memory_budget import MemoryBudget
+
+HIGH_WATER = 64 * 1024  # buffered bytes; above it the socket is not read. One read of it may be 256 KB
+_PIECE = 16 * 1024  # most bytes that a reader of a stream gets, and translates, in one loop iteration
+_INFLATED = 64 * 1024  # most bytes from one step of decompression
+
+
+class ReplyConnection(Protocol):
+    """The connection below a reply."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def cut(self) -> None:
+        """Close the connection before the end of the reply."""
+
+    def set_deadline(self, deadline: float) -> None:
+        """Call the reply's `time_out` after `deadline`, unless another one is set before."""
+
+
+Sink = Callable[[bytes], bool]  # True: it takes no more for now
+
+
+class HttpReply:
+    """The connection calls the `on_…` methods, the reader the others."""
+
+    def __init__(
+        self, connection: ReplyConnection, timeouts: Timeouts, memory: MemoryBudget | None = None
+    ) -> None:
+        self._memory = memory or MemoryBudget()
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self._connection, self._timeouts = connection, timeouts
+        self._chunks: list[bytes] = []
+        self._buffered = 0  # bytes in there
+        self._paused = self._done = self._partly_taken = False
+        self._error: TransportError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._timeout = 0.0  # seconds of the current wait
+        self._inflate: Any = None
+        self._sink: Sink | None = None  # what gets pieces at once, while its reader waits for them
+        self._stopped = False  # by the sink
+        self._raised: Exception | None = None  # in the sink
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that arrived and were not read yet."""
+        return self._buffered
+
+    # Called by the connection
+
+    def on_head(self, status: int, headers: dict[str, str]) -> None:
+        self.status, self.headers = status, headers
+        if "content-encoding" in headers:
+            self._start_inflating(headers["content-encoding"].lower())
+        if self._waiter:
+            self._wake()
+
+    def _start_inflating(self, encoding: str) -> None:
+        if encoding in ("gzip", "x-gzip", "deflate"):
+            self._inflate = zlib.decompressobj(47)  # 32 + 15: detects gzip or zlib
+        elif encoding not in ("", "identity"):
+            self.on_error(ReplyBroken(f"the reply is encoded as {encoding}, which was not accepted"))
+
+    def on_body(self, data: bytes) -> None:
+        if self._sink and len(data) <= _PIECE:
+            self._push(self._sink, data)
+            return
+        self._chunks.append(data)
+        self._buffered += len(data)
+        if (self._buffered > HIGH_WATER or self._memory.used >= self._memory.limit) and not self._paused:
+            self._paused = True
+            self._connection.pause()
+        if self._waiter:
+            self._wake()
+
+    def _push(self, sink: Sink, data: bytes) -> None:
+        connection = self._connection
+        connection.set_deadline(connection.loop.time() + self._timeout)
+        try:
+            self._stopped = sink(data)
+        except Exception as error:
+            self._raised = error
+        if self._stopped or self._raised:
+            self._sink = None
+            self._wake()
+
+    def on_end(self) -> None:
+        self._done = True
+        if self._paused:  # the next reply of this connection starts unpaused
+            self._resume()
+        if self._waiter:
+            self._wake()
+
+    def on_error(self, error: TransportError) -> None:
+        if not self._done:
+            self._error = error
+            self.on_end()
+            self._connection.cut()
+
+    # Called by the reader
+
+    async def wait_for_head(self) -> None:
+        while not (self.status or self._error):
+            await self._wait()
+        if self._error:  # also for a head whose encoding is not supported
+            raise self._error
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while True:
+            if self._chunks:
+                if self._partly_taken:  # other tasks get their turn between two pieces
+                    await asyncio.sleep(0)
+                chunk = self._take(_PIECE)
+                if chunk:
+                    return chunk
+                continue
+            if self._error:
+                raise self._error
+            if self._done:
+                self._check_end()
+                raise StopAsyncIteration
+            await self._wait()
+
+    async def pour(self, sink: Sink) -> bool:
+        """Give the pieces to `sink` as they arrive, without waking this task for each of them.
+
+        True: the sink returned True, and gets the rest when `pour` is called again; False: the reply ended.
+        """
+        while True:
+            while self._chunks:
+                if self._partly_taken:  # other tasks get their turn between two pieces
+                    await asyncio.sleep(0)
+                chunk = self._take(_PIECE)
+                if chunk and sink(chunk):
+                    return True
+            if self._error:
+                raise self._error
+            if self._done:
+                self._check_end()
+                return False
+            if not self._inflate:
+                self._sink = sink
+            try:
+                await self._wait()
+            finally:
+                self._sink = None
+            if self._raised:
+                try:
+                    raise self._raised
+                finally:
+                    self._raised = None  # its traceback refers to this frame
+            if self._stopped:
+                self._stopped = False
+                return True
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body; one that is longer than `limit` is an error."""
+        if self._done and self._buffered <= limit and not (self._error or self._inflate):
+            return self._take(self._buffered)  # the usual case: everything has arrived
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async for chunk in self:
+                size += len(chunk)
+                self._memory.used += len(chunk)
+                if size > limit:
+                    self.close()
+                    raise ReplyBroken(f"the reply is longer than {limit} bytes")
+                pieces.append(chunk)
+        finally:
+            self._memory.used -= size
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def close(self) -> None:
+        """Before the end of the reply this closes the connection, which cancels the request."""
+        if not self._done:
+            self.on_error(ReplyBroken("closed by the reader"))
+
+    def _take(self, most: int) -> bytes:
+        data = b"".join(self._chunks)
+        self._chunks.clear()
+        self._buffered = 0
+        self._partly_taken = len(data) > most
+        if self._partly_taken:
+            self._chunks.append(data[most:])
+            self._buffered = len(data) - most
+            data = data[:most]
+        if self._inflate:
+            data = self._inflated(data)
+        if self._paused and self._buffered < HIGH_WATER // 2:
+            self._resume()
+        return data
+
+    def _resume(self) -> None:
+        self._paused = False
+        self._connection.resume()
+
+    def _inflated(self, packed: bytes) -> bytes:
+        """One bounded step of decompression: a small reply may expand to any size."""
+        try:
+            data = self._inflate.decompress(packed, _INFLATED)
+        except zlib.error as error:
+            raise self._broken(f"the reply's compression is broken: {error}") from None
+        rest = self._inflate.unconsumed_tail
+        if rest or len(data) == _INFLATED:
+            self._chunks.insert(0, rest)
+            self._buffered += len(rest)
+        return data
+
+    def _broken(self, problem: str) -> ReplyBroken:
+        error = ReplyBroken(problem)
+        self._chunks.clear()
+        self.on_error(error)
+        self._error = error
+        return error
+
+    def _check_end(self) -> None:
+        if self._inflate and not self._inflate.eof:
+            raise self._broken("the reply ended inside its compression")
+
+    # Waiting
+
+    def _wait(self) -> asyncio.Future[None]:
+        connection, timeouts = self._connection, self._timeouts
+        self._timeout = timeouts.idle if self.status else timeouts.first_byte
+        connection.set_deadline(connection.loop.time() + self._timeout)
+        self._waiter = waiter = connection.loop.create_future()
+        return waiter
+
+    def time_out(self) -> None:
+        if self._waiter and not self._waiter.done():  # else the reader is slow, not the upstream
+            what = "to go on" if self.status else "to answer"
+            self.on_error(TimedOut(f"the upstream took more than {self._timeout:g} s {what}"))
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter and not waiter.done():  # else its reader was cancelled
+            waiter.set_result(None)

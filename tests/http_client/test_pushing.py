@@ -1,0 +1,83 @@
+"""`pour`: a sink gets the same bytes as a reader, each piece as it arrives."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+
+import pytest
+
+from dragoman.http.client import Client, ReplyBroken, TimedOut, Timeouts
+from http_client.conftest import Run
+from http_client.servers import answering, listening
+
+HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+GZIPPED = HEAD.replace(b"OK\r\n", b"OK\r\ncontent-encoding: gzip\r\n")
+LAST = b"0\r\n\r\n"
+LATER = Timeouts(connect=5, first_byte=5, idle=5)
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+PACKED = gzip.compress(b"abcd" * 1000)
+BODIES = {
+    "small pieces": ([chunk(b"ab"), chunk(b"cd"), chunk(b"ef")], HEAD, b"abcdef"),
+    "several in one read": ([chunk(b"ab") + chunk(b"cd"), chunk(b"ef")], HEAD, b"abcdef"),
+    "a large piece": ([chunk(b"x" * 300_000), chunk(b"yz")], HEAD, b"x" * 300_000 + b"yz"),
+    "compressed": ([chunk(PACKED[:20]), chunk(PACKED[20:])], GZIPPED, b"abcd" * 1000),
+    "nothing": ([], HEAD, b""),
+}
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["", "stopped by each piece"])
+@pytest.mark.parametrize("name", BODIES)
+def test_a_sink_gets_the_whole_body(name: str, full: bool, run: Run) -> None:
+    pieces, head, body = BODIES[name]
+    got = list[bytes]()
+
+    def sink(data: bytes) -> bool:
+        got.append(data)
+        return full
+
+    async def work() -> None:
+        async with listening(answering(head, *pieces, LAST, pause=0.01)) as seen:
+            client = Client(environ={})
+            for _ in range(2):  # the connection is used again
+                reply = await client.send("POST", seen.url, {}, b"", LATER)
+                while await reply.pour(sink):
+                    assert full
+            assert b"".join(got) == body * 2
+            assert seen.opened == 1
+            await client.close()
+
+    run(work())
+
+
+def failing(data: bytes) -> bool:
+    raise ZeroDivisionError
+
+
+ENDS: dict[str, tuple[Callable[[bytes], bool], str, type[Exception], str]] = {
+    "the sink raises": (failing, "hang", ZeroDivisionError, "^$"),
+    "silence": (lambda data: False, "hang", TimedOut, "to go on"),
+    "the peer closes": (lambda data: False, "close", ReplyBroken, "before its answer ended"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_what_ends_a_reply_reaches_its_reader(name: str, run: Run) -> None:
+    sink, then, error, problem = ENDS[name]
+
+    async def work() -> None:
+        async with listening(answering(HEAD, chunk(b"ab"), chunk(b"cd"), then=then, pause=0.02)) as seen:
+            client = Client(environ={})
+            reply = await client.send("POST", seen.url, {}, b"", Timeouts(connect=5, first_byte=5, idle=0.5))
+            with pytest.raises(error, match=problem):
+                await reply.pour(sink)
+            reply.close()
+            assert client.connections == 0
+            await client.close()
+
+    run(work())
