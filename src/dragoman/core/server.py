@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from dragoman.core.background import BackgroundCodec
 from dragoman.core.compaction import CompactionCodec
+from dragoman.core.conversations import ConversationCodec
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Usage, Wire
@@ -25,6 +26,7 @@ from dragoman.core.websocket import SocketCodec
 
 Owner = TypeVar("Owner")
 _PARAMETER = re.compile(r"\{(\w+)(:path)?\}")
+_NAMED = ("model", "id", "item")  # parameters that become fields of the RouteMatch
 _VERSION = "/v1"
 _REPEATED = re.compile(r"/{2,}")
 _TWO_VERSIONS = re.compile(r"^(?:/v1){2,}(?=/|$)")
@@ -33,8 +35,8 @@ _PREFIX = re.compile(r"^(?:/v1)?/(?:openai|anthropic|api|v1beta/openai)(?=/)")
 
 class RouteMatch(Struct, frozen=True):
     """What a URL asks for. `model` and `stream` are set where the URL names them; `array`: a stream that is a
-    JSON array instead of SSE (Gemini without `alt=sse`). `id` names a stored response. `variant` is that of
-    the route.
+    JSON array instead of SSE (Gemini without `alt=sse`). `id` names a stored response or conversation, `item`
+    one of its items. `variant` is that of the route.
     """
 
     action: str
@@ -43,15 +45,16 @@ class RouteMatch(Struct, frozen=True):
     array: bool = False
     id: str = ""
     variant: str = ""
+    item: str = ""
 
 
 class Route(Struct, frozen=True):
     """One method and path, and the action that answers it.
 
     In `path`, `{name}` matches one segment and `{name:path}` any number of them; the first segment is
-    literal. `model` and `id` become fields of the RouteMatch. `requires` names headers of which one must be
-    present, or, as `?name`, query parameters. `query` reads more fields of the RouteMatch from the query.
-    `variant` tells apart what several routes with one action do differently.
+    literal. `model`, `id` and `item` become fields of the RouteMatch. `requires` names headers of which one
+    must be present, or, as `?name`, query parameters. `query` reads more fields of the RouteMatch from the
+    query. `variant` tells apart what several routes with one action do differently.
     """
 
     method: str
@@ -85,9 +88,7 @@ class _RouteRow(Struct, Generic[Owner], frozen=True):
             found = self.pattern.fullmatch(path)
             if not found:
                 return None
-            named = {
-                name: unquote(text) for name, text in found.groupdict().items() if name in ("model", "id")
-            }
+            named = {name: unquote(text) for name, text in found.groupdict().items() if name in _NAMED}
             match = replace(match, **named)
         return replace(match, **route.query(query)) if route.query else match
 
@@ -282,6 +283,7 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     turn_codec: TurnCodec | None = None
     compaction: CompactionCodec | None = None
     websocket: SocketCodec | None = None
+    conversations: ConversationCodec | None = None
     stateful: dict[str, str] = {}
     background: BackgroundCodec | None = None  # how its requests run without their client
     required: tuple[str, ...] = ()  # fields that the vendor's own server insists on

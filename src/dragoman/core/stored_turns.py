@@ -26,6 +26,7 @@ class StorageRequest(Struct, frozen=True):
     `previous_id` is the reply that it continues, `item_ids` are single items that it refers to, repeated as
     often as they are. `store`: store this turn; `required`: the client asked for that explicitly, so a reply
     that could not be stored is an error. `background`: the client does not wait for the reply.
+    `conversation`: the list of items that it belongs to.
     """
 
     previous_id: str = ""
@@ -33,6 +34,7 @@ class StorageRequest(Struct, frozen=True):
     store: bool = False
     required: bool = False
     background: bool = False
+    conversation: str = ""
 
 
 class PastTurn(Struct, frozen=True):
@@ -69,6 +71,8 @@ class TurnCodec(Struct, frozen=True, kw_only=True):
     end_types: frozenset[str]
     warmed_settings: Callable[[Wire], Wire] = lambda request: {}  # of a request that is only stored
     unanswered: Callable[[Wire], Failure | None] = lambda request: None  # results of calls that are not there
+    # The events of a stored reply: (those of its stream encoder, the reply, a query that may skip some)
+    replayed: Callable[[Sequence[Frame], Wire, Mapping[str, str]], list[Frame]] = lambda events, *_: [*events]
     encode_deleted: Callable[[str], Wire] = lambda id: {}
     encode_items: Callable[[Sequence[PastTurn], Mapping[str, str]], Wire] = lambda turns, query: {}
     upstream_path: Callable[[str, bool], str] = lambda id, items: ""  # of a reply, or of its items

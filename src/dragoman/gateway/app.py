@@ -36,11 +36,14 @@ from dragoman.gateway.admission.authentication import (
 from dragoman.gateway.admission.load_shedding import memory_full
 from dragoman.gateway.admission.token_budget import TokenBudgets
 from dragoman.gateway.config import Config
+from dragoman.gateway.conversations.conversations import LockedConversation
 from dragoman.gateway.conversations.store import StoreError, open_store
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.gateway.handlers import health
 from dragoman.gateway.handlers.compact import CompactHandler, Compactor
+from dragoman.gateway.handlers.conversations import ACTIONS as CONVERSATION_ACTIONS
+from dragoman.gateway.handlers.conversations import ConversationsHandler
 from dragoman.gateway.handlers.count_tokens import CountTokensHandler
 from dragoman.gateway.handlers.forward import ForwardHandler
 from dragoman.gateway.handlers.generate import GenerateHandler
@@ -189,6 +192,9 @@ class Gateway:
         generate = GenerateHandler(
             reader, self.attempts, self.keep_alives, compactor, background.accept, config.request_timeout
         ).answer
+        conversations = ConversationsHandler(
+            stored_turns.conversations, self._log_store_error, config.max_body
+        )
         models = ModelsHandler(config)
         stored_responses = StoredResponsesHandler(config, stored_turns, transport, background)
         own = health.HealthHandler(self.admission, self._metrics_page, self.store)
@@ -203,6 +209,7 @@ class Gateway:
             "delete": stored_responses.answer,
             "items": stored_responses.answer,
             "cancel": stored_responses.answer,
+            **dict.fromkeys(CONVERSATION_ACTIONS, conversations.answer),
             "websocket": WebSocketHandler(
                 reader, generate, self._answer_message, self.memory, config.max_body
             ).answer,
@@ -283,6 +290,8 @@ class Gateway:
                 record.add_spent(record.spent)
             if request.admission:
                 request.admission.leave()
+            if request.conversation:
+                await self._unlock(request.conversation)
             try:
                 if failure:
                     await self._refuse(request, failure, body)
@@ -295,6 +304,12 @@ class Gateway:
                     request.recording.headers = request.writer.headers
                     self.recorder.finish(request.recording, record, rule_for(self.config, record.model))
                 request.release()
+
+    async def _unlock(self, conversation: LockedConversation) -> None:
+        try:
+            await conversation.unlock()
+        except StoreError as error:  # its lease ends soon
+            self._log_store_error(error)
 
     async def _answer_message(self, request: GatewayRequest, handler: Handler) -> None:
         """A request that came over WebSocket."""

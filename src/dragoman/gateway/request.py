@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dragoman.exchange import Exchange
     from dragoman.gateway.admission import Admission, Caller
     from dragoman.gateway.conversations.connection_turns import LaneTurns
+    from dragoman.gateway.conversations.conversations import LockedConversation
     from dragoman.gateway.conversations.turn_writer import TurnWriter
     from dragoman.gateway.conversations.upstream_sessions import UpstreamSession
     from dragoman.gateway.handlers.relay import KeepAliveStream
@@ -106,6 +107,7 @@ class GatewayRequest(Struct, eq=False):
     body: Body = _UNREAD
     model: str = ""
     stream: bool = False
+    conversation: LockedConversation | None = None  # until its turn was added
     lane: LaneTurns | None = None  # where the request came over WebSocket
     turn_writer: TurnWriter | None = None  # where this turn is to be stored
     keep_alive: KeepAliveStream | None = None  # where the answer is a stream

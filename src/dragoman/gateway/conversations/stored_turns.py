@@ -15,7 +15,8 @@ from dragoman.core import jsontext
 from dragoman.core.fields import Body
 from dragoman.core.model import Failure, Wire
 from dragoman.core.stored_turns import ConversationError, PastTurn, StorageRequest, TurnCodec
-from dragoman.gateway.conversations.store import ChainTooLarge, Store, StoredTurn, StoreError
+from dragoman.gateway.conversations.conversations import ConversationTable, LockedConversation
+from dragoman.gateway.conversations.store import ChainTooLarge, LazyStore, StoredTurn, StoreError
 from dragoman.gateway.conversations.turn_writer import TurnWriter, stores_turns
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import GatewayRequest
@@ -23,6 +24,7 @@ from dragoman.gateway.upstreams.routing import Target
 
 T = TypeVar("T")
 Targets = tuple[Target, ...]
+_NOT_IN_BACKGROUND = Failure("bad_request", "conversation: not together with background", 400)
 _NOT_OVER_WEBSOCKET = Failure("bad_request", "background: a WebSocket has no background responses", 400)
 UNREADABLE = Failure("overloaded", "the store of conversations cannot be read now", 503)
 
@@ -31,9 +33,10 @@ class StoredTurns:
     """`report` is called when the store fails. `limit`: most bytes of a request and all that it continues."""
 
     def __init__(
-        self, store: Store, report: Callable[[StoreError], object], limit: int = sys.maxsize
+        self, store: LazyStore, report: Callable[[StoreError], object], limit: int = sys.maxsize
     ) -> None:
         self.store, self._report, self._limit = store, report, limit
+        self.conversations = ConversationTable(store, limit)
 
     async def prepare(self, request: GatewayRequest, targets: Targets) -> Targets:
         """Joins the request with the stored turns that it continues, and sets the writer of its own turn.
@@ -50,6 +53,13 @@ class StoredTurns:
         past = [_past(held)] if held else await self.past(request.client.name, request.owner, previous)
         if lane:
             lane.previous_id = previous
+        if storage.conversation:
+            if storage.background and _runs_here(request, targets):
+                raise ConversationError(_NOT_IN_BACKGROUND)
+            conversation = await self._locked(request, storage.conversation)
+            if conversation is None:
+                return _targets_that_store(request, codec, storage, targets, {})
+            past = [PastTurn("", conversation.items, {}, {})]
         items = await self._items(request, codec, storage)
         if (previous and not past) or len(items) < len(set(storage.item_ids)):
             return _targets_that_store(request, codec, storage, targets, items)
@@ -64,7 +74,7 @@ class StoredTurns:
         if lane and past and (failure := codec.unanswered(body.wire)):
             raise ConversationError(failure)
         run = request.background_run
-        if not (storage.store or lane or run) or request.route.action != "generate":
+        if not (storage.store or lane or run or request.conversation) or request.route.action != "generate":
             request.body = body
             return targets
         new_items = codec.new_items(body.wire if held else codec.join(given, (), items))
@@ -80,6 +90,7 @@ class StoredTurns:
             self._report,
             None if held else previous or None,
             lane,
+            request.conversation,
         )
         return targets
 
@@ -101,6 +112,22 @@ class StoredTurns:
 
     async def delete(self, owner: str, id: str) -> bool:
         return await self._read(self.store.delete(owner, id))
+
+    async def _locked(self, request: GatewayRequest, id: str) -> LockedConversation | None:
+        """The conversation that a request belongs to; None where it is not stored here."""
+        codec, table, owner = request.protocol_server.conversations, self.conversations, request.owner
+        if codec is None or await self._read(table.get(owner, id)) is None:
+            return None
+        generates = request.route.action == "generate"
+        if generates and not await self._read(table.lock(owner, id, request.record.id)):
+            raise ConversationError(codec.locked)
+        conversation = LockedConversation(table, codec, owner, id, request.record.id if generates else "")
+        request.conversation = conversation if generates else None  # which unlocks it in the end
+        try:
+            conversation.items = await self._read(table.items(owner, id)) or []
+        except ChainTooLarge as error:
+            raise ConversationError(Failure("bad_request", str(error), 400)) from None
+        return conversation
 
     async def _items(
         self, request: GatewayRequest, codec: TurnCodec, storage: StorageRequest
@@ -149,6 +176,8 @@ def _targets_that_store(
     able = tuple(target for target in targets if stores_turns(request.client.name, target.provider))
     if able and not items:
         return able
+    if storage.conversation and request.protocol_server.conversations:
+        raise ConversationError(request.protocol_server.conversations.unknown(storage.conversation))
     missing = [id for id in storage.item_ids if id not in items]
     raise ConversationError(
         codec.unknown_item(missing[0]) if missing else codec.unknown_conversation(storage.previous_id)

@@ -25,6 +25,7 @@ from dragoman.core.model import Failure, Wire
 from dragoman.core.stored_turns import StorageRequest, TurnCodec
 from dragoman.framing import sse
 from dragoman.gateway.conversations.connection_turns import LaneTurns
+from dragoman.gateway.conversations.conversations import LockedConversation
 from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.upstreams.sending import AttemptFailed
@@ -44,7 +45,8 @@ class TurnWriter:
     """`body` is the request with the whole conversation, `items` only what is new in it.
 
     `previous` is the turn that the stored one refers to. `lane`: where the request came over WebSocket, its
-    connection remembers the turn, with the whole conversation, whether or not it is stored.
+    connection remembers the turn, with the whole conversation, whether or not it is stored. Its items are
+    added to `conversation`.
     `always`: also for providers that store turns themselves, because the conversation began here.
     """
 
@@ -61,10 +63,11 @@ class TurnWriter:
         report: Callable[[StoreError], object],
         previous: str | None = None,
         lane: LaneTurns | None = None,
+        conversation: LockedConversation | None = None,
     ) -> None:
         self.codec, self.client, self.storage, self.body = codec, client, storage, body
-        self.always = bool(storage.previous_id) or not storage.store
-        self._previous, self._lane = previous, lane
+        self.always = bool(storage.previous_id) or not storage.store or conversation is not None
+        self._previous, self._lane, self._conversation = previous, lane, conversation
         self._settings = codec.inherited_settings(given)
         self._store, self._owner, self._report = store, owner, report
         self._items, self._given = items, given
@@ -75,7 +78,9 @@ class TurnWriter:
 
     def labelled(self, reply: Wire, stored: bool = True) -> Wire:
         """The reply as the client gets it, under our own id."""
-        return self.codec.label_reply(reply, self.id, self.storage.previous_id, stored and self.storage.store)
+        stored = stored and self.storage.store
+        reply = self.codec.label_reply(reply, self.id, self.storage.previous_id, stored)
+        return self._conversation.label(reply) if self._conversation else reply
 
     async def whole(self, reply: Wire, lost: list[Loss]) -> Wire:
         out = self.labelled(reply)
@@ -97,6 +102,8 @@ class TurnWriter:
             if self.storage.store:
                 turn = await run_for(len(self.body.data), self._turn, reply, self._items, self._previous)
                 await self._store.put(turn)
+            if self._conversation:
+                await self._conversation.add(self._items, reply)
         except StoreError as error:
             self._report(error)
             return False

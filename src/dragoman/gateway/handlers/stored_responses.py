@@ -1,4 +1,4 @@
-"""Stored responses by id: retrieved, deleted, or their input items listed.
+"""Stored responses by id: retrieved, streamed again, deleted, or their input items listed.
 
 An id that the store does not know belongs to the provider that stores conversations of this protocol, where
 there is exactly one.
@@ -10,8 +10,11 @@ from urllib.parse import urlencode
 
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest
-from dragoman.core.model import Failure
+from dragoman.core.events import unfold
+from dragoman.core.losses import Losses
+from dragoman.core.model import Failure, Wire
 from dragoman.core.stored_turns import ConversationError, TurnCodec
+from dragoman.framing import sse
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.conversations.turn_writer import stores_turns
@@ -23,9 +26,6 @@ from dragoman.http.client.retries import unreachable
 from dragoman.profiles import ProviderSettings
 
 _LARGEST_REPLY = 64 * 1024 * 1024
-_NOT_STREAMED = Failure(
-    "bad_request", "stream: a stored response is not streamed again; retrieve it whole", 400, "not_streamed"
-)
 
 
 class StoredResponsesHandler:
@@ -63,9 +63,19 @@ class StoredResponsesHandler:
                 raise ConversationError(codec.unknown_item(id))
             await writer.json(200, codec.encode_items(turns, request.query))
         elif request.route.stream:
-            raise ConversationError(_NOT_STREAMED)
+            await self._stream(request, codec, response)
         else:
             await writer.json(200, response)
+
+    async def _stream(self, request: GatewayRequest, codec: TurnCodec, reply: Wire) -> None:
+        """The events that spell a stored reply."""
+        encoder = request.client.stream_encoder(Losses())
+        response = request.client.decode_response(reply, Losses())
+        frames = [frame for event in unfold(response) for frame in encoder.feed(event)]
+        printer = sse.Encoder()
+        shown = codec.replayed(frames, reply, request.query)
+        await request.writer.begin(request.content_type)
+        await request.writer.end(b"".join(piece for frame in shown for piece in printer.feed(frame)))
 
     def _provider(self, protocol: str) -> ProviderSettings | None:
         able = [provider for provider in self._config.providers.values() if stores_turns(protocol, provider)]

@@ -31,11 +31,11 @@ from dragoman.gateway.handlers.count_tokens import estimate
 from dragoman.gateway.handlers.receive import RequestReader
 from dragoman.gateway.request import ExchangeRecord, GatewayRequest
 from dragoman.http.server import Headers, MemoryBudget, ResponseWriter, ServerRequest, WebSocket
+from dragoman.http.server.websocket import GOING_AWAY, INTERNAL, NORMAL
 
 Handler = Callable[[GatewayRequest], Awaitable[None]]
 Dispatch = Callable[[GatewayRequest, Handler], Awaitable[None]]
 
-_GOING_AWAY = 1001
 _MOST_WAITING = 64  # requests of one connection; above it, no more messages are read
 _UNFINISHED = Failure("server", "the gateway failed; its log tells more", 500)
 
@@ -101,7 +101,7 @@ class _Session:
                 await asyncio.gather(*self._tasks.values())
             if expired:
                 await self._refuse(self._codec.expired)
-            await self._socket.close(_GOING_AWAY if expired or self._socket.stopping else 1000)
+            await self._socket.close(GOING_AWAY if expired or self._socket.stopping else NORMAL)
         finally:
             for incoming in self._incoming.values():
                 incoming.gone = True
@@ -143,6 +143,9 @@ class _Session:
                 self._waiting.release()
                 async with self._in_flight:
                     await self._answer(request)
+        except Exception:
+            await self._socket.close(INTERNAL)
+            raise
         finally:
             if asyncio.current_task() is self._tasks.get(lane):
                 del self._tasks[lane]

@@ -43,6 +43,15 @@ from dragoman.protocols.openai_responses.compaction import (
     input_items,
     is_trigger,
 )
+from dragoman.protocols.openai_responses.conversations import (
+    CONVERSATIONS,
+    ITEM_NOT_FOUND,
+    LOCKED,
+    NOT_FOUND,
+    decode_conversation,
+)
+from dragoman.protocols.openai_responses.conversations import ROUTES as CONVERSATION_ROUTES
+from dragoman.protocols.openai_responses.items import page, spelled_out
 from dragoman.protocols.openai_responses.response import decode_usage
 from dragoman.protocols.openai_responses.websocket import (
     CONNECTION_LIMIT,
@@ -62,7 +71,9 @@ _CODED = frozenset(
 # Codes of our own refusals -> the request field at fault
 _STORE_CODES = {
     "previous_response_not_found": "previous_response_id",
-    "conversation_not_found": "conversation",
+    NOT_FOUND: "conversation",
+    LOCKED: "conversation",
+    ITEM_NOT_FOUND: "item_id",
     "not_kept": "id",
     "call_not_found": "input",
     INVALID_LANE: "stream_id",
@@ -137,6 +148,8 @@ def _failure_kind(code: str, type: str, status: int) -> FailureKind:
     return kind_of(status) if status >= 400 else TYPES.decode(type) or "server"
 
 
+_PROGRESS = ("status", "output", "usage", "completed_at", "incomplete_details", "error")
+_REFERENCES = frozenset({"previous_response_id", "conversation"})
 _WARMED = ("instructions", "tools")  # of a request that was only stored, for the next one
 _RESULTS = ("function_call_output", "custom_tool_call_output")
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call")
@@ -156,6 +169,7 @@ ROUTES = (
     Route("GET", "/v1/responses/{id}/input_items", "items"),
     Route("POST", "/v1/responses/{id}/cancel", "cancel"),
     Route("GET", "/v1/responses", "websocket", requires=("upgrade",)),
+    *CONVERSATION_ROUTES,
 )
 
 
@@ -198,8 +212,6 @@ _HOLD_RESPONSE = (
     "incomplete",
     "failed",
 )  # events that hold the response
-_DEFAULT_PAGE, _LARGEST_PAGE = 20, 100  # items on a page
-_ID_PREFIXES = {"message": "msg", "function_call_output": "fco", "custom_tool_call_output": "ctco"}
 
 
 def decode_storage(request: Wire) -> StorageRequest:
@@ -209,7 +221,8 @@ def decode_storage(request: Wire) -> StorageRequest:
         raise WireError(PROTOCOL_NAME, "previous_response_id", f"expected a string, got {describe(previous)}")
     refers = tuple(str(item.get("id")) for item in rows(request.get("input")) if _is_reference(item))
     background = request.get("background") is True
-    return StorageRequest(previous or "", refers, store is not False, store is True, background)
+    conversation = decode_conversation(request) if "conversation" in request else ""
+    return StorageRequest(previous or "", refers, store is not False, store is True, background, conversation)
 
 
 def new_items(request: Wire) -> list[Any]:
@@ -219,10 +232,10 @@ def new_items(request: Wire) -> list[Any]:
 
 def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -> Wire:
     """The request with everything that it refers to. Without references it is the same object."""
-    if not (before or found or "previous_response_id" in request or request.get("store")):
+    if not (before or found or request.get("store") or _REFERENCES & request.keys()):
         return request
     warmed = before[-1].settings if before else {}
-    joined = {**warmed, **{key: value for key, value in request.items() if key != "previous_response_id"}}
+    joined = {**warmed, **{key: value for key, value in request.items() if key not in _REFERENCES}}
     if joined.get("store"):
         del joined["store"]  # our store does it
     if before or found:
@@ -281,67 +294,34 @@ def reply_of_stream(frames: Sequence[Frame]) -> Wire | None:
     return None
 
 
+def replayed(events: Sequence[Frame], reply: Wire, query: Mapping[str, str]) -> list[Frame]:
+    """Events that hold the response repeat what its request said; `starting_after` skips the first ones."""
+    after = query.get("starting_after", "-1")
+    if not re.fullmatch(r"-1|\d{1,9}", after):
+        raise WireError(PROTOCOL_NAME, "starting_after", f"expected the number of an event, got {after!r}")
+    shown: list[Frame] = []
+    for event in events:
+        data = event.data
+        if data["sequence_number"] > int(after):
+            if "response" in data:
+                now = {key: data["response"][key] for key in _PROGRESS}
+                ended = now["status"] != "in_progress"
+                data = {**data, "response": reply if ended else {**reply, **now}}
+            shown.append(Frame(event.event, data))
+    return shown
+
+
 def encode_items(turns: Sequence[PastTurn], query: Mapping[str, str]) -> Wire:
     """All input of the last of `turns`: earlier turns with their replies, then its own input."""
     *earlier, last = turns
-    listed = [
-        item for past in earlier for item in (*_listed(past), *rows(past.reply.get("output")))
-    ] + _listed(last)
-    if _choice(query, "order", ("desc", "asc")) == "desc":
-        listed.reverse()
-    after, limit = query.get("after"), _limit(query)
-    ids = [item.get("id") for item in listed]
-    if after and after not in ids:
-        raise WireError(PROTOCOL_NAME, "after", f"no item {after!r} is in this list")
-    start = ids.index(after) + 1 if after else 0
-    shown = listed[start : start + limit]
-    ends = {"first_id": shown[0].get("id"), "last_id": shown[-1].get("id")} if shown else {}
-    return {
-        "object": "list",
-        "data": shown,
-        **(ends or {"first_id": None, "last_id": None}),
-        "has_more": start + limit < len(listed),
-    }
+    before = [item for past in earlier for item in (*_listed(past), *rows(past.reply.get("output")))]
+    return page(before + _listed(last), query)
 
 
 def _listed(past: PastTurn) -> list[Wire]:
     """Input items, each with an id, and messages in their long form."""
     name = past.id.removeprefix("resp_")
-    return [_spelled_out(item, f"{name}_{number}") for number, item in enumerate(rows(past.items))]
-
-
-def _spelled_out(item: Wire, name: str) -> Wire:
-    kind = item.get("type") or "message"
-    out = {"id": f"{_ID_PREFIXES.get(kind, 'item')}_{name}", **item, "type": kind}
-    if kind == "message":
-        content = item.get("content")
-        if isinstance(content, str):
-            out["content"] = [_message_part(content, item.get("role") == "assistant")]
-        out.setdefault("status", "completed")
-    return out
-
-
-def _message_part(text: str, by_assistant: bool) -> Wire:
-    if by_assistant:
-        return {"type": "output_text", "text": text, "annotations": []}
-    return {"type": "input_text", "text": text}
-
-
-def _limit(query: Mapping[str, str]) -> int:
-    limit = query.get("limit", str(_DEFAULT_PAGE))
-    if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:9]) <= _LARGEST_PAGE:
-        raise WireError(
-            PROTOCOL_NAME, "limit", f"expected a whole number from 1 to {_LARGEST_PAGE}, got {limit!r}"
-        )
-    return int(limit)
-
-
-def _choice(query: Mapping[str, str], key: str, allowed: tuple[str, ...]) -> str:
-    """The first of `allowed` is the default."""
-    value = query.get(key, allowed[0])
-    if value not in allowed:
-        raise WireError(PROTOCOL_NAME, key, f"expected {' or '.join(allowed)}, got {value!r}")
-    return value
+    return [spelled_out(item, f"{name}_{number}") for number, item in enumerate(rows(past.items))]
 
 
 STORED_RESPONSES = TurnCodec(
@@ -350,6 +330,7 @@ STORED_RESPONSES = TurnCodec(
     inherited_settings=lambda request: {},
     warmed_settings=lambda request: {key: request[key] for key in _WARMED if key in request},
     unanswered=unanswered,
+    replayed=replayed,
     join=join,
     items_by_id=items_by_id,
     label_reply=label_reply,
@@ -392,5 +373,5 @@ SERVER = ProtocolServer(
     compaction=COMPACTION,
     websocket=WEBSOCKET,
     background=BACKGROUND,
-    stateful={"conversation": "conversation_not_found"},
+    conversations=CONVERSATIONS,
 )

@@ -109,7 +109,20 @@ _JOBS = (
         batch text not null, size {count} not null, content {bytes} not null, created {seconds} not null,
         expires {seconds} not null, primary key (owner, id))""",
 )
-MIGRATIONS = (_TURNS, _HANDLES, _LIMITS, _TOKENS, _JOBS)
+# Conversations that clients name (gateway/conversations/conversations.py): a list of items each. One request
+# at a time adds to it: `holder`, until `held_until`.
+_THREADS = (
+    """create table dragoman_threads (
+        owner text not null, id text not null, made {seconds} not null, used {seconds} not null,
+        size {count} not null, metadata {bytes} not null, holder text not null,
+        held_until {seconds} not null, primary key (owner, id))""",
+    """create table dragoman_thread_items (
+        owner text not null, thread text not null, place {count} not null, id text not null,
+        item {bytes} not null, primary key (owner, thread, place),
+        foreign key (owner, thread) references dragoman_threads (owner, id) on delete cascade)""",
+    "create index dragoman_thread_items_by_id on dragoman_thread_items (owner, thread, id)",
+)
+MIGRATIONS = (_TURNS, _HANDLES, _LIMITS, _TOKENS, _JOBS, _THREADS)
 _POSTGRES_ONLY = (_LIMITS,)  # gateways share limits by a database server only
 
 VERSIONS = "create table if not exists dragoman_schema (version {count} primary key)"
@@ -187,6 +200,7 @@ _DELETE = "delete from {table} where owner = $1 and {key} = $2"
 _DELETE_ALL = "delete from {table} where (owner, {key}) in ({rows})"
 _TABLES = (
     {"table": "dragoman_conversations", "key": "root", "size": "size"},
+    {"table": "dragoman_threads", "key": "id", "size": "size"},
     {"table": "dragoman_handles", "key": "digest", "size": "length(digest) + length(handle)"},
 )
 

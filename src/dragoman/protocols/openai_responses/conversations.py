@@ -1,0 +1,111 @@
+"""Conversations: lists of items that the server keeps, and that a request names instead of a response.
+
+Limits of metadata and of the items in one request are OpenAI's (API reference, Conversations).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from dragoman.core.conversations import ConversationCodec
+from dragoman.core.errors import WireError
+from dragoman.core.fields import describe
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.model import Failure, Wire
+from dragoman.core.server import Route, rows
+from dragoman.protocols.openai_responses.compaction import is_trigger
+from dragoman.protocols.openai_responses.items import page, whole_list, with_random_id
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
+
+NOT_FOUND, LOCKED, ITEM_NOT_FOUND = "conversation_not_found", "conversation_locked", "item_not_found"
+_MOST_ITEMS, _MOST_PAIRS, _LONGEST_KEY, _LONGEST_VALUE = 20, 16, 64, 512
+
+ROUTES = (
+    Route("POST", "/v1/conversations", "conversation.create"),
+    Route("GET", "/v1/conversations/{id}", "conversation.retrieve"),
+    Route("POST", "/v1/conversations/{id}", "conversation.update"),
+    Route("DELETE", "/v1/conversations/{id}", "conversation.delete"),
+    Route("GET", "/v1/conversations/{id}/items", "conversation.items"),
+    Route("POST", "/v1/conversations/{id}/items", "conversation.add"),
+    Route("GET", "/v1/conversations/{id}/items/{item}", "conversation.item"),
+    Route("DELETE", "/v1/conversations/{id}/items/{item}", "conversation.remove"),
+)
+
+
+def decode_conversation(request: Wire) -> str:
+    """The id of the conversation that a request belongs to; empty: none."""
+    named = request.get("conversation")
+    id = named.get("id") if is_object(named) else named
+    if id is None and named is None:
+        return ""
+    if not isinstance(id, str) or not id:
+        raise WireError(PROTOCOL_NAME, "conversation", f"expected an id, got {describe(named)}")
+    if request.get("previous_response_id"):
+        problem = "a request has either a conversation or a previous_response_id"
+        raise WireError(PROTOCOL_NAME, "conversation", problem)
+    return id
+
+
+def decode_metadata(body: Wire, required: bool) -> Wire:
+    if required and "metadata" not in body:
+        raise WireError(PROTOCOL_NAME, "metadata", "field required")
+    metadata: Any = body.get("metadata")
+    if metadata is None:
+        return {}
+    if not is_object(metadata):
+        raise WireError(PROTOCOL_NAME, "metadata", f"expected an object, got {describe(metadata)}")
+    if len(metadata) > _MOST_PAIRS:
+        raise WireError(PROTOCOL_NAME, "metadata", f"expected at most {_MOST_PAIRS} pairs")
+    for key, value in metadata.items():
+        if len(key) > _LONGEST_KEY or not isinstance(value, str) or len(value) > _LONGEST_VALUE:
+            problem = f"expected a key of {_LONGEST_KEY} and a string of {_LONGEST_VALUE} characters at most"
+            raise WireError(PROTOCOL_NAME, f"metadata.{key[:_LONGEST_KEY]}", problem)
+    return metadata
+
+
+def decode_items(body: Wire, required: bool) -> list[Wire]:
+    items = body.get("items")
+    if items is None and not required:
+        return []
+    if not is_array(items):
+        raise WireError(PROTOCOL_NAME, "items", f"expected an array, got {describe(items)}")
+    if len(items) > _MOST_ITEMS:
+        raise WireError(PROTOCOL_NAME, "items", f"expected at most {_MOST_ITEMS} items, got {len(items)}")
+    for i, item in enumerate(items):
+        if not is_object(item) or not (item.get("type") or item.get("role")) or is_trigger(item):
+            raise WireError(PROTOCOL_NAME, f"items[{i}]", "expected an item with a type or a role")
+    return items
+
+
+def with_ids(items: Sequence[Wire]) -> list[Wire]:
+    random = os.urandom(16)
+    return [with_random_id(item, random + i.to_bytes(4, "big")) for i, item in enumerate(items)]
+
+
+CONVERSATIONS = ConversationCodec(
+    id_prefix="conv_",
+    decode_metadata=decode_metadata,
+    decode_items=decode_items,
+    with_ids=with_ids,
+    encode=lambda id, made, metadata: {
+        "id": id,
+        "object": "conversation",
+        "created_at": made,
+        "metadata": metadata,
+    },
+    encode_deleted=lambda id: {"id": id, "object": "conversation.deleted", "deleted": True},
+    encode_page=page,
+    encode_added=whole_list,
+    items_of_reply=lambda reply: rows(reply.get("output")),
+    label=lambda reply, id: {**reply, "conversation": {"id": id}},
+    unknown=lambda id: Failure("not_found", f"Conversation with id '{id}' not found.", 404, NOT_FOUND),
+    unknown_item=lambda id: Failure("not_found", f"Item with id '{id}' not found.", 404, ITEM_NOT_FOUND),
+    locked=Failure(
+        "bad_request",
+        "Another process is currently operating on this conversation. Please retry in a few seconds.",
+        400,
+        LOCKED,
+    ),
+)
