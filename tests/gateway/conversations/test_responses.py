@@ -157,8 +157,6 @@ def test_a_wrong_page_is_named(query: str, field: str):
         id = responses(stand).responses.create(model="m", input="a").id
         got = send(stand.url, "GET", f"/v1/responses/{id}/input_items?{query}")
         assert (got.status, field in got.json["error"]["message"]) == (400, True)
-        streamed = send(stand.url, "GET", f"/v1/responses/{id}?stream=true")
-        assert (streamed.status, "stream" in streamed.json["error"]["message"]) == (400, True)
 
 
 def test_nobody_reads_what_another_key_stored(stand: Stand):
