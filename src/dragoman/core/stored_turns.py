@@ -47,6 +47,10 @@ class PastTurn(Struct, frozen=True):
     size: int = 0  # bytes
 
 
+def _unchanged(events: Sequence[Frame], reply: Wire, query: Mapping[str, str]) -> list[Frame]:
+    return [*events]
+
+
 class TurnCodec(Struct, frozen=True, kw_only=True):
     """Reads and writes the stored turns of one protocol.
 
@@ -72,7 +76,7 @@ class TurnCodec(Struct, frozen=True, kw_only=True):
     warmed_settings: Callable[[Wire], Wire] = lambda request: {}  # of a request that is only stored
     unanswered: Callable[[Wire], Failure | None] = lambda request: None  # results of calls that are not there
     # The events of a stored reply: (those of its stream encoder, the reply, a query that may skip some)
-    replayed: Callable[[Sequence[Frame], Wire, Mapping[str, str]], list[Frame]] = lambda events, *_: [*events]
+    replayed: Callable[[Sequence[Frame], Wire, Mapping[str, str]], list[Frame]] = _unchanged
     encode_deleted: Callable[[str], Wire] = lambda id: {}
     encode_items: Callable[[Sequence[PastTurn], Mapping[str, str]], Wire] = lambda turns, query: {}
     upstream_path: Callable[[str, bool], str] = lambda id, items: ""  # of a reply, or of its items
