@@ -165,7 +165,8 @@ def test_a_thread_that_nobody_kept_makes_the_sdks_resend(stand: Stand, upstream:
 @pytest.mark.parametrize("field", ["previous_response_id", "conversation"])
 def test_a_conversation_that_nobody_kept(stand: Stand, upstream: str, field: str) -> None:
     sdk = sdk_of("openai-responses", stand.url)
-    with pytest.raises(openai.BadRequestError) as caught:
+    refusal = openai.NotFoundError if field == "conversation" else openai.BadRequestError
+    with pytest.raises(refusal) as caught:
         sdk.sync.responses.create(model=model_of(upstream), input="hi", **{field: "resp_1"})
     error: Any = caught.value.body
     assert error["param"] == field

@@ -303,17 +303,6 @@ def test_a_conversation_of_ours_goes_on_at_a_provider_that_keeps():
     assert [m["content"] for m in here.asked[1].json["messages"]] == ["a", "one", "b", "c"]
 
 
-REFUSED = {"conversation": "conv_1"}
-
-
-@pytest.mark.parametrize("field, value", REFUSED.items())
-def test_what_only_a_provider_can_do_is_refused(field: str, value: Any):
-    with over_canned(Canned(Answer(200, chat("one"))), "memory:") as stand:
-        with pytest.raises(openai.BadRequestError, match=field) as caught:
-            responses(stand).responses.create(model="m", input="a", **{field: value})
-        assert caught.value.param == field
-
-
 def test_tokens_of_a_conversation_are_counted_whole():
     with over_canned(Canned(Answer(200, chat("one two three four five"))), "memory:") as stand:
         client = responses(stand)
