@@ -30,7 +30,7 @@ BENCH_READY := $(BENCH_VENV)/.ready
 MODEL_READY := $(MODEL_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: browser screenshots help setup run demo test coverage test-agents test-model soak fuzz check docs generate format bench bench-tools corpora lock clean
+.PHONY: browser screenshots help setup run demo test coverage test-compliance test-agents test-model soak fuzz check docs generate format bench bench-tools corpora lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ test: $(READY) browser  ## run the tests
 
 coverage: $(READY) browser  ## run the tests and print the branch coverage of src/, with its floor
 	$(BIN)/python -m pytest -n $(JOBS) --quiet --cov --cov-report=term:skip-covered
+
+test-compliance: $(READY)  ## run llm-comply's tests of the four client protocols over an upstream of every protocol
+	$(BIN)/python -m pytest --quiet tests/compliance
 
 test-agents: $(READY)  ## run real agents through the gateway, over an upstream of every protocol
 	@$(BIN)/python tests/agents/matrix.py $(AGENTS)

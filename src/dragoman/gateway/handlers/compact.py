@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest
 from dragoman.core.fields import Body
-from dragoman.core.model import Compaction, Failure, Foreign, Wire
+from dragoman.core.model import Compaction, Foreign, Wire
 from dragoman.gateway.conversations.turn_writer import stores_turns
 from dragoman.gateway.handlers.count_tokens import estimate
 from dragoman.gateway.handlers.receive import RequestReader
@@ -19,13 +19,12 @@ from dragoman.gateway.handlers.relay import loss_header, read_whole
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import Attempt, GatewayRequest
 from dragoman.gateway.upstreams.attempts import Attempts
-from dragoman.gateway.upstreams.routing import Target, UnknownModel
+from dragoman.gateway.upstreams.routing import Target
 from dragoman.gateway.upstreams.sending import LARGEST_REPLY, AttemptFailed, headers_for, http_status
 from dragoman.http.client import Reply, Transport, TransportError
 from dragoman.http.client.retries import unreachable
 
 _STAYING = 4  # a fourth of the threshold may be messages that stay beside the summary
-_NO_MODEL = Failure("bad_request", "model: compaction needs the name of a model", 400)
 
 
 class Compactor:
@@ -94,12 +93,7 @@ class CompactHandler:
     async def answer(self, request: GatewayRequest) -> None:
         codec = request.protocol_server.compaction
         assert codec, "only protocols with compaction have this route"
-        try:
-            targets = await self._reader.read(request)
-        except UnknownModel:
-            if not request.model:
-                raise AttemptFailed(_NO_MODEL) from None
-            raise
+        targets = await self._reader.read(request)
         if stores_turns(request.client.name, targets[0].provider):
             await self._forward(request, targets[0])
             return

@@ -67,7 +67,12 @@ class RequestReader:
         record.tools = server.accounting.tools(seen)
         if server.compaction:
             request.compaction = server.compaction.decode(seen)
-        targets = self._targets(request.model)
+        try:
+            targets = self._targets(request.model)
+        except UnknownModel as error:
+            if request.model:
+                raise
+            raise AttemptFailed(Failure("bad_request", f"model: expected a name; {error}", 400)) from None
         if (stored := server.turn_codec) and (server.stateful or stored.decode_storage(seen)):
             return await self._stored_turns.prepare(request, targets)
         return targets
