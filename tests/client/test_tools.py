@@ -7,12 +7,14 @@ import datetime
 import enum
 import inspect
 from dataclasses import dataclass, field
+from hashlib import blake2s
 from typing import Annotated, Any, Literal, Optional, TypedDict, Union
 
 import pydantic
 import pytest
 
-from dragoman import ConfigError, ModelRetry, Tool, tool
+from dragoman import ConfigError, ModelRetry, Tool, run, tool
+from dragoman.client import Model
 from dragoman.client.docstrings import docstring
 from dragoman.client.schemas import schema
 from dragoman.client.values import outcome
@@ -361,3 +363,15 @@ def test_docstrings(text: str):
 def test_two_parameters_of_one_entry():
     text = "Add.\n\nParameters\n----------\na, b : int\n    A number."
     assert docstring(text) == ("Add.", {"a": "A number.", "b": "A number."})
+
+
+def test_an_image_from_a_tool_reaches_the_model(model: Model):
+    @tool
+    def take_photo() -> list[Any]:
+        """Take a photo."""
+        return ["Done.", PNG]
+
+    digest = blake2s(base64.b64encode(PNG), digest_size=8).hexdigest()
+    done = run("Please take a photo", model, [take_photo])
+    assert "take_photo returned: Done." in done.content
+    assert f"[image image/png {digest}]" in done.content

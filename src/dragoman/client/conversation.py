@@ -1,4 +1,4 @@
-"""A conversation that is kept between calls: asked, forked, edited, saved, and continued on another model."""
+"""A conversation between calls: it grows, and can be forked, edited, saved and continued on another model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dragoman.core.model import OutputFormat, Usage, Wire
 class Conversation(Sequence[AnyMessage]):
     """Messages that grow by `ask`. It can stand wherever a list of messages can: `generate(conversation, …)`.
 
-    `messages` is a plain list and may be changed. `usage` counts the tokens of all that was asked here.
+    `messages` is a plain list and may be changed. `usage` counts the tokens of all replies.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class Conversation(Sequence[AnyMessage]):
         Another `model` or other `tools` are for this question only; set `conversation.model` to change it.
         Where the call fails, the conversation stays as it was.
         """
-        asked = [*self.messages, *messages_of(prompt)]
+        messages = [*self.messages, *messages_of(prompt)]
         target, offered = self._model(model), self.tools if tools is None else tools
         merged: RunOptions = {**self.options, **options}
-        return self._add(run(asked, target, offered, output=output, **merged))
+        return self._add(run(messages, target, offered, output=output, **merged))
 
     async def aask(
         self,
@@ -70,10 +70,10 @@ class Conversation(Sequence[AnyMessage]):
         **options: Unpack[RunOptions],
     ) -> Run[Output]:
         """Like `ask`, for async code."""
-        asked = [*self.messages, *messages_of(prompt)]
+        messages = [*self.messages, *messages_of(prompt)]
         target, offered = self._model(model), self.tools if tools is None else tools
         merged: RunOptions = {**self.options, **options}
-        return self._add(await arun(asked, target, offered, output=output, **merged))
+        return self._add(await arun(messages, target, offered, output=output, **merged))
 
     def fork(self, before: int | None = None) -> Conversation:
         """A copy with the messages before that index, or with all of them. Both go on independently."""
@@ -92,7 +92,7 @@ class Conversation(Sequence[AnyMessage]):
         self.messages[index:] = [message]
 
     def undo(self) -> Prompt:
-        """Drop the last prompt and all that came after it; returns the prompt, to be asked again."""
+        """Drop the last prompt and all that came after it; returns the prompt, which can be sent again."""
         for index in range(len(self.messages) - 1, -1, -1):
             if isinstance(message := self.messages[index], UserMessage):
                 del self.messages[index:]

@@ -72,7 +72,7 @@ class Executor:
         return any(tool is not None and tool.function is None for tool in tools)
 
     def needs_decision(self, call: OpenAICall) -> bool:
-        """Whether the call needs an approval, and nobody can be asked or has decided."""
+        """Whether the call needs an approval, and there is neither a function that decides nor a decision."""
         tool = self._tools.get(call_name(call))
         if tool is None or not tool.needs_approval or callable(self._approve):
             return False

@@ -41,7 +41,7 @@ async def agenerate(
     max_tokens, tool_choice, … ; `strict=True` refuses what would be lost; `extra` is put into the request as
     it is. Raises UpstreamError where the provider fails.
     """
-    expected = expected_output(output or settings.pop("response_format", None), settings.get("output_mode"))
+    expected = expected_output(output, settings)
     if expected is None:
         return await _reply(conversation, model, tools, on_event, settings, None)
     retries = settings.get("output_retries")

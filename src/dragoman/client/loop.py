@@ -68,7 +68,7 @@ class RunOptions(RequestSettings, total=False):
     # Tools
     tool_timeout: float | None  # seconds for each call; a tool may have its own
     max_parallel: int | None  # how many calls of a reply run at a time; None: all
-    approve: Approve | None  # is asked before each call: True, or why not; or the decisions by call id
+    approve: Approve | None  # called before each call: True, or why not; or the decisions by call id
     context: Any  # `deps` of the RunContext that tools and hooks get
     # What happens
     on_event: OnEvent | None  # sees every event of every reply and every tool that runs
@@ -105,7 +105,7 @@ class Run(Generic[Output]):
 
     @property
     def tool_calls(self) -> list[dict[str, Any]]:
-        """Calls that nobody has answered yet."""
+        """Calls of the last reply without a result."""
         return _unanswered(self.messages)
 
     @property
@@ -118,7 +118,7 @@ class Run(Generic[Output]):
         return list(dict.fromkeys(loss for result in self.results for loss in result.losses))
 
     def export(self, protocol: str, model: str = "") -> Wire:
-        """The conversation as the body of a request in that protocol; state only for who made it."""
+        """The conversation as the body of a request in that protocol; state goes only to its issuer."""
         provider = self.model.provider
         origin = provider.name if provider.protocol == protocol else ""
         return export(self.messages, protocol, model or self.model.name, self.tools, origin)
@@ -145,8 +145,8 @@ async def arun(
 ) -> Run[Output]:
     """Ask, run what is called, send back the results, until the model answers or a limit is reached.
 
-    A conversation that ends with calls that nobody answered begins with running them. The options are those
-    of `RunOptions`: limits, approvals, context, hooks, events, and the settings of the requests. Cancelling
+    A conversation that ends with calls without results begins with running them. The options are those of
+    `RunOptions`: limits, approvals, context, hooks, events, and the settings of the requests. Cancelling
     the task cancels the request and the tools under way.
     """
     listed: list[AnyTool] = list(tools_of(tools))
@@ -180,7 +180,7 @@ class AgentLoop:
 
     States:  asking the model → running tools → asking the model → … → stopped
 
-    The model is asked as long as its replies call tools and no limit is reached. A run that is cancelled or
+    The model is called as long as its replies call tools and no limit is reached. A run that is cancelled or
     runs out of time keeps the answers of the calls that have finished.
     """
 

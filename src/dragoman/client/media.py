@@ -1,6 +1,6 @@
 """Images, audio, video and documents from paths, bytes, base64, data URLs and addresses.
 
-A string may come from somebody else, so it is never opened as a file where an image is expected.
+A string may be untrusted input, so where an image is expected it is never opened as a file.
 """
 
 from __future__ import annotations

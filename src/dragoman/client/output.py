@@ -40,6 +40,7 @@ from dragoman.transforms.arguments import repair
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # a default is in `typing` since Python 3.13
 
+    from dragoman.client.requests import RequestSettings
     from dragoman.client.results import Result
 
     Output = TypeVar("Output", default=Any)
@@ -197,8 +198,10 @@ class ExpectedOutput(Generic[Output]):
             raise InvalidOutput(*problems_of("", error)) from None
 
 
-def expected_output(output: Any, mode: OutputMode | None) -> ExpectedOutput[Any] | None:
-    """None where text is wanted."""
+def expected_output(output: Any, settings: RequestSettings) -> ExpectedOutput[Any] | None:
+    """What `output`, or `response_format` among the settings, wants; None: text."""
+    alias = settings.pop("response_format", None)
+    output = alias if output is None else output
     match output:
         case None | "text":
             return None
@@ -207,11 +210,11 @@ def expected_output(output: Any, mode: OutputMode | None) -> ExpectedOutput[Any]
         case str() if output != "json":
             raise ConfigError(f"output is a type, a JSON Schema, 'json' or 'text', not {output!r}")
         case _:
-            return ExpectedOutput(output, mode or "auto")
+            return ExpectedOutput(output, settings.get("output_mode") or "auto")
 
 
 def correction(problems: Sequence[str], expected: ExpectedOutput[Any]) -> str:
-    """What the model is told after an answer that is not valid."""
+    """The message to the model after an answer that is not valid."""
     again = f"Call {expected.tool} again" if expected.tool else "Give the whole answer again, as JSON alone"
     return "\n".join(["The answer is not valid.", *problems, f"{again}."])
 

@@ -54,7 +54,7 @@ class RequestSettings(TypedDict, total=False):
     tool_choice: ToolChoice | str | Tool | Sequence[str | Tool] | None
     parallel: bool | None
     strict: Strictness  # refuse what would be lost
-    extra: Mapping[str, Any] | None  # put into the body as it is, whoever the provider is
+    extra: Mapping[str, Any] | None  # put into the body as it is, for any provider
     # fields by the name of a provider or protocol: {"anthropic": {"top_k": 5}}; those of others are reported
     provider_options: Mapping[str, Mapping[str, Any]] | None
     timeout: float | Timeouts | None  # seconds of the whole call, retries and stream included

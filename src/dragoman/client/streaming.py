@@ -46,7 +46,7 @@ class AsyncStream(Generic[Output]):
         self.close()
 
     def close(self) -> None:
-        """Leave the rest unread; the upstream sees that nobody listens any more."""
+        """Leave the rest unread and close the connection, which cancels the request at the upstream."""
         self._ended = True
         self._waiting.clear()
         if self._reply:
@@ -151,7 +151,7 @@ def astream(
     **settings: Unpack[RequestSettings],
 ) -> AsyncStream[Output]:
     """The reply of `model` as it arrives; arguments as for `agenerate`. An invalid output is not retried."""
-    expected = expected_output(output or settings.pop("response_format", None), settings.get("output_mode"))
+    expected = expected_output(output, settings)
     return AsyncStream(ModelCall(conversation, model, tools, settings, stream=True, expected=expected))
 
 
@@ -164,5 +164,5 @@ def stream(
     **settings: Unpack[RequestSettings],
 ) -> Stream[Output]:
     """The reply of `model` as it arrives; arguments as for `generate`. An invalid output is not retried."""
-    expected = expected_output(output or settings.pop("response_format", None), settings.get("output_mode"))
+    expected = expected_output(output, settings)
     return Stream(ModelCall(conversation, model, tools, settings, stream=True, expected=expected))

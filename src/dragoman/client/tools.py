@@ -25,7 +25,7 @@ class Tool:
     """`parameters` is a JSON Schema. Without a `function` the call is handed to you.
 
     `timeout`: seconds it may take in an agent loop. `parallel`: whether it may run beside other calls.
-    `needs_approval`: a run without `approve` stops before such a call; False: `approve` is not asked.
+    `needs_approval`: a run without `approve` stops before such a call; False: `approve` is not called.
 
     A function that is a generator shows its progress: what it yields is an event of the run. Its result is
     what it returns, else what it yielded last.
