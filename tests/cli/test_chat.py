@@ -3,6 +3,7 @@
 import io
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -158,6 +159,12 @@ def test_at_a_terminal(tmp_path: Path):
     expect("> ")
     os.write(ours, b"Say **bold** words\n")
     expect("You said: Say \x1b[1mbold")
+    expect("> ")
+    os.write(ours, b"Wait [[fault: stall]]\n")
+    expect("fault: stall]]")
+    time.sleep(1)  # the answer has begun, and never ends
+    process.send_signal(signal.SIGINT)
+    expect("the conversation is as it was before")
     expect("> ")
     os.write(ours, b"/exit\n")
     expect("continue with: dragoman chat -c")

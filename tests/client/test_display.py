@@ -1,11 +1,12 @@
 """How results, runs and errors are shown and pickled."""
 
+import asyncio
 import pickle
 
 import pytest
 
 import dragoman
-from dragoman import Exchange, Failure, Loss, generate, run, tool
+from dragoman import Exchange, Failure, Loss, astream, generate, run, stream, tool
 from dragoman.client import Conversation, ToolMessage, UserMessage
 
 ERRORS = [
@@ -52,6 +53,15 @@ def test_an_exchange_says_whether_its_reply_is_a_stream():
     same = Exchange("openai-chat", "openai-chat")
     same.request({"model": "m", "messages": [], "stream": True})
     assert same.streaming is True
+
+
+def test_a_stream_of_text_alone():
+    assert "".join(stream("Good morning", "demo:any").texts()) == "You said: Good morning"
+
+    async def read() -> str:
+        return "".join([text async for text in astream("Good morning", "demo:any").texts()])
+
+    assert asyncio.run(read()) == "You said: Good morning"
 
 
 def test_notebooks_show_markdown():

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
@@ -45,6 +45,18 @@ def test_a_failure_is_a_reply_and_the_others_go_on():
         assert replies[1].content
     assert replies[0].content
     assert replies[2].content
+
+
+def test_typed_output(tmp_path: Path):
+    class City(TypedDict):
+        name: str
+
+    reply = next(iter(generate_many(["Rome"], "demo:any", output=City)))
+    assert reply.result
+    assert isinstance(reply.result.output["name"], str)
+    source, target = written(tmp_path / "in.jsonl", "Rome"), tmp_path / "out.jsonl"
+    generate_file(source, target, "demo:any", output=City)
+    assert read(target)[0]["output"] == reply.result.output
 
 
 def test_what_would_be_lost_is_a_failure_in_strict_mode():

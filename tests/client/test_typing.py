@@ -38,6 +38,11 @@ MISTAKES = {
     "Conversation(modle=model)": "reportCallIssue",
     'Conversation(model=model).ask("Hi", temprature=1)': "reportCallIssue",
     'Provider("x", protocl="anthropic")': "reportCallIssue",
+    'generate_many(["Hi"], model, concurency=3)': "reportCallIssue",
+    'for r in generate_many(["Hi"], model, output=City): print(r.result and r.result.output.nam)': (
+        "reportAttributeAccessIssue"
+    ),
+    'print(models("demo")[0].contextwindow)': "reportAttributeAccessIssue",
 }
 
 

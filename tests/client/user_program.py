@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+import httpx2
 import msgspec
 from pydantic import BaseModel, Field
 
@@ -26,15 +27,18 @@ from dragoman import (
     astream,
     dump_messages,
     generate,
+    generate_many,
     get_arguments,
     load_messages,
     media,
+    models,
     run,
     stream,
     tool,
 )
 from dragoman.client import Finish, Result, Run, RunEvent, RunOptions, TextDelta, ToolRunProgress
 from dragoman.demo import DemoTransport
+from dragoman.integrations import HttpxTransport
 
 
 class City(BaseModel):
@@ -105,6 +109,11 @@ def main() -> None:
     done = run("Weather in Rome", model, tools, context=Deps("C"), on_event=seen.append)
     print(any(isinstance(event, ToolRunProgress) for event in seen), run("Hi", model, **options).cost)
     print([message.content for message in done.messages], done.stopped == "answer", done.approvals)
+    for reply in generate_many(["Hi"], model, output=City, concurrency=2):
+        print(reply.index, reply.result.output.name if reply.result else reply.error)
+    for info in models("demo"):
+        print(info.id, info.context_window, info.price.input if info.price else None)
+    print(httpx2.Client(transport=HttpxTransport({"gpt-4o": model, "*": "demo:any"})))
     talk = Conversation(model=model, tools=tools, system="Be brief.", context=Deps("C"))
     talk.ask(UserMessage(["Compare", media("https://example.com/a.png"), "with", b"a text"]))
     print(talk.fork().ask("Hi", output=City).output.name, load_messages(dump_messages(talk.messages)))

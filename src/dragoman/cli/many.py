@@ -39,6 +39,7 @@ Examples:
     metavar="N",
     help="Rate limit, by the usage that replies report.",
 )
+@click.option("--schema", metavar="JSON|FILE|FIELDS", help="Replies are JSON of this form, as for `ask`.")
 @click.option("--retry-failed", is_flag=True, help="Send again what ended in an error before.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def command(
@@ -46,6 +47,7 @@ def command(
     target: str,
     model: str | None,
     system: str | None,
+    schema: str | None,
     retry_failed: bool,
     quiet: bool,
     **limits: Any,
@@ -58,6 +60,7 @@ def command(
     Ctrl-C or a crash. Exit code 1: some lines failed; their replies hold an "error".
     """
     from dragoman.cli.default_model import chosen_model
+    from dragoman.cli.schema_option import read_schema
     from dragoman.client import generate_file
 
     done = generate_file(
@@ -65,6 +68,7 @@ def command(
         target,
         chosen_model(model),
         system=system,
+        output=read_schema(schema) if schema else None,
         retry_failed=retry_failed,
         progress=not quiet,
         **limits,
