@@ -42,18 +42,6 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
         exec(compile("\n" * line + source, str(page), "exec"), namespace)
 
 
-PAIR = re.compile(r"^```py\n(.*?)^```\n.*?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def test_our_programs_are_no_longer_than_those_of_others():
-    page = (ROOT / "docs" / "how-to" / "coming-from.md").read_text()
-    pairs = [
-        [len([line for line in each.split("\n") if line]) for each in pair] for pair in PAIR.findall(page)
-    ]
-    assert len(pairs) >= 6
-    assert [(theirs, ours) for theirs, ours in pairs if ours > theirs] == []
-
-
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 def test_links_lead_somewhere(page: Path):
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)

@@ -52,12 +52,6 @@ class AsyncStream(Generic[Output]):
         if self._reply:
             self._reply.close()
 
-    async def texts(self) -> AsyncIterator[str]:
-        """Only the text of the answer, as it arrives."""
-        async for event in self:
-            if isinstance(event, TextDelta):
-                yield event.text
-
     def __aiter__(self) -> AsyncStream[Output]:
         return self
 
@@ -128,12 +122,6 @@ class Stream(Generic[Output]):
     def __exit__(self, *_: object) -> None:
         self._waiting.clear()
         wait_for(self._stream.__aexit__())
-
-    def texts(self) -> Iterator[str]:
-        """Only the text of the answer, as it arrives."""
-        for event in self:
-            if isinstance(event, TextDelta):
-                yield event.text
 
     def __iter__(self) -> Stream[Output]:
         return self
