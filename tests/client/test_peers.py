@@ -21,7 +21,7 @@ def lines(program: str) -> list[str]:
 
 
 def test_there_are_programs():
-    assert len(PROGRAMS) == 7
+    assert len(PROGRAMS) == 8
 
 
 @pytest.mark.parametrize(("theirs", "ours"), PROGRAMS.values(), ids=PROGRAMS)
