@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.background import BackgroundCodec
+from dragoman.core.batches import BatchCodec, FileCodec
 from dragoman.core.compaction import CompactionCodec
 from dragoman.core.conversations import ConversationCodec
 from dragoman.core.errors import WireError
@@ -286,6 +287,8 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     conversations: ConversationCodec | None = None
     stateful: dict[str, str] = {}
     background: BackgroundCodec | None = None  # how its requests run without their client
+    batches: BatchCodec | None = None
+    files: FileCodec | None = None
     required: tuple[str, ...] = ()  # fields that the vendor's own server insists on
     streams_overflow: bool = False
     unwrap: Unwrap | None = None

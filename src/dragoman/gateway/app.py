@@ -41,6 +41,7 @@ from dragoman.gateway.conversations.store import StoreError, open_store
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.gateway.handlers import health
+from dragoman.gateway.handlers.batches import BatchesHandler
 from dragoman.gateway.handlers.compact import CompactHandler, Compactor
 from dragoman.gateway.handlers.conversations import ACTIONS as CONVERSATION_ACTIONS
 from dragoman.gateway.handlers.conversations import ConversationsHandler
@@ -197,6 +198,7 @@ class Gateway:
         )
         models = ModelsHandler(config)
         stored_responses = StoredResponsesHandler(config, stored_turns, transport, background)
+        batches = BatchesHandler(config, self.jobs.batches, self._log_store_error)
         own = health.HealthHandler(self.admission, self._metrics_page, self.store)
         return {
             "generate": generate,
@@ -210,6 +212,8 @@ class Gateway:
             "items": stored_responses.answer,
             "cancel": stored_responses.answer,
             **dict.fromkeys(CONVERSATION_ACTIONS, conversations.answer),
+            "batch": batches.answer,
+            "file": batches.answer_file,
             "websocket": WebSocketHandler(
                 reader, generate, self._answer_message, self.memory, config.max_body
             ).answer,
@@ -333,7 +337,8 @@ class Gateway:
         request.caller = self.admission.callers.by_id(job.caller)
         if request.caller is None:
             record.failure = _WRONG_KEY
-            return ReplayedExchange(401, b"", record)
+            await writer.json(*endpoint.client.encode_error(_WRONG_KEY))
+            return ReplayedExchange(writer.status, writer.body, record)
         prepare(request)
         await self._answer(request, endpoint.handler)
         return ReplayedExchange(writer.status, writer.body, record)

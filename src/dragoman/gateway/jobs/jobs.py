@@ -10,6 +10,8 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store import LazyStore, StoreError
 from dragoman.gateway.conversations.store.addresses import read_address
 from dragoman.gateway.jobs.background import BackgroundResponses
+from dragoman.gateway.jobs.batch_table import BatchTable
+from dragoman.gateway.jobs.batches import Batches
 from dragoman.gateway.jobs.job_table import JobTable
 from dragoman.gateway.jobs.queue import JobQueue, ProcessQueue
 from dragoman.gateway.jobs.replay import Replay
@@ -34,7 +36,10 @@ class Jobs:
         self.background = BackgroundResponses(
             self.table, store, self.queue, replay, metrics, config.retention.seconds, report
         )
-        runs = {False: self.background.run}
+        self.batches = Batches(
+            self.table, BatchTable(store), self.queue, replay, metrics, config.retention.seconds, report
+        )
+        runs = {False: self.background.run, True: self.batches.run}
         self.runner = JobRunner(
             self.table, self.queue.unclaimed_since, config.jobs.takeover_seconds, runs, report
         )
@@ -56,6 +61,7 @@ class Jobs:
             if self._store.opened:
                 try:
                     await self.table.sweep()
+                    await self.batches.sweep()
                 except StoreError as error:
                     self._report(error)
 

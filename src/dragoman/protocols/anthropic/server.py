@@ -32,6 +32,7 @@ from dragoman.core.server import (
     rows,
 )
 from dragoman.core.stored_turns import ConversationError, PastTurn, StorageRequest, TurnCodec
+from dragoman.protocols.anthropic.batches import BATCHES
 from dragoman.protocols.anthropic.response import decode_usage, encode_response
 from dragoman.protocols.anthropic.wire import ERRORS, PROTOCOL_NAME
 
@@ -52,6 +53,12 @@ ROUTES = (
     Route("POST", f"{_VERTEX}/{{model}}:rawPredict", "generate", stream=False, variant="vertex"),
     Route("POST", f"{_VERTEX}/{{model}}:streamRawPredict", "generate", stream=True, variant="vertex"),
     Route("POST", f"{_VERTEX}/count-tokens:rawPredict", "count", variant="vertex"),
+    Route("POST", "/v1/messages/batches", "batch", variant="create"),
+    Route("GET", "/v1/messages/batches", "batch", variant="list"),
+    Route("GET", "/v1/messages/batches/{id}", "batch", variant="retrieve"),
+    Route("POST", "/v1/messages/batches/{id}/cancel", "batch", variant="cancel"),
+    Route("DELETE", "/v1/messages/batches/{id}", "batch", variant="delete"),
+    Route("GET", "/v1/messages/batches/{id}/results", "batch", variant="results"),
     Route("GET", "/v1/models", "models", requires=_LIST_HEADER),
     Route("GET", "/v1/models/{model:path}", "model", requires=_LIST_HEADER),
 )
@@ -366,6 +373,7 @@ SERVER = ProtocolServer(
     encode_quota=_quota,
     count_path=lambda model: "/v1/messages/count_tokens",
     forwards=("anthropic-version", "anthropic-beta"),
+    batches=BATCHES,
     turn_codec=THREADS,
     unwrap=_unwrap,
     required=("model", "max_tokens", "messages"),

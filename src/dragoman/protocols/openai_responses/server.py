@@ -37,6 +37,7 @@ from dragoman.core.server import (
 )
 from dragoman.core.stored_turns import PastTurn, StorageRequest, TurnCodec
 from dragoman.protocols.openai_responses.background import BACKGROUND
+from dragoman.protocols.openai_responses.batches import BATCHES, FILES
 from dragoman.protocols.openai_responses.compaction import (
     COMPACTION,
     after_compaction,
@@ -168,6 +169,15 @@ ROUTES = (
     Route("DELETE", "/v1/responses/{id}", "delete"),
     Route("GET", "/v1/responses/{id}/input_items", "items"),
     Route("POST", "/v1/responses/{id}/cancel", "cancel"),
+    Route("POST", "/v1/files", "file", variant="create"),
+    Route("GET", "/v1/files", "file", variant="list"),
+    Route("GET", "/v1/files/{id}", "file", variant="retrieve"),
+    Route("GET", "/v1/files/{id}/content", "file", variant="content"),
+    Route("DELETE", "/v1/files/{id}", "file", variant="delete"),
+    Route("POST", "/v1/batches", "batch", variant="create"),
+    Route("GET", "/v1/batches", "batch", variant="list"),
+    Route("GET", "/v1/batches/{id}", "batch", variant="retrieve"),
+    Route("POST", "/v1/batches/{id}/cancel", "batch", variant="cancel"),
     Route("GET", "/v1/responses", "websocket", requires=("upgrade",)),
     *CONVERSATION_ROUTES,
 )
@@ -374,4 +384,6 @@ SERVER = ProtocolServer(
     websocket=WEBSOCKET,
     background=BACKGROUND,
     conversations=CONVERSATIONS,
+    batches=BATCHES,
+    files=FILES,
 )

@@ -1,0 +1,118 @@
+"""How a protocol describes batches and files, as functions for any upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from dragoman.core.losses import Loss
+from dragoman.core.model import Failure, Wire
+
+DAY = 24 * 3600.0
+LineStatus = Literal["completed", "failed", "cancelled", "expired"]
+
+
+class BatchRequest(Struct, frozen=True):
+    """A request for a batch. `settings` are what the batch repeats; `file` names its input, where that is a
+    file; `output_life`: seconds for which the files with its results stay, 0: as long as the batch."""
+
+    settings: Wire
+    file: str = ""
+    output_life: float = 0
+
+
+class BatchLine(Struct, frozen=True):
+    """One request of a batch, by the client's own name for it."""
+
+    custom_id: str
+    path: str
+    body: bytes
+
+
+class BatchState(Struct, frozen=True):
+    """A batch as it is now. `counts`: its lines by status. `url`: of the gateway, as the client sees it."""
+
+    id: str
+    settings: Wire
+    total: int
+    created: float
+    deadline: float
+    cancelled: float | None
+    ended: float | None
+    counts: Mapping[str, int]
+    url: str
+
+
+class LineOutcome(Struct, frozen=True):
+    """What became of a line. `body` is the answer, or an error; empty where it was not run."""
+
+    id: str
+    custom_id: str
+    status: LineStatus
+    http_status: int = 0
+    body: Any = None
+    request_id: str = ""
+    losses: Sequence[Loss] = ()
+
+
+class Page(Struct, frozen=True):
+    """What a client wants of a list, newest first unless `ascending`."""
+
+    limit: int
+    after: str = ""
+    before: str = ""
+    ascending: bool = False
+    purpose: str = ""
+
+
+class BatchCodec(Struct, frozen=True, kw_only=True):
+    """`read_lines` reads the lines from the request, or from the content of its file, and the errors that it
+    found in them; with errors, no line is run. `output_id`, of a batch: where its results are files, the id
+    of the one with the answers (True), and of the one with the rest; else they are read from the batch."""
+
+    id_prefix: str
+    decode_create: Callable[[Wire], BatchRequest]
+    read_lines: Callable[[Wire, bytes], tuple[list[BatchLine], list[Wire]]]
+    encode_batch: Callable[[BatchState], Wire]
+    encode_created: Callable[[Wire], Wire]
+    encode_page: Callable[[Sequence[Wire], bool], Wire]
+    encode_result: Callable[[LineOutcome], Wire]
+    encode_deleted: Callable[[str], Wire]
+    decode_page: Callable[[Mapping[str, str]], Page]
+    unknown: Callable[[str], Failure]
+    output_id: Callable[[str, bool], str] | None = None
+
+
+class StoredFile(Struct, frozen=True):
+    """`batch`: whose results it holds; its content is then read from the lines."""
+
+    id: str
+    name: str
+    purpose: str
+    batch: str
+    size: int
+    created: float
+    expires: float
+
+
+class FileCodec(Struct, frozen=True, kw_only=True):
+    """`decode_upload` reads the fields of a form: the purpose, and the seconds for which the file is kept, or
+    0."""
+
+    id_prefix: str
+    decode_upload: Callable[[Mapping[str, str]], tuple[str, float]]
+    encode_file: Callable[[StoredFile], Wire]
+    encode_page: Callable[[Sequence[Wire], bool], Wire]
+    encode_deleted: Callable[[str], Wire]
+    decode_page: Callable[[Mapping[str, str]], Page]
+    unknown: Callable[[str], Failure]
+
+
+def encode_losses(losses: Sequence[Loss]) -> Wire:
+    """A field beside a result; nothing where nothing was lost."""
+    if not losses:
+        return {}
+    named = ("kind", "code", "severity", "where", "why")
+    return {"dragoman_losses": [{name: getattr(loss, name) for name in named} for loss in losses]}

@@ -1,0 +1,239 @@
+"""Batches and the files that they read and write: created, listed, retrieved, cancelled, deleted."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from email.parser import BytesHeaderParser
+from email.policy import HTTP
+from typing import TypeVar
+
+from msgspec import Struct
+
+from dragoman.core import jsontext
+from dragoman.core.batches import DAY, BatchCodec, BatchState, FileCodec, StoredFile
+from dragoman.core.errors import WireError
+from dragoman.core.jsontext import is_object
+from dragoman.core.model import Failure, Wire
+from dragoman.core.stored_turns import ConversationError
+from dragoman.gateway.config import Config
+from dragoman.gateway.conversations.store import StoreError
+from dragoman.gateway.conversations.stored_turns import UNREADABLE
+from dragoman.gateway.handlers.receive import decoded
+from dragoman.gateway.jobs.batch_table import Batch
+from dragoman.gateway.jobs.batches import Batches
+from dragoman.gateway.large_bodies import run_for
+from dragoman.gateway.request import GatewayRequest
+
+T = TypeVar("T")
+_FILE_LIFE = 30 * DAY  # of an upload, unless it says otherwise
+_JSON_LINES = "application/x-jsonl"
+
+
+class _FormPart(Struct, frozen=True):
+    filename: str
+    data: bytes
+
+
+class BatchesHandler:
+    def __init__(self, config: Config, batches: Batches, report: Callable[[StoreError], object]) -> None:
+        self._config, self._batches, self._report = config, batches, report
+        self._table = batches.table
+
+    # Batches
+
+    async def answer(self, request: GatewayRequest) -> None:
+        codec = request.protocol_server.batches
+        assert codec, "only protocols with batches have these routes"
+        match request.route.variant:
+            case "create":
+                await self._create(request, codec)
+            case "list":
+                await self._turn(request)
+                page = codec.decode_page(request.query)
+                batches, more = await self._stored(self._table.page(request.owner, request.client.name, page))
+                data = [await self._encoded(request, codec, batch) for batch in batches]
+                await request.writer.json(200, codec.encode_page(data, more))
+            case action:
+                await self._turn(request)
+                await self._answer_one(request, codec, action)
+
+    async def _create(self, request: GatewayRequest, codec: BatchCodec) -> None:
+        data = await self._read(request)
+        body = await run_for(len(data), _decoded, request, data)
+        asked = codec.decode_create(body)
+        content = b""
+        if asked.file:
+            if (file := await self._stored(self._table.file(request.owner, asked.file))) is None:
+                raise ConversationError(_files(request).unknown(asked.file))
+            if file.batch:
+                raise WireError(request.client.name, "input_file_id", "the results of a batch are no input")
+            content = await self._stored(self._table.content(request.owner, file.id))
+        size = len(data) + len(content)
+        lines, errors = await run_for(size, codec.read_lines, body, content)
+        await self._check_space(size)
+        batch = await self._stored(self._batches.create(request, codec, asked, lines, errors))
+        encoded = await self._encoded(request, codec, batch)
+        await request.writer.json(200, codec.encode_created(encoded))
+
+    async def _answer_one(self, request: GatewayRequest, codec: BatchCodec, action: str) -> None:
+        owner, id = request.owner, request.route.id
+        batch = await self._stored(self._table.get(owner, id))
+        if batch is None or batch.protocol != request.client.name:
+            raise ConversationError(codec.unknown(id))
+        if batch.ended is None:
+            if action == "cancel":
+                await self._stored(self._table.cancel(batch))
+            await self._stored(self._batches.end(batch))  # nobody may have noticed
+            batch = await self._stored(self._table.get(owner, id)) or batch
+        match action:
+            case "results":
+                if batch.ended is None:
+                    raise ConversationError(_unfinished("has no results before it has ended"))
+                await self._send(request, self._batches.results(batch))
+            case "delete":
+                if batch.ended is None:
+                    raise ConversationError(_unfinished("cannot be deleted before it has ended"))
+                await self._stored(self._table.delete(owner, id))
+                await request.writer.json(200, codec.encode_deleted(id))
+            case _:
+                await request.writer.json(200, await self._encoded(request, codec, batch))
+
+    async def _encoded(self, request: GatewayRequest, codec: BatchCodec, batch: Batch) -> Wire:
+        counts = await self._stored(self._table.counts(batch.owner, batch.id))
+        scheme = request.headers.get("x-forwarded-proto") or ("https" if self._config.tls_cert else "http")
+        state = BatchState(
+            batch.id,
+            batch.read_settings(),
+            batch.total,
+            batch.created,
+            batch.deadline,
+            batch.cancelled,
+            batch.ended,
+            counts,
+            f"{scheme}://{request.headers.get('host', '')}",
+        )
+        return codec.encode_batch(state)
+
+    # Files
+
+    async def answer_file(self, request: GatewayRequest) -> None:
+        codec, owner, id = _files(request), request.owner, request.route.id
+        if request.route.variant == "create":
+            await self._upload(request, codec)
+            return
+        await self._turn(request)
+        if request.route.variant == "list":
+            files, more = await self._stored(self._table.files(owner, codec.decode_page(request.query)))
+            await request.writer.json(
+                200, codec.encode_page([codec.encode_file(each) for each in files], more)
+            )
+            return
+        file = await self._stored(self._table.file(owner, id))
+        if file is None:
+            raise ConversationError(codec.unknown(id))
+        match request.route.variant:
+            case "content" if file.batch:
+                if (batch := await self._stored(self._table.get(owner, file.batch))) is None:
+                    raise ConversationError(codec.unknown(id))
+                batch_codec = request.protocol_server.batches
+                answers = bool(
+                    batch_codec and batch_codec.output_id and id == batch_codec.output_id(batch.id, True)
+                )
+                await self._send(request, self._batches.results(batch, answers))
+            case "content":
+                content = await self._stored(self._table.content(owner, id))
+                await request.writer.whole(200, content, kind=b"application/octet-stream")
+            case "delete":
+                await self._stored(self._table.delete_file(owner, id))
+                await request.writer.json(200, codec.encode_deleted(id))
+            case _:
+                await request.writer.json(200, codec.encode_file(file))
+
+    async def _upload(self, request: GatewayRequest, codec: FileCodec) -> None:
+        data = await self._read(request)
+        form = _form(request, data)
+        purpose, life = codec.decode_upload(
+            {name: part.data.decode("utf-8", "replace") for name, part in form.items() if name != "file"}
+        )
+        if "file" not in form:
+            raise WireError(request.client.name, "file", "expected a file in the form")
+        upload, now = form["file"], time.time()
+        await self._check_space(len(upload.data))
+        name = "".join(letter for letter in upload.filename if letter.isprintable())[:255]
+        id = codec.id_prefix + os.urandom(16).hex()
+        file = StoredFile(id, name or id, purpose, "", len(upload.data), now, now + (life or _FILE_LIFE))
+        await self._stored(self._table.add_file(request.owner, file, upload.data))
+        await request.writer.json(200, codec.encode_file(file))
+
+    # Both
+
+    async def _read(self, request: GatewayRequest) -> bytes:
+        data = await request.incoming.read(self._config.max_body)
+        if encoding := request.headers.get("content-encoding"):
+            data = decoded(data, encoding.lower(), self._config.max_body)
+        await self._turn(request)
+        return data
+
+    async def _turn(self, request: GatewayRequest) -> None:
+        if request.admission:
+            await request.admission.turn()
+
+    async def _check_space(self, size: int) -> None:
+        limit = self._config.retention.bytes
+        if size + await self._stored(self._table.used()) > limit:
+            problem = f"files and batches have no room for {size} more bytes in the store (store.max_mb)"
+            raise ConversationError(Failure("too_large", problem, 413))
+
+    async def _send(self, request: GatewayRequest, pieces: AsyncIterator[bytes]) -> None:
+        await request.writer.begin(_JSON_LINES)
+        async for piece in pieces:
+            if piece:
+                await request.writer.piece(piece)
+        await request.writer.end()
+
+    async def _stored(self, work: Awaitable[T]) -> T:
+        try:
+            return await work
+        except StoreError as error:
+            self._report(error)
+            raise ConversationError(UNREADABLE) from None
+
+
+def _files(request: GatewayRequest) -> FileCodec:
+    codec = request.protocol_server.files
+    assert codec, "only protocols with files have these routes"
+    return codec
+
+
+def _unfinished(problem: str) -> Failure:
+    return Failure("bad_request", f"a batch {problem}", 400)
+
+
+def _decoded(request: GatewayRequest, data: bytes) -> Wire:
+    try:
+        body = jsontext.decode(data)
+    except ValueError as error:
+        raise WireError(request.client.name, "body", str(error)) from None
+    if not is_object(body):
+        raise WireError(request.client.name, "body", "expected an object")
+    return body
+
+
+def _form(request: GatewayRequest, data: bytes) -> dict[str, _FormPart]:
+    """The parts of a multipart/form-data body by their names (RFC 7578)."""
+    head = BytesHeaderParser(policy=HTTP)
+    kind = head.parsebytes(b"content-type: " + request.headers.get("content-type", "").encode("latin-1"))
+    boundary = str(kind.get_boundary() or "")
+    if kind.get_content_type() != "multipart/form-data" or not boundary:
+        raise WireError(request.client.name, "content-type", "expected multipart/form-data with a boundary")
+    form: dict[str, _FormPart] = {}
+    pieces = (b"\r\n" + data).split(b"\r\n--" + boundary.encode("latin-1"))
+    for piece in pieces[1:-1]:
+        lines, blank, content = piece.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        headers = head.parsebytes(lines)
+        name = headers.get_param("name", header="content-disposition")
+        if blank and isinstance(name, str):
+            form[name] = _FormPart(headers.get_filename() or "", content)
+    return form
