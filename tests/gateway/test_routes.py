@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -136,6 +137,17 @@ def test_not_ready_without_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
         assert send(stand.url, "GET", "/healthz").status == 200
         monkeypatch.setattr(stand.gateway.store, "get", working)
         assert send(stand.url, "GET", "/readyz").status == 200
+
+
+def test_not_ready_where_the_store_cannot_be_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("dragoman.gateway.handlers.health._STORE_EVERY", 0.0)
+    file = tmp_path / "store.db"
+    file.write_bytes(b"no database" * 1000)
+    with gateway(f'[store]\nurl = "sqlite:///{file}"\n') as stand:
+        assert send(stand.url, "GET", "/readyz").status == 200  # nobody has used it
+        stored = jsontext.encode({"model": "demo", "input": "hi", "store": True})
+        assert send(stand.url, "POST", "/v1/responses", stored).status == 500
+        assert send(stand.url, "GET", "/readyz").status == 503
 
 
 def test_a_path_for_websockets_is_none_for_get(stand: Stand) -> None:

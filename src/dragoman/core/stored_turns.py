@@ -73,6 +73,7 @@ class TurnCodec(Struct, frozen=True, kw_only=True):
     reply_field: str
     reply_markers: tuple[bytes, ...]
     end_types: frozenset[str]
+    end_holds_reply: bool = False  # then `reply_of_stream` needs the event that ends the stream, and no other
     warmed_settings: Callable[[Wire], Wire] = lambda request: {}  # of a request that is only stored
     unanswered: Callable[[Wire], Failure | None] = lambda request: None  # results of calls that are not there
     # The events of a stored reply: (those of its stream encoder, the reply, a query that may skip some)

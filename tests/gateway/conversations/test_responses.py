@@ -409,3 +409,18 @@ def test_a_chain_is_bounded_as_a_body_is(tmp_path: Path):
             previous = client.responses.create(**request, previous_response_id=previous).id
         with pytest.raises(openai.BadRequestError, match="more than the 1048576"):
             client.responses.create(**request, previous_response_id=previous)
+
+
+def test_a_damaged_turn_is_unreadable_and_no_crash(tmp_path: Path):
+    file = tmp_path / "store.db"
+    with gateway(f'[store]\nurl = "sqlite:///{file}"\n') as stand:
+        body = {"model": "demo", "input": "hi", "store": True}
+        id = send(stand.url, "POST", "/v1/responses", jsontext.encode(body)).json["id"]
+        with sqlite3.connect(file) as database:
+            database.execute("update dragoman_turns set reply = zeroblob(length(reply))")
+        got = send(stand.url, "GET", f"/v1/responses/{id}")
+        assert (got.status, got.json["error"]["message"]) == (
+            503,
+            "the store of conversations cannot be read now",
+        )
+        assert not [line for line in stand.lines if "crash" in line]

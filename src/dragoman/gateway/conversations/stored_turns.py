@@ -202,5 +202,8 @@ def _runs_here(request: GatewayRequest, targets: Targets) -> bool:
 
 
 def _past(turn: StoredTurn) -> PastTurn:
-    items, reply, settings = (jsontext.decode(text) for text in (turn.items, turn.reply, turn.settings))
+    try:
+        items, reply, settings = (jsontext.decode(text) for text in (turn.items, turn.reply, turn.settings))
+    except ValueError:  # the file is damaged
+        raise ConversationError(UNREADABLE) from None
     return PastTurn(turn.id, items, reply, settings, turn.size)

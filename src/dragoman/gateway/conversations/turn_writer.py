@@ -134,7 +134,9 @@ class StoredStream:
 
     def __init__(self, stream: ForwardedStream | TranslatedStream, writer: TurnWriter) -> None:
         self._stream, self._writer = stream, writer
-        self._sent: list[bytes] = []  # up to `_MOST` bytes: what is larger is not stored
+        self._sent: list[
+            bytes
+        ] = []  # what the reply is read from; one of more than `_MOST` bytes is not stored
         self._size = 0
         self._held: list[Frame] = []
         self._failure: Failure | None = None
@@ -175,7 +177,8 @@ class StoredStream:
         if self._held or any(marker in out for marker in self._writer.codec.reply_markers):
             out = self._hold_end(out)
         if out and self._size <= _MOST:
-            self._sent.append(out)
+            if not self._writer.codec.end_holds_reply:
+                self._sent.append(out)
             self._size += len(out)
         return out
 

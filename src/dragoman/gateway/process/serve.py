@@ -29,6 +29,7 @@ from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.recorder import Recorder
 from dragoman.gateway.process.descriptors import raise_limit
 from dragoman.gateway.process.handover import Handover, inherited_socket, report_ready
+from dragoman.gateway.process.memory import return_freed_memory
 from dragoman.gateway.process.reload import ConfigReloader, Load
 from dragoman.gateway.process.workers import Work, Workers
 from dragoman.http.server import HttpServer
@@ -108,6 +109,7 @@ def serve(
 
     Without `load`, this is a worker: its parent handles the signals.
     """
+    return_freed_memory()
     gateway = Gateway(config)
     if extend:
         extend(gateway)

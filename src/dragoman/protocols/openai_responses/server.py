@@ -346,6 +346,7 @@ STORED_RESPONSES = TurnCodec(
     label_reply=label_reply,
     without_secrets=without_secrets,
     reply_of_stream=reply_of_stream,
+    end_holds_reply=True,
     unknown_conversation=lambda id: Failure(
         "bad_request", f"Previous response with id '{id}' not found.", 400, "previous_response_not_found"
     ),

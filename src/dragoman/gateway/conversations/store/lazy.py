@@ -30,6 +30,7 @@ class LazyStore:
         self._address, self._retention, self._every = address, retention, every
         self._opening = asyncio.Lock()
         self._backend: Backend | None = None
+        self._used_once = False
         self._sweeping: asyncio.Task[None] | None = None
         self._used: dict[tuple[str, str], None] = {}  # turns that were read since the last touch
         self._written = 0  # bytes since the last sweep
@@ -39,7 +40,7 @@ class LazyStore:
     @property
     def opened(self) -> bool:
         """Whether it should work: it was used, or is a database that others share."""
-        return self._backend is not None or not self._address.path
+        return self._used_once or not self._address.path
 
     @property
     def exists(self) -> bool:
@@ -105,6 +106,7 @@ class LazyStore:
     async def _opened(self) -> Backend:
         if self._backend:
             return self._backend
+        self._used_once = True
         async with self._opening:  # concurrent callers wait for the same one
             if not self._backend:
                 self._backend = await _backend(self._address)
