@@ -12,6 +12,7 @@ import pytest
 from dragoman.core import jsontext
 from dragoman.framing import sse
 from dragoman.gateway.config import load
+from dragoman.gateway.conversations.turn_writer import StoredStream
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.process.serve import private_gateway
 from gateway.canned import Answer, Canned, chat, chunks, provider
@@ -424,3 +425,19 @@ def test_a_damaged_turn_is_unreadable_and_no_crash(tmp_path: Path):
             "the store of conversations cannot be read now",
         )
         assert not [line for line in stand.lines if "crash" in line]
+
+
+def test_a_stored_stream_holds_no_copy_of_what_its_last_event_repeats(monkeypatch: pytest.MonkeyPatch):
+    held: list[int] = []
+    end = StoredStream.end
+
+    async def watched(self: Any, last: bytes, lost: Any) -> bytes:
+        held.append(len(self._sent))
+        return await end(self, last, lost)
+
+    monkeypatch.setattr(StoredStream, "end", watched)
+    with gateway("") as stand:
+        body = {"model": "demo", "input": "hello " * 500, "store": True, "stream": True}
+        got = send(stand.url, "POST", "/v1/responses", jsontext.encode(body))
+        assert b"response.completed" in got.body
+        assert held == [2]

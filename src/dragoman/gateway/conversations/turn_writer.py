@@ -177,8 +177,9 @@ class StoredStream:
         if self._held or any(marker in out for marker in self._writer.codec.reply_markers):
             out = self._hold_end(out)
         if out and self._size <= _MOST:
-            if not self._writer.codec.end_holds_reply:
-                self._sent.append(out)
+            if self._writer.codec.end_holds_reply:  # the first and the last piece say how a failure goes on
+                del self._sent[1:]
+            self._sent.append(out)
             self._size += len(out)
         return out
 

@@ -120,13 +120,20 @@ class KeepAliveStream:
             piece = events.renumber(piece, self.sent)
             if self._renamed:
                 piece = piece.replace(*self._renamed)
-        self.first, self.last = self.first or piece, piece
+        if not self.first:
+            self.first = _first_event(piece)
+        self.last = piece[piece.rfind(b"\n\n", 0, -2) + 2 :]  # its last event alone: pieces may be large
         return piece
 
     async def settle(self) -> None:
         """Wait for a keep-alive that is being written, so that nothing overtakes it."""
         if self.sending:
             await self.sending
+
+
+def _first_event(piece: bytes) -> bytes:
+    end = piece.find(b"\n\n", max(piece.find(b"data:"), 0))  # comments may stand before it
+    return piece if end < 0 else piece[: end + 2]
 
 
 class KeepAliveTicker:

@@ -14,7 +14,7 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from threading import Thread
 
@@ -36,6 +36,7 @@ from dragoman.http.server import HttpServer
 from dragoman.http.server import run as run_server
 
 _BACKLOG = 2048
+_UNSENT = 128 * 1024  # bytes
 _DRAIN = 0.5  # seconds, see HttpServer
 _GC_THRESHOLDS = (20_000, 20, 20)  # exchanges leave few cycles, and a collection takes time
 
@@ -47,6 +48,7 @@ def bind(config: Config) -> socket.socket:
     """A socket that already listens: clients that connect now wait until a worker accepts them. The one that
     systemd or a predecessor passed to this process, where there is one."""
     if listener := inherited_socket():
+        _bound_unsent(listener)
         return listener
     try:
         family, kind, number, _, address = socket.getaddrinfo(
@@ -58,7 +60,16 @@ def bind(config: Config) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         raise ConfigError(f"cannot listen on {config.host}:{config.port}: {_reason(error)}") from None
+    _bound_unsent(listener)
     return listener
+
+
+def _bound_unsent(listener: socket.socket) -> None:
+    """Of a response that its client does not read, the kernel takes this much and not the megabytes that a
+    socket may grow to. Accepted connections inherit it; what is on its way to a client is not counted."""
+    if hasattr(socket, "TCP_NOTSENT_LOWAT") and listener.family != getattr(socket, "AF_UNIX", None):
+        with suppress(OSError):
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
 
 
 def url(config: Config, listener: socket.socket) -> str:
