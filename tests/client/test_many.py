@@ -34,7 +34,7 @@ def test_every_prompt_gets_its_reply():
     replies = list(generate_many(prompts, "demo:any", concurrency=7))
     assert sorted(reply.index for reply in replies) == list(range(50))
     assert all(reply.prompt == prompts[reply.index] for reply in replies)
-    assert all(reply.prompt in reply.content for reply in replies)
+    assert all(str(reply.prompt) in reply.content for reply in replies)
 
 
 def test_a_failure_is_a_reply_and_the_others_go_on():

@@ -199,3 +199,22 @@ def test_results_in_a_row_share_a_message_and_system_text_stands_where_it_was():
     system, messages = neutral([SystemMessage("a"), SystemMessage("b"), one, two, SystemMessage("c")])
     assert [text.text for text in system] == ["a", "b"]
     assert messages == (Message("user", (*one.parts, *two.parts)), Message("system", (Text("c"),)))
+
+
+WRONG: dict[str, Any] = {
+    "texts": ["Hello"],
+    "a number": 5,
+    "nothing": None,
+    "bytes": b"Hello",
+    "a text among messages": [UserMessage("x"), "y"],
+}
+
+
+@pytest.mark.parametrize("conversation", WRONG.values(), ids=WRONG)
+def test_what_is_no_conversation(conversation: Any):
+    with pytest.raises(ConfigError, match="a conversation is"):
+        messages_of(conversation)
+
+
+def test_one_dict_is_one_message():
+    assert messages_of({"role": "user", "content": "Hi"}) == [UserMessage("Hi")]

@@ -13,10 +13,11 @@ import pydantic
 import pytest
 
 from client.scripted import Script, as_response
-from dragoman import ConfigError, OutputError, agenerate, generate, protocols, run, stream, tool
+from dragoman import ConfigError, OutputError, Provider, agenerate, generate, protocols, run, stream, tool
 from dragoman.client import Model, OutputDelta, TextDelta, astream
 from dragoman.client.partial_json import PartialJson
 from dragoman.core.model import Refusal, Text, ToolCall
+from dragoman.demo import DemoTransport
 
 CHAT = "openai-chat"
 
@@ -306,3 +307,23 @@ def test_mistakes():
         generate("Hi", "demo:demo", output="yaml")  # pyright: ignore[reportArgumentType] - the mistake
     with pytest.raises(ConfigError, match="not a JSON Schema"):
         generate("Hi", "demo:demo", output={"type": "nothing"})
+
+
+FORMATS: dict[str, tuple[Any, Any]] = {
+    "json": ({"type": "json_object"}, {"answer": "You said: Hi"}),
+    "text": ({"type": "text"}, "You said: Hi"),
+    "a schema": (
+        {
+            "type": "json_schema",
+            "json_schema": {"name": "n", "schema": {"type": "object", "properties": {}}, "strict": False},
+        },
+        {},
+    ),
+    "the schema alone": ({"type": "object", "properties": {}}, {}),
+}
+
+
+@pytest.mark.parametrize(("wanted", "output"), FORMATS.values(), ids=FORMATS)
+def test_response_format_as_for_openai(wanted: Any, output: Any):
+    model = Provider("chat", protocol=CHAT, base_url="http://x/v1", transport=DemoTransport()).model("m")
+    assert generate("Hi", model, response_format=wanted).output == output

@@ -7,6 +7,7 @@ import datetime
 import enum
 import inspect
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from hashlib import blake2s
 from typing import Annotated, Any, Literal, Optional, TypedDict, Union
 
@@ -375,3 +376,45 @@ def test_an_image_from_a_tool_reaches_the_model(model: Model):
     done = run("Please take a photo", model, [take_photo])
     assert "take_photo returned: Done." in done.content
     assert f"[image image/png {digest}]" in done.content
+
+
+def weather(city: str, unit: str = "C") -> str:
+    """Get the weather.
+
+    Args:
+        city: The city
+    """
+    return f"{city} {unit}"
+
+
+class WeatherStation:
+    async def __call__(self, city: str) -> str:
+        """Get the weather."""
+        return f"{city} K"
+
+
+NAMED = tool(name="weather", description="Get the weather.")
+CALLABLES: dict[str, tuple[Any, str, str]] = {
+    "a partial": (partial(weather, unit="F"), "weather", "Rome F"),
+    "an instance": (WeatherStation(), "WeatherStation", "Rome K"),
+    "a cached function": (lru_cache(weather), "weather", "Rome C"),
+    "a named lambda": (NAMED(lambda city: city), "weather", "Rome"),
+}
+
+
+@pytest.mark.parametrize(("function", "name", "text"), CALLABLES.values(), ids=CALLABLES)
+def test_callables(function: Any, name: str, text: str):
+    made = function if isinstance(function, Tool) else tool(function)
+    assert (made.name, made.description) == (name, "Get the weather.")
+    assert made.call({"city": "Rome"}).text == text
+
+
+def test_what_a_partial_has_set_is_not_for_the_model():
+    made = tool(partial(weather, unit="F"))
+    assert made.parameters["properties"] == {"city": {"type": "string", "description": "The city"}}
+    assert "no such argument" in made.call({"city": "Rome", "unit": "K"}).text
+
+
+def test_a_lambda_has_no_name():
+    with pytest.raises(ConfigError, match="no name for a tool"):
+        tool(lambda city: city)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import isawaitable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -182,7 +182,7 @@ class ToolMessage(ChatMessage):
 
 AnyMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 # What a call takes as its conversation
-Prompt = str | AnyMessage | Sequence[AnyMessage | Message | Mapping[str, Any]]
+Prompt = str | AnyMessage | Mapping[str, Any] | Sequence[AnyMessage | Message | Mapping[str, Any]]
 
 
 def messages_of(conversation: Prompt) -> list[AnyMessage]:
@@ -192,8 +192,10 @@ def messages_of(conversation: Prompt) -> list[AnyMessage]:
             return [UserMessage(conversation)]
         case SystemMessage() | UserMessage() | AssistantMessage() | ToolMessage():
             return [conversation]
+        case Mapping():
+            return [_message(conversation)]
         case _:
-            return [made for each in conversation for made in _messages(each)]
+            return [made for each in _listed(conversation) for made in _messages(each)]
 
 
 def neutral(messages: Iterable[AnyMessage]) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
@@ -260,10 +262,24 @@ def from_neutral(message: Message) -> list[AnyMessage]:
             return [SystemMessage(parts=message.parts, role=role)]
 
 
-def _messages(value: AnyMessage | Message | Mapping[str, Any]) -> list[AnyMessage]:
+def _listed(conversation: Any) -> Iterable[Any]:
+    if isinstance(conversation, bytes) or not isinstance(conversation, Iterable):
+        problem = f"a conversation is a text, a message or a list of messages, not {conversation!r}"
+        raise ConfigError(problem)
+    return cast(Iterable[Any], conversation)
+
+
+def _messages(value: Any) -> list[AnyMessage]:
     if isinstance(value, Message):
         return from_neutral(value)
-    return [_message(value) if isinstance(value, Mapping) else value]
+    if isinstance(value, Mapping):
+        return [_message(cast(Mapping[str, Any], value))]
+    if not isinstance(value, SystemMessage | UserMessage | AssistantMessage | ToolMessage):
+        raise ConfigError(
+            f"a conversation is a list of messages, and this is none: {value!r}; "
+            "text and media in a row are UserMessage([…])"
+        )
+    return [value]
 
 
 def _message(value: Mapping[str, Any]) -> AnyMessage:

@@ -201,7 +201,7 @@ class ExpectedOutput(Generic[Output]):
 def expected_output(output: Any, settings: RequestSettings) -> ExpectedOutput[Any] | None:
     """What `output`, or `response_format` among the settings, wants; None: text."""
     alias = settings.pop("response_format", None)
-    output = alias if output is None else output
+    output = _openai_format(alias) if output is None else output
     match output:
         case None | "text":
             return None
@@ -211,6 +211,17 @@ def expected_output(output: Any, settings: RequestSettings) -> ExpectedOutput[An
             raise ConfigError(f"output is a type, a JSON Schema, 'json' or 'text', not {output!r}")
         case _:
             return ExpectedOutput(output, settings.get("output_mode") or "auto")
+
+
+def _openai_format(value: Any) -> Any:
+    """`response_format` may be written as for OpenAI's SDK."""
+    match value:
+        case {"type": "text" | "json_object" as kind}:
+            return "json" if kind == "json_object" else "text"
+        case {"type": "json_schema", "json_schema": {"schema": json_schema, **rest}}:
+            return OutputFormat("schema", json_schema, rest.get("name") or "reply", strict=rest.get("strict"))
+        case _:
+            return value
 
 
 def correction(problems: Sequence[str], expected: ExpectedOutput[Any]) -> str:

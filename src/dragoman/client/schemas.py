@@ -14,6 +14,7 @@ import types
 import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from importlib import import_module
 from inspect import Parameter, cleandoc, getdoc, signature
 from itertools import count
@@ -73,10 +74,10 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
     Positional-only ones are refused.
     """
-    hints, context = _resolved(function), context_parameter(function)
+    hints, hidden = _resolved(function), {context_parameter(function), *fixed_arguments(function)}
     found: dict[str, Any] = {}
     for index, (name, parameter) in enumerate(signature(function).parameters.items()):
-        if (index == 0 and is_method(function)) or name == context:
+        if (index == 0 and is_method(function)) or name in hidden:
             continue
         if parameter.kind is Parameter.POSITIONAL_ONLY:
             raise ConfigError(f"{name} is positional only; a model calls by name")
@@ -97,6 +98,19 @@ def default_of(parameter: Parameter) -> Any:
     if not is_field(default):
         return default
     return Parameter.empty if default.is_required() else default.get_default(call_default_factory=True)
+
+
+def fixed_arguments(function: Callable[..., Any]) -> set[str]:
+    """The arguments that functools.partial has set by name, which are not for the model."""
+    return set(function.keywords) if isinstance(function, partial) else set()
+
+
+def described_function(function: Any) -> Any:
+    """What has the name, the docstring and the type hints of a callable: of a partial, of an instance."""
+    while isinstance(function, partial):
+        function = function.func
+    is_instance = callable(function) and not hasattr(function, "__name__")
+    return type(function).__call__ if is_instance else function
 
 
 def context_parameter(function: Callable[..., Any]) -> str:
@@ -124,7 +138,7 @@ def is_method(function: Callable[..., Any]) -> bool:
 
 def function_schema(function: Callable[..., Any]) -> Wire:
     """The parameters of `function` as an object schema; a default makes one optional."""
-    _, described = docstring(getdoc(function) or "")
+    _, described = docstring(getdoc(described_function(function)) or "")
     parameters = signature(function).parameters
     rows = {name: (hint, default_of(parameters[name])) for name, hint in hints_of(function).items()}
     builder = SchemaBuilder()
@@ -384,7 +398,7 @@ def _described_fields(hint: type[Any]) -> dict[str, str]:
 
 def _resolved(thing: Any) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(thing, include_extras=True)
+        return typing.get_type_hints(described_function(thing), include_extras=True)
     except NameError as error:
         raise ConfigError(
             f"a type hint of {getattr(thing, '__name__', thing)} cannot be resolved: {error}"

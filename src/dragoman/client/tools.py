@@ -139,9 +139,10 @@ def tool(
         kind = type(function)
         if kind is classmethod or kind is staticmethod:
             function = typing.cast(Function, inner)
-        summary, _ = schemas.docstring(getdoc(function) or "")
+        described = schemas.described_function(function)
+        summary, _ = schemas.docstring(getdoc(described) or "")
         out = Tool(
-            name or function.__name__,
+            name or _name(function, described),
             description or summary,
             schemas.function_schema(function),
             function,
@@ -156,6 +157,15 @@ def tool(
         return out
 
     return made if function is None else made(function)
+
+
+def _name(function: Function, described: Any) -> str:
+    """An instance has the name of its class; a lambda has none."""
+    named = function if described.__name__ == "__call__" else described
+    name = str(getattr(named, "__name__", type(named).__name__))
+    if not name.isidentifier():
+        raise ConfigError(f"{name} is no name for a tool: tool(name=…)(function) gives it one")
+    return name
 
 
 def _output(function: Function, values: Mapping[str, Any], context: RunContext[Any]) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
-from dragoman.client.schemas import any_adapter, default_of, is_field, pydantic_adapter
+from dragoman.client.schemas import any_adapter, default_of, fixed_arguments, is_field, pydantic_adapter
 from dragoman.client.values import ModelRetry
 
 Converter = Callable[[Any], Any]
@@ -24,7 +24,7 @@ _AT = re.compile(r" - at `\$(.*)`$")  # where msgspec found the problem
 class ArgumentValidator:
     """Checks names against the function's signature and converts values to the types of `hints`.
 
-    `context`: the parameter that is no argument of the call.
+    `context`: the parameter that is no argument of the call; those that a partial has set are none either.
     """
 
     def __init__(
@@ -36,7 +36,8 @@ class ArgumentValidator:
             parameters = list(signature(function).parameters.values())
         except (TypeError, ValueError):  # some callables of C code have no signature
             parameters = [Parameter("arguments", Parameter.VAR_KEYWORD)]
-        named = [each for each in parameters if each.kind in _BY_NAME and each.name != context]
+        hidden = {context, *fixed_arguments(function)}
+        named = [each for each in parameters if each.kind in _BY_NAME and each.name not in hidden]
         self._known = [each.name for each in named]
         self._required = [each.name for each in named if default_of(each) is Parameter.empty]
         self._fields = [each for each in named if is_field(each.default)]
