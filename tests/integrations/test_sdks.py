@@ -14,6 +14,8 @@ from google.genai import types
 from dragoman import Provider, protocols
 from dragoman.client import Model
 from dragoman.core.losses import Loss
+from dragoman.core.transport import Timeouts
+from dragoman.demo import DemoTransport
 from dragoman.integrations import HttpxTransport, async_http_client, http_client
 
 TEXT, SAID = "Good morning", "You said: Good morning"
@@ -147,6 +149,37 @@ def test_losses_are_reported_and_strict_refuses():
     assert reply.status_code == 200
     assert "setting.seed.dropped" in [loss.code for loss in seen]
     assert chat(HttpxTransport("demo:any", strict=True), seed=7).status_code == 400
+
+
+class Recorder:
+    """A transport that stores headers and answers as the demo does."""
+
+    def __init__(self) -> None:
+        self.headers: dict[str, str] = {}
+        self._demo = DemoTransport()
+
+    async def send(
+        self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
+    ) -> Any:
+        self.headers = headers
+        return await self._demo.send(method, url, headers, body, timeouts)
+
+
+@pytest.mark.parametrize("protocol, passes", [("anthropic", True), ("gemini", False)])
+def test_headers_of_a_body_go_with_it_to_its_own_protocol(protocol: str, passes: bool):
+    recorder = Recorder()
+    model = Provider("x", protocol=protocol, base_url="http://x", api_key="k", transport=recorder).model("m")
+    client = anthropic.Anthropic(api_key="-", http_client=http_client(model))
+    messages: Any = [{"role": "user", "content": TEXT}]
+    client.messages.create(model="m", max_tokens=9, messages=messages, extra_headers={"anthropic-beta": "b"})
+    assert (recorder.headers.get("anthropic-beta") == "b") == passes
+    assert "-" not in recorder.headers.values()
+
+
+def test_clients_are_told_when_to_try_again():
+    reply = chat(HttpxTransport(Provider("demo", tries=1).model("any")), text="Hello [[fault: 429]]")
+    assert reply.status_code == 429
+    assert float(reply.headers["retry-after"]) >= 0
 
 
 def test_model_lists():

@@ -60,8 +60,8 @@ class AsgiMiddleware:
             return
         reply = await self._translator.answer(*request, await _body(receive))
         try:
-            content_type = [(b"content-type", reply.content_type.encode())]
-            await send({"type": "http.response.start", "status": reply.status, "headers": content_type})
+            headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+            await send({"type": "http.response.start", "status": reply.status, "headers": headers})
             async for piece in reply.body:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})

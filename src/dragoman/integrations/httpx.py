@@ -89,7 +89,7 @@ def _response(request: Any, reply: TranslatedReply, base: str) -> Any:
     library: Any = sys.modules[type(request).__module__.partition(".")[0]]
     pieces = _SyncPieces(reply.body) if base == "SyncByteStream" else _AsyncPieces(reply.body)
     stream = type("TranslatedBody", (type(pieces), getattr(library, base)), {})(reply.body)
-    return library.Response(reply.status, headers={"content-type": reply.content_type}, stream=stream)
+    return library.Response(reply.status, headers=reply.headers, stream=stream)
 
 
 class _SyncPieces:

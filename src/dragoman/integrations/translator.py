@@ -29,6 +29,8 @@ from dragoman.protocols import routes, server
 _LARGEST_REPLY = 256 * 1024 * 1024
 _LARGEST_ERROR = 1024 * 1024
 _LARGEST_BODY = 256 * 1024 * 1024
+_JSON = {"content-type": "application/json"}
+_EVENTS = {"content-type": "text/event-stream"}
 
 # A model for all requests, one for each requested name (`*`: any other), or a function of that name
 Routing = str | Model | Mapping[str, str | Model] | Callable[[str], str | Model]
@@ -39,7 +41,7 @@ class TranslatedReply(Struct, frozen=True):
     """An answer in the client's protocol; `body` yields it in pieces and must be closed."""
 
     status: int
-    content_type: str
+    headers: dict[str, str]
     body: AsyncGenerator[bytes]
 
 
@@ -74,7 +76,7 @@ class Translator:
             return self._failed(name, Failure("not_found", f"there is no route {method} {path}", 404))
         match, name = found
         try:
-            return await self._dispatch(match, name, _decompressed(body, headers))
+            return await self._dispatch(match, name, headers, _decompressed(body, headers))
         except UpstreamError as error:
             return self._failed(name, error.failure)
         except ConfigError as error:
@@ -84,10 +86,12 @@ class Translator:
         except DragomanError as error:
             return self._failed(name, Failure("server", str(error), 500))
 
-    async def _dispatch(self, match: RouteMatch, name: str, body: bytes) -> TranslatedReply:
+    async def _dispatch(
+        self, match: RouteMatch, name: str, headers: Mapping[str, str], body: bytes
+    ) -> TranslatedReply:
         match match.action:
             case "generate":
-                return await self._generate(match, name, body)
+                return await self._generate(match, name, headers, body)
             case "count":
                 request = find_codec(name).decode_request(_counted(name, body), Losses())
                 return _json(200, server(name).encode_count(estimate_tokens(request)))
@@ -99,7 +103,9 @@ class Translator:
             case action:
                 raise UpstreamError(Failure("not_found", f"{action} needs the gateway: dragoman serve", 404))
 
-    async def _generate(self, match: RouteMatch, name: str, body: bytes) -> TranslatedReply:
+    async def _generate(
+        self, match: RouteMatch, name: str, headers: Mapping[str, str], body: bytes
+    ) -> TranslatedReply:
         wire = jsontext.decode_object(body.decode("utf-8", "replace")) or {}
         asked = match.model or str(wire.get("model") or "")
         target = model_of(self._route(asked))
@@ -116,6 +122,8 @@ class Translator:
             reply_model=asked,
         )
         sent = exchange.request_bytes(body, model=target.name, stream=match.stream)
+        forwarded = server(name).forwards if name == provider.protocol else ()  # such as anthropic-beta
+        exchange.headers |= {field: headers[field] for field in forwarded if field in headers}
         reply = await _send(provider, exchange, sent)
         if exchange.streaming:
             return await self._streamed(exchange, reply, match.array)
@@ -131,7 +139,7 @@ class Translator:
         finally:
             reply.close()
             self._report(exchange)
-        return TranslatedReply(exchange.status, "application/json", _pieces(body))
+        return TranslatedReply(exchange.status, _JSON, _pieces(body))
 
     async def _streamed(self, exchange: Exchange, reply: Reply, array: bool) -> TranslatedReply:
         """A stream that fails before its first piece becomes an error with a status."""
@@ -140,8 +148,7 @@ class Translator:
         if not first and exchange.failure:
             await pieces.aclose()
             raise UpstreamError(exchange.failure)
-        media_type = "application/json" if array else "text/event-stream"
-        return TranslatedReply(200, media_type, _chained(first, pieces))
+        return TranslatedReply(200, _JSON if array else _EVENTS, _chained(first, pieces))
 
     async def _translated(self, exchange: Exchange, reply: Reply, array: bool) -> AsyncGenerator[bytes]:
         stream, begun = exchange.stream(array), False
@@ -176,7 +183,8 @@ class Translator:
 
     def _failed(self, name: str, failure: Failure) -> TranslatedReply:
         status, body = find_codec(name).encode_error(failure)
-        return _json(status, body)
+        wait = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
+        return TranslatedReply(status, {**_JSON, **wait}, _pieces(jsontext.encode(body)))
 
 
 async def _send(provider: Provider, exchange: Exchange, body: bytes) -> Reply:
@@ -259,7 +267,7 @@ def _counted(name: str, body: bytes) -> Wire:
 
 
 def _json(status: int, body: Wire) -> TranslatedReply:
-    return TranslatedReply(status, "application/json", _pieces(jsontext.encode(body)))
+    return TranslatedReply(status, _JSON, _pieces(jsontext.encode(body)))
 
 
 async def _pieces(*pieces: bytes) -> AsyncGenerator[bytes]:

@@ -51,9 +51,7 @@ class WsgiMiddleware:
             return self._app(environ, start_response)
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         reply = wait_for(self._translator.answer(*request, body))
-        start_response(
-            f"{reply.status} {HTTPStatus(reply.status).phrase}", [("Content-Type", reply.content_type)]
-        )
+        start_response(f"{reply.status} {HTTPStatus(reply.status).phrase}", [*reply.headers.items()])
         return _ReplyBody(reply)
 
 
