@@ -16,6 +16,8 @@ AGENTS  ?=
 # options of the gateway benchmark, such as BENCH='--only dragoman,nginx --quick'
 BENCH   ?=
 CORPORA ?= ../shared/corpora
+# the repository openresponses/openresponses with its packages, whose own suite then runs too
+OPEN_RESPONSES ?= ../openresponses
 CORPUS  ?= pydantic-ai vercel-ai anthropic-sdk axonhub
 
 BIN := $(VENV)/bin
@@ -49,8 +51,9 @@ test: $(READY) browser  ## run the tests
 coverage: $(READY) browser  ## run the tests and print the branch coverage of src/, with its floor
 	$(BIN)/python -m pytest -n $(JOBS) --quiet --cov --cov-report=term:skip-covered
 
-test-compliance: $(READY)  ## run llm-comply's tests of the four client protocols over an upstream of every protocol
+test-compliance: $(READY)  ## run the tests of llm-comply and Open Responses over an upstream of every protocol
 	$(BIN)/python -m pytest --quiet tests/compliance
+	@$(BIN)/python tests/compliance/suite.py $(OPEN_RESPONSES)
 
 test-agents: $(READY)  ## run real agents through the gateway, over an upstream of every protocol
 	@$(BIN)/python tests/agents/matrix.py $(AGENTS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
 
 from dragoman.core import jsontext
 from dragoman.gateway.app import Gateway
@@ -22,37 +20,11 @@ from dragoman.protocols import server
 from gateway.canned import Answer, Canned, chunks, error, provider
 from gateway.conversations.stands import OTHER_KEY, over_canned, over_demo, responses
 from gateway.running import running, wait_for
-from gateway.stands import CLIENT_KEY, HASTY, MODELS, UPSTREAMS, Stand, gateway, wait_until
+from gateway.sockets import LAST, ask, connected, create, events
+from gateway.stands import HASTY, MODELS, UPSTREAMS, Stand, gateway, wait_until
 
-LAST = ("response.completed", "response.failed", "response.incomplete", "error")
 UP = {"model": "up:m", "store": False}
 MISSING = "previous_response_not_found"
-
-
-@contextlib.contextmanager
-def connected(stand: Stand | str, key: str = CLIENT_KEY) -> Iterator[ClientConnection]:
-    address = (stand if isinstance(stand, str) else stand.url).replace("http", "ws")
-    with connect(f"{address}/v1/responses", additional_headers={"authorization": f"Bearer {key}"}) as socket:
-        yield socket
-
-
-def create(socket: ClientConnection, **body: Any) -> None:
-    socket.send(jsontext.dumps({"type": "response.create", **body}))
-
-
-def events(socket: ClientConnection) -> list[Any]:
-    """Of the next response."""
-    got: list[Any] = []
-    while not got or got[-1]["type"] not in LAST:
-        got.append(jsontext.decode(socket.recv(20)))
-    return got
-
-
-def ask(socket: ClientConnection, **body: Any) -> Any:
-    """The response, or the error message."""
-    create(socket, **body)
-    last = events(socket)[-1]
-    return last.get("response", last)
 
 
 def text_of(response: Any) -> str:

@@ -110,6 +110,7 @@ AGENTS = {
             *("-c", "model_providers.dragoman.base_url=$url/v1"),
             *("-c", "model_providers.dragoman.env_key=DRAGOMAN_AGENT_KEY"),
             *("-c", "model_providers.dragoman.wire_api=responses"),
+            *("-c", "model_providers.dragoman.supports_websockets=true"),
         ),
         model_arguments=("-c", 'model="$model"'),
     ),
