@@ -20,6 +20,9 @@ CORPORA ?= ../shared/corpora
 OPEN_RESPONSES ?= ../openresponses
 CORPUS  ?= pydantic-ai vercel-ai anthropic-sdk axonhub
 
+LIBRARY := calls core dialects exchange framing pipeline profiles protocols schemas transforms
+CASES := $(addprefix tests/,core dialects framing goldens gotchas profiles protocols recordings schemas seeds transforms)
+
 BIN := $(VENV)/bin
 PIP_INSTALL := -m pip install --quiet --no-input --disable-pip-version-check
 # the first pip with --group
@@ -45,10 +48,13 @@ run: $(RUN_READY)  ## start the gateway: every protocol on one port; without an 
 demo: $(RUN_READY)  ## show one tool call between two protocols, both wires side by side
 	@$(RUN_VENV)/bin/dragoman demo
 
-test: $(READY) browser  ## run the tests
-	$(BIN)/python -m pytest -n $(JOBS) --quiet
+# Cases run with branch coverage of the packages that do no I/O: the C tracer doubles the time of what it traces, so
+# the laws, the gateway and the client run without it. The floor only rises; `make coverage` measures everything.
+test: $(READY) browser  ## run the tests, and print the branch coverage of the library with its floor
+	$(BIN)/python -m pytest -n $(JOBS) --quiet $(CASES) $(LIBRARY:%=--cov=dragoman.%) --cov-report= --cov-fail-under=92
+	$(BIN)/python -m pytest -n $(JOBS) --quiet $(CASES:%=--ignore=%)
 
-coverage: $(READY) browser  ## run the tests and print the branch coverage of src/, with its floor
+coverage: $(READY) browser  ## run all tests with branch coverage of all of src/, with its floor
 	$(BIN)/python -m pytest -n $(JOBS) --quiet --cov --cov-report=term:skip-covered
 
 test-compliance: $(READY)  ## run the tests of llm-comply and Open Responses over an upstream of every protocol

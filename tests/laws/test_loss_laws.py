@@ -1,4 +1,4 @@
-"""Every loss names a place of the source: `where` resolves in the body that the client or upstream sent.
+"""Every loss has a known code and names a place of the source: `where` resolves in the body that was sent.
 
 What is invented or emulated has no source: its place is the one in the target.
 """
@@ -15,6 +15,7 @@ from hypothesis import given, settings
 import dragoman
 from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
+from dragoman.core.loss_codes import CODES
 from dragoman.core.losses import ABSENT, Losses, resolve
 from dragoman.core.model import Message, Request, Settings, Text, ToolDeclaration, Wire
 from dragoman.protocols import codec, names
@@ -44,6 +45,7 @@ def _request(given: Settings) -> Request:
 
 
 def misplaced(body: Any, losses: list[dragoman.Loss]) -> list[str]:
+    assert [loss.code for loss in losses if loss.code not in CODES] == []
     lost = [loss for loss in losses if loss.kind in ("dropped", "changed")]
     return [f"{loss.code} at {loss.where}" for loss in lost if resolve(body, loss.where) is ABSENT]
 

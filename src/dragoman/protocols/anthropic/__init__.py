@@ -9,9 +9,10 @@ from dragoman.protocols.anthropic.hosted import HOSTED
 from dragoman.protocols.anthropic.request import decode_request, encode_request
 from dragoman.protocols.anthropic.response import decode_response, encode_response
 from dragoman.protocols.anthropic.server import HTTP, SERVER, decode_error, encode_error
+from dragoman.protocols.anthropic.settings import SPELLING
 from dragoman.protocols.anthropic.stream_decoder import StreamDecoder, is_end, state_slots
 from dragoman.protocols.anthropic.stream_encoder import StreamEncoder
-from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, SPELLING
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 SCHEMA_RULES = SchemaRules(
     vendor="Anthropic",

@@ -24,6 +24,17 @@ _EFFORTS: dict[str, Effort] = {effort: effort for effort in get_args(Effort)}
 _BUDGETS = {"adaptive": -1, "disabled": 0}
 _LEAST_BUDGET = 1024
 _MOST_THINKING = 0.8  # the share of max_tokens where we choose the budget: the rest is for the answer
+# How a client of this protocol spells a neutral setting, for the reports of losses
+SPELLING = {
+    "stop": "stop_sequences",
+    "output": "output_config.format",
+    "effort": "output_config.effort|thinking",
+    "budget": "thinking.budget_tokens|thinking",
+    "show_reasoning": "thinking.display",
+    "user": "metadata.user_id",
+    "parallel": "tool_choice.disable_parallel_tool_use",
+    ".cache": ".cache_control",
+}
 
 
 def decode_settings(fields: Fields, losses: Losses) -> Settings:

@@ -249,17 +249,6 @@ QUIET_USAGE = frozenset(
         "fallback_credit",
     }
 )
-# How a client of this protocol spells a neutral setting, for the reports of losses
-SPELLING = {
-    "stop": "stop_sequences",
-    "output": "output_config.format",
-    "effort": "output_config.effort|thinking",
-    "budget": "thinking.budget_tokens|thinking",
-    "show_reasoning": "thinking.display",
-    "user": "metadata.user_id",
-    "parallel": "tool_choice.disable_parallel_tool_use",
-    ".cache": ".cache_control",
-}
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 

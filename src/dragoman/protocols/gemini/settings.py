@@ -28,6 +28,7 @@ _SAME = {
 }
 _READ = {key: (name, read) for name, (key, read) in _SAME.items()}
 _SUPPORTED, _UNSUPPORTED = GivenSettings(*_SAME), GivenSettings("verbosity", "user", "cache_key")
+# How a client of this protocol spells a neutral setting, for the reports of losses
 SPELLING = {name: f"generationConfig.{key}" for name, (key, _) in _SAME.items()} | {
     "stop": "generationConfig.stopSequences",
     "output": "generationConfig.responseJsonSchema",

@@ -10,6 +10,7 @@ from dragoman.protocols.openai_chat.grammar import Grammar
 from dragoman.protocols.openai_chat.request import decode_request, encode_request
 from dragoman.protocols.openai_chat.response import decode_response, encode_response
 from dragoman.protocols.openai_chat.server import HTTP, SERVER, decode_error, encode_error
+from dragoman.protocols.openai_chat.settings import SPELLING
 from dragoman.protocols.openai_chat.stream_decoder import StreamDecoder, is_end
 from dragoman.protocols.openai_chat.stream_encoder import StreamEncoder
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
@@ -68,25 +69,7 @@ CODEC = Codec(
     text_mark=b'"content":"',
     keep_alive=b": keep-alive\n\n",
     answers="choices",
-    spelling={
-        "max_tokens": "max_completion_tokens|max_tokens",
-        "output": "response_format",
-        "output.mode": "response_format.type",
-        "output.name": "response_format.json_schema.name",
-        "output.description": "response_format.json_schema.description",
-        "output.strict": "response_format.json_schema.strict",
-        "effort": "reasoning_effort|reasoning",
-        "budget": "reasoning.max_tokens|reasoning",
-        "parallel": "parallel_tool_calls",
-        "user": "safety_identifier|user",
-        "cache_key": "prompt_cache_key",
-        ".cache": ".prompt_cache_breakpoint|.cache_control",
-        ".strict": ".function.strict|.strict",
-        ".detail": ".image_url.detail|.detail",
-        ".name": ".file.filename|.name",
-        ".location": ".user_location",
-        ".context_size": ".search_context_size",
-    },
+    spelling=SPELLING,
 )
 
 PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

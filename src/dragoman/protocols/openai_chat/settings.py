@@ -19,6 +19,26 @@ from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 _EFFORTS = frozenset(get_args(Effort))
 _TIERS = {"auto": "auto", "standard_only": "default", "standard": "default", "default": "default"}
+# How a client of this protocol spells a neutral setting, for the reports of losses
+SPELLING = {
+    "max_tokens": "max_completion_tokens|max_tokens",
+    "output": "response_format",
+    "output.mode": "response_format.type",
+    "output.name": "response_format.json_schema.name",
+    "output.description": "response_format.json_schema.description",
+    "output.strict": "response_format.json_schema.strict",
+    "effort": "reasoning_effort|reasoning",
+    "budget": "reasoning.max_tokens|reasoning",
+    "parallel": "parallel_tool_calls",
+    "user": "safety_identifier|user",
+    "cache_key": "prompt_cache_key",
+    ".cache": ".prompt_cache_breakpoint|.cache_control",
+    ".strict": ".function.strict|.strict",
+    ".detail": ".image_url.detail|.detail",
+    ".name": ".file.filename|.name",
+    ".location": ".user_location",
+    ".context_size": ".search_context_size",
+}
 
 
 def decode_settings(fields: Fields, losses: Losses) -> Settings:

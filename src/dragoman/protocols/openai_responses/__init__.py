@@ -11,6 +11,7 @@ from dragoman.protocols.openai_responses.hosted import ENCODED
 from dragoman.protocols.openai_responses.request import decode_request, encode_request
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
 from dragoman.protocols.openai_responses.server import HTTP, SERVER, decode_error, encode_error
+from dragoman.protocols.openai_responses.settings import SPELLING
 from dragoman.protocols.openai_responses.stream_decoder import StreamDecoder, is_end, state_slots
 from dragoman.protocols.openai_responses.stream_encoder import KEEP_ALIVE_EVENTS, StreamEncoder, continued
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
@@ -64,31 +65,7 @@ CODEC = Codec(
     keep_alive_events=KEEP_ALIVE_EVENTS,
     continued=continued,
     numbered=b'"sequence_number"',  # llama.cpp leaves out all numbers, and the OpenAI SDK stumbles over that
-    spelling={
-        "messages": "input",
-        "max_tokens": "max_output_tokens",
-        "output": "text.format",
-        "output.mode": "text.format.type",
-        "output.name": "text.format.name",
-        "output.description": "text.format.description",
-        "output.strict": "text.format.strict",
-        "effort": "reasoning.effort",
-        "show_reasoning": "reasoning.summary",
-        "verbosity": "text.verbosity",
-        "logprobs": "include",
-        "user": "safety_identifier|user",
-        "cache_key": "prompt_cache_key",
-        ".cache": ".prompt_cache_breakpoint",
-        "parallel": "parallel_tool_calls",
-        ".name": ".filename|.name",
-        ".allowed": ".allowed_tools|.allowed",
-        ".url": ".server_url|.url",
-        ".label": ".server_label|.label",
-        ".allowed_domains": ".filters.allowed_domains|.allowed_domains",
-        ".blocked_domains": ".filters.blocked_domains|.blocked_domains",
-        ".location": ".user_location|.location",
-        ".context_size": ".search_context_size|.context_size",
-    },
+    spelling=SPELLING,
 )
 
 PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

@@ -22,6 +22,32 @@ _TIERS = {"auto": "auto", "standard": "default", "standard_only": "default"} | {
 _ENCRYPTED, _LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
 _ABSENT = GivenSettings("top_k", "frequency_penalty", "presence_penalty", "seed", "stop")
 _LONGEST_USER = 64
+# How a client of this protocol spells a neutral setting, for the reports of losses
+SPELLING = {
+    "messages": "input",
+    "max_tokens": "max_output_tokens",
+    "output": "text.format",
+    "output.mode": "text.format.type",
+    "output.name": "text.format.name",
+    "output.description": "text.format.description",
+    "output.strict": "text.format.strict",
+    "effort": "reasoning.effort",
+    "show_reasoning": "reasoning.summary",
+    "verbosity": "text.verbosity",
+    "logprobs": "include",
+    "user": "safety_identifier|user",
+    "cache_key": "prompt_cache_key",
+    ".cache": ".prompt_cache_breakpoint",
+    "parallel": "parallel_tool_calls",
+    ".name": ".filename|.name",
+    ".allowed": ".allowed_tools|.allowed",
+    ".url": ".server_url|.url",
+    ".label": ".server_label|.label",
+    ".allowed_domains": ".filters.allowed_domains|.allowed_domains",
+    ".blocked_domains": ".filters.blocked_domains|.blocked_domains",
+    ".location": ".user_location|.location",
+    ".context_size": ".search_context_size|.context_size",
+}
 
 
 def decode_settings(fields: Fields, losses: Losses) -> Settings:
