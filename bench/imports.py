@@ -1,27 +1,51 @@
-"""How long `import dragoman` and `from dragoman import run` take, each in a fresh process; the best time."""
+"""What `import dragoman`, its client and its gateway cost a fresh process: seconds and MB, best of several.
+
+The start of a whole gateway, up to its first answer, and its idle memory are bars of `bench.gateway`.
+"""
 
 import subprocess
 import sys
+from typing import NamedTuple
 
 from bench.bars import line
 
 TURNS = 7
-BARS = {"import dragoman": 0.15, "from dragoman import run": 0.4}
+GATEWAY = "import dragoman.gateway.process.serve"
+BARS = {  # seconds, MB
+    "import dragoman": (0.15, 30),
+    "from dragoman import run": (0.4, 50),
+    GATEWAY: (0.6, 55),
+}
+PROGRAM = """
+import resource, time
+start = time.perf_counter()
+{}
+print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+class Cost(NamedTuple):
+    seconds: float
+    megabytes: float
 
 
 def show_imports() -> None:
-    print("\nImports, seconds in a fresh process, best of several")
-    for statement, bar in BARS.items():
-        print(line(statement, import_time(statement), bar, at_most=True))
+    print("\nImports in a fresh process, best of several: seconds and MB")
+    for statement, (seconds, megabytes) in BARS.items():
+        cost = import_cost(statement)
+        print(line(f"{statement}, s", cost.seconds, seconds, at_most=True))
+        print(line(f"{statement}, MB", cost.megabytes, megabytes, at_most=True))
 
 
-def import_time(statement: str, turns: int = TURNS) -> float:
-    program = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
-    taken = [
-        float(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)
-        for _ in range(turns)
-    ]
-    return min(taken)
+def import_cost(statement: str, turns: int = TURNS) -> Cost:
+    costs: list[Cost] = []
+    for _ in range(turns):
+        ran = subprocess.run(
+            [sys.executable, "-c", PROGRAM.format(statement)], capture_output=True, check=True, text=True
+        )
+        seconds, kilobytes = map(float, ran.stdout.split())
+        costs.append(Cost(seconds, kilobytes / 1024))
+    return Cost(min(cost.seconds for cost in costs), min(cost.megabytes for cost in costs))
 
 
 if __name__ == "__main__":
