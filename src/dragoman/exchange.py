@@ -144,14 +144,14 @@ class Exchange:
     @property
     def losses(self) -> list[Loss]:
         """What did not survive so far; `where` and `value` are the field and its text in the source."""
-        if not len(self._losses):
+        if not self._losses.items:
             return []
         return self._losses.with_values(self._request_wire, self._reply_wire)
 
     @property
     def bare_losses(self) -> list[Loss]:
         """The same without their values, which take time to look up."""
-        return list(self._losses)
+        return list(self._losses.items)
 
     @property
     def usage(self) -> Usage | None:
@@ -231,7 +231,7 @@ class Exchange:
             request = replace(request, compaction=self._compaction)
         self._pipeline = self._new_pipeline()
         sent, out = self._pipeline.encode_request(request)
-        if len(self._losses) or len(decoding):
+        if self._losses.items or decoding.items:
             self._losses.respell(self.client.spelling, wire, decoding if self._plan.is_foreign else ())
         if self._plan.strict:
             self._losses.refuse(self._plan.strict)

@@ -93,15 +93,22 @@ def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
     """
     if type(old) is not str:
         return None
-    name, pattern, text = _change(field, old, new)
-    at = body.find(name)  # much faster than the pattern
-    found = (pattern.match(body, at) or pattern.search(body, at + 1)) if at >= 0 else None
+    name, spelled, spaced, replacement = _change(field, old, new)
+    at = body.find(spelled)
+    if at < 0:
+        spelled, at = spaced, body.find(spaced)
+    if at >= 0 and body.count(name) == 1 and body[0] == _BRACE and b"\\u" not in body:
+        return body[:at] + replacement + body[at + len(spelled) :]
+    return _replaced(body, field, old, new)
+
+
+def _replaced(body: bytes, field: str, old: str, new: str) -> bytes | None:
+    text = encode(new)
+    found = re.search(rb'"%b"\s*:\s*(%b)' % (re.escape(field).encode(), re.escape(encode(old))), body)
     if found is None:
         return None
     start, end = found.span(1)
     made = body[:start] + text + body[end:]
-    if body.find(name, end) < 0 and at == found.start() and body[0] == _BRACE and b"\\u" not in body:
-        return made
     try:
         return made if _fields.decode(made).get(field) == msgspec.Raw(text) else None
     except _BROKEN:
@@ -109,10 +116,10 @@ def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
 
 
 @lru_cache(256)
-def _change(field: str, old: str, new: str) -> tuple[bytes, re.Pattern[bytes], bytes]:
-    """The quoted name, what matches it where it holds `old`, and `new` as JSON."""
-    name = b'"%b"' % field.encode()
-    return name, re.compile(rb"%b\s*:\s*(%b)" % (re.escape(name), re.escape(encode(old)))), encode(new)
+def _change(field: str, old: str, new: str) -> tuple[bytes, bytes, bytes, bytes]:
+    """The quoted name, the field as clients spell it, without and with a space, and as it is written."""
+    name, before, after = b'"%b"' % field.encode(), encode(old), encode(new)
+    return name, b"%b:%b" % (name, before), b"%b: %b" % (name, before), b"%b:%b" % (name, after)
 
 
 _BRACE = ord("{")

@@ -62,10 +62,10 @@ class Losses:
     `tool.strict.dropped`.
     """
 
-    __slots__ = ("_items",)
+    __slots__ = ("items",)
 
     def __init__(self) -> None:
-        self._items: dict[Loss, None] = {}
+        self.items: dict[Loss, None] = {}
 
     def dropped(self, where: str, why: str, topic: str = "", target: str = "") -> None:
         self._add("dropped", where, why, topic, target)
@@ -81,10 +81,10 @@ class Losses:
 
     def _add(self, kind: LossKind, where: str, why: str, topic: str, target: str) -> None:
         code = f"{topic}.{kind}" if topic else ""
-        self._items[Loss(kind, where, why, code, severity_of(code), "", target)] = None
+        self.items[Loss(kind, where, why, code, severity_of(code), "", target)] = None
 
     def extend(self, losses: Iterable[Loss]) -> None:
-        self._items.update(dict.fromkeys(losses))
+        self.items.update(dict.fromkeys(losses))
 
     def respell(self, spelling: dict[str, str], source: Any = None, before: Iterable[Loss] = ()) -> None:
         """Name places as the source spells them, and put `before` in front.
@@ -92,8 +92,8 @@ class Losses:
         `spelling` maps a neutral path, or the end of one (`.strict`), to the paths of the protocol, joined by
         `|`: the first that `source` has, or else the last, is meant.
         """
-        spelled = [_respelled(loss, spelling, source) for loss in self._items]
-        self._items = dict.fromkeys([*before, *spelled])
+        spelled = [_respelled(loss, spelling, source) for loss in self.items]
+        self.items = dict.fromkeys([*before, *spelled])
 
     def refuse(self, strict: Strictness = True) -> None:
         """Strict mode: raise LossError where something of at least this severity was dropped or changed.
@@ -105,7 +105,7 @@ class Losses:
         lowest = _RANK[strict] if isinstance(strict, str) else 0
         lost = [
             loss
-            for loss in self._items
+            for loss in self.items
             if loss.kind in ("dropped", "changed") and _RANK[loss.severity] >= lowest
         ]
         if lost:
@@ -113,13 +113,13 @@ class Losses:
 
     def with_values(self, *sources: Wire | None) -> list[Loss]:
         """The losses, each with the beginning of what a source holds at its place."""
-        return with_values(self._items, *sources)
+        return with_values(self.items, *sources)
 
     def __iter__(self) -> Iterator[Loss]:
-        return iter(self._items)
+        return iter(self.items)
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self.items)
 
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")

@@ -11,9 +11,10 @@ attempt     --failed otherwise, or none left--------> AttemptFailed
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import lru_cache
 from hashlib import blake2s
+from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.model import Failure, FailureKind
@@ -55,12 +56,16 @@ class Attempts:
         self._transport, self._circuit_breakers, self._slots = transport, circuit_breakers, slots
         self._policy, self._sessions = policy, sessions
 
-    async def run(self, request: GatewayRequest, targets: tuple[Target, ...], relay: Relay) -> None:
+    def run(
+        self, request: GatewayRequest, targets: tuple[Target, ...], relay: Relay
+    ) -> Coroutine[Any, Any, None]:
         """Hand the first usable answer to `relay`. Raises AttemptFailed where no target gives one."""
+        if len(targets) == 1 and not self._circuit_breakers.failures:
+            return self._try(request, targets[0], 0, relay)
+        return self._fall_back(request, targets, relay)
+
+    async def _fall_back(self, request: GatewayRequest, targets: tuple[Target, ...], relay: Relay) -> None:
         breakers = self._circuit_breakers
-        if len(targets) == 1 and not breakers.failures:
-            await self._try(request, targets[0], 0, relay)
-            return
         failed: AttemptFailed | None = None
         order = list(targets)
         for place, target in enumerate(order):

@@ -45,6 +45,15 @@ Sink = Callable[[bytes], bool]  # True: it takes no more for now
 class HttpReply:
     """The connection calls the `on_…` methods, the reader the others."""
 
+    _paused = _done = _partly_taken = False
+    _error: TransportError | None = None
+    _waiter: asyncio.Future[None] | None = None
+    _timeout = 0.0  # seconds of the current wait
+    _inflate: Any = None
+    _sink: Sink | None = None  # what gets pieces at once, while its reader waits for them
+    _stopped = False  # by the sink
+    _raised: Exception | None = None  # in the sink
+
     def __init__(
         self, connection: ReplyConnection, timeouts: Timeouts, memory: MemoryBudget | None = None
     ) -> None:
@@ -54,14 +63,6 @@ class HttpReply:
         self._connection, self._timeouts = connection, timeouts
         self._chunks: list[bytes] = []
         self._buffered = 0  # bytes in there
-        self._paused = self._done = self._partly_taken = False
-        self._error: TransportError | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._timeout = 0.0  # seconds of the current wait
-        self._inflate: Any = None
-        self._sink: Sink | None = None  # what gets pieces at once, while its reader waits for them
-        self._stopped = False  # by the sink
-        self._raised: Exception | None = None  # in the sink
 
     @property
     def buffered(self) -> int:
