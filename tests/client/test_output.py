@@ -77,10 +77,11 @@ def test_types(output: Any, text: str, expected: Any):
     assert generate("?", Script(CHAT, text).model(), output=output).output == expected
 
 
+@pytest.mark.parametrize("mode", ["native", "tool"])
 @pytest.mark.parametrize("output", [City, Place, Point, Movie, list[City], Colour, int], ids=str)
-def test_every_protocol_and_a_dialect(model: Model, output: Any):
+def test_every_protocol_and_a_dialect(model: Model, output: Any, mode: Any):
     """The scripted model really answers by the schema that it gets."""
-    reply = generate("Tell me about Rome", model, output=output)
+    reply = generate("Tell me about Rome", model, output=output, output_mode=mode)
     assert reply.problems == []
     assert reply.output is not None
     assert reply.tool_calls == []

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import dragoman
 from dragoman import Provider, Tool
 from dragoman.client.calling import ModelCall
-from dragoman.client.reading import StreamReader
 from dragoman.client.results import Result
+from dragoman.client.streaming import StreamReader
 from dragoman.core import jsontext
 from dragoman.core.errors import UpstreamError
 from dragoman.core.losses import Losses

@@ -29,6 +29,7 @@ from dragoman.client.streaming import AsyncStream, Stream, astream, stream
 from dragoman.client.tools import Tool, tool
 from dragoman.client.transcripts import dump_messages, export, load, load_messages
 from dragoman.client.values import ModelRetry, get_arguments
+from dragoman.http.client import Timeouts
 
 __all__ = [
     "AssistantMessage",
@@ -58,6 +59,7 @@ __all__ = [
     "StreamEvent",
     "SystemMessage",
     "TextDelta",
+    "Timeouts",
     "Tool",
     "ToolCallDelta",
     "ToolCallEnd",

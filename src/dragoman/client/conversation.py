@@ -125,7 +125,7 @@ class Conversation(Sequence[AnyMessage]):
     ) -> Conversation:
         """A conversation that was saved; without `model` it goes on with the model that it had.
 
-        Tools and options are not saved.
+        Tools and options are not saved, and of a Provider of your own only the name.
         """
         body = read_body(Path(path).read_bytes(), FORMAT)
         return cls(decode_messages(body), model=model or body.get("model"), tools=tools, **options)
