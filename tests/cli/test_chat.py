@@ -19,7 +19,7 @@ from dragoman.cli import main
 from dragoman.cli.chat import Chat
 from dragoman.cli.markdown import MarkdownWriter, ended_blocks
 from dragoman.cli.screen import Screen
-from dragoman.cli.session import Approver, Session
+from dragoman.cli.session import Approver, TerminalSession
 from dragoman.client.providers import model_of
 
 
@@ -120,7 +120,7 @@ def test_tools_run(home: Path):
 
 
 def test_completion_of_lines(home: Path):
-    session = Session(Conversation(), model_of("demo:any"), [], Screen(), None, 5)
+    session = TerminalSession(Conversation(), model_of("demo:any"), [], Screen(), None, 5)
     complete: Any = Chat(session)._complete
     assert complete("/u") == ["/undo", "/usage"]
     assert complete("/model anth") == ["/model anthropic:"]

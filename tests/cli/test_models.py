@@ -130,6 +130,18 @@ def test_models_of_one_provider(run: Any):
     assert run("models", "demo").stdout == "demo:demo\n"
 
 
+def test_known_prices_without_the_network(run: Any):
+    assert (
+        "anthropic:claude-sonnet-4-5  200k window, 64k output, $3 in, $15 out"
+        in run("models", "--prices").stdout
+    )
+    lines = run("models", "--prices", "groq").stdout.splitlines()
+    assert lines
+    assert all(line.startswith("groq:") for line in lines)
+    assert run("models", "--prices", OPENAI_API_KEY="k").stdout.startswith("openai:")
+    assert run("models", "--prices", "nobody").exit_code == 2
+
+
 def test_prices_of_the_configuration_win(run: Any):
     file = '[providers.anthropic]\napi_key = "k"\n[providers.anthropic.profiles."claude-*"]\n'
     result = run("models", "anthropic:claude-sonnet-4-5", file=file + "price = { input = 1, output = 2.5 }\n")

@@ -16,8 +16,8 @@ from typing import Any
 
 import click
 
-from dragoman.cli.history import History, listed
-from dragoman.cli.session import Approver, Session, open_session, session_options, user_message
+from dragoman.cli.history import ChatHistory, listed
+from dragoman.cli.session import Approver, TerminalSession, open_session, session_options, user_message
 from dragoman.client import Tool
 from dragoman.core.errors import DragomanError
 
@@ -40,14 +40,14 @@ def command(lists: bool, **options: Any) -> int:
     one prompt.
     """
     if lists:
-        click.echo("\n".join(listed(History(os.environ))))
+        click.echo("\n".join(listed(ChatHistory(os.environ))))
         return 0
     with open_session(**options, approver=Approver(remembers=True)) as session:
         return Chat(session).run()
 
 
 class Chat:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: TerminalSession) -> None:
         self._session = session
         self._interactive = sys.stdin.isatty()
         self._images: list[str] = []
@@ -282,7 +282,7 @@ class Chat:
         self._say(self._session.used())
 
 
-def _edit_lines(complete: Callable[[str], list[str]], session: Session) -> None:
+def _edit_lines(complete: Callable[[str], list[str]], session: TerminalSession) -> None:
     """Line editing, completion with Tab, and earlier lines with the arrow keys, where readline exists."""
     try:
         readline: Any = import_module("readline")

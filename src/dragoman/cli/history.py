@@ -17,7 +17,7 @@ from dragoman.core.user_folders import data_folder
 _TITLE = 60  # characters
 
 
-class History:
+class ChatHistory:
     """`folder` is None where there is no home directory: then nothing is stored."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -58,7 +58,7 @@ def title_of(conversation: Conversation) -> str:
     return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
 
 
-def listed(history: History, count: int = 20) -> list[str]:
+def listed(history: ChatHistory, count: int = 20) -> list[str]:
     """`id  title` of the latest conversations; a file that is not readable is left out."""
     lines: list[str] = []
     for path in history.recent(count):

@@ -15,14 +15,16 @@ from dragoman.core.model_profile import ModelProfile
 from dragoman.gateway.config import Config
 from dragoman.gateway.upstreams.routing import DEMO, only_provider, provider_named, route
 from dragoman.profiles import ProviderSettings, known
+from dragoman.profiles.models import priced_models
 
 
 @click.command()
 @click.argument("name", metavar="[PROVIDER|MODEL]", required=False)
 @config_option
 @click.option("--live", is_flag=True, help="Request each provider's own list.")
+@click.option("--prices", is_flag=True, help="List the models whose prices are known, without the network.")
 @click.option("--default", metavar="PROVIDER:MODEL", help="Save the default model of ask, chat and many.")
-def command(name: str | None, config: str | None, live: bool, default: str | None) -> int:
+def command(name: str | None, config: str | None, live: bool, prices: bool, default: str | None) -> int:
     """List the models that clients may request: window, output limit, prices, capabilities.
 
     \b
@@ -33,6 +35,8 @@ def command(name: str | None, config: str | None, live: bool, default: str | Non
     if default:
         return _save(default)
     settings = settings_of(config)
+    if prices:
+        return _priced(settings, name)
     if name and (provider := provider_named(settings, name)):
         return _listed({name: provider}, [name])
     if name:
@@ -40,6 +44,18 @@ def command(name: str | None, config: str | None, live: bool, default: str | Non
     for line in _named(settings):
         click.echo(line)
     return _live(settings) if live else _offered(settings)
+
+
+def _priced(config: Config, name: str | None) -> int:
+    """Of one provider, or of all that have their key; of all known ones where none has."""
+    names = [name] if name else [each for each in config.providers if priced_models(each)] or [*known()]
+    for each in names:
+        provider = config.providers.get(each) or known().get(each)
+        if provider is None:
+            raise click.UsageError(f"there is no provider {each!r}; known: {', '.join(known())}")
+        for model in priced_models(each):
+            click.echo(f"{each}:{model}  {summary(provider.profile(model))}")
+    return 0
 
 
 def _save(name: str) -> int:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 from dragoman.cli.completion import complete_model, complete_tool
-from dragoman.cli.history import History
+from dragoman.cli.history import ChatHistory
 from dragoman.cli.screen import Screen, visible
 from dragoman.cli.tools import chosen
 from dragoman.client import Conversation, Model, Run, SystemMessage, Tool, UserMessage
@@ -74,7 +74,7 @@ def session_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-class Session:
+class TerminalSession:
     """`path`: where the conversation is stored after each answer; None: nowhere."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Session:
         max_turns: int,
     ) -> None:
         self.conversation, self.screen, self.model, self.tools = conversation, screen, model, tools
-        self.history = History(os.environ)
+        self.history = ChatHistory(os.environ)
         self.path: Path | None = None
         self.root = "."
         self._approve, self._max_turns = approve, max_turns
@@ -139,10 +139,10 @@ def open_session(
     plain: bool,
     shows_text: bool = True,
     approver: Approver | None = None,
-) -> Generator[Session]:
+) -> Generator[TerminalSession]:
     from dragoman.cli.default_model import chosen_model
 
-    history = History(os.environ)
+    history = ChatHistory(os.environ)
     path = history.find(conversation or "") if resume or conversation else None
     continued = Conversation.load(path) if path else Conversation()
     target = chosen_model(model or (str(continued.model) if continued.model else None))
@@ -157,7 +157,7 @@ def open_session(
         for server in [mcp_server(each) for each in servers]:
             tools.extend(stack.enter_context(server))
         approve = None if yes else approver or Approver()
-        session = Session(continued, target, tools, screen, approve, max_turns)
+        session = TerminalSession(continued, target, tools, screen, approve, max_turns)
         session.root = root
         if not no_history:
             session.path = path or history.new()
