@@ -228,9 +228,11 @@ class Exchange:
             stream=request.stream if stream is None else stream,
         )
         if self._compaction:
-            request = replace(request, compaction=self._compaction)
+            request = self._request = replace(request, compaction=self._compaction)
         self._pipeline = self._new_pipeline()
         sent, out = self._pipeline.encode_request(request)
+        if self._pipeline.edits is not None:
+            self._request = replace(request, edits=self._pipeline.edits)  # the reply tells what was cleared
         if self._losses.items or decoding.items:
             self._losses.respell(self.client.spelling, wire, decoding if self._plan.is_foreign else ())
         if self._plan.strict:

@@ -23,7 +23,7 @@ from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed,
 from dragoman.core.fields import read_body
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Losses, Strictness
-from dragoman.core.model import AnyPart, Failure, Foreign, Request, Response, Text, Wire
+from dragoman.core.model import AnyPart, ContextEdit, Failure, Foreign, Request, Response, Text, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.protocol import Framing, Protocol
 from dragoman.dialects import recovery
@@ -35,6 +35,7 @@ from dragoman.framing.sse import SSE
 from dragoman.profiles import profile_of
 from dragoman.protocols import protocol as find_protocol
 from dragoman.transforms.compaction import Lead, Summary, summarising
+from dragoman.transforms.context_edits import edit_context
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
 from dragoman.transforms.restrictions import restrict, restricts
@@ -59,6 +60,7 @@ class Pipeline:
     compaction itself, so a request for it passes as it is. `lead`: a part that comes first in the response.
     """
 
+    edits: tuple[ContextEdit, ...] | None = None  # what was cleared, where the client asked for it
     session: SessionTurn | None = None  # where the upstream stores the conversation
     _ledger: Ledger | None = None
     _summary: Summary | None = None  # where the response is to be a summary
@@ -101,6 +103,9 @@ class Pipeline:
         if request.compaction is not None and not self._compacts:
             request = summarising(request, request.compaction, self.losses)
             self._summary = Summary(self._compaction_part)
+        if request.edits is not None and not self._compacts:
+            request = edit_context(request, self.losses)
+            self.edits = request.edits
         if restricts(profile):
             request = restrict(request, profile, self.losses)
         self._ledger = self._new_ledger(profile)

@@ -271,6 +271,15 @@ CODES: dict[str, LossCode] = {
         "The upstream has no compaction: the model wrote a summary, which continues with any model.",
         "Nothing; a provider with compaction of its own may keep more.",
     ),
+    "compaction.dropped": LossCode(
+        "material",
+        "A request for compaction, in a translation without a gateway.",
+        "Send the request through the gateway, or compact in the client.",
+    ),
+    "context.edit.emulated": LossCode(
+        "minor",
+        "The upstream has no context editing: old results or thinking were cleared before the request.",
+    ),
     # Conversations that a server stores
     "store.dropped": LossCode(
         "material", "Earlier turns that only another server stores.", "Send the whole conversation."

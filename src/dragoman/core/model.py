@@ -295,12 +295,33 @@ class Compaction(Value, frozen=True, eq=False):
 
     threshold: int = 0
     instructions: str = ""
+    pause: bool = False  # with a threshold: the summary is all of the reply
+
+
+class ContextEdit(Value, frozen=True, eq=False):
+    """Clears old tool uses, or old thinking, in what the upstream sees.
+
+    Tool uses are cleared where there are more than `uses`, or, without that, where the input has more than
+    `tokens`. The newest `keep` stay (-1: all), and those of `excluded` tools; `inputs`: their arguments are
+    cleared too. Less than `at_least` tokens are not worth it. `cleared` and `cleared_tokens`: what was done.
+    """
+
+    kind: Literal["tool_uses", "thinking"]
+    tokens: int = 0
+    uses: int = 0
+    keep: int = 0
+    at_least: int = 0
+    excluded: tuple[str, ...] = ()
+    inputs: bool = False
+    cleared: int = 0
+    cleared_tokens: int = 0
 
 
 class Request(Value, frozen=True, eq=False):
     """`system` is the text that stands outside the conversation; later system text is a message.
 
-    `compaction`: the reply is to be a summary of the conversation.
+    `compaction`: the reply is to be a summary of the conversation. `edits` are for an upstream that has no
+    context editing; None: there is nothing to edit.
     """
 
     model: str
@@ -312,6 +333,7 @@ class Request(Value, frozen=True, eq=False):
     settings: Settings = Settings()
     stream: bool = False
     compaction: Compaction | None = None
+    edits: tuple[ContextEdit, ...] | None = None
 
 
 # Responses

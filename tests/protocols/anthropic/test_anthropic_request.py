@@ -478,7 +478,6 @@ BODIES: dict[str, tuple[Wire, list[str]]] = {
         ),
         [
             "container",
-            "context_management",
             "thread",
             "speed",
             "betas",

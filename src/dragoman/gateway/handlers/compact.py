@@ -46,7 +46,9 @@ class Compactor:
         wire = codec.without(body.wire)
         size = len(body.data)
         tokens = await run_for(size, estimate, request.client, wire)
-        if tokens > compaction.threshold:
+        if tokens > compaction.threshold and compaction.pause:
+            request.compaction = Compaction(instructions=compaction.instructions)  # the reply is the summary
+        elif tokens > compaction.threshold:
             instructions = Compaction(instructions=compaction.instructions)
             reply = await self.summary(request, targets, _body(request, wire), instructions)
             part = codec.part_of(reply)

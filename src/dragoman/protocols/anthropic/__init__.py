@@ -4,6 +4,7 @@ from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.protocol import Protocol
 from dragoman.core.schema_rules import SchemaRules, StrictRules, keywords
 from dragoman.framing.sse import SSE
+from dragoman.protocols.anthropic.context_management import encode_compaction
 from dragoman.protocols.anthropic.grammar import Grammar
 from dragoman.protocols.anthropic.hosted import HOSTED
 from dragoman.protocols.anthropic.request import decode_request, encode_request
@@ -38,6 +39,7 @@ LIMITS = ProtocolLimits(
     cache_breakpoints=True,
     hosted_tools=HOSTED,
     schema_rules=SCHEMA_RULES,
+    compaction=encode_compaction,
 )
 
 CODEC = Codec(

@@ -11,6 +11,7 @@ from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, Message, Request, Text, ToolResult, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
+from dragoman.protocols.anthropic.context_management import decode_compaction, decode_edits
 from dragoman.protocols.anthropic.hosted import (
     decode_servers,
     encode_servers,
@@ -61,9 +62,21 @@ def decode_request(body: Wire, losses: Losses) -> Request:
         extras[_WITHHELD] = withheld
     tools = decode_servers(fields, tools, losses)
     settings = decode_settings(fields, losses)
+    edits = decode_edits(fields, messages, losses)
+    compaction = decode_compaction(body) if "compaction" in body else None
     fields.extras(losses, quiet=QUIET_REQUEST)
     return Request(
-        model, messages, system, tools, choice, parallel, settings, stream, extras={PROTOCOL_NAME: extras}
+        model,
+        messages,
+        system,
+        tools,
+        choice,
+        parallel,
+        settings,
+        stream,
+        compaction,
+        edits,
+        extras={PROTOCOL_NAME: extras},
     )
 
 

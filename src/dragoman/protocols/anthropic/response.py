@@ -26,6 +26,7 @@ from dragoman.core.model import (
     Usage,
     Wire,
 )
+from dragoman.protocols.anthropic.context_management import encode_edits
 from dragoman.protocols.anthropic.hosted import cited, encode_search
 from dragoman.protocols.anthropic.parts import decode_content, encode_part
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_RESPONSE, QUIET_USAGE, STOP, is_native
@@ -69,7 +70,16 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
         "content": [*content, *search],
         **encode_stop(response.stop, refusal_of(response.parts)),
         "usage": encode_usage(response.usage or Usage(), searches=bool(search)),
+        **encode_management(request),
     }
+
+
+def encode_management(request: Request | None) -> Wire:
+    """What was done about the context of the request: edits, or compaction alone."""
+    if request is None or (request.edits is None and request.compaction is None):
+        return {}
+    stop = {"stop_reason": "compaction"} if request.compaction else {}
+    return {**stop, **encode_edits(request)}
 
 
 def _cut(parts: tuple[AnyPart, ...], stop: Stop) -> tuple[AnyPart, ...]:

@@ -33,6 +33,7 @@ from dragoman.core.server import (
 )
 from dragoman.core.stored_turns import ConversationError, PastTurn, StorageRequest, TurnCodec
 from dragoman.protocols.anthropic.batches import BATCHES
+from dragoman.protocols.anthropic.context_management import COMPACT, COMPACTION, THINKING, TOOL_USES
 from dragoman.protocols.anthropic.response import decode_usage, encode_response
 from dragoman.protocols.anthropic.wire import ERRORS, PROTOCOL_NAME
 
@@ -171,7 +172,7 @@ def encode_model(model: ListedModel) -> Wire:
 
 
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
-_EDITS = ("clear_tool_uses_20250919", "clear_thinking_20251015", "compact_20260112")
+_EDITS = (TOOL_USES, THINKING, COMPACT)
 
 
 def _capabilities(model: ListedModel) -> Wire:
@@ -182,13 +183,13 @@ def _capabilities(model: ListedModel) -> Wire:
     reasons = profile.reasoning is not False
     efforts = profile.efforts if profile.efforts is not None else (_EFFORTS if reasons else ())
     return {
-        "batch": _support(native),
+        "batch": _support(True),
         "citations": _support(native),
         "code_execution": _support(native and "code_execution" in hosted),
         "image_input": _support(profile.images is not False),
         "pdf_input": _support(native and profile.images is not False),
         "structured_outputs": _support(profile.structured_output is not False),
-        "context_management": {"supported": native, **{edit: _support(native) for edit in _EDITS}},
+        "context_management": {"supported": True, **{edit: _support(True) for edit in _EDITS}},
         "effort": {
             "supported": bool(efforts),
             **{effort: _support(effort in efforts) for effort in _EFFORTS},
@@ -232,6 +233,8 @@ class _RequestGlance(TypedDict, total=False):
     tools: list[Entry] | None
     thread: Any
     mcp_servers: Any
+    context_management: Any
+    compaction: Any
 
 
 class _BlockGlance(TypedDict, total=False):
@@ -376,5 +379,6 @@ SERVER = ProtocolServer(
     batches=BATCHES,
     turn_codec=THREADS,
     unwrap=_unwrap,
+    compaction=COMPACTION,
     required=("model", "max_tokens", "messages"),
 )

@@ -54,6 +54,7 @@ from dragoman.protocols.anthropic.parts import encode_citation
 from dragoman.protocols.anthropic.response import (
     encode_final_usage,
     encode_id,
+    encode_management,
     encode_reply_part,
     encode_stop,
     encode_usage,
@@ -187,7 +188,10 @@ class StreamEncoder:
         ]
 
     def _filled_block(self, block: Wire) -> Iterable[Frame]:
-        """Clients other than the SDK read the input of a call from deltas only."""
+        """Clients other than the SDK read the input of a call from deltas only, and every one a summary."""
+        if block["type"] == "compaction":
+            start = self._open_block({**block, "content": None})
+            return (*start, self._delta_frame("compaction_delta", "content", block["content"]))
         value = block.get("input")
         if not is_object(value) or not value:
             return self._open_block(block)
@@ -206,6 +210,10 @@ class StreamEncoder:
         delta = encode_stop(event.stop, refusal, native=self._extras is not None)
         delta |= {key: native[key] for key in ("stop_details", "container") if key in native}
         beside = {key: value for key, value in native.items() if key in _BESIDE_DELTA}
+        if self._extras is None:
+            done = encode_management(self._request)
+            delta |= {key: value for key, value in done.items() if key == "stop_reason"}
+            beside |= {key: value for key, value in done.items() if key in _BESIDE_DELTA}
         usage = native.get("usage") or encode_final_usage(event.usage or self._usage, bool(search))
         end: Wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
         return (*blocks, _frame(end), _frame({"type": "message_stop"}))

@@ -234,7 +234,7 @@ QUIET_MARK = frozenset({"cache_control"})
 QUIET_RESULT = frozenset({"is_error", "content", "cache_control"})
 QUIET_TOOL = frozenset({"type", "description", "strict", "defer_loading", "cache_control"})
 # cache_control of a request caches all of it, as other servers do by themselves
-QUIET_REQUEST = frozenset({"model", "stream", "tools", "system", "cache_control"})
+QUIET_REQUEST = frozenset({"model", "stream", "tools", "system", "cache_control", "compaction"})
 QUIET_RESPONSE = frozenset(
     {"id", "type", "role", "model", "diagnostics", "context_management", "input_transformations"}
 )
