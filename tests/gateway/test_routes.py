@@ -28,7 +28,6 @@ UNKNOWN = {
     "/v1/chat/nonsense": "openai-chat",
     "/v1/responses/resp_1/nonsense": "openai-responses",
     "/v1/messages/nonsense": "anthropic",
-    "/v1/messages/batches": "anthropic",
     "/v1beta/models/m:nonsense": "gemini",
     "/v1beta/nonsense": "gemini",
 }
@@ -43,9 +42,9 @@ def test_an_unknown_route(stand: Stand, path: str) -> None:
 
 
 def test_an_unknown_route_is_told_to_whoever_asks(stand: Stand) -> None:
-    said = send(stand.url, "GET", "/v1/files", headers={"anthropic-version": "2023-06-01"}).json
+    said = send(stand.url, "GET", "/v1/fine_tuning", headers={"anthropic-version": "2023-06-01"}).json
     assert said["type"] == "error"
-    said = send(stand.url, "GET", "/v1/files", headers={"x-goog-api-key": CLIENT_KEY}).json
+    said = send(stand.url, "GET", "/v1/fine_tuning", headers={"x-goog-api-key": CLIENT_KEY}).json
     assert said["error"]["status"] == "NOT_FOUND"
     assert send(stand.url, "OPTIONS", "/v1/nonsense", headers={"origin": "http://evil"}).status == 404
     got = send(stand.url, "POST", "/v1/messages", b"{}", {"origin": "http://evil"})
