@@ -141,7 +141,14 @@ class Gateway:
             self.recorder.add_secrets(secrets_of(config))
             self._transport = self.recorder.transport(self._transport)
         self._metrics_page = MetricsPage(self.access_log.metrics, self._gauges)
-        self.jobs = Jobs(config, self.store, self._replay, self.access_log.metrics, self._log_store_error)
+        self.jobs = Jobs(
+            config,
+            self.store,
+            self._replay,
+            self.access_log.metrics,
+            self._log_store_error,
+            self.access_log.log_crash,
+        )
         self._policy = policy
         self._extensions: list[tuple[Route, Endpoint]] = []
         self.background: list[Callable[[], Coroutine[Any, Any, None]]] = [

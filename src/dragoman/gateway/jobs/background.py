@@ -92,6 +92,7 @@ class BackgroundResponses:
             reply=jsontext.encode(turns.without_secrets(reply)),
             status="queued",
             attempt=0,
+            interrupted=0,
             created=now,
             ended=None,
             expires=now + self._life,
@@ -215,6 +216,18 @@ class BackgroundResponses:
             self._count(status)
         self._wake(job.id)
         return None
+
+    async def give_up(self, job: Job, failure: Failure) -> None:
+        codec, _ = _codecs(job.protocol)
+        reply = codec.with_status(jsontext.decode(job.reply), "failed", failure)
+        events: JobEvents | None = None
+        if job.read_settings().stream:
+            number = await self._next_number(job)
+            events = JobEvents(number, [jsontext.encode(codec.last_event(reply, number))])
+        expires = time.time() + self._life
+        if await self._table.finish(job, "failed", jsontext.encode(reply), expires, None, events):
+            self._count("failed")
+        self._wake(job.id)
 
     async def _next_number(self, job: Job) -> int:
         events = await self._table.events(job.owner, job.id, -1)

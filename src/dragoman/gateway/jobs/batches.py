@@ -22,6 +22,7 @@ from dragoman.core.batches import (
     LineStatus,
     StoredFile,
 )
+from dragoman.core.model import Failure
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.jobs.batch_table import Batch, BatchTable
 from dragoman.gateway.jobs.job_table import Job, JobSettings, JobTable
@@ -29,7 +30,7 @@ from dragoman.gateway.jobs.queue import JobQueue
 from dragoman.gateway.jobs.replay import CapturedResponse, Replay, ReplayedExchange
 from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.request import GatewayRequest
-from dragoman.protocols import server
+from dragoman.protocols import codec, server
 
 _ATTEMPTS = 20  # of a line whose upstreams are overloaded
 _LONGEST_WAIT = 60.0
@@ -57,7 +58,7 @@ class Batches:
     async def create(
         self,
         request: GatewayRequest,
-        codec: BatchCodec,
+        batch_codec: BatchCodec,
         asked: BatchRequest,
         lines: list[BatchLine],
         errors: list[Any],
@@ -67,7 +68,7 @@ class Batches:
         settings = {**asked.settings, "output_life": asked.output_life}
         batch = Batch(
             owner=request.owner,
-            id=codec.id_prefix + os.urandom(16).hex(),
+            id=batch_codec.id_prefix + os.urandom(16).hex(),
             protocol=protocol,
             settings=jsontext.encode({**settings, "errors": errors} if errors else settings),
             total=0 if errors else len(lines),
@@ -80,7 +81,11 @@ class Batches:
         jobs = [] if errors else list(self._line_jobs(request, batch, lines))
         await self._jobs.add_lines(jobs)
         await self.table.add(batch)
-        await self._queue.add([job.ref for job in jobs])
+        try:
+            await self._queue.add([job.ref for job in jobs])
+        except StoreError:  # the client gets an error, so nothing of it may run
+            await self.table.cancel(batch)
+            raise
         return batch
 
     def _line_jobs(self, request: GatewayRequest, batch: Batch, lines: list[BatchLine]) -> Iterable[Job]:
@@ -103,6 +108,7 @@ class Batches:
                 reply=b"",
                 status="queued",
                 attempt=0,
+                interrupted=0,
                 created=batch.created,
                 ended=None,
                 expires=batch.expires,
@@ -127,6 +133,13 @@ class Batches:
             await self.end(batch)
         return None
 
+    async def give_up(self, job: Job, failure: Failure) -> None:
+        status, error = codec(job.protocol).encode_error(failure)
+        outcome = LineOutcome(job.id, job.custom_id, "failed", status, error)
+        await self._finish(job, "failed", jsontext.encode(_codec(job.protocol).encode_result(outcome)))
+        if batch := await self.table.get(job.owner, job.batch):
+            await self.end(batch)
+
     async def _finish(self, job: Job, status: LineStatus, reply: bytes) -> None:
         if await self._jobs.finish(job, status, reply, job.expires):
             self._metrics.count_job("batch", status)
@@ -135,26 +148,26 @@ class Batches:
         """Where no line is left: the files of its results are created, then it is ended."""
         if batch.ended is not None or await self.table.has_lines_left(batch):
             return
-        codec = _codec(batch.protocol)
-        if codec.output_id:
+        batch_codec = _codec(batch.protocol)
+        if batch_codec.output_id:
             life = float(batch.read_settings().get("output_life") or 0)
             for answers, (count, size) in (await self.table.result_sizes(batch)).items():
                 if count:
                     now = time.time()
                     name = f"{batch.id}_{'output' if answers else 'error'}.jsonl"
                     expires = now + life if life else batch.expires
-                    id = codec.output_id(batch.id, answers)
+                    id = batch_codec.output_id(batch.id, answers)
                     file = StoredFile(id, name, "batch_output", batch.id, size, now, expires)
                     await self.table.add_file(batch.owner, file, b"")
         await self.table.end(batch)
 
     async def results(self, batch: Batch, answers: bool | None = None) -> AsyncIterator[bytes]:
         """JSON lines, some at a time; only the answers, or only the rest."""
-        codec, after = _codec(batch.protocol), -1
+        batch_codec, after = _codec(batch.protocol), -1
         while rows := await self.table.results(batch, after, _ROWS):
             after = rows[-1][0]
             texts = [
-                reply or jsontext.encode(codec.encode_result(_not_run(id, custom_id, status)))
+                reply or jsontext.encode(batch_codec.encode_result(_not_run(id, custom_id, status)))
                 for _, id, custom_id, status, reply in rows
                 if answers is None or answers is (status == "completed")
             ]
@@ -170,9 +183,9 @@ class Batches:
 
 
 def _codec(protocol: str) -> BatchCodec:
-    codec = server(protocol).batches
-    assert codec, "only protocols with batches come here"
-    return codec
+    found = server(protocol).batches
+    assert found, "only protocols with batches come here"
+    return found
 
 
 def _result(job: Job, status: LineStatus, exchange: ReplayedExchange) -> dict[str, Any]:

@@ -24,12 +24,13 @@ from dragoman.gateway.conversations.store import SqlStore, Statement, StoredTurn
 
 _COLUMNS = (
     "owner, id, batch, line, custom_id, protocol, caller, path, settings, body, reply, status, attempt, "
-    "created, ended, expires"
+    "interrupted, created, ended, expires"
 )
 _ADD = f"""insert into dragoman_jobs ({_COLUMNS}, lease)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, 0)"""
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, 0)"""
 _GET = f"select {_COLUMNS} from dragoman_jobs where owner = $1 and id = $2"
-_CLAIM = f"""update dragoman_jobs set status = 'running', attempt = attempt + 1, lease = $3
+_CLAIM = f"""update dragoman_jobs set status = 'running', attempt = attempt + 1, lease = $3,
+    interrupted = interrupted + case when status = 'running' then 1 else 0 end
     where owner = $1 and id = $2 and ended is null and lease < $4 returning {_COLUMNS}"""
 _EXTEND = """update dragoman_jobs set lease = $4
     where owner = $1 and id = $2 and attempt = $3 and ended is null returning id"""
@@ -45,9 +46,12 @@ _ENDED = "select ended from dragoman_jobs where owner = $1 and id = $2"
 _IS_LAST = """select 1 where not exists (
     select 1 from dragoman_job_events where owner = $1 and job = $2 and number >= $3)"""
 _DELETE = "delete from dragoman_jobs where owner = $1 and id = $2 and batch = '' returning id"
-_UNCLAIMED = """select owner, id, batch from dragoman_jobs
-    where ended is null and lease < $1 and (batch <> '') = $2 order by created, line limit $3"""
-_COUNTS = "select batch <> '', status, count(*) from dragoman_jobs where ended is null group by 1, 2"
+# Two statements, because each has an index of its own
+_UNCLAIMED = {
+    of_batches: f"""select owner, id, batch from dragoman_jobs
+    where ended is null and batch {sign} '' and lease < $1 order by {order} limit $2"""
+    for of_batches, sign, order in ((False, "=", "created"), (True, "<>", "created, line"))
+}
 _EXPIRED = "delete from dragoman_jobs where expires < $1 and batch = ''"
 
 _ADD_EVENTS = """insert into dragoman_job_events (owner, job, number, data) values ($1, $2, $3, $4)
@@ -94,6 +98,7 @@ class Job(Struct, frozen=True):
     reply: bytes
     status: str
     attempt: int
+    interrupted: int  # how often the process that ran it ended
     created: float
     ended: float | None
     expires: float
@@ -136,9 +141,6 @@ class JobTable:
         """False where this attempt does not hold the job any more."""
         return bool(await self._run(Statement(_EXTEND, (*_key(job), until))))
 
-    async def held(self, job: Job) -> bool:
-        return bool(await self._run(Statement(_HELD, _key(job))))
-
     async def release(self, job: Job, at: float) -> None:
         """From then on it can be claimed again."""
         await self._run(Statement(_RELEASE, (*_key(job), at)))
@@ -179,13 +181,8 @@ class JobTable:
 
     async def unclaimed(self, of_batches: bool, limit: int) -> list[JobRef]:
         """Jobs that nobody runs, oldest first."""
-        found = await self._run(Statement(_UNCLAIMED, (time.time(), of_batches, limit)))
+        found = await self._run(Statement(_UNCLAIMED[of_batches], (time.time(), limit)))
         return [JobRef(*row) for row in found]
-
-    async def counts(self) -> dict[tuple[str, str], int]:
-        """Of jobs that have not ended, by kind and status."""
-        rows = await self._run(Statement(_COUNTS))
-        return {("batch" if batch else "background", status): count for batch, status, count in rows}
 
     async def sweep(self) -> None:
         await self._run(Statement(_EXPIRED, (time.time(),)))

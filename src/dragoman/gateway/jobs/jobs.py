@@ -29,6 +29,7 @@ class Jobs:
         replay: Replay,
         metrics: Metrics,
         report: Callable[[StoreError], object],
+        crashed: Callable[[str, Exception], object],
     ) -> None:
         self._store, self._report = store, report
         self.table = JobTable(store)
@@ -39,9 +40,13 @@ class Jobs:
         self.batches = Batches(
             self.table, BatchTable(store), self.queue, replay, metrics, config.retention.seconds, report
         )
-        runs = {False: self.background.run, True: self.batches.run}
         self.runner = JobRunner(
-            self.table, self.queue.unclaimed_since, config.jobs.takeover_seconds, runs, report
+            self.table,
+            self.queue.unclaimed_since,
+            config.jobs.takeover_seconds,
+            {False: self.background, True: self.batches},
+            report,
+            crashed,
         )
         self.background.interrupt = self.runner.interrupt
         self._sweeper: asyncio.Task[None] | None = None

@@ -4,34 +4,52 @@ claimed  --ended---------------------------> done
 claimed  --rate limit, overload, ...-------> released, with the time of its next attempt
 claimed  --somebody else ended or has it---> interrupted; nothing is written
 claimed  --the gateway stops---------------> released at once
+claimed  --three processes ended with it---> given up: failed
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
+from dragoman.core.model import Failure
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.jobs.job_table import Job, JobRef, JobTable
 
-RunClaimed = Callable[[Job], Awaitable["float | None"]]
+_INTERRUPTIONS = 3  # a job that ends every process that runs it is not tried for ever
+_CRASHES = 3
+_AFTER_CRASH = 5.0  # seconds
+_ENDED_PROCESSES = Failure("server", "the run was interrupted too often: each process that ran it ended", 500)
+_CRASHED = Failure("server", "the gateway failed; its log tells more", 500)
+
+
+class JobKind(Protocol):
+    async def run(self, job: Job) -> float | None:
+        """The seconds after which it is to be run again; None where it has ended."""
+        ...
+
+    async def give_up(self, job: Job, failure: Failure) -> None:
+        """End it with this failure."""
+        ...
 
 
 class JobRunner:
-    """`runs` has the function for background responses and for the lines of batches, under whether it is a
-    line. `lease`: seconds after which a job whose process died is taken over."""
+    """`kinds`: background responses, and the lines of batches (True). `lease`: seconds after which a job
+    whose process died is taken over. `crashed` is called with errors that nobody expected."""
 
     def __init__(
         self,
         table: JobTable,
         unclaimed_since: Callable[[], float],
         lease: float,
-        runs: Mapping[bool, RunClaimed],
+        kinds: Mapping[bool, JobKind],
         report: Callable[[StoreError], object],
+        crashed: Callable[[str, Exception], object],
     ) -> None:
         self._table, self._unclaimed_since, self._lease = table, unclaimed_since, lease
-        self._runs, self._report = runs, report
+        self._kinds, self._report, self._crashed = kinds, report, crashed
         self._interrupted: set[JobRef] = set()
         self.running: dict[JobRef, asyncio.Future[float | None]] = {}
 
@@ -40,7 +58,7 @@ class JobRunner:
         job = await self._table.claim(ref, time.time() + self._lease, self._unclaimed_since())
         if job is None:
             return None
-        work = asyncio.ensure_future(self._runs[bool(ref.batch)](job))
+        work = asyncio.ensure_future(self._run(job))
         self.running[ref] = work
         keeper = asyncio.create_task(self._keep_lease(job))
         try:
@@ -57,6 +75,22 @@ class JobRunner:
         if wait is not None:
             await self._table.release(job, time.time() + wait)
         return wait
+
+    async def _run(self, job: Job) -> float | None:
+        kind = self._kinds[bool(job.batch)]
+        if job.interrupted >= _INTERRUPTIONS:
+            await kind.give_up(job, _ENDED_PROCESSES)
+            return None
+        try:
+            return await kind.run(job)
+        except StoreError:
+            raise
+        except Exception as error:
+            self._crashed(job.id, error)
+            if job.attempt < _CRASHES:
+                return _AFTER_CRASH
+            await kind.give_up(job, _CRASHED)
+            return None
 
     def interrupt(self, ref: JobRef) -> None:
         """Its client cancelled it, or another process has it now."""

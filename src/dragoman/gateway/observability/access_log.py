@@ -102,7 +102,7 @@ class AccessLog:
         self.metrics.count(record, kinds, seconds)
         self.write(jsontext.dumps(_line(record, losses, kinds, seconds)))
         if record.crash:
-            self._log_crash(record.id, record.crash)
+            self.log_crash(record.id, record.crash)
             record.crash = None  # its traceback refers to the frames that hold the request
         if self._spans:
             self._spans.end(record, kinds)
@@ -115,7 +115,7 @@ class AccessLog:
     def close(self) -> None:
         self._writer.close()
 
-    def _log_crash(self, request_id: str, error: Exception) -> None:
+    def log_crash(self, request_id: str, error: Exception) -> None:
         """Where it happened, without the message of the error, which may quote a request."""
         frames = traceback.extract_tb(error.__traceback__)
         where = "; ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames[-6:])
