@@ -291,6 +291,14 @@ def test_calls_beside_the_answer_run_too():
     assert (done.output, called, len(script.sent)) == (City(name="Rome"), ["a"], 1)
 
 
+def test_a_run_without_a_valid_output_keeps_its_messages():
+    call = ToolCall("c1", "get_weather", '{"city": "Rome"}')
+    done = run("?", Script(CHAT, call, "no").model(), [get_weather], output=City, output_retries=1)
+    assert (done.stopped, len(done.messages), done.usage.output) == ("output", 4, 15)
+    with pytest.raises(OutputError, match="the answer is not JSON"):
+        _ = done.output
+
+
 def test_a_run_that_stops_early_has_no_output():
     script = Script(CHAT, ToolCall("c1", "get_weather", '{"city": "Rome"}'))
     done = run("?", script.model(), [get_weather], output=City, max_turns=1)

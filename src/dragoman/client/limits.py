@@ -10,7 +10,7 @@ from dragoman.core.errors import ConfigError
 from dragoman.core.model import Usage
 
 Stopped = Literal[
-    "answer", "turns", "time", "tokens", "cost", "tool_calls", "approval", "stopped", "cancelled"
+    "answer", "turns", "time", "tokens", "cost", "tool_calls", "approval", "output", "stopped", "cancelled"
 ]
 
 

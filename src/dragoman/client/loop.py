@@ -80,7 +80,7 @@ class Run(Generic[Output]):
     """What an agent loop did. `messages` is the whole conversation, ready to be continued.
 
     `stopped` is why it ended: answer; turns, time, tokens or cost (a limit); tool_calls (of tools without a
-    function); approval (a call that needs one); stopped (RunContext.stop); cancelled.
+    function); approval (a call that needs one); output (no valid one); stopped (RunContext.stop); cancelled.
     """
 
     def __init__(self, messages: list[AnyMessage], model: Model, tools: list[AnyTool]) -> None:
@@ -99,9 +99,9 @@ class Run(Generic[Output]):
     @property
     def output(self) -> Output:
         """The typed output, validated; raises OutputError where the run stopped before there was one."""
-        if self.stopped != "answer" or not self.results:
-            raise OutputError([f"the run stopped before an answer: {self.stopped}"])
-        return self.results[-1].output
+        if self.results and self.stopped in ("answer", "output"):
+            return self.results[-1].output
+        raise OutputError([f"the run stopped before an answer: {self.stopped}"])
 
     @property
     def tool_calls(self) -> list[dict[str, Any]]:
@@ -226,7 +226,12 @@ class AgentLoop:
         if pending and not executor.is_handed_back(pending) and (stopped := await self._call(pending)):
             return stopped
         while True:
-            result = await self._ask()
+            try:
+                result = await self._ask()
+            except OutputError as error:
+                if error.result:
+                    run.add(error.result)
+                return "output"
             calls = result.tool_calls
             if not calls:
                 return "answer"

@@ -112,28 +112,31 @@ class ExpectedOutput(Generic[Output]):
         """`request` with the schema, in the way that the model takes it best."""
         if self.format:
             return replace(request, settings=replace(request.settings, output=self.format))
-        match self._mode(request, rules, profile):
+        mode, why = self._mode(request, rules, profile)
+        match mode:
             case "native":
                 return self._native(request, rules, losses)
             case "tool":
-                why = "the model has no structured output here: a tool takes the answer"
-                losses.emulated("output", why, "setting.output")
+                losses.emulated("output", f"{why}: a tool takes the answer", "setting.output")
                 return self._as_tool(request, profile)
             case _:
-                why = "the model has no structured output: an instruction asks for it"
-                losses.emulated("output", why, "setting.output")
+                losses.emulated("output", f"{why}: an instruction asks for it", "setting.output")
                 text = Text(_INSTRUCTION + jsontext.dumps(self.schema))
                 return replace(request, system=(*request.system, text))
 
-    def _mode(self, request: Request, rules: SchemaRules, profile: ModelProfile) -> OutputMode:
+    def _mode(self, request: Request, rules: SchemaRules, profile: ModelProfile) -> tuple[OutputMode, str]:
+        """How the output is requested, and why not natively."""
         if self.mode != "auto":
-            return self.mode
-        has_tools = any(isinstance(tool, ToolDeclaration) for tool in request.tools)
-        open_objects = rules.strict is not None and not can_be_strict(self.schema)
-        beside_tools = profile.combined_tools or not has_tools
-        if profile.structured_output is not False and beside_tools and not open_objects:
-            return "native"
-        return "instruction" if profile.tools is False else "tool"
+            return self.mode, f"output_mode is {self.mode}"
+        if profile.structured_output is False:
+            why = "the model has no structured output"
+        elif not profile.combined_tools and any(isinstance(tool, ToolDeclaration) for tool in request.tools):
+            why = "the model takes no output schema beside functions"
+        elif rules.strict is not None and not can_be_strict(self.schema):
+            why = "structured output takes no open objects"
+        else:
+            return "native", ""
+        return "instruction" if profile.tools is False else "tool", why
 
     def _native(self, request: Request, rules: SchemaRules, losses: Losses) -> Request:
         strict = rules.strict is not None and can_be_strict(self.schema)
