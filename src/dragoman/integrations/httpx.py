@@ -7,14 +7,15 @@ only responses of its own. So each response is made with the classes of the requ
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dragoman.client.background import wait_for
 from dragoman.core.errors import ConfigError
 from dragoman.core.losses import Strictness
-from dragoman.integrations.translator import OnLosses, Routing, TranslatedReply, Translator
+from dragoman.integrations.translator import OnLosses, Routing, SyncBody, TranslatedReply, Translator
 
 if TYPE_CHECKING:
     from httpx2 import AsyncBaseTransport, BaseTransport
@@ -86,25 +87,19 @@ def _library() -> Any:
 
 
 def _response(request: Any, reply: TranslatedReply, base: str) -> Any:
-    library: Any = sys.modules[type(request).__module__.partition(".")[0]]
-    pieces = _SyncPieces(reply.body) if base == "SyncByteStream" else _AsyncPieces(reply.body)
-    stream = type("TranslatedBody", (type(pieces), getattr(library, base)), {})(reply.body)
-    return library.Response(reply.status, headers=reply.headers, stream=stream)
+    library = type(request).__module__.partition(".")[0]
+    stream = _stream_class(library, base)(reply.body)
+    return sys.modules[library].Response(reply.status, headers=reply.headers, stream=stream)
 
 
-class _SyncPieces:
-    def __init__(self, body: AsyncGenerator[bytes]) -> None:
-        self._body = body
-
-    def __iter__(self) -> Iterator[bytes]:
-        while (piece := wait_for(anext(self._body, None))) is not None:
-            yield piece
-
-    def close(self) -> None:
-        wait_for(self._body.aclose())
+@lru_cache(maxsize=8)
+def _stream_class(library: str, base: str) -> Any:
+    """A body that is a stream in the eyes of that library."""
+    pieces = SyncBody if base == "SyncByteStream" else _AsyncBody
+    return type(pieces.__name__, (pieces, getattr(sys.modules[library], base)), {})
 
 
-class _AsyncPieces:
+class _AsyncBody:
     def __init__(self, body: AsyncGenerator[bytes]) -> None:
         self._body = body
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from functools import lru_cache
 
 from msgspec import Struct
 
+from dragoman.client.background import wait_for
 from dragoman.client.providers import Model, Provider, model_of
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest
@@ -43,6 +44,20 @@ class TranslatedReply(Struct, frozen=True):
     status: int
     headers: dict[str, str]
     body: AsyncGenerator[bytes]
+
+
+class SyncBody:
+    """The pieces of a body for code that is not async; whoever reads it closes it."""
+
+    def __init__(self, body: AsyncGenerator[bytes]) -> None:
+        self._body = body
+
+    def __iter__(self) -> Iterator[bytes]:
+        while (piece := wait_for(anext(self._body, None))) is not None:
+            yield piece
+
+    def close(self) -> None:
+        wait_for(self._body.aclose())
 
 
 class Translator:

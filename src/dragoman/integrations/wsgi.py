@@ -15,7 +15,7 @@ from dragoman.core.errors import ConfigError
 from dragoman.core.losses import Strictness
 from dragoman.core.transport import ReplyBroken, Timeouts
 from dragoman.integrations.asgi import app_provider
-from dragoman.integrations.translator import OnLosses, Routing, TranslatedReply, Translator
+from dragoman.integrations.translator import OnLosses, Routing, SyncBody, Translator
 
 Environ = dict[str, Any]
 WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
@@ -52,21 +52,7 @@ class WsgiMiddleware:
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         reply = wait_for(self._translator.answer(*request, body))
         start_response(f"{reply.status} {HTTPStatus(reply.status).phrase}", [*reply.headers.items()])
-        return _ReplyBody(reply)
-
-
-class _ReplyBody:
-    """The pieces of a reply; a server closes it when the client is gone."""
-
-    def __init__(self, reply: TranslatedReply) -> None:
-        self._body = reply.body
-
-    def __iter__(self) -> Iterator[bytes]:
-        while (piece := wait_for(anext(self._body, None))) is not None:
-            yield piece
-
-    def close(self) -> None:
-        wait_for(self._body.aclose())
+        return SyncBody(reply.body)
 
 
 class WsgiTransport:
