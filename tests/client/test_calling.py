@@ -23,6 +23,7 @@ from dragoman import (
     ToolMessage,
     UpstreamError,
     UserMessage,
+    __version__,
     agenerate,
     arun,
     astream,
@@ -168,7 +169,8 @@ def test_mistakes_are_explained(mistake: Any, said: str, monkeypatch: pytest.Mon
 def test_a_known_provider_takes_its_key_from_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GROQ_API_KEY", "secret")
     assert Provider("groq").headers_for(OutgoingRequest("POST", "", {}, b"")) == {
-        "authorization": "Bearer secret"
+        "user-agent": f"dragoman/{__version__}",
+        "authorization": "Bearer secret",
     }
     assert "secret" not in repr(Provider("groq").model("m"))
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from dragoman import __version__
 from dragoman.client.pools import pool
 from dragoman.core.codec import Codec, OutgoingRequest
 from dragoman.core.errors import ConfigError
@@ -20,6 +21,7 @@ from dragoman.profiles import ProfileRow, ProviderSettings, known_server, profil
 from dragoman.profiles import known as known_providers
 from dragoman.protocols import codec as find_codec
 
+_USER_AGENT = {"user-agent": f"dragoman/{__version__}"}  # some providers refuse requests without one
 _EMBEDDED = "demo:"  # the address of the scripted model inside dragoman
 
 
@@ -67,9 +69,9 @@ class Provider:
         self._profiles = _profile_rows(profiles)
 
     def headers_for(self, request: OutgoingRequest) -> dict[str, str]:
-        """The headers that prove who asks, and those of the provider, which win."""
+        """The headers that identify the caller, and those of the provider, which win."""
         key = self.codec.http.authenticate(self._key, request) if self._key else {}
-        return {**key, **self._headers}
+        return {**_USER_AGENT, **key, **self._headers}
 
     def model(self, name: str) -> Model:
         return Model(self, name)
