@@ -75,7 +75,7 @@ def test_a_ping_before_the_beginning_makes_no_chunk() -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_whole_body_is_told_as_the_stream_that_was_expected(name: str) -> None:
+def test_a_whole_body_becomes_the_expected_stream(name: str) -> None:
     body = jsontext.encode(codec(name).encode_response(REPLY, Losses()))
     stream = dragoman.Exchange(name, name).stream()
     out = b"".join(stream.feed(bytes([byte])) for byte in b"\n" + body) + stream.close()

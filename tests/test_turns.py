@@ -82,7 +82,7 @@ def heard(upstream: str, body: Wire) -> list[Wire]:
 @pytest.mark.parametrize("origin", ["", "an account"])
 @pytest.mark.parametrize("keys", ECHOED.values(), ids=ECHOED)
 @pytest.mark.parametrize("upstream, reply, said", CASES.values(), ids=CASES)
-def test_the_upstream_hears_what_it_said(
+def test_the_upstream_gets_its_own_turn_back(
     upstream: str, reply: Wire, said: list[Wire], keys: set[str], origin: str
 ) -> None:
     asked: Wire = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}]}
@@ -99,7 +99,7 @@ def test_the_upstream_hears_what_it_said(
 
 @pytest.mark.parametrize("keeps_thoughts", [True, False])
 @pytest.mark.parametrize("case", [name for name in CASES if name != "gemini"])
-def test_the_upstream_hears_what_it_said_from_a_gemini_client(case: str, keeps_thoughts: bool) -> None:
+def test_the_upstream_gets_its_own_turn_back_from_a_gemini_client(case: str, keeps_thoughts: bool) -> None:
     """Gemini CLI takes thoughts out of its history."""
     upstream, reply, said = CASES[case]
     asked: Wire = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}

@@ -12,7 +12,7 @@ END = b"0\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BenchRequest:
     port: int
     path: str
     body: bytes
@@ -30,7 +30,7 @@ class Asked:
         return f"POST {self.path} HTTP/1.1\r\n{lines}\r\n".encode() + self.body
 
 
-def ask(asked: Asked) -> tuple[int, bytes]:
+def ask(asked: BenchRequest) -> tuple[int, bytes]:
     connection = HTTPConnection("127.0.0.1", asked.port, timeout=SECONDS)
     try:
         connection.request("POST", asked.path, asked.body, asked.all_headers)
@@ -43,7 +43,7 @@ def ask(asked: Asked) -> tuple[int, bytes]:
 
 
 @contextmanager
-def opened(asked: Asked, count: int, until: bytes) -> Generator[None]:
+def opened(asked: BenchRequest, count: int, until: bytes) -> Generator[None]:
     """So many streams at once, each read until that has come."""
     sockets = [socket.create_connection(("127.0.0.1", asked.port), timeout=SECONDS) for _ in range(count)]
     try:
@@ -57,7 +57,7 @@ def opened(asked: Asked, count: int, until: bytes) -> Generator[None]:
             sock.close()
 
 
-def first_event_seconds(asked: Asked, count: int, first: bytes) -> list[float]:
+def first_event_seconds(asked: BenchRequest, count: int, first: bytes) -> list[float]:
     """How long the first text took, each time; a stream is read to its end before the next is asked for."""
     taken: list[float] = []
     with socket.create_connection(("127.0.0.1", asked.port), timeout=SECONDS) as sock:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.conversation import Conversation
-from bench.gateway.asking import END, Asked, ask, first_event_seconds, opened
+from bench.gateway.asking import END, BenchRequest, ask, first_event_seconds, opened
 from bench.gateway.bodies import FIRST_TEXT, frames, large, reply_of, request_body, small
 from bench.gateway.contenders import Gateway
 from bench.gateway.figures import Values
@@ -33,19 +33,19 @@ class Running:
     upstream: Upstream
 
     def offers(self, pair: Pair) -> bool:
-        return self.gateway.door(self.upstream, pair, WHOLE) is not None
+        return self.gateway.endpoint(self.upstream, pair, WHOLE) is not None
 
-    def asked(self, pair: Pair, kind: Kind, talk: Conversation | None = None) -> Asked:
+    def asked(self, pair: Pair, kind: Kind, talk: Conversation | None = None) -> BenchRequest:
         """What its client sends, for a pair that it offers."""
-        door = self.gateway.door(self.upstream, pair, kind)
-        assert door
-        body = request_body(pair.client, door.model, kind, talk or small())
-        return Asked(self.port, door.path, body, door.headers)
+        endpoint = self.gateway.endpoint(self.upstream, pair, kind)
+        assert endpoint
+        body = request_body(pair.client, endpoint.model, kind, talk or small())
+        return BenchRequest(self.port, endpoint.path, body, endpoint.headers)
 
-    def direct(self, pair: Pair, kind: Kind) -> Asked:
+    def direct(self, pair: Pair, kind: Kind) -> BenchRequest:
         """The same without a gateway. Nobody reads the body there, so it may be the client's."""
         path = f"/{pair.upstream}/{kind}{PATHS[pair.client]}"
-        return Asked(self.upstream.port(kind), path, request_body(pair.client, "m", kind, small()))
+        return BenchRequest(self.upstream.port(kind), path, request_body(pair.client, "m", kind, small()))
 
 
 def why_not(running: Running, pair: Pair) -> str | None:
@@ -108,7 +108,9 @@ def memory(running: Running, pair: Pair) -> Values:
     return {"idle": idle / 1024, "stream_kb": (full - idle) / OPEN_STREAMS}
 
 
-def under_load(running: Running, asked: Asked, connections: int, seconds: float) -> tuple[float, float]:
+def under_load(
+    running: Running, asked: BenchRequest, connections: int, seconds: float
+) -> tuple[float, float]:
     """Answers a second, and CPU microseconds of the gateway for each."""
     start = time.perf_counter()
     ask(asked)

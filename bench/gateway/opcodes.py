@@ -20,7 +20,7 @@ from typing import Any
 import uvloop
 from msgspec.structs import replace
 
-from bench.gateway.asking import Asked
+from bench.gateway.asking import BenchRequest
 from bench.gateway.bodies import large, request_body, small
 from bench.gateway.contenders.base import usual_door
 from bench.gateway.contenders.ours import provider
@@ -52,7 +52,7 @@ class Spent:
         return self.trace
 
 
-def spent(config: str, asked: Callable[[int], Asked]) -> Spent:
+def spent(config: str, asked: Callable[[int], BenchRequest]) -> Spent:
     """What the requests after the first few took. The tracer sits in the thread of the gateway."""
     settings = replace(load(config, {}), port=0)
     listening, counts = bind(settings), Spent()
@@ -91,7 +91,7 @@ def counted(upstream: Upstream, pair: Pair, is_large: bool) -> Spent:
     usual = usual_door(pair, WHOLE)
     body = request_body(pair.client, f"{usual.model}:m", WHOLE, large() if is_large else small())
     config = "".join(provider(upstream, name, WHOLE) for name in UPSTREAMS)
-    return spent(config, lambda port: Asked(port, usual.path, body))
+    return spent(config, lambda port: BenchRequest(port, usual.path, body))
 
 
 def tell(counts: Spent, most: int) -> None:

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from http.client import HTTPConnection
 from pathlib import Path
 
-from bench.gateway.asking import Asked
+from bench.gateway.asking import BenchRequest
 from bench.gateway.bodies import large, request_body, small
 from bench.gateway.contenders.base import usual_door
 from bench.gateway.contenders.ours import DRAGOMAN
@@ -32,10 +32,10 @@ INSPECTOR = "[inspector]\nenabled = true\n"
 SETTLE_SECONDS = 0.4  # the recorder works on after the last reply
 
 
-def asked(port: int, pair: Pair, kind: Kind, is_large: bool) -> Asked:
+def asked(port: int, pair: Pair, kind: Kind, is_large: bool) -> BenchRequest:
     usual = usual_door(pair, kind)
     body = request_body(pair.client, f"{usual.model}:m", kind, large() if is_large else small())
-    return Asked(port, usual.path, body)
+    return BenchRequest(port, usual.path, body)
 
 
 def cpu_microseconds(pid: int) -> float:
@@ -44,7 +44,7 @@ def cpu_microseconds(pid: int) -> float:
     return sum(map(int, times)) / 1000
 
 
-def cpu_per_request(pid: int, one: Asked, count: int) -> float:
+def cpu_per_request(pid: int, one: BenchRequest, count: int) -> float:
     connection = HTTPConnection("127.0.0.1", one.port, timeout=60)
     before = cpu_microseconds(pid)
     for _ in range(count):

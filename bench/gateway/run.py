@@ -106,7 +106,7 @@ def starting(gateway: Gateway, place: Path, upstream: Upstream, taken: Taken) ->
     log = place / f"{gateway.name}.out"
     since = time.perf_counter()
     with running(how.command, log, how.env, TESTED) as process:
-        until = since + gateway.patience
+        until = since + gateway.start_timeout
         if how.port_file:
             port = port_told(how.port_file, until, log)
         one = Running(gateway, process.pid, port, place, upstream)

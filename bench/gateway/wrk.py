@@ -5,7 +5,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.gateway.asking import Asked
+from bench.gateway.asking import BenchRequest
 
 SCRIPT = """
 local file = io.open({body}, "rb")
@@ -39,7 +39,7 @@ class LoadFailed(Exception):
     """Under load something else than a good answer came, or nothing at all."""
 
 
-def load(place: Path, asked: Asked, connections: int, seconds: float) -> Seen:
+def load(place: Path, asked: BenchRequest, connections: int, seconds: float) -> Seen:
     body, script = place / "wrk.body", place / "wrk.lua"
     body.write_bytes(asked.body)
     headers = ", ".join(f"[{quote(name)}] = {quote(value)}" for name, value in asked.all_headers.items())

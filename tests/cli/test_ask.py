@@ -193,7 +193,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("arguments, code, text", WRONG.values(), ids=WRONG)
-def test_mistakes_are_told_in_a_line(arguments: tuple[str, ...], code: int, text: str):
+def test_mistakes_are_reported_in_one_line(arguments: tuple[str, ...], code: int, text: str):
     result = ask(*arguments)
     assert result.exit_code == code
     assert text in result.stderr

@@ -59,7 +59,7 @@ def test_a_stream_shows_its_data_and_marks_what_is_cut():
     assert lay_out_stream(data, 20) == ['data: {"a":1}', "data: zzzzzzzzzzzzzz", "zzzzzzzzzzzzzzzzzzz…"]
 
 
-def test_a_stream_does_not_repeat_what_its_first_frame_said():
+def test_a_stream_does_not_repeat_its_first_frame():
     data = b'data: {"id":1,"n":1}\n\ndata: {"id":1,"n":2}\n\ndata: {"n":3}\n\ndata: [DONE]\n\n'
     assert lay_out_stream(data, 80) == [
         'data: {"id":1,"n":1}',

@@ -136,7 +136,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize("name, told", TOLD.items(), ids=TOLD)
-def test_every_agent_is_told_its_model(place: Place, name: str, told: dict[str, str] | str):
+def test_every_agent_gets_its_model(place: Place, name: str, told: dict[str, str] | str):
     place.run(name, "--model", "demo:m")
     record = place.recorded()
     if isinstance(told, str):
@@ -217,7 +217,7 @@ def test_an_agent_that_a_signal_ended(place: Place):
     assert list(place.temporary.iterdir()) == []
 
 
-def test_failures_are_told_when_the_terminal_is_free_again(place: Place):
+def test_failures_are_printed_when_the_terminal_is_free_again(place: Place):
     _, out, errors = place.run("claude", "--model", "demo:m")
     assert out == "the agent was here\n"
     _, summary = errors.splitlines()

@@ -104,7 +104,7 @@ def test_a_file_a_dash_and_stdin_are_the_same(asked: str):
     assert json.loads(outputs[0])["contents"]
 
 
-def test_nothing_lost_is_nothing_said():
+def test_without_losses_nothing_is_printed():
     result = translate("request", "anthropic", "openai-chat", ASKED)
     assert (result.exit_code, result.stderr) == (0, "")
 
@@ -151,7 +151,7 @@ def test_no_stream_overrides_the_body():
     assert not body.get("stream")
 
 
-def test_the_path_is_said_when_asked_for():
+def test_the_path_is_printed_on_request():
     result = translate("request", "anthropic", "gemini", ASKED, "--show-path", "--model", "g-1", "--stream")
     assert result.stderr.splitlines()[0] == "POST /v1beta/models/g-1:streamGenerateContent?alt=sse"
     assert json.loads(result.stdout)["contents"]

@@ -66,9 +66,13 @@ def test_the_same_request_gets_the_same_answer(protocol: str) -> None:
     assert send(protocol, asking(BOTH, WEATHER)) == send(protocol, asking(BOTH, WEATHER))
 
 
-def decoded(speaker: Codec, answered: ScriptedAnswer) -> Response:
+def decoded(protocol_codec: Codec, answered: ScriptedAnswer) -> Response:
     """A streamed answer, checked against the grammar of its protocol on the way."""
-    framing, grammar, decoder = sse.Decoder(), speaker.grammar(), speaker.stream_decoder(Losses())
+    framing, grammar, decoder = (
+        sse.Decoder(),
+        protocol_codec.grammar(),
+        protocol_codec.stream_decoder(Losses()),
+    )
     frames = [frame for piece in answered.pieces for frame in framing.feed(piece)] + framing.close()
     checked = [passed for frame in frames for passed in grammar.feed(frame)]
     grammar.close()
@@ -175,7 +179,7 @@ def test_state_of_earlier_turns_may_be_gone() -> None:
 
 
 @each_protocol
-def test_it_does_not_think_when_told_not_to(protocol: str) -> None:
+def test_it_does_not_think_where_thinking_is_off(protocol: str) -> None:
     request = replace(
         asking("weather in Oslo", WEATHER), settings=Settings(max_tokens=100, effort="none", budget=0)
     )

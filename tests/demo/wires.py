@@ -56,10 +56,10 @@ def send(
     protocol: str, request: Request, stream: bool = False, memory: Memory | None = None
 ) -> ScriptedAnswer:
     """The request on the wire of `protocol`, and the answer on it."""
-    speaker = codec(protocol)
-    body = {**speaker.encode_request(request, Losses())}
+    protocol_codec = codec(protocol)
+    body = {**protocol_codec.encode_request(request, Losses())}
     path, query = PATHS[protocol]
-    if stream and speaker.http.model_in_body:
+    if stream and protocol_codec.http.model_in_body:
         body["stream"] = True
     elif stream:
         path, query = path.replace("generateContent", "streamGenerateContent"), {"alt": "sse"}

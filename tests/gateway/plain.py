@@ -41,8 +41,12 @@ class Got:
 
     def response(self, client: str) -> Response:
         """The stream as a client of this protocol reads it, checked against its grammar."""
-        speaker = codec(client)
-        framing, grammar, decoder = sse.Decoder(), speaker.grammar(), speaker.stream_decoder(Losses())
+        protocol_codec = codec(client)
+        framing, grammar, decoder = (
+            sse.Decoder(),
+            protocol_codec.grammar(),
+            protocol_codec.stream_decoder(Losses()),
+        )
         frames = [*framing.feed(self.body), *framing.close()]
         checked = [passed for frame in frames for passed in grammar.feed(frame)]
         events = [event for frame in checked for event in decoder.feed(frame)]

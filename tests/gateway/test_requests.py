@@ -386,7 +386,7 @@ def test_no_secret_is_ever_shown(behind: tuple[DemoApp, str], capfd: pytest.Capt
         assert secret not in everything
 
 
-def test_wires_are_told_on_both_sides(behind: tuple[DemoApp, str]) -> None:
+def test_both_wires_are_logged(behind: tuple[DemoApp, str]) -> None:
     with gateway(configuration(behind[1]), HASTY, verbose=True) as stand:
         ask(stand.url, "anthropic", "hi there", model_of("gemini"), stream=True)
         told: list[dict[str, Any]] = [jsontext.decode(line) for line in stand.lines]

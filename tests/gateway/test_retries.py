@@ -141,7 +141,7 @@ def test_a_bad_request_goes_to_nobody_else() -> None:
         assert (bench.asked("one"), bench.asked("two")) == (1, 0)
 
 
-def test_the_last_failure_is_told_where_nobody_can_answer() -> None:
+def test_the_last_failure_is_returned_where_no_target_answers() -> None:
     with Bench(HASTY, one=None, two=Canned(Answer(503, error("resting")))) as bench:
         got = ask(bench.stand.url, "openai-chat", "hi", "m")
         assert (got.status, got.failure("openai-chat").message) == (503, "resting")
@@ -274,7 +274,7 @@ def test_waits(asked: float | None, expected: tuple[float, float]) -> None:
     assert 0.5 <= min(later) <= max(later) <= 1.0
 
 
-def test_an_error_that_is_not_utf_8_is_told_all_the_same() -> None:
+def test_an_error_that_is_not_utf_8_is_reported() -> None:
     with Bench(HASTY, one=Canned(Answer(400, error("n\xe4h").replace("ä".encode(), b"\xe4")))) as bench:
         got = ask(bench.stand.url, "openai-chat", "hello", "m")
     assert (got.status, got.json["error"]["message"]) == (400, "n\ufffdh")

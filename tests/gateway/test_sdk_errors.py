@@ -67,7 +67,7 @@ def test_a_status(stand: Stand, client: str, upstream: str, mode: str) -> None:
         forwarded = client == upstream or (client, upstream) == ("openai-chat", "hermes")
         assert status_of(caught.value) == (int(fault) if forwarded else status)  # else in the client's terms
     retried = [line["tries"] for line in stand.told]
-    assert retried == [1, 1, 1, 1, 3, 3]  # 429 says when to come back, and this gateway has no patience
+    assert retried == [1, 1, 1, 1, 3, 3]  # 429 says when to come back, and this gateway does not wait
 
 
 @each_mode

@@ -181,7 +181,7 @@ def test_G07_a_call_that_never_gets_a_name_is_reported_and_not_offered(client: s
 
 
 @over_chat
-def test_G08_a_name_that_is_said_in_every_chunk(client: str) -> None:
+def test_G08_a_name_that_is_repeated_in_every_chunk(client: str) -> None:
     data = chat(
         fragment(0, '{"city":', "c0", "get_weather"),
         fragment(0, '"Paris', "c0", "get_weather"),
@@ -340,7 +340,7 @@ def test_G15_an_error_inside_a_stream(client: str, upstream: str, begun: bool) -
 
 
 @pytest.mark.parametrize("upstream", others(RESPONSES))
-def test_G16_codex_is_told_of_errors_by_response_failed(upstream: str) -> None:
+def test_G16_codex_gets_errors_as_response_failed(upstream: str) -> None:
     error = ERRORS[upstream]
     data = named_sse(error) if "type" in error else sse(error)
     out = streamed(RESPONSES, upstream, data)

@@ -161,7 +161,7 @@ UNION: Wire = {
 
 
 @rows("client, upstream", [pair for pair in PAIRS if pair[0] != GEMINI])
-def test_G80_unions_survive_or_are_told(client: str, upstream: str) -> None:
+def test_G80_unions_survive_or_are_reported(client: str, upstream: str) -> None:
     out = sent(client, upstream, asked(client, tools=tools(client, "f", UNION)))
     properties = schema_of(upstream, out)["properties"]
     assert set(properties) == {"maybe", "either", "both"}
@@ -170,7 +170,7 @@ def test_G80_unions_survive_or_are_told(client: str, upstream: str) -> None:
 
 
 @pytest.mark.parametrize("client", others(GEMINI))
-def test_G80_if_and_then_are_told_in_words(client: str) -> None:
+def test_G80_if_and_then_are_described_in_words(client: str) -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}},

@@ -122,7 +122,7 @@ def test_expect_continue(client: Raw) -> None:
     assert client.hear_json()["body"] == "ok"
 
 
-def test_expect_continue_is_not_said_to_who_is_turned_away(client: Raw) -> None:
+def test_a_refused_request_gets_no_100_continue(client: Raw) -> None:
     client.say(b"POST /deaf HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n")
     status, headers, _ = client.hear()
     assert (status, headers["connection"]) == (401, "close")  # the body may never come
@@ -269,7 +269,7 @@ def test_a_slow_head_is_let_go(hasty: str) -> None:
     assert raw.rest().startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_slow_body_is_told(hasty: str) -> None:
+def test_a_slow_body_is_reported(hasty: str) -> None:
     raw = Raw(hasty)
     raw.say(b"POST / HTTP/1.1\r\ncontent-length: 10\r\n\r\n12345")
     status, _, body = raw.hear()

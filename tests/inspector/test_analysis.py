@@ -119,7 +119,7 @@ CALLED: dict[str, Any] = {
 }
 
 
-def test_the_window_is_told_piece_by_piece() -> None:
+def test_the_window_is_listed_piece_by_piece() -> None:
     segments = window("openai-chat", json.dumps(CALLED).encode())
     kinds = {(segment.kind, segment.label): segment for segment in segments}
     assert kinds["result", "read"].tokens == 1000

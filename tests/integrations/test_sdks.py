@@ -176,7 +176,7 @@ def test_headers_of_a_body_go_with_it_to_its_own_protocol(protocol: str, passes:
     assert "-" not in recorder.headers.values()
 
 
-def test_clients_are_told_when_to_try_again():
+def test_clients_get_the_time_of_the_next_try():
     reply = chat(HttpxTransport(Provider("demo", tries=1).model("any")), text="Hello [[fault: 429]]")
     assert reply.status_code == 429
     assert float(reply.headers["retry-after"]) >= 0

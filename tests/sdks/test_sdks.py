@@ -104,7 +104,7 @@ def wire(upstream: str, given: Response, streamed: bool) -> bytes:
 
 @rows("client, upstream, case", PAIRS, CASES)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_the_sdk_of_the_client_reads_what_the_upstream_said(
+def test_the_sdk_of_the_client_reads_the_reply_of_the_upstream(
     client: str, upstream: str, case: str, streamed: bool
 ) -> None:
     given = CASES[case](upstream)

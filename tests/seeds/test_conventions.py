@@ -103,7 +103,7 @@ def test_summaries_where_they_are_asked_for(source: str, target: str) -> None:
     assert "a binary result is summarised as text" in {loss.why for loss in exchange.losses}
 
 
-def test_a_picture_that_no_result_tells_of_is_the_users() -> None:
+def test_a_picture_without_a_result_belongs_to_the_user() -> None:
     parts = [answered({"output": "done"}), INLINE]
     body = conversation("gemini", {"role": "user", "parts": parts})
     out = dragoman.Exchange("gemini", "anthropic", images="summary").request(body, model="m")

@@ -40,7 +40,7 @@ async def perform(plan: Plan, client: Client, url: str) -> Outcome:
         return await _half_a_request(plan, url)
     sending = asyncio.ensure_future(client.send("POST", url + plan.path, headers, plan.body, PATIENT))
     if plan.leaves == "before the answer":
-        await asyncio.wait((sending,), timeout=plan.patience)
+        await asyncio.wait((sending,), timeout=plan.leaves_after)
         return await _leave(plan, sending)
     try:
         reply = await sending
@@ -58,7 +58,7 @@ async def _half_a_request(plan: Plan, url: str) -> Outcome:
     _, writer = await asyncio.open_connection(host, int(port))
     head = f"POST {plan.path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {len(plan.body)}\r\n\r\n"
     writer.write(head.encode() + plan.body[: len(plan.body) // 2])
-    await asyncio.sleep(plan.patience)
+    await asyncio.sleep(plan.leaves_after)
     writer.close()
     return Outcome(plan, "left")
 
@@ -75,7 +75,7 @@ async def _leave_the_stream(plan: Plan, reply: Reply) -> Outcome:
     """After its first piece and a moment; it does not matter what came."""
     async for _ in reply:
         break
-    await asyncio.sleep(plan.patience)
+    await asyncio.sleep(plan.leaves_after)
     reply.close()
     return Outcome(plan, "left", reply.status)
 
@@ -107,10 +107,14 @@ def _failure(plan: Plan, reply: Reply, body: bytes) -> Failure | None:
 
 def _response(plan: Plan, reply: Reply, body: bytes) -> Response:
     """Checked by the protocol's own grammar, where it is a stream."""
-    speaker = codec(plan.client)
+    protocol_codec = codec(plan.client)
     if not plan.stream:
-        return speaker.decode_response(jsontext.decode(body), Losses())
-    framing, grammar, decoder = sse.Decoder(), speaker.grammar(), speaker.stream_decoder(Losses())
+        return protocol_codec.decode_response(jsontext.decode(body), Losses())
+    framing, grammar, decoder = (
+        sse.Decoder(),
+        protocol_codec.grammar(),
+        protocol_codec.stream_decoder(Losses()),
+    )
     frames = [passed for frame in (*framing.feed(body), *framing.close()) for passed in grammar.feed(frame)]
     return fold([*(event for frame in frames for event in decoder.feed(frame)), *decoder.close()])
 

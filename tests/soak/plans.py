@@ -47,7 +47,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     calls: bool
     fault: str = ""
     leaves: Leaves = ""
-    patience: float = 0.0  # seconds until it leaves
+    leaves_after: float = 0.0  # seconds until it leaves
     turns: tuple[Wire, ...] = ()
 
     @property
@@ -71,9 +71,9 @@ class Plan(Struct, frozen=True, kw_only=True):
         question = "what is the weather in Oslo?" if self.calls else "say something."
         asked = Message("user", (Text(f"Number {self.number}: {question}{mark}"),))
         request = Request(f"{self.provider}:{self.model}", (asked,), tools=(WEATHER,), stream=self.stream)
-        speaker = codec(self.client)
-        wire = speaker.encode_request(request, Losses())
-        return jsontext.encode({**wire, speaker.turns: [*wire[speaker.turns], *self.turns]})
+        protocol_codec = codec(self.client)
+        wire = protocol_codec.encode_request(request, Losses())
+        return jsontext.encode({**wire, protocol_codec.turns: [*wire[protocol_codec.turns], *self.turns]})
 
 
 def plans(count: int, seed: int, first: int = 0, faults: tuple[str, ...] = FAULTS) -> Iterator[Plan]:
@@ -92,7 +92,7 @@ def plans(count: int, seed: int, first: int = 0, faults: tuple[str, ...] = FAULT
             fault = random.choice(("", "", "", "slow", "stall" if stream else "hang"))
         yield Plan(
             number=number, client=client, provider=provider, stream=stream, calls=random.random() < 0.7,
-            fault=fault, leaves=leaves, patience=random.uniform(0, 0.1),
+            fault=fault, leaves=leaves, leaves_after=random.uniform(0, 0.1),
         )  # fmt: skip
 
 

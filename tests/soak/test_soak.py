@@ -70,7 +70,7 @@ RUSH = Overloaded(
         ({"afterwards": [SHED]}, ["afterwards refused"]),
     ],
 )
-def test_what_goes_wrong_in_a_rush_is_told(change: dict, told: list[str]) -> None:
+def test_failures_under_load_are_reported(change: dict, told: list[str]) -> None:
     problems = list(wrong(replace(RUSH, **change)))
     assert len(problems) == len(told)
     assert all(words in problem for words, problem in zip(told, problems, strict=True))
@@ -103,7 +103,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("outcomes, journal, metrics, asked", WRONG.values(), ids=WRONG)
-def test_what_does_not_add_up_is_told(outcomes: list, journal: list, metrics: dict, asked: int) -> None:
+def test_a_wrong_balance_is_reported(outcomes: list, journal: list, metrics: dict, asked: int) -> None:
     assert accounts.disagreements(outcomes, journal, metrics, {PLAN.model: asked})
 
 
@@ -120,7 +120,7 @@ SOUND = Vitals(memory=50.0, files=10, sockets=3, pooled=5, tasks=4)
         ({"tasks": 5}, ["tasks: +1"]),
     ],
 )
-def test_growth_is_told(more: dict, told: list[str]) -> None:
+def test_growth_is_reported(more: dict, told: list[str]) -> None:
     end = replace(SOUND, **more)
     stages = [Stage(name, each, 1.0) for name, each in (("start", SOUND), ("warm-up", SOUND), ("end", end))]
     assert growth(stages) == told

@@ -146,7 +146,7 @@ def test_pieces_of_a_streamed_text_are_one_text(parts: list[AnyPart], whole: lis
     assert len(messages) == (1 if pieces else 0)
 
 
-def test_what_a_user_said_apart_stays_apart():
+def test_separate_texts_of_a_user_stay_separate():
     said = [Message("user", (Text("a"), Text("b"))), Message("user", (Text("c"),))]
     assert joined(said) == said
 

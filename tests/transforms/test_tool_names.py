@@ -29,7 +29,7 @@ def test_spelling(name: str, limits: ProtocolLimits, expected: str) -> None:
     assert names.decode(expected) == name
 
 
-def test_G85_names_that_would_look_alike_are_told_apart() -> None:
+def test_G85_names_that_would_become_equal_are_distinguished() -> None:
     names = Names(["a.b", "a_b", "a/b"], OPENAI)
     spelled = [names.encode(name) for name in ("a.b", "a_b", "a/b")]
     assert spelled[1] == "a_b"

@@ -22,7 +22,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Endpoint:
     """Where a client of one protocol goes for one pair: the path, and what it calls the model."""
 
     path: str
@@ -32,14 +32,14 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """`version` may raise Missing, `start` may write files, `door` is None for what it does not offer."""
+    """`version` may raise Missing, `start` may write files, `endpoint` is None for what it does not offer."""
 
     name: str
     version: Callable[[], str]
     start: Callable[[Path, int, Upstream], Start]
-    door: Callable[[Upstream, Pair, Kind], Door | None]
-    patience: float = 20.0  # seconds until it must have answered once
+    endpoint: Callable[[Upstream, Pair, Kind], Endpoint | None]
+    start_timeout: float = 20.0  # seconds until it must have answered once
 
 
-def usual_door(pair: Pair, kind: Kind) -> Door:
-    return Door(PATHS[pair.client], f"{pair.upstream}-{kind}")
+def usual_door(pair: Pair, kind: Kind) -> Endpoint:
+    return Endpoint(PATHS[pair.client], f"{pair.upstream}-{kind}")

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bench.gateway.contenders.base import Door, Gateway, Missing, Start, usual_door
+from bench.gateway.contenders.base import Endpoint, Gateway, Missing, Start, usual_door
 from bench.gateway.pairs import KINDS, UPSTREAMS, Kind, Pair
 from bench.gateway.upstream import Upstream
 
@@ -58,8 +58,8 @@ def model(upstream: Upstream, name: str, kind: Kind) -> dict[str, Any]:
     return {"model_name": f"{name}-{kind}", "litellm_params": settings}
 
 
-def door(upstream: Upstream, pair: Pair, kind: Kind) -> Door | None:
+def endpoint(upstream: Upstream, pair: Pair, kind: Kind) -> Endpoint | None:
     return usual_door(pair, kind) if pair.upstream in ITS_PREFIX else None
 
 
-LITELLM = Gateway("LiteLLM", version, start, door, patience=90)
+LITELLM = Gateway("LiteLLM", version, start, endpoint, start_timeout=90)

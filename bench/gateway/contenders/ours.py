@@ -5,7 +5,7 @@ import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 
-from bench.gateway.contenders.base import Door, Gateway, Start, usual_door
+from bench.gateway.contenders.base import Endpoint, Gateway, Start, usual_door
 from bench.gateway.pairs import KINDS, UPSTREAMS, Kind, Pair
 from bench.gateway.upstream import Upstream
 
@@ -30,9 +30,9 @@ def provider(upstream: Upstream, name: str, kind: Kind) -> str:
     return f"[providers.{name}-{kind}]\n{lines}"
 
 
-def door(upstream: Upstream, pair: Pair, kind: Kind) -> Door:
+def endpoint(upstream: Upstream, pair: Pair, kind: Kind) -> Endpoint:
     usual = usual_door(pair, kind)
-    return Door(usual.path, f"{usual.model}:m")
+    return Endpoint(usual.path, f"{usual.model}:m")
 
 
-DRAGOMAN = Gateway("dragoman", lambda: version_of("dragoman"), start, door)
+DRAGOMAN = Gateway("dragoman", lambda: version_of("dragoman"), start, endpoint)

@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from bench.gateway.contenders.base import Door, Gateway, Missing, Start
+from bench.gateway.contenders.base import Endpoint, Gateway, Missing, Start
 from bench.gateway.pairs import PATHS, Kind, Pair
 from bench.gateway.upstream import Upstream
 
@@ -27,12 +27,12 @@ def start(place: Path, port: int, upstream: Upstream) -> Start:
     return Start(command, {"TRUSTED_CUSTOM_HOSTS": "127.0.0.1", "NODE_ENV": "production"})
 
 
-def door(upstream: Upstream, pair: Pair, kind: Kind) -> Door | None:
+def endpoint(upstream: Upstream, pair: Pair, kind: Kind) -> Endpoint | None:
     if pair.upstream not in ITS_NAME or (pair.translates and pair.client != "openai-chat"):
         return None
     host = upstream.base(pair.upstream, kind) + AFTER_BASE[pair.upstream]
     headers = {"x-portkey-provider": ITS_NAME[pair.upstream], "x-portkey-custom-host": host}
-    return Door(PATHS[pair.client], "m", headers)
+    return Endpoint(PATHS[pair.client], "m", headers)
 
 
-PORTKEY = Gateway("Portkey", version, start, door)
+PORTKEY = Gateway("Portkey", version, start, endpoint)

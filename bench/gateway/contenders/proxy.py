@@ -4,7 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from bench.gateway.contenders.base import Door, Gateway, Missing, Start
+from bench.gateway.contenders.base import Endpoint, Gateway, Missing, Start
 from bench.gateway.pairs import PATHS, Kind, Pair
 from bench.gateway.upstream import EXTENSIONS, Upstream, nginx
 
@@ -31,11 +31,11 @@ def start(place: Path, port: int, upstream: Upstream) -> Start:
     return Start(nginx(place, "proxy", inside))
 
 
-def door(upstream: Upstream, pair: Pair, kind: Kind) -> Door | None:
+def endpoint(upstream: Upstream, pair: Pair, kind: Kind) -> Endpoint | None:
     if pair.translates:
         return None
     pace = "fast" if kind in EXTENSIONS else "slow"
-    return Door(f"/{pace}/{pair.upstream}/{kind}{PATHS[pair.client]}", "m")
+    return Endpoint(f"/{pace}/{pair.upstream}/{kind}{PATHS[pair.client]}", "m")
 
 
-NGINX = Gateway("nginx", version, start, door)
+NGINX = Gateway("nginx", version, start, endpoint)

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from pathlib import Path
 
-from bench.gateway.contenders.base import Door, Gateway, Missing, Start
+from bench.gateway.contenders.base import Endpoint, Gateway, Missing, Start
 from bench.gateway.pairs import KINDS, UPSTREAMS, Kind, Pair
 from bench.gateway.upstream import Upstream
 
@@ -47,10 +47,10 @@ api_base = "{upstream.base(name, kind)}{AFTER_BASE[name]}"
 """
 
 
-def door(upstream: Upstream, pair: Pair, kind: Kind) -> Door | None:
+def endpoint(upstream: Upstream, pair: Pair, kind: Kind) -> Endpoint | None:
     if pair.client != "openai-chat" or pair.upstream not in ITS_TYPE:
         return None
-    return Door("/openai/v1/chat/completions", f"tensorzero::model_name::{pair.upstream}-{kind}")
+    return Endpoint("/openai/v1/chat/completions", f"tensorzero::model_name::{pair.upstream}-{kind}")
 
 
 def main(conf: str, port_file: str) -> None:
@@ -62,7 +62,7 @@ def main(conf: str, port_file: str) -> None:
         time.sleep(3600)
 
 
-TENSORZERO = Gateway("TensorZero", version, start, door)
+TENSORZERO = Gateway("TensorZero", version, start, endpoint)
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

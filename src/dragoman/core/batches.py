@@ -57,7 +57,7 @@ class LineOutcome(Struct, frozen=True):
     losses: Sequence[Loss] = ()
 
 
-class Page(Struct, frozen=True):
+class PageQuery(Struct, frozen=True):
     """What a client wants of a list, newest first unless `ascending`."""
 
     limit: int
@@ -80,7 +80,7 @@ class BatchCodec(Struct, frozen=True, kw_only=True):
     encode_page: Callable[[Sequence[Wire], bool], Wire]
     encode_result: Callable[[LineOutcome], Wire]
     encode_deleted: Callable[[str], Wire]
-    decode_page: Callable[[Mapping[str, str]], Page]
+    decode_page: Callable[[Mapping[str, str]], PageQuery]
     unknown: Callable[[str], Failure]
     output_id: Callable[[str, bool], str] | None = None
 
@@ -106,7 +106,7 @@ class FileCodec(Struct, frozen=True, kw_only=True):
     encode_file: Callable[[StoredFile], Wire]
     encode_page: Callable[[Sequence[Wire], bool], Wire]
     encode_deleted: Callable[[str], Wire]
-    decode_page: Callable[[Mapping[str, str]], Page]
+    decode_page: Callable[[Mapping[str, str]], PageQuery]
     unknown: Callable[[str], Failure]
 
 

@@ -142,7 +142,7 @@ class Http(Struct, frozen=True, kw_only=True):
     stream_type: str = "text/event-stream"
 
 
-class Session(Struct, frozen=True, kw_only=True):
+class SessionCodec(Struct, frozen=True, kw_only=True):
     """A server that keeps the conversation, so that only what is new is sent to it.
 
     The place where a conversation continues is a handle, in the extras under `slot`. `begin`
@@ -223,5 +223,5 @@ class Codec(Struct, frozen=True, kw_only=True):
     )
     spelling: dict[str, str] = {}  # neutral path -> how this protocol spells it, for Losses.respell
     text_mark: bytes = b""  # before the text of an event that continues one, where it depends on nothing else
-    session: Session | None = None  # a server that keeps the conversation
+    session: SessionCodec | None = None  # a server that keeps the conversation
     answers: str = ""  # the field of a reply, and of a frame, that is the array of answers, where it is one

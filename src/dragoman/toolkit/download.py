@@ -33,7 +33,7 @@ Allowed = Callable[[Address], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WebPage:
     url: str
     media_type: str
     charset: str
@@ -52,17 +52,17 @@ def is_public(address: Address) -> bool:
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def download(url: str, limits: Limits, allowed: Allowed = is_public) -> Page:
+def download(url: str, limits: Limits, allowed: Allowed = is_public) -> WebPage:
     deadline = time.monotonic() + limits.seconds
     for _ in range(REDIRECTS + 1):
         found = _get(url, limits, allowed, deadline)
-        if isinstance(found, Page):
+        if isinstance(found, WebPage):
             return found
         url = urljoin(url, found)
     raise Refused(f"{url}: more than {REDIRECTS} redirects")
 
 
-def _get(url: str, limits: Limits, allowed: Allowed, deadline: float) -> Page | str:
+def _get(url: str, limits: Limits, allowed: Allowed, deadline: float) -> WebPage | str:
     """The page, or the address that it redirects to."""
     parts = _split(url)
     connection = _connection(parts, _resolve(parts, allowed), deadline)
@@ -78,7 +78,7 @@ def _get(url: str, limits: Limits, allowed: Allowed, deadline: float) -> Page | 
             raise Refused(f"{url}: the server answered {reply.status} {reply.reason}")
         body, cut = _body(reply, limits.file, deadline)
         charset = reply.headers.get_content_charset() or "utf-8"
-        return Page(url, reply.headers.get_content_type(), charset, body, cut)
+        return WebPage(url, reply.headers.get_content_type(), charset, body, cut)
     except (OSError, http.client.HTTPException, UnicodeError, ValueError) as error:
         late = time.monotonic() >= deadline
         problem = f"no answer within {limits.seconds:g} s" if late else str(error) or type(error).__name__

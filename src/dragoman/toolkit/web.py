@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inspect import isawaitable
 
 from dragoman.client.tools import Tool
-from dragoman.toolkit.download import Allowed, Page, download, is_public
+from dragoman.toolkit.download import Allowed, WebPage, download, is_public
 from dragoman.toolkit.limits import Limits, bounded
 from dragoman.toolkit.pagetext import page_text
 from dragoman.toolkit.root import Refused
@@ -99,7 +99,7 @@ async def _read(url: str, limits: Limits, allowed: Allowed) -> tuple[str, bool]:
         return f"{url}: no answer within {limits.seconds:g} s", True
 
 
-def _text(page: Page) -> str:
+def _text(page: WebPage) -> str:
     kind = page.media_type
     if not kind.startswith("text/") and not kind.endswith(("json", "xml", "javascript")):
         raise Refused(f"{page.url} is {kind} ({len(page.body)} bytes), not text")

@@ -12,7 +12,7 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from dragoman.core.codec import Session
+from dragoman.core.codec import SessionCodec
 from dragoman.core.events import Event, EventStage, KeepAlive, ResponseEnd, fold
 from dragoman.core.fields import own
 from dragoman.core.model import AnyPart, Message, Request, Response, ToolCall, ToolResult, Wire
@@ -26,7 +26,7 @@ class SessionTurn(EventStage):
     also the last stage of the reply, because the client will repeat what that stage passes on.
     """
 
-    def __init__(self, session: Session, request: Request, rendered: Request) -> None:
+    def __init__(self, session: SessionCodec, request: Request, rendered: Request) -> None:
         self._session, self._request, self._rendered = session, request, rendered
         self._handle: Wire = {}
         self._events: list[Event] = []

@@ -382,7 +382,7 @@ def test_given_back_when_counting_fails(limited: Stand, monkeypatch: pytest.Monk
 # What is told
 
 
-def test_names_are_told_and_keys_are_not() -> None:
+def test_names_are_logged_and_keys_are_not() -> None:
     with gateway(f'[server]\nkeys = "{OTHER_KEY}"\n{ALICE}requests_per_minute = 1\n') as stand:
         ask(stand.url, "anthropic", "hello", "demo:m")
         ask(stand.url, "anthropic", "hello", "demo:m")

@@ -105,7 +105,7 @@ def test_waiting_ends_with_a_place_with_time_or_with_cancellation():
     asyncio.run(scene())
 
 
-def test_whoever_is_cancelled_in_the_moment_of_being_let_in_gives_the_place_back():
+def test_a_waiter_cancelled_while_it_is_admitted_releases_its_slot():
     async def scene() -> None:
         semaphore = QueuedSemaphore(1, 9)
         first, second = semaphore.request("x"), semaphore.request("x")

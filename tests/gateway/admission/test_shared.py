@@ -146,7 +146,7 @@ def test_what_a_dead_gateway_held_comes_free(database: PostgresDatabase):
     sharing(database.url, act, lease=1.0)
 
 
-def test_what_takes_long_is_renewed_and_what_the_database_forgot_is_told_again(database: PostgresDatabase):
+def test_long_leases_are_renewed_and_lost_ones_are_written_again(database: PostgresDatabase):
     async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
         caller = alice(concurrency=1)[0]
         await gateways[0].enter(caller, "r1", rated=True)

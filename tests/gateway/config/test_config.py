@@ -14,14 +14,14 @@ from dragoman.http.client import Timeouts
 LOCAL = '[providers.local]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
 
 
-def test_nothing_said_is_loopback_without_providers():
+def test_an_empty_configuration_is_loopback_without_providers():
     config = load("", {})
     assert config == Config()
     assert (config.host, config.port, config.keys, config.providers) == ("127.0.0.1", 8787, (), {})
     assert config.loopback
 
 
-def test_everything_said():
+def test_every_key_is_read():
     config = load(
         """
         [server]

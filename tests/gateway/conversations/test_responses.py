@@ -380,8 +380,8 @@ def test_the_private_gateway_of_an_agent_leaves_nothing_behind(
 ):
     monkeypatch.chdir(tmp_path)
     config = load(stored_at(f"sqlite:///{tmp_path}/s.db"), {})
-    with private_gateway(config, AccessLog(lambda line: None)) as door:
-        client = responses(door.url, door.key)
+    with private_gateway(config, AccessLog(lambda line: None)) as gateway:
+        client = responses(gateway.url, gateway.key)
         first = client.responses.create(model="demo", input="a", store=True)
         client.responses.create(model="demo", input="b", previous_response_id=first.id)
     assert list(tmp_path.iterdir()) == []

@@ -193,7 +193,7 @@ def test_a_conversation(stand: Stand, kept: StatefulUpstream, client: str, mode:
 ONE, TWO = user("one"), user("two")
 
 
-def test_the_upstream_remembers_what_was_said(stand: Stand, kept: StatefulUpstream) -> None:
+def test_the_upstream_stores_the_conversation(stand: Stand, kept: StatefulUpstream) -> None:
     first = said(stand, ONE)
     second = said(stand, ONE, first, TWO)
     asked = user("What did I say?")
@@ -239,7 +239,7 @@ def test_an_edited_reply_begins_anew(stand: Stand, kept: StatefulUpstream) -> No
     assert [body["parent_id"] for body in kept.asked] == [None, None]
 
 
-def test_nobody_goes_on_with_what_another_key_said(stand: Stand, kept: StatefulUpstream) -> None:
+def test_a_key_cannot_continue_the_conversation_of_another(stand: Stand, kept: StatefulUpstream) -> None:
     mine, theirs = said(stand, ONE), said(stand, ONE, key=OTHER_KEY)
     assert mine == theirs  # word for word, and yet two conversations
     said(stand, ONE, mine, TWO)

@@ -118,7 +118,7 @@ def pinged(got: Got, client: str) -> bool:
 
 
 @each_client
-def test_a_failure_after_pings_is_told_in_the_stream(pinging: Stand, client: str) -> None:
+def test_a_failure_after_pings_is_reported_in_the_stream(pinging: Stand, client: str) -> None:
     """The status has gone out with the first ping; what then goes wrong is told as the stream's end."""
     got = ask(pinging.url, client, "hello [[fault: hang]]", "short:m", stream=True)
     assert pinged(got, client)

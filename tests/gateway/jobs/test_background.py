@@ -116,7 +116,7 @@ def test_one_that_runs_is_deleted(stand: Stand, model: HeldModel) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_failure_is_told_in_the_response(stand: Stand, model: HeldModel, stream: bool) -> None:
+def test_a_failure_is_reported_in_the_response(stand: Stand, model: HeldModel, stream: bool) -> None:
     client = responses(stand)
     model.refusals["one"] = [(400, {})] * 10
     if stream:

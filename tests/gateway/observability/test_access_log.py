@@ -72,14 +72,14 @@ def test_a_line(stand: Stand, client: str, upstream: str, stream: bool) -> None:
         assert line["input"] > 10 < line["output"]
 
 
-def test_what_is_not_known_is_not_said(stand: Stand) -> None:
+def test_unknown_values_are_left_out(stand: Stand) -> None:
     ask(stand.url, "anthropic", "hi", "nonsense:m")
     line = stand.last()
     assert set(line) == {"time", "id", "client", "key", "address", "model", "status", "ms", "error"}
     assert (line["status"], "no provider serves" in line["error"]) == (404, True)
 
 
-def test_a_crash_is_told_without_what_was_said() -> None:
+def test_a_crash_is_logged_without_content() -> None:
     lines: list[str] = []
     app = Gateway(load("", {}), AccessLog(lines.append), HASTY)
     app.attempts.run = _crash  # type: ignore[method-assign]

@@ -114,12 +114,14 @@ KINDS: dict[FailureKind, tuple[int, str]] = {
 
 
 @pytest.mark.parametrize(("kind", "said"), KINDS.items(), ids=KINDS)
-def test_g34_g35_errors_are_said_in_the_clients_words(kind: FailureKind, said: tuple[int, str]) -> None:
+def test_g34_g35_errors_use_the_types_of_the_clients_protocol(
+    kind: FailureKind, said: tuple[int, str]
+) -> None:
     status, body = CODEC.encode_error(Failure(kind, "m", 418, "their_code"))
     assert (status, body) == (said[0], error(said[1]))
 
 
-def test_sdks_send_the_whole_conversation_again_when_told_so_in_the_details() -> None:
+def test_sdks_send_the_whole_conversation_again_after_this_error_detail() -> None:
     _, body = CODEC.encode_error(Failure("bad_request", "m", 400, "thread_unsupported_request"))
     assert body["error"]["details"] == {"error_code": "thread_unsupported_request"}
 

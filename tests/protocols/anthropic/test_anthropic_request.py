@@ -332,7 +332,7 @@ FOREIGN: dict[str, tuple[Wire, str, str]] = {
 
 
 @pytest.mark.parametrize(("block", "words", "loss"), FOREIGN.values(), ids=FOREIGN)
-def test_blocks_that_only_anthropic_knows_are_told_in_words(block: Wire, words: str, loss: str) -> None:
+def test_blocks_that_only_anthropic_knows_are_described_in_words(block: Wire, words: str, loss: str) -> None:
     wire = body(block, role="assistant")
     request, losses = decode(wire)
     assert request.messages[0].parts == (Foreign("anthropic", block, words),)

@@ -280,7 +280,7 @@ def test_a_stop_sequence_from_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("reason", ["end", "refusal", "content_filter"])
-def test_g29_a_refusal_is_said_in_every_place_where_clients_look(reason: Any) -> None:
+def test_g29_a_refusal_is_written_in_every_place_where_clients_look(reason: Any) -> None:
     body = CODEC.encode_response(
         Response("r", "m", (Refusal("I "), Refusal("won't.")), Stop(reason)), Losses()
     )

@@ -68,7 +68,7 @@ def _streamed(response: Response, request: Request | None) -> list[Wire]:
     return content
 
 
-def test_the_search_is_told_with_what_it_found() -> None:
+def test_the_search_is_described_with_its_results() -> None:
     (call, result), losses = blocks(SEARCHED, A, B, A, FILE)
     assert call["type"] == "server_tool_use"
     assert (call["name"], call["input"]) == ("web_search", {"query": "who won?"})
@@ -96,7 +96,7 @@ def test_nothing_is_made_up(request_: Request | None, citations: tuple[Citation,
     assert blocks(request_, *citations) == ([], [])
 
 
-def test_a_search_that_we_told_never_reaches_anthropic() -> None:
+def test_a_search_that_we_described_never_reaches_anthropic() -> None:
     told, _ = blocks(SEARCHED, A)
     own: Any = [
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}},

@@ -767,7 +767,7 @@ def test_parts_become_blocks(parts: list[AnyPart], frames: list[Wire]) -> None:
     assert written(*parts) == frames
 
 
-def test_what_cannot_be_said_is_reported() -> None:
+def test_what_cannot_be_written_is_reported() -> None:
     losses = Losses()
     frames_of(
         unfold(Response("r", "m", (Media("image", "image/png", Base64("x"), where="M"),), Stop("end"))),
@@ -835,7 +835,7 @@ def test_g29_a_refusal() -> None:
     assert last["delta"]["stop_details"] == {"type": "refusal", "category": None, "explanation": "I won't."}
 
 
-def test_g28_a_cut_call_is_closed_and_the_stop_tells() -> None:
+def test_g28_a_cut_call_is_closed_and_the_stop_reason_says_so() -> None:
     losses = Losses()
     cut = ToolCall("t", "f", '{"a": "x', complete=False)
     *blocks, last, _ = frames_of(unfold(Response("r", "m", (cut,), Stop("length"))), losses)[1:]

@@ -178,7 +178,7 @@ def test_a_blocked_prompt_is_a_reply():
     assert CODEC.decode_error({"promptFeedback": {"blockReason": "SAFETY"}}, 200) is None
 
 
-def test_too_long_is_said_in_the_words_that_agents_know():
+def test_too_long_uses_the_words_that_agents_know():
     _, body = CODEC.encode_error(Failure("context_too_long", "prompt is too long"))
     back = CODEC.decode_error(body, 400)
     assert back is not None

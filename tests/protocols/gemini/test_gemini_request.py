@@ -961,7 +961,7 @@ LOST = {
 
 
 @pytest.mark.parametrize("message, losses", LOST.values(), ids=LOST)
-def test_what_is_lost_is_said(message: Message, losses: list[str]):
+def test_losses_are_reported(message: Message, losses: list[str]):
     _, lost = encode(asked(message, user(Text("go on"))))
     assert lost == losses
 
@@ -989,7 +989,7 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("url, media_type", ENDINGS.items(), ids=ENDINGS)
-def test_a_url_tells_the_type(url: str, media_type: str | None):
+def test_the_type_follows_from_the_url(url: str, media_type: str | None):
     (part,) = contents(user(Media("image", "", Url(url))))[0]["parts"]
     assert part["fileData"] == {"fileUri": url, **({"mimeType": media_type} if media_type else {})}
 

@@ -211,7 +211,7 @@ LOST = {
 
 
 @pytest.mark.parametrize("body, losses", LOST.values(), ids=LOST)
-def test_what_is_lost_is_said(body: Wire, losses: list[str]):
+def test_losses_are_reported(body: Wire, losses: list[str]):
     assert decode(body)[1] == losses
 
 

@@ -249,7 +249,7 @@ def test_failures(chunks: list[Any], kind: str, message: str):
     assert sum(isinstance(event, ResponseFailed | ResponseEnd) for event in out) == 1
 
 
-def test_after_an_error_nothing_is_said():
+def test_nothing_follows_an_error():
     out = events({"error": {"code": 500, "message": "x"}}, chunk(TEXT), STOP)
     assert [type(event) for event in out] == [ResponseFailed]
 
@@ -352,7 +352,7 @@ def test_an_empty_signature_is_none():
     assert call.state is None
 
 
-def test_the_end_is_told_once():
+def test_the_end_is_sent_once():
     decoder = CODEC.stream_decoder(Losses())
     list(decoder.feed(Frame("", jsontext.encode(STOP))))
     assert list(decoder.close()) == [END]
@@ -421,7 +421,7 @@ LOST = {
 
 
 @pytest.mark.parametrize("body, loss", LOST.values(), ids=LOST)
-def test_what_is_lost_is_said(body: Wire, loss: str):
+def test_losses_are_reported(body: Wire, loss: str):
     losses = Losses()
     events(body, losses=losses)
     assert [str(item) for item in losses] == [loss]

@@ -144,7 +144,7 @@ def test_a_body_goes_back_unchanged(more: Wire) -> None:
     assert CODEC.encode_request(CODEC.decode_request(copy.deepcopy(body), Losses()), Losses()) == body
 
 
-def test_an_override_of_stream_wins_over_what_the_client_said() -> None:
+def test_an_override_of_stream_wins_over_the_body() -> None:
     from msgspec.structs import replace
 
     request, _ = decode({"stream": False})
@@ -353,7 +353,7 @@ def test_effort_beside_tools(row: tuple[str, Settings, Wire, list[str]]) -> None
     assert encode(settings, model, (WEATHER,)) == (wire, lost)
 
 
-def test_every_neutral_setting_is_said_or_reported() -> None:
+def test_every_neutral_setting_is_written_or_reported() -> None:
     """A field that is added to Settings must be thought of here."""
     values: dict[str, Any] = {
         "max_tokens": 5,

@@ -152,9 +152,7 @@ def test_long_rows_take_linear_time():
     ],
     ids=["good", "an id that is not UTF-8", "a number beyond counting"],
 )
-def test_a_forwarded_stream_that_is_cut_ends_well_whatever_it_said(
-    id: bytes, number: bytes, then: tuple[str, int]
-) -> None:
+def test_a_forwarded_stream_that_is_cut_ends_well(id: bytes, number: bytes, then: tuple[str, int]) -> None:
     created = b'{"type":"response.created","response":{"id":"%b"},"sequence_number":%b}' % (id, number)
     stream = Exchange("openai-responses", "openai-responses").stream()
     stream.feed(b"event: response.created\ndata: %b\n\n" % created)

@@ -515,7 +515,7 @@ FOREIGN_ROWS: dict[str, tuple[Wire, str, str]] = {
 
 
 @pytest.mark.parametrize("item, words, loss", FOREIGN_ROWS.values(), ids=FOREIGN_ROWS)
-def test_what_only_this_protocol_has_is_kept_and_told(item: Wire, words: str, loss: str):
+def test_what_only_this_protocol_has_stays_in_the_extras_and_is_reported(item: Wire, words: str, loss: str):
     request, losses = decode([USER, item])
     (part,) = request.messages[1].parts
     assert isinstance(part, Foreign)

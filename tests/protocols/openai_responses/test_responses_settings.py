@@ -376,7 +376,9 @@ ENCODED: dict[str, tuple[str, dict[str, Any], Wire, list[str]]] = {
 
 
 @pytest.mark.parametrize("model, settings, expected, losses", ENCODED.values(), ids=ENCODED)
-def test_neutral_settings_are_said(model: str, settings: dict[str, Any], expected: Wire, losses: list[str]):
+def test_neutral_settings_are_written(
+    model: str, settings: dict[str, Any], expected: Wire, losses: list[str]
+):
     body, reported = encode(model, **settings)
     said = {key: value for key, value in body.items() if key not in ("model", "input")}
     reasons = {} if model == "gpt-4o" or "chat" in model else {"include": ["reasoning.encrypted_content"]}

@@ -418,13 +418,13 @@ ASKED: dict[str, tuple[ToolChoice | None, Any]] = {
 
 
 @pytest.mark.parametrize("choice, wire", ASKED.values(), ids=ASKED)
-def test_neutral_choices_are_said(choice: ToolChoice | None, wire: Any):
+def test_neutral_choices_are_written(choice: ToolChoice | None, wire: Any):
     body, losses = encode(ToolDeclaration("f"), ToolDeclaration("p", kind="custom"), tool_choice=choice)
     assert body.get("tool_choice") == wire
     assert losses == []
 
 
-def test_g61_nothing_is_said_about_tools_without_tools():
+def test_g61_without_tools_no_tool_settings_are_written():
     body, losses = encode(tool_choice=ToolChoice("required"), parallel=False)
     assert "tool_choice" not in body
     assert "parallel_tool_calls" not in body

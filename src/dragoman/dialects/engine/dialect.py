@@ -109,7 +109,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         instructions = [declaration, *_choice(request)] if declared.tools else []
         if instructions and not request.system:
             request = _with_system_of_messages(request)
-        history = History(self, declared, losses)
+        history = HistoryRenderer(self, declared, losses)
         return replace(
             request,
             system=_added(request.system, "\n\n".join(instructions)),
@@ -179,7 +179,7 @@ def _added(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
     return (*before, replace(last, text=f"{last.text}\n\n{text}" if last.text else text))
 
 
-class History:
+class HistoryRenderer:
     """Past messages in the dialect. It keeps the calls by id, because results name only their ids."""
 
     def __init__(self, dialect: Dialect, declared: DeclaredTools, losses: Losses) -> None:

@@ -41,7 +41,7 @@ _UNLOCK = """update dragoman_threads set held_until = 0, holder = ''
     where owner = $1 and id = $2 and holder = $3"""
 
 
-class Conversation(Struct, frozen=True):
+class StoredConversation(Struct, frozen=True):
     id: str
     made: int
     metadata: Wire
@@ -53,20 +53,20 @@ class ConversationTable:
     def __init__(self, store: SqlStore, limit: int) -> None:
         self._store, self._limit = store, limit
 
-    async def create(self, owner: str, id: str, metadata: Wire, items: Sequence[Wire]) -> Conversation:
+    async def create(self, owner: str, id: str, metadata: Wire, items: Sequence[Wire]) -> StoredConversation:
         now, rows = time.time(), _encoded(items)
         size = sum(len(data) for _, data in rows)
         create = Statement(_CREATE, (owner, id, now, size, jsontext.encode(metadata)))
         await self._store.transaction(create, *_adding(owner, id, rows))
-        return Conversation(id, int(now), metadata)
+        return StoredConversation(id, int(now), metadata)
 
-    async def get(self, owner: str, id: str) -> Conversation | None:
+    async def get(self, owner: str, id: str) -> StoredConversation | None:
         found = await self._rows(_GET, owner, id)
-        return Conversation(id, int(found[0][0]), jsontext.decode(found[0][1])) if found else None
+        return StoredConversation(id, int(found[0][0]), jsontext.decode(found[0][1])) if found else None
 
-    async def update(self, owner: str, id: str, metadata: Wire) -> Conversation | None:
+    async def update(self, owner: str, id: str, metadata: Wire) -> StoredConversation | None:
         found = await self._rows(_SET, owner, id, time.time(), jsontext.encode(metadata))
-        return Conversation(id, int(found[0][0]), metadata) if found else None
+        return StoredConversation(id, int(found[0][0]), metadata) if found else None
 
     async def delete(self, owner: str, id: str) -> bool:
         return bool(await self._rows(_DELETE, owner, id))

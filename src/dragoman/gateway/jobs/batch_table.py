@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from dragoman.core import jsontext
-from dragoman.core.batches import Page, StoredFile
+from dragoman.core.batches import PageQuery, StoredFile
 from dragoman.gateway.conversations.store import SqlStore, Statement
 
 _BATCH = "owner, id, protocol, settings, total, created, deadline, cancelled, ended, expires"
@@ -90,7 +90,7 @@ class BatchTable:
     async def has_lines_left(self, batch: Batch) -> bool:
         return bool(await self._run(Statement(_LEFT, (batch.owner, batch.id))))
 
-    async def page(self, owner: str, protocol: str, page: Page) -> tuple[list[Batch], bool]:
+    async def page(self, owner: str, protocol: str, page: PageQuery) -> tuple[list[Batch], bool]:
         """And whether there are more."""
         rows, more = await self._page("dragoman_batches", _BATCH, owner, page, ("protocol", protocol))
         return [Batch(*row) for row in rows], more
@@ -147,7 +147,7 @@ class BatchTable:
         rows = await self._run(Statement(_CONTENT, (owner, id)))
         return bytes(rows[0][0]) if rows else b""
 
-    async def files(self, owner: str, page: Page) -> tuple[list[StoredFile], bool]:
+    async def files(self, owner: str, page: PageQuery) -> tuple[list[StoredFile], bool]:
         rows, more = await self._page("dragoman_files", _FILE, owner, page, ("purpose", page.purpose))
         return [StoredFile(*row) for row in rows], more
 
@@ -159,7 +159,7 @@ class BatchTable:
         return int((await self._run(Statement(_USED)))[0][0])
 
     async def _page(
-        self, table: str, columns: str, owner: str, page: Page, only: tuple[str, str]
+        self, table: str, columns: str, owner: str, page: PageQuery, only: tuple[str, str]
     ) -> tuple[list[Any], bool]:
         column, value = only
         backwards = bool(page.before)

@@ -17,7 +17,7 @@ from dragoman.core.batches import (
     BatchRequest,
     BatchState,
     LineOutcome,
-    Page,
+    PageQuery,
     encode_losses,
 )
 from dragoman.core.errors import WireError
@@ -102,11 +102,11 @@ def _encode_page(data: Sequence[Wire], has_more: bool) -> Wire:
     return {"data": list(data), "has_more": has_more, "first_id": first, "last_id": last}
 
 
-def _decode_page(query: Mapping[str, str]) -> Page:
+def _decode_page(query: Mapping[str, str]) -> PageQuery:
     given = query.get("limit", "20")
     if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= _LARGEST_PAGE:
         raise _wrong("limit", f"expected a whole number from 1 to {_LARGEST_PAGE}, got {given!r}")
-    return Page(int(given), query.get("after_id", ""), query.get("before_id", ""))
+    return PageQuery(int(given), query.get("after_id", ""), query.get("before_id", ""))
 
 
 BATCHES = BatchCodec(

@@ -18,7 +18,7 @@ from dragoman.core.batches import (
     BatchState,
     FileCodec,
     LineOutcome,
-    Page,
+    PageQuery,
     StoredFile,
     encode_losses,
 )
@@ -219,14 +219,14 @@ def _encode_page(data: Sequence[Wire], has_more: bool) -> Wire:
     }
 
 
-def _decode_page(query: Mapping[str, str], most: int, default: int) -> Page:
+def _decode_page(query: Mapping[str, str], most: int, default: int) -> PageQuery:
     given, order = query.get("limit", str(default)), query.get("order", "desc")
     if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= most:
         raise _wrong("limit", f"expected a whole number from 1 to {most}, got {given!r}")
     if order not in ("asc", "desc"):
         raise _wrong("order", f"expected asc or desc, got {order!r}")
     purpose = query.get("purpose", "")
-    return Page(int(given), query.get("after", ""), ascending=order == "asc", purpose=purpose)
+    return PageQuery(int(given), query.get("after", ""), ascending=order == "asc", purpose=purpose)
 
 
 def _decode_upload(form: Mapping[str, str]) -> tuple[str, float]:

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from dragoman.core.codec import Session
+from dragoman.core.codec import SessionCodec
 from dragoman.core.fields import own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
@@ -47,7 +47,7 @@ CODEC = replace(
     decode_response=decode_response,
     stream_decoder=StreamDecoder,
     decode_error=decode_error,
-    session=Session(slot=SLOT, dialect="roo-xml", begin=begin, follow=follow),
+    session=SessionCodec(slot=SLOT, dialect="roo-xml", begin=begin, follow=follow),
 )
 
 # Its server looks like Chat's; no client sends us this protocol.
