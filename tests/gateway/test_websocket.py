@@ -286,6 +286,28 @@ def test_rate_limits_count_each_response():
     assert statuses == ["completed", "completed", 429]
 
 
+def test_a_silent_upstream_is_bridged_by_events():
+    """Codex counts no pings as a sign of life. The id of the first event can be continued."""
+    quick = replace(HASTY, keep_alive_every=0.2, keep_alive_after=0.2)
+    canned = Canned(Answer(200, 1.0, *chunks("Hi.")), Answer(200, *chunks("Again.")))
+    with (
+        running(canned) as up,
+        gateway(provider("up", up), quick) as stand,
+        connected(stand) as socket,
+    ):
+        create(socket, **UP, input="x")
+        shown = events(socket)
+        kinds = [event["type"] for event in shown]
+        assert kinds[0] == "response.created"
+        assert kinds.count("response.created") == 1
+        assert kinds.count("response.in_progress") > 2
+        assert [event["sequence_number"] for event in shown] == list(range(len(shown)))
+        ids = {event["response"]["id"] for event in shown if "response" in event}
+        assert len(ids) == 1
+        again = ask(socket, **UP, input="y", previous_response_id=ids.pop())
+        assert again["status"] == "completed"
+
+
 # Ends
 
 

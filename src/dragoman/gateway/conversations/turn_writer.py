@@ -82,6 +82,11 @@ class TurnWriter:
         reply = self.codec.label_reply(reply, self.id, self.storage.previous_id, stored)
         return self._conversation.label(reply) if self._conversation else reply
 
+    def labelled_frame(self, frame: Frame) -> Frame:
+        """An event that holds the reply."""
+        field = self.codec.reply_field
+        return Frame(frame.event, {**frame.data, field: self.labelled(frame.data[field])})
+
     async def whole(self, reply: Wire, lost: list[Loss]) -> Wire:
         out = self.labelled(reply)
         if await self.put(out):

@@ -380,12 +380,14 @@ def failed_stream(request: GatewayRequest, failure: Failure) -> bytes:
 def opened_stream(request: GatewayRequest) -> bytes:
     """The events with which a stream begins, before the upstream has sent any; empty where the answer is
     stored under an id that is not known yet."""
-    codec = request.protocol_server.turn_codec
+    codec, writer = request.protocol_server.turn_codec, request.turn_writer
     storage = codec.decode_storage(request.body.glance) if codec else None
     if storage and storage.store:
         return b""
     start = ResponseStart(request.record.id.removeprefix("req_"), request.model, created=int(time.time()))
     frames = request.client.stream_encoder(Losses()).feed(start)
+    if writer:  # a WebSocket remembers the answer under this id
+        frames = [writer.labelled_frame(frame) for frame in frames]
     return b"".join([piece for frame in frames for piece in sse.Encoder().feed(frame)])
 
 

@@ -248,13 +248,10 @@ class WarmUpHandler:
         encoder = client.stream_encoder(losses, neutral)
         usage = Usage(estimate(client, wire))
         start = ResponseStart(request.record.id, request.model, created=int(time.time()))
-        field = writer.codec.reply_field
         frames: list[Frame] = []
         for event in (start, ResponseEnd(Stop("end"), usage)):
-            for frame in encoder.feed(event):
-                labelled = writer.labelled(frame.data[field])
-                frames.append(Frame(frame.event, {**frame.data, field: labelled}))
-        await writer.warmed(frames[-1].data[field])
+            frames += [writer.labelled_frame(frame) for frame in encoder.feed(event)]
+        await writer.warmed(frames[-1].data[writer.codec.reply_field])
         request.record.usage = usage
         request.record.first_byte()
         await request.writer.begin(request.content_type)
