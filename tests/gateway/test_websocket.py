@@ -375,6 +375,18 @@ def test_memory_is_given_back(stand: Stand):
     wait_until(lambda: stand.gateway.memory.used == before)
 
 
+def test_waiting_requests_count_in_the_memory():
+    with over_canned(canned := Canned(Answer(200, 0.5, *chunks("Hi."))), "memory:") as stand:
+        memory = stand.gateway.memory
+        with connected(stand) as socket:
+            for _ in range(4):
+                create(socket, **UP, input="x" * 10_000)
+            wait_until(lambda: canned.asked and memory.used > 3 * 4 * 10_000)
+            for _ in range(2):
+                assert events(socket)[-1]["type"] == "response.completed"
+        wait_until(lambda: memory.used == 0)
+
+
 def test_a_summary_over_chat(stand: Stand):
     trigger = [{"role": "user", "content": "hi"}, {"type": "compaction_trigger"}]
     with connected(stand) as socket:

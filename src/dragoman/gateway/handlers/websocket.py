@@ -30,6 +30,7 @@ from dragoman.gateway.conversations.connection_turns import ConnectionTurns, Lan
 from dragoman.gateway.handlers.count_tokens import estimate
 from dragoman.gateway.handlers.receive import RequestReader
 from dragoman.gateway.request import ExchangeRecord, GatewayRequest
+from dragoman.http.memory_budget import BODY_WEIGHT
 from dragoman.http.server import Headers, MemoryBudget, ResponseWriter, ServerRequest, WebSocket
 from dragoman.http.server.websocket import GOING_AWAY, INTERNAL, NORMAL
 
@@ -62,7 +63,7 @@ class WebSocketHandler:
         if socket:
             turns = ConnectionTurns(self._memory)
             try:
-                await _Session(request, codec, socket, turns, self._respond).run()
+                await _Session(request, codec, socket, turns, self._respond, self._memory).run()
             finally:
                 turns.clear()
 
@@ -80,10 +81,13 @@ class _Session:
         socket: WebSocket,
         turns: ConnectionTurns,
         respond: Callable[[GatewayRequest, bool], Awaitable[None]],
+        memory: MemoryBudget,
     ) -> None:
         self._request, self._codec, self._socket, self._turns = request, codec, socket, turns
-        self._respond = respond
-        self._lanes: dict[str, deque[SocketRequest]] = {}
+        self._respond, self._memory = respond, memory
+        self._lanes: dict[
+            str, deque[tuple[SocketRequest, int]]
+        ] = {}  # waiting, with the memory that each takes
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._incoming: dict[str, ServerRequest] = {}  # of the responses under way
         self._in_flight = asyncio.Semaphore(codec.in_flight)
@@ -108,6 +112,7 @@ class _Session:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            self._memory.used -= sum(weight for lane in self._lanes.values() for _, weight in lane)
 
     async def _receive(self) -> None:
         while (message := await self._socket.receive()) is not None:
@@ -117,7 +122,7 @@ class _Session:
                 continue
             match self._codec.decode(wire):
                 case SocketRequest() as request:
-                    await self._enqueue(request)
+                    await self._enqueue(request, BODY_WEIGHT * len(message))
                 case Failure() as failure:
                     await self._refuse(failure, self._codec.lane_of(wire))
                 case None:
@@ -125,13 +130,14 @@ class _Session:
                 case answer:
                     await self._socket.send(jsontext.encode(answer))
 
-    async def _enqueue(self, request: SocketRequest) -> None:
+    async def _enqueue(self, request: SocketRequest, weight: int) -> None:
         lane = request.lane
         if lane and lane not in self._lanes and len(self._lanes.keys() - {""}) >= self._codec.lanes:
             await self._refuse(self._codec.too_many_lanes, lane)
             return
         await self._waiting.acquire()
-        self._lanes.setdefault(lane, deque()).append(request)
+        self._lanes.setdefault(lane, deque()).append((request, weight))
+        self._memory.used += weight
         if lane not in self._tasks:
             self._tasks[lane] = asyncio.create_task(self._run_lane(lane))
 
@@ -139,9 +145,10 @@ class _Session:
         waiting = self._lanes[lane]
         try:
             while waiting:
-                request = waiting.popleft()
-                self._waiting.release()
                 async with self._in_flight:
+                    request, weight = waiting.popleft()
+                    self._memory.used -= weight  # its body is counted from here on
+                    self._waiting.release()
                     await self._answer(request)
         except Exception:
             await self._socket.close(INTERNAL)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from websockets.protocol import Protocol as FrameProtocol
 
 _PING_AFTER = 30.0
-_MOST_QUEUED = 64
+_MOST_QUEUED = 16
 NORMAL, GOING_AWAY, UNSUPPORTED, INTERNAL, TRY_AGAIN = 1000, 1001, 1003, 1011, 1013
 
 
@@ -74,6 +74,7 @@ class WebSocket:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         message = self._messages.popleft()
+        self._memory.used -= len(message)
         if self._paused and len(self._messages) < _MOST_QUEUED // 2:
             self._paused = False
             self._connection.resume_socket()
@@ -100,16 +101,18 @@ class WebSocket:
         self._frames.receive_data(data)
         for frame in self._frames.events_received():
             self._receive_frame(frame)
-        if self._held and self._memory.used >= self._memory.limit and self.open:
+        if self._memory.used >= self._memory.limit and self.open:
             self._frames.fail(TRY_AGAIN, "the server holds as much memory as it may")
         self._flush()
         if not self.open:
             self._wake()
 
     def lost(self) -> None:
-        """The peer disconnected."""
+        """The peer disconnected: what it sent before is not answered."""
         self._ended = True
         self._release()
+        self._memory.used -= sum(map(len, self._messages))
+        self._messages.clear()
         self._wake()
 
     def shut_down(self) -> None:
@@ -138,9 +141,11 @@ class WebSocket:
             return
         self._fragments.append(bytes(frame.data))
         if frame.fin:
-            self._messages.append(b"".join(self._fragments))
+            message = b"".join(self._fragments)
             self._fragments.clear()
             self._release()
+            self._messages.append(message)
+            self._memory.used += len(message)
             self._wake()
             if len(self._messages) >= _MOST_QUEUED and not self._paused:
                 self._paused = True
