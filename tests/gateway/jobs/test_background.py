@@ -71,7 +71,7 @@ def test_it_goes_on_without_its_client_and_is_streamed_again(stand: Stand, model
     id = seen[0].response.id
     with client.responses.retrieve(id, stream=True, starting_after=seen[-1].sequence_number) as stream:
         model.released = True
-        rest = list(stream)
+        rest: list[Any] = list(stream)
     assert numbers([*seen, *rest]) == list(range(len(seen) + len(rest)))
     assert (rest[-1].type, rest[-1].response.output_text) == ("response.completed", "You said: slow one")
     assert rest[-1].response.background is True
@@ -213,7 +213,7 @@ def test_it_is_run_again_after_a_restart(text: str, model: HeldModel, stream: bo
         client = responses(second)
         assert ended(client, id).output_text == "You said: slow one"
         if stream:
-            events = list(client.responses.retrieve(id, stream=True))
+            events: list[Any] = list(client.responses.retrieve(id, stream=True))
             assert [event.type for event in events].count("response.output_text.done") == 1
             assert numbers(events) == sorted(set(numbers(events)))
     assert model.asked == ["slow one", "slow one"]

@@ -12,6 +12,8 @@ import openai
 import pytest
 
 from dragoman.core import jsontext
+from dragoman.core.errors import WireError
+from dragoman.protocols import server
 from gateway.canned import Answer, Canned, provider
 from gateway.conversations.databases import Database
 from gateway.conversations.stands import OTHER_KEY, messages, responses, stored_at
@@ -232,7 +234,7 @@ def test_a_broken_line_fails_the_batch(
     client = responses(idle)
     batch = created(client, line("ok"), broken)
     assert batch.status == "validating"
-    failed = client.batches.retrieve(batch.id)
+    failed: Any = client.batches.retrieve(batch.id)
     assert (failed.status, failed.output_file_id, failed.error_file_id) == ("failed", None, None)
     (error,) = failed.errors.data
     assert (error.line, error.code, error.param) == (2, code, param)
@@ -377,3 +379,14 @@ def test_the_key_is_not_stored(text: str, database: Database, model: HeldModel) 
         model.released = True
     tables = ("dragoman_jobs", "dragoman_batches", "dragoman_files")
     assert CLIENT_KEY not in str([database.rows(f"select * from {table}") for table in tables])
+
+
+def test_batches_have_a_bounded_number_of_lines() -> None:
+    many = server("openai-responses").batches
+    assert many
+    lines, errors = many.read_lines({"endpoint": "/v1/responses"}, b"{}\n" * 50_001)
+    assert (lines, [error["code"] for error in errors]) == ([], ["too_many_requests"])
+    more = server("anthropic").batches
+    assert more
+    with pytest.raises(WireError, match="100000"):
+        more.read_lines({"requests": [{}] * 100_001}, b"")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 from cli.gateways import serving
 from gateway.conversations.databases import PostgresDatabase
@@ -40,7 +41,7 @@ def test_another_gateway_finishes_what_a_killed_one_began(
         model.released = True
         client = responses(second[0])
         assert ended(client, whole, 60).output_text == "You said: slow whole"
-        rest = list(client.responses.retrieve(seen[0].response.id, stream=True, starting_after=2))
+        rest: list[Any] = list(client.responses.retrieve(seen[0].response.id, stream=True, starting_after=2))
         assert rest[-1].response.output_text == "You said: slow stream"
         assert numbers([*seen, *rest]) == sorted(set(numbers([*seen, *rest])))
         done = finished(client, batch)

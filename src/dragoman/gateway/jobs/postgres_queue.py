@@ -7,8 +7,9 @@ the job (see job_table.py) keeps out a worker that was only slow. The tables of 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -17,6 +18,7 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs] - it has none
 from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.adapters.persistence import qb
 from pgqueuer.adapters.persistence.queries import Queries
+from pgqueuer.core.logconfig import logger
 from pgqueuer.core.qm import QueueManager
 from pgqueuer.domain.errors import RetryRequested
 from pgqueuer.domain.models import Job as QueuedJob
@@ -39,6 +41,18 @@ _FORGET_EVERY = 3600.0  # seconds between deletions of PgQueuer's own log, which
 _ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 
 
+class _LogHandler(logging.Handler):
+    """What PgQueuer logs becomes a line of our log, without secrets and without the traceback."""
+
+    def __init__(self, report: Callable[[Exception], object]) -> None:
+        super().__init__(logging.WARNING)
+        self._report = report
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._report(Exception(f"{record.getMessage()}: {error}" if error else record.getMessage()))
+
+
 class PostgresQueue:
     """`concurrency`: lines of batches that run at a time in all gateways together. `heartbeat`: seconds
     without one after which a job is handed to another gateway."""
@@ -53,8 +67,11 @@ class PostgresQueue:
         self._worker: asyncio.Task[None] | None = None
         self._running: set[asyncio.Task[float | None]] = set()
         self._stopping = False
+        self._log = _LogHandler(lambda error: report(self._unusable(error)))
 
     async def start(self, run: RunJob) -> None:
+        logger.addHandler(self._log)
+        logger.propagate = False
         self._worker = asyncio.create_task(self._work(run))
 
     async def add(self, jobs: Sequence[JobRef]) -> None:
@@ -86,6 +103,7 @@ class PostgresQueue:
             await asyncio.gather(self._worker, return_exceptions=True)
         if self._pool:
             self._pool.terminate()
+        logger.removeHandler(self._log)
 
     async def _work(self, run: RunJob) -> None:
         """Until `stop`. A lost connection ends the manager; a new one begins."""
