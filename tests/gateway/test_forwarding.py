@@ -88,8 +88,10 @@ UNKNOWN = {"null": "", "5": "5", "1.10": "1.1", '""': "", "[]": "", '{"a":1}': "
 @pytest.mark.parametrize(("model", "name"), UNKNOWN.items(), ids=UNKNOWN)
 def test_what_is_no_name_of_a_model(line: Line, model: str, name: str) -> None:
     got = line.ask(b'{"model":"one:m","model":%b}' % model.encode())
-    assert got.status == 404
-    assert got.failure("openai-chat").message.startswith(f"no provider serves the model {name!r};")
+    assert got.status == (404 if name else 400)
+    opening = "" if name else "model: expected a name; "
+    message = got.failure("openai-chat").message
+    assert message.startswith(f"{opening}no provider serves the model {name!r};")
 
 
 # What stands around the model, and how many tools the journal tells; it passes to the byte

@@ -14,10 +14,10 @@ from dragoman.core.model import Failure, Usage, Wire
 from dragoman.core.server import Forwarding, ProtocolServer
 from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.config import Config
-from dragoman.gateway.handlers.receive import check_model, decoded
+from dragoman.gateway.handlers.receive import check_model, decoded, unknown_model
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
-from dragoman.gateway.upstreams.routing import Target, route
+from dragoman.gateway.upstreams.routing import Target, UnknownModel, route
 from dragoman.gateway.upstreams.sending import (
     LARGEST_REPLY,
     AttemptFailed,
@@ -59,7 +59,10 @@ class ForwardHandler:
         body = _Body(data, request)
         request.model = request.record.model = body.model
         check_model(request)
-        targets = _able(route(self._config, body.model), forwarding, request)
+        try:
+            targets = _able(route(self._config, body.model), forwarding, request)
+        except UnknownModel as error:
+            raise unknown_model(error, body.model) from None
         for left, target in zip(range(len(targets) - 1, -1, -1), targets, strict=True):
             if left and not self._circuit_breakers.admits(target.provider.name):
                 continue

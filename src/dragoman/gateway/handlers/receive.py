@@ -70,9 +70,7 @@ class RequestReader:
         try:
             targets = self._targets(request.model)
         except UnknownModel as error:
-            if request.model:
-                raise
-            raise AttemptFailed(Failure("bad_request", f"model: expected a name; {error}", 400)) from None
+            raise unknown_model(error, request.model) from None
         if (stored := server.turn_codec) and (server.stateful or stored.decode_storage(seen)):
             return await self._stored_turns.prepare(request, targets)
         return targets
@@ -91,6 +89,11 @@ def check_model(request: GatewayRequest) -> None:
     if caller and not caller.may_use(request.model):
         problem = f"the key {caller.name!r} may not use the model {request.model!r}"
         raise AttemptFailed(Failure("forbidden", problem, 403))
+
+
+def unknown_model(error: UnknownModel, model: str) -> Exception:
+    """A request that names no model is wrong itself."""
+    return error if model else AttemptFailed(Failure("bad_request", f"model: expected a name; {error}", 400))
 
 
 def decoded(body: bytes, encoding: str, limit: int) -> bytes:
