@@ -7,15 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from dragoman import UserMessage, load_messages
+from dragoman import UserMessage, load_messages, run
 from dragoman.cli import main
 from dragoman.cli.schema_option import read_schema
-from dragoman.cli.screen import described, visible
+from dragoman.cli.screen import Screen, described, visible
 from dragoman.core.model import Media
 
 ROOT = Path(__file__).parents[2]
@@ -281,3 +282,13 @@ def test_control_characters_are_shown_not_obeyed():
     call = {"function": {"name": "x", "arguments": '{"command": "rm -rf x\\u001b[8m\\nls", "n": 1}'}}
     assert described(call) == ["command: rm -rf x\\x1b[8m\n    ls", "n: 1"]
     assert described({"function": {"name": "x", "arguments": "{broken"}}) == ["{broken"]
+
+
+def test_progress_of_a_tool_is_shown(capsys: pytest.CaptureFixture[str]):
+    def get_weather(city: str) -> Iterator[str]:
+        """Get the weather."""
+        yield "connecting \x1b[2J"
+        yield "72"
+
+    run("Weather in Rome?", "demo:any", [get_weather], on_event=Screen(markdown=False))
+    assert "  connecting \\x1b[2J\n" in capsys.readouterr().err

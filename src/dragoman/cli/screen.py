@@ -19,6 +19,7 @@ from dragoman.client import (
     TextDelta,
     ToolMessage,
     ToolRunEnd,
+    ToolRunProgress,
     ToolRunStart,
     TurnEnd,
 )
@@ -55,6 +56,8 @@ class Screen:
             case ToolRunStart(call):
                 self.end_line()
                 self.call(call)
+            case ToolRunProgress(call, value):
+                click.secho(f"  {visible(str(value))}", dim=True, err=True)
             case ToolRunEnd(call, message, seconds):
                 self.result(call_name(call), message, seconds)
             case TurnEnd():
