@@ -84,7 +84,9 @@ def test_a_reply_that_echoes_the_tools_is_its_readers_own(upstream: str) -> None
     stream = b"".join(stream_wire(upstream, whole))
     told: list[Any] = []
     for remember in (False, True, True, True, True):
-        exchange = dragoman.Exchange("openai-responses", upstream, recover=True)  # or the reply would pass
+        exchange = dragoman.Exchange(  # `recover`: or the reply would pass
+            "openai-responses", upstream, recover=True, reply_created=1
+        )
         if remember:
             exchange.request_bytes(body)
         else:
