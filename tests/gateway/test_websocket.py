@@ -162,7 +162,7 @@ def test_a_warm_up_is_context_of_the_next_turn():
 
 
 def test_lanes_run_side_by_side_and_each_in_order():
-    slow = Answer(200, 0.6, *chunks("slow"))
+    slow = Answer(200, 2.5, *chunks("slow"))
     with (
         over_canned(canned := Canned(slow, Answer(200, *chunks("fast"))), "memory:") as stand,
         connected(stand) as socket,
@@ -289,7 +289,7 @@ def test_rate_limits_count_each_response():
 def test_a_silent_upstream_is_bridged_by_events():
     """Codex counts no pings as a sign of life. The id of the first event can be continued."""
     quick = replace(HASTY, keep_alive_every=0.2, keep_alive_after=0.2)
-    canned = Canned(Answer(200, 1.0, *chunks("Hi.")), Answer(200, *chunks("Again.")))
+    canned = Canned(Answer(200, 2.0, *chunks("Hi.")), Answer(200, *chunks("Again.")))
     with (
         running(canned) as up,
         gateway(provider("up", up), quick) as stand,
@@ -331,9 +331,9 @@ def limited(monkeypatch: pytest.MonkeyPatch, **limits: Any) -> None:
 
 
 def test_a_connection_lasts_an_hour(monkeypatch: pytest.MonkeyPatch):
-    limited(monkeypatch, seconds=0.5)
+    limited(monkeypatch, seconds=2.0)
     with (
-        over_canned(Canned(Answer(200, 1.0, *chunks("Hi."))), "memory:") as stand,
+        over_canned(Canned(Answer(200, 2.5, *chunks("Hi."))), "memory:") as stand,
         connected(stand) as socket,
     ):
         assert ask(socket, **UP, input="x")["status"] == "completed"  # what is under way ends

@@ -57,7 +57,7 @@ def stream_wire(name: str, response: Response) -> list[bytes]:
 
 
 def translated(client: str, upstream: str, pieces: list[bytes]) -> bytes:
-    stream = dragoman.Exchange(client, upstream).stream()
+    stream = dragoman.Exchange(client, upstream, reply_created=1).stream()
     return b"".join(stream.feed(piece) for piece in pieces) + stream.close()
 
 

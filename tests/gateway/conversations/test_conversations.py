@@ -113,7 +113,7 @@ def test_another_key_does_not_find_it(behind: str):
 
 
 def test_one_request_at_a_time(database: Database):
-    slow, fast = Answer(200, 1.0, chat("slow")), Answer(200, chat("fast"))
+    slow, fast = Answer(200, 3.0, chat("slow")), Answer(200, chat("fast"))
     with over_canned(canned := Canned(slow, fast), database.url) as stand:
         client = responses(stand)
         made = client.conversations.create()
@@ -142,7 +142,7 @@ def test_a_failure_unlocks_and_adds_nothing():
 
 def test_the_lock_of_a_gateway_that_died_ends(monkeypatch: pytest.MonkeyPatch):
     """Another gateway at the same file, which locks and does not renew."""
-    monkeypatch.setattr(conversations, "_LEASE", 0.5)
+    monkeypatch.setattr(conversations, "_LEASE", 2.0)
     with over_canned(Canned(Answer(200, chat("yes"))), "memory:") as stand:
         client = responses(stand)
         made = client.conversations.create()
@@ -151,7 +151,7 @@ def test_the_lock_of_a_gateway_that_died_ends(monkeypatch: pytest.MonkeyPatch):
         assert asyncio.run(table.lock(owner, made.id, "req_dead"))
         with pytest.raises(openai.BadRequestError):
             client.responses.create(model="m", input="1", conversation=made.id)
-        wait_until(lambda: asyncio.run(table.lock(owner, made.id, "req_next")))
+        wait_until(lambda: asyncio.run(table.lock(owner, made.id, "req_next")), 20)
         asyncio.run(table.unlock(owner, made.id, "req_next"))
         assert client.responses.create(model="m", input="1", conversation=made.id).output_text == "yes"
 
