@@ -23,7 +23,7 @@ from dragoman.dialects import dialect as find_dialect
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.framing.sse import SSE
 from dragoman.pipeline import ForwardedStream, Pipeline, StateTagger, TranslatedStream, state_tagger
-from dragoman.protocols import protocol
+from dragoman.protocols import codec, protocol
 
 _SEALED = seal.MAGIC.encode()
 
@@ -47,6 +47,7 @@ class ExchangePlan:
     ) -> None:
         if images not in ("native", "summary"):
             raise ConfigError(f"images is 'native' or 'summary', not {images!r}")
+        codec(client)  # raises ConfigError for a protocol that only upstreams speak
         self.client, self.upstream = protocol(client), protocol(upstream)
         if session := self.upstream.codec.session:
             dialect = dialect or session.dialect
