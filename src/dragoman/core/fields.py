@@ -209,8 +209,8 @@ def read_body(body: Wire | bytes | str, protocol: str) -> Wire:
             value = jsontext.decode(body)
         except ValueError as error:
             raise WireError(protocol, "", str(error)) from None
-    if is_object(value):
-        return value
+    if type(value) is dict:
+        return value  # pyright: ignore[reportUnknownVariableType] - of JSON
     inner = value[0] if is_array(value) and len(value) == 1 else value
     if not is_object(inner):  # Gemini wraps the error of a stream in an array
         raise WireError(protocol, "", f"expected an object, got {describe(inner)}")

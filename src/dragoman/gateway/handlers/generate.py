@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
+from typing import Any
 
 from dragoman.gateway.handlers.compact import Compactor
 from dragoman.gateway.handlers.receive import RequestReader
@@ -73,14 +74,15 @@ class GenerateHandler:
         finally:
             self._keep_alives.remove(keep_alive)
 
-    async def _run(self, request: GatewayRequest, targets: tuple[Target, ...]) -> None:
+    def _run(self, request: GatewayRequest, targets: tuple[Target, ...]) -> Coroutine[Any, Any, None]:
         timeout = 0 if request.background_run else self._timeout
-        if not timeout and request.compaction is None:
-            await self._attempts.run(request, targets, relay)
-            return
-        if not timeout:
-            await self._attempt(request, targets)
-            return
+        if timeout:
+            return self._run_until(request, targets, timeout)
+        if request.compaction:
+            return self._attempt(request, targets)
+        return self._attempts.run(request, targets, relay)
+
+    async def _run_until(self, request: GatewayRequest, targets: tuple[Target, ...], timeout: float) -> None:
         now = asyncio.get_running_loop().time()
         request.deadline = now + timeout  # of a stream: it ends with an event of its protocol
         try:

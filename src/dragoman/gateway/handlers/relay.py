@@ -25,6 +25,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from dragoman.core import jsontext
@@ -395,12 +396,18 @@ def loss_header(losses: list[Loss]) -> Headers:
     """A count, and the codes and places of the first ones."""
     if not losses:
         return []
-    named = ", ".join(f"{loss.code or loss.kind} {loss.where}" for loss in losses[:_LISTED])
-    text = f"{len(losses)}; {named}" + (", ..." if len(losses) > _LISTED else "")
+    return [(b"x-dragoman-losses", _loss_text(len(losses), tuple(losses[:_LISTED])))]
+
+
+@lru_cache(256)
+def _loss_text(count: int, losses: tuple[Loss, ...]) -> bytes:
+    """An agent's requests mostly lose the same."""
+    named = ", ".join(f"{loss.code or loss.kind} {loss.where}" for loss in losses)
+    text = f"{count}; {named}" + (", ..." if count > len(losses) else "")
     text = text[:_LONGEST_HEADER]
     if not (text.isascii() and text.isprintable()):
         text = "".join(letter if " " <= letter <= "~" else "?" for letter in text)
-    return [(b"x-dragoman-losses", text.encode())]
+    return text.encode()
 
 
 def _failure_in(codec: Codec, out: bytes) -> Failure | None:
