@@ -162,6 +162,11 @@ class Exchange:
         return self._pipeline.ledger.usage if self._pipeline else None
 
     @property
+    def long_ids(self) -> list[str]:
+        """Ids of calls in the reply that carry state and are longer than some clients keep."""
+        return self._pipeline.ledger.long_ids if self._pipeline else []
+
+    @property
     def calls(self) -> int:
         """The number of complete tool calls in the reply."""
         if self._forwarded_reply is not None:

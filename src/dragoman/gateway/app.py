@@ -37,6 +37,7 @@ from dragoman.gateway.admission.load_shedding import memory_full
 from dragoman.gateway.admission.token_budget import TokenBudgets
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.conversations import LockedConversation
+from dragoman.gateway.conversations.cut_ids import CutIds
 from dragoman.gateway.conversations.store import StoreError, open_store
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
@@ -150,6 +151,7 @@ class Gateway:
             self.access_log.log_crash,
         )
         self._policy = policy
+        self._cut_ids = CutIds(self.store, self._log_store_error)
         self._extensions: list[tuple[Route, Endpoint]] = []
         self.background: list[Callable[[], Coroutine[Any, Any, None]]] = [
             self.keep_alives.run,
@@ -173,7 +175,12 @@ class Gateway:
         config = self.config
         sessions = UpstreamSessions(self.store, config.keys, self.access_log.write)
         self.attempts = Attempts(
-            self._transport, self.circuit_breakers, self.admission.slots, self._policy, sessions
+            self._transport,
+            self.circuit_breakers,
+            self.admission.slots,
+            self._policy,
+            sessions,
+            self._cut_ids,
         )
         limit = config.failed_keys_per_minute if config.keys else 0
         self._failed_keys = FailedKeys(limit) if limit else None
@@ -194,7 +201,7 @@ class Gateway:
     def _handlers(self) -> dict[str, Handler]:
         config, slots, transport = self.config, self.admission.slots, self._transport
         stored_turns = StoredTurns(self.store, self._log_store_error, config.max_body)
-        reader = RequestReader(config, stored_turns, self._wire_log)
+        reader = RequestReader(config, stored_turns, self._wire_log, self._cut_ids)
         compactor = Compactor(self.attempts)
         background = self.jobs.background
         generate = GenerateHandler(

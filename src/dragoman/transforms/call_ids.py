@@ -15,12 +15,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.jsontext import is_array
 from dragoman.core.model import AnyPart, Reasoning, State, ToolCall
 from dragoman.core.seal import MAGIC, seal, unseal, untagged
 
 LONGEST = 8192  # sealed ids stay shorter; what does not fit is withheld and reported
+SHORT = 64  # what every client keeps of an id
 _AGAIN = "__dgm"
 _REPEATED = re.compile(r"__dgm\d+\Z")
 _INVENTED = re.compile(r"call_dgm_(\d+)\Z")
@@ -75,7 +77,10 @@ def wrap(call: CallId, limits: ProtocolLimits) -> str:
             return call.id
         return f"{prefix}_{call.id}"  # toolu__call_1: the doubled underscore marks what we put in front
     thoughts = [[_pack(part) for part in parts] for parts in (call.reasoning, call.opening)]
-    return prefix + seal("call", call.id, _pack_state(call.state), *thoughts).rstrip("=")
+    carried = [call.id, _pack_state(call.state), *thoughts]
+    # First a digest: some clients keep only the beginning of an id, by which the gateway then finds the whole
+    digest = blake2s(jsontext.encode(carried), digest_size=6).hexdigest()
+    return prefix + seal(f"call {digest}", *carried).rstrip("=")
 
 
 def unwrap(id: str, limits: ProtocolLimits) -> CallId | None:
@@ -134,7 +139,7 @@ def _legal_for_client(id: str, limits: ProtocolLimits) -> bool:
 
 def _opened(values: list[Any] | None) -> CallId | None:
     match values:
-        case ["call", str(id), state, [*reasoning], [*opening]]:
+        case [str(kind), str(id), state, [*reasoning], [*opening]] if kind.startswith("call"):
             thoughts = [tuple([_unpack(part) for part in parts]) for parts in (reasoning, opening)]
             return CallId(id, _unpack_state(state), *thoughts)
         case _:

@@ -51,6 +51,7 @@ class Ledger:
         self.client_ids: set[str] = set()  # of the calls so far, as the client sees them
         self.calls = 0  # of the conversation so far; an invented id counts on from here
         self.usage: Usage | None = None  # of the reply, once it has ended
+        self.long_ids: list[str] = []  # of calls of the reply, which a client might cut
         self.called = 0  # complete calls of the reply
         self.prepared: Request | None = None
         self._estimate: int | None = None  # of the input tokens

@@ -134,7 +134,10 @@ class Restoration:
             ledger.losses.invented("tool call id", f"{ledger.own} sent none", "call.id")
         full = call_ids.CallId(id, state, tuple(self._reasoning), tuple(self._opening))
         self._reasoning, self._opening = [], []
-        return call_ids.unique(self._wrapped(full, where), ledger.client_ids)
+        made = call_ids.unique(self._wrapped(full, where), ledger.client_ids)
+        if len(made) > call_ids.SHORT:
+            ledger.long_ids.append(made)
+        return made
 
     def _wrapped(self, full: call_ids.CallId, where: str) -> str:
         """What does not fit into an id is withheld and reported."""

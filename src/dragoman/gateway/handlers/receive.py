@@ -11,6 +11,7 @@ from dragoman.core.fields import Body, read_body
 from dragoman.core.model import Failure
 from dragoman.gateway import large_bodies
 from dragoman.gateway.config import Config
+from dragoman.gateway.conversations.cut_ids import SEAL, CutIds
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.large_bodies import LARGE
 from dragoman.gateway.observability.wire_log import WireLog
@@ -26,7 +27,14 @@ class UnreadableBody(DragomanError):
 
 
 class RequestReader:
-    def __init__(self, config: Config, stored_turns: StoredTurns, wire_log: WireLog | None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        stored_turns: StoredTurns,
+        wire_log: WireLog | None,
+        cut_ids: CutIds | None = None,
+    ) -> None:
+        self._cut_ids = cut_ids
         self._max_body, self._stored_turns, self._wire_log = config.max_body, stored_turns, wire_log
         self._targets = lru_cache(maxsize=1024)(partial(find_targets, config))
         self._forwards = lru_cache(maxsize=1024)(self._may_forward)
@@ -51,6 +59,8 @@ class RequestReader:
             wire, headers = server.unwrap(read_body(data, client.name), request.route)
             data = jsontext.encode(wire)
             request.incoming.headers.update(headers)
+        if self._cut_ids and data.rfind(SEAL) >= 0:
+            data = await self._cut_ids.restored(request.caller.id if request.caller else "", data)
         # A glance is enough for a body that passes unchanged. A wrong guess of its model costs only time
         model = request.route.model or jsontext.guess_model(data)
         glance = server.accounting.request if self._forwards(client.name, model) else None

@@ -20,6 +20,7 @@ from dragoman.core import jsontext
 from dragoman.core.model import Failure, FailureKind
 from dragoman.exchange import Exchange, ExchangePlan
 from dragoman.gateway.admission import ProviderConcurrency
+from dragoman.gateway.conversations.cut_ids import CutIds
 from dragoman.gateway.conversations.turn_writer import stores_turns
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.gateway.large_bodies import LARGE, run_for
@@ -52,7 +53,9 @@ class Attempts:
         slots: ProviderConcurrency,
         policy: RetryPolicy,
         sessions: UpstreamSessions,
+        cut_ids: CutIds | None = None,
     ) -> None:
+        self._cut_ids = cut_ids
         self._transport, self._circuit_breakers, self._slots = transport, circuit_breakers, slots
         self._policy, self._sessions = policy, sessions
 
@@ -162,6 +165,8 @@ class Attempts:
             await relay(attempt, reply)
         finally:
             reply.close()
+        if self._cut_ids and (long_ids := exchange.long_ids):
+            await self._cut_ids.remember(request.caller.id if request.caller else "", long_ids)
 
     def _all_open(self, targets: tuple[Target, ...]) -> AttemptFailed:
         names = dict.fromkeys(target.provider.name for target in targets)

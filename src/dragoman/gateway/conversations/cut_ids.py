@@ -1,0 +1,85 @@
+"""Call ids that carry state, for clients that cut them: Kimi Code keeps 64 characters of an id.
+
+An id that is longer travels whole through every other client, so the gateway needs no memory of it. What a
+process has sent lately is remembered all the same, by its first 64 characters, which are unique
+(call_ids.wrap). Once a client has sent a cut id, those of its key are stored too, for workers and replicas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+from dragoman.core.seal import MAGIC, unseal
+from dragoman.gateway.conversations.store import StoreError
+from dragoman.gateway.conversations.upstream_sessions import Handles
+
+T = TypeVar("T")
+
+LENGTH = 64  # characters that such a client keeps
+_MEMORY = 4 * 1024 * 1024  # bytes
+_MOST_CLIENTS = 1000
+_TIMEOUT = 2.0  # seconds; the request is worth more than the state
+SEAL = MAGIC.encode()
+_ID = re.compile(rb'"([\x21\x23-\x5b\x5d-\x7e]{0,16}%bM[A-Za-z0-9_-]+)"' % SEAL)
+
+
+class CutIds:
+    """`report` is called when the store fails."""
+
+    def __init__(self, store: Handles, report: Callable[[StoreError], object]) -> None:
+        self._store, self._report = store, report
+        self._sent: dict[tuple[str, str], str] = {}  # client and beginning -> the whole id, oldest first
+        self._size = 0
+        self._cutting: dict[str, None] = {}  # clients that have sent a cut id
+
+    async def remember(self, client: str, ids: Iterable[str]) -> None:
+        for id in ids:
+            if len(id) <= LENGTH:
+                continue
+            self._keep(client, id)
+            if client in self._cutting:
+                await self._bounded(self._store.remember(client, _digest(id[:LENGTH]), id.encode()))
+
+    async def restored(self, client: str, body: bytes) -> bytes:
+        """`body` with the ids that its client has cut, as far as they are known."""
+        found = {id for id in _ID.findall(body) if len(id) == LENGTH and _is_cut(id.decode())}
+        for cut in found:
+            if whole := await self._whole(client, cut.decode()):
+                body = body.replace(b'"%b"' % cut, b'"%b"' % whole.encode())
+        return body
+
+    async def _whole(self, client: str, cut: str) -> str:
+        self._cutting.setdefault(client)
+        if len(self._cutting) > _MOST_CLIENTS:
+            del self._cutting[next(iter(self._cutting))]
+        if whole := self._sent.get((client, cut)):
+            return whole
+        stored = await self._bounded(self._store.recall(client, _digest(cut)))
+        return stored.decode() if stored else ""
+
+    def _keep(self, client: str, id: str) -> None:
+        key = client, id[:LENGTH]
+        self._size += len(id) - len(self._sent.pop(key, ""))
+        self._sent[key] = id
+        while self._size > _MEMORY:
+            self._size -= len(self._sent.pop(next(iter(self._sent))))
+
+    async def _bounded(self, work: Coroutine[Any, Any, T]) -> T | None:
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                return await work
+        except (StoreError, TimeoutError) as error:
+            self._report(error if isinstance(error, StoreError) else StoreError("it took too long"))
+            return None
+
+
+def _is_cut(id: str) -> bool:
+    return unseal(id[id.index(MAGIC) :]) is None
+
+
+def _digest(beginning: str) -> str:
+    return hashlib.sha256(f"call id\n{beginning}".encode()).hexdigest()
