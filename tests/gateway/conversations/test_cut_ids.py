@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman.core import jsontext
+from dragoman.core.codec import ProtocolLimits
+from dragoman.core.model import State
 from dragoman.core.seal import MAGIC
+from dragoman.gateway.conversations.cut_ids import CutIds
+from dragoman.gateway.conversations.store import StoreError
+from dragoman.transforms.call_ids import CallId, wrap
 from gateway.canned import Answer, Canned
 from gateway.plain import send
 from gateway.running import running
@@ -102,3 +108,27 @@ def test_an_id_that_nobody_remembers_is_reported(tmp_path: Path) -> None:
             id = id_in(ask(stand, "/v1/messages"))
         with gateway(configuration(url, tmp_path / "other.db")) as stand:
             assert "call.id.dropped" in ask(stand, "/v1/messages", id[:64]).headers["x-dragoman-losses"]
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    class NoStore:
+        async def remember(self, owner: str, digest: str, handle: bytes) -> None:
+            raise AssertionError("nobody has cut an id")
+
+        async def recall(self, owner: str, digest: str) -> bytes | None:
+            raise StoreError("the disk is gone")
+
+    errors: list[StoreError] = []
+    ids = CutIds(NoStore(), errors.append)
+    sealed = [wrap(CallId(f"c{n}", State("g", SIGNATURE * 40)), ProtocolLimits()) for n in range(1000)]
+
+    async def work() -> tuple[bytes, bytes]:
+        await ids.remember("a", sealed)
+        old, new = [b'{"id": "%b"}' % id[:64].encode() for id in (sealed[0], sealed[-1])]
+        return await ids.restored("a", old), await ids.restored("a", new)
+
+    forgotten, restored = asyncio.run(work())
+    assert len(forgotten) < 100  # and the store, which failed, was asked
+    assert len(errors) == 1
+    assert sealed[-1].encode() in restored
+    assert ids._size <= 4 * 1024 * 1024
