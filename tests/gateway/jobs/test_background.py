@@ -14,9 +14,9 @@ from gateway.canned import provider
 from gateway.conversations.databases import Database
 from gateway.conversations.stands import OTHER_KEY, responses
 from gateway.jobs.conftest import configured
-from gateway.jobs.upstreams import HeldModel
+from gateway.jobs.upstreams import HeldModel, wait_until
 from gateway.plain import send
-from gateway.stands import CLIENT_KEY, Stand, gateway, wait_until
+from gateway.stands import CLIENT_KEY, Stand, gateway
 
 ENDED = ("completed", "failed", "incomplete", "cancelled")
 
@@ -255,7 +255,7 @@ def test_a_removed_key_runs_nothing_any_more(held: tuple[HeldModel, str], databa
         wait_until(lambda: held[0].asked)
     held[0].released = True
     with gateway(text.replace(CLIENT_KEY, "new-key-1")):
-        wait_until(lambda: database.rows("select status from dragoman_jobs") == [("failed",)], 20)
+        wait_until(lambda: database.rows("select status from dragoman_jobs") == [("failed",)])
     with gateway(text) as again, contextlib.suppress(openai.NotFoundError):
         reply = responses(again).responses.retrieve(id)
         assert reply.error

@@ -18,10 +18,10 @@ from gateway.canned import Answer, Canned, provider
 from gateway.conversations.databases import Database
 from gateway.conversations.stands import OTHER_KEY, messages, responses, stored_at
 from gateway.jobs.conftest import configured
-from gateway.jobs.upstreams import HeldModel
+from gateway.jobs.upstreams import HeldModel, wait_until
 from gateway.plain import send
 from gateway.running import running
-from gateway.stands import CLIENT_KEY, Stand, gateway, wait_until
+from gateway.stands import CLIENT_KEY, Stand, gateway
 
 ENDED = ("completed", "failed", "expired", "cancelled")
 

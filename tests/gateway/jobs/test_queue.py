@@ -21,9 +21,9 @@ from gateway.conversations.stands import messages, responses
 from gateway.jobs.conftest import configured
 from gateway.jobs.test_background import ended, started
 from gateway.jobs.test_batches import created, finished, line, results
-from gateway.jobs.upstreams import HeldModel
+from gateway.jobs.upstreams import HeldModel, wait_until
 from gateway.plain import send
-from gateway.stands import Stand, gateway, wait_until
+from gateway.stands import Stand, gateway
 
 JOB = Job("o", "j", "", 0, "", "openai-responses", "", "/v1/responses", b"{}", b"{}", b"{}", "queued", 0, 0,
           1.0, None, 9e9)  # fmt: skip

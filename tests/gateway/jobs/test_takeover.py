@@ -12,8 +12,7 @@ from gateway.conversations.stands import messages, responses
 from gateway.jobs.conftest import configured
 from gateway.jobs.test_background import ended, numbers, started
 from gateway.jobs.test_batches import created, finished, line, results, waited
-from gateway.jobs.upstreams import HeldModel
-from gateway.stands import wait_until
+from gateway.jobs.upstreams import HeldModel, wait_until
 
 
 def test_another_gateway_finishes_what_a_killed_one_began(
@@ -33,8 +32,8 @@ def test_another_gateway_finishes_what_a_killed_one_began(
         batch = created(client, *map(line, [*quick, *slow])).id
         params = {"model": "up:m", "max_tokens": 9, "messages": [{"role": "user", "content": "last"}]}
         other = messages(first[0]).messages.batches.create(requests=[{"custom_id": "a", "params": params}]).id  # pyright: ignore[reportArgumentType, reportAssignmentType] - plain dicts
-        wait_until(lambda: {"slow whole", "slow stream", *quick, *slow[:4]} <= set(model.asked), 20)
-        wait_until(lambda: client.batches.retrieve(batch).request_counts.completed == 6, 20)  # pyright: ignore[reportOptionalMemberAccess]
+        wait_until(lambda: {"slow whole", "slow stream", *quick, *slow[:4]} <= set(model.asked))
+        wait_until(lambda: client.batches.retrieve(batch).request_counts.completed == 6)  # pyright: ignore[reportOptionalMemberAccess]
         second = later.enter_context(serving(tmp_path / "second"))
         first[1].kill()
         first[1].wait()
