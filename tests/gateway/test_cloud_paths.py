@@ -45,7 +45,7 @@ def test_bedrock(stand: Stand, upstream: str) -> None:
 
 @each_upstream
 def test_vertex(stand: Stand, upstream: str) -> None:
-    client = anthropic.AnthropicVertex(
+    client = anthropic.AnthropicVertex(  # pyright: ignore[reportPrivateImportUsage] - documented, not in __all__
         region="europe-west1",
         project_id="p",
         access_token=CLIENT_KEY,
@@ -68,7 +68,7 @@ def test_vertex(stand: Stand, upstream: str) -> None:
 
 def test_the_sdk_of_bedrock(stand: Stand) -> None:
     pytest.importorskip("botocore")
-    client = anthropic.AnthropicBedrock(
+    client = anthropic.AnthropicBedrock(  # pyright: ignore[reportPrivateImportUsage] - documented, not in __all__
         api_key=CLIENT_KEY, aws_region="us-east-1", base_url=stand.url, max_retries=0
     )
     asked: Any = {

@@ -59,7 +59,7 @@ def test_a_trigger_gives_one_compaction_item(mode: str):
         client = responses(stand)
         asked: dict[str, Any] = {"model": "m", "input": [*INPUT, TRIGGER], "store": False}
         if mode == "streamed":
-            events = list(client.responses.create(**asked, stream=True))
+            events: list[Any] = list(client.responses.create(**asked, stream=True))
             done = [event.item for event in events if event.type == "response.output_item.done"]
             assert [item.type for item in done] == ["compaction"]
             response = events[-1].response
@@ -68,7 +68,8 @@ def test_a_trigger_gives_one_compaction_item(mode: str):
         (item,) = response.output
         assert item.type == "compaction"
         assert stand.last()["losses"]["emulated"] == 1
-        client.responses.create(model="m", input=[item.to_dict(), {"role": "user", "content": "When?"}])
+        history: Any = [item.to_dict(), {"role": "user", "content": "When?"}]
+        client.responses.create(model="m", input=history)
     assert "Launch: Tuesday." in canned.asked[-1].json["messages"][0]["content"]
 
 
@@ -106,7 +107,8 @@ def test_a_long_input_is_compacted_first(mode: str):
         long: Any = [{"role": "user", "content": LONG}, *INPUT, {"role": "user", "content": "When?"}]
         asked: dict[str, Any] = {"model": "m", "input": long, "context_management": managed()}
         if mode == "streamed":
-            response = list(client.responses.create(**asked, stream=True))[-1].response
+            events: list[Any] = list(client.responses.create(**asked, stream=True))
+            response = events[-1].response
         else:
             response = client.responses.create(**asked)
         assert [item.type for item in response.output] == ["compaction", "message"]

@@ -109,7 +109,7 @@ def test_results_stay_with_their_calls() -> None:
 def test_failures() -> None:
     got = asked(Canned(Answer(400, error("no"))), **compact())
     assert (got.status, got.json["error"]["message"]) == (400, "no")
-    broken = {"context_management": {"edits": [{"type": "compact_20260112", "trigger": 7}]}}
+    broken: dict[str, Any] = {"context_management": {"edits": [{"type": "compact_20260112", "trigger": 7}]}}
     got = asked(Canned(Answer(200, chat("x"))), **broken)
     assert (got.status, "edits[0].trigger" in got.json["error"]["message"]) == (400, True)
     got = asked(Canned(Answer(200, chat("  "))), **compact())

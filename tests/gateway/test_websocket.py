@@ -99,7 +99,7 @@ def test_a_stored_response_is_continued_from_anywhere(stand: Stand):
     assert not third["store"]
     again = responses(stand).responses.create(model=model, input="five", previous_response_id=stored["id"])
     assert again.output_text == "You said: five"
-    items = responses(stand).responses.input_items.list(again.id, order="asc").data
+    items: list[Any] = responses(stand).responses.input_items.list(again.id, order="asc").data
     texts = [part.text for item in items if item.type == "message" for part in item.content]
     assert [text for text in texts if not text.startswith("You")] == ["one", "two", "three", "four", "five"]
 

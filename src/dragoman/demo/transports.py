@@ -6,7 +6,7 @@ Both send the pieces of an answer in time, with the fault that the prompt asks f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -61,8 +61,8 @@ async def pieces(scripted: ScriptedAnswer) -> AsyncIterator[bytes]:
         raise Cut
 
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 # seconds; a server that has read the next request of the connection reports the disconnect to that one only
 _DISCONNECT = 1.0
 
@@ -74,7 +74,7 @@ class DemoApp:
         self._key, self._memory = key, Memory()
         self.under_way = 0
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         match scope["type"]:
             case "http":
                 await self._http(scope, receive, send)
@@ -83,7 +83,7 @@ class DemoApp:
             case _:
                 await send({"type": "websocket.close", "code": 1000})
 
-    async def _http(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def _http(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         body = await _body(receive)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))

@@ -37,7 +37,7 @@ def test_a_conversation_and_its_items(database: Database, behind: str):
         added = client.conversations.items.create(made.id, items=[HELLO, call])
         assert [item.type for item in added.data] == ["message", "function_call"]
         assert (added.first_id, added.last_id, added.has_more) == (added.data[0].id, added.data[1].id, False)
-        listed = client.conversations.items.list(made.id, order="asc").data
+        listed: list[Any] = client.conversations.items.list(made.id, order="asc").data
         assert len({item.id for item in listed}) == 3
         assert listed[0].content[0].text == "Hello."
         page = client.conversations.items.list(made.id, limit=2)
@@ -66,12 +66,14 @@ def test_requests_that_belong_to_one(database: Database, mode: str):
         for named in (made.id, {"id": made.id}):
             asked: Any = {"model": "m", "input": "Go on.", "conversation": named}
             if mode == "streamed":
-                response = list(client.responses.create(**asked, stream=True))[-1].response
+                events: list[Any] = list(client.responses.create(**asked, stream=True))
+                response = events[-1].response
             else:
                 response = client.responses.create(**asked)
             assert response.conversation.id == made.id
-        items = client.conversations.items.list(made.id, order="asc").data
-        assert client.responses.retrieve(response.id).conversation.id == made.id
+        items: list[Any] = client.conversations.items.list(made.id, order="asc").data
+        stored: Any = client.responses.retrieve(response.id)
+        assert stored.conversation.id == made.id
     texts = [item.content[0].text for item in items]
     assert texts == ["Hello.", "Go on.", "One.", "Go on.", "Two."]
     assert [message["content"] for message in canned.asked[1].json["messages"]] == texts[:-1]
@@ -94,7 +96,8 @@ def test_over_every_upstream(behind: str, upstream: str):
 def test_tokens_of_a_conversation_are_counted(behind: str):
     with over_demo(behind, "memory:") as stand:
         client = responses(stand)
-        made = client.conversations.create(items=[{**HELLO, "content": "word " * 400}])
+        long: Any = {**HELLO, "content": "word " * 400}
+        made = client.conversations.create(items=[long])
         model = f"gemini:{MODELS['gemini']}"
         short = client.responses.input_tokens.count(model=model, input="hi").input_tokens
         long = client.responses.input_tokens.count(model=model, input="hi", conversation=made.id).input_tokens

@@ -201,7 +201,7 @@ def test_nothing_overtakes_a_ping() -> None:
 class Slow:
     """A connection whose client takes what is written when it is `taken`."""
 
-    close = chunked = head_only = False
+    close = chunked = head_only = full = False
 
     def __init__(self, taken: asyncio.Event) -> None:
         self.taken, self.written = taken, list[bytes]()
@@ -214,6 +214,9 @@ class Slow:
 
     async def drain(self) -> None:
         await self.taken.wait()
+
+    def upgrade(self, headers: object, max_size: int) -> None:
+        return None
 
 
 class Flowing:
