@@ -7,6 +7,7 @@ import re
 import socket
 import sys
 from collections import Counter
+from collections.abc import MutableMapping
 from typing import Any
 
 import uvicorn
@@ -66,7 +67,7 @@ class Asked:
         self._body += message.get("body", b"")
         return message
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.body" and not message.get("more_body"):
             self.end()
         await self._send(message)
