@@ -1,8 +1,7 @@
 """`python -m bench.gateway.recording`: what recording every exchange for the inspector adds to a request.
 
 Two gateways run side by side, one with `[inspector] enabled`; they take turns, and the smallest CPU time per
-request of each is compared. CPU time includes the recorder's own thread. `--growing` sends each request with
-one message more than the last, as an agent does.
+request of each is compared. CPU time includes the recorder's own thread.
 """
 
 import argparse
