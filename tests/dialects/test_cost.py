@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from dialects.replies import events, tool
+from dialects.parsing import events, tool
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, Request, Stop, ToolCall
 from dragoman.dialects import dialect, names

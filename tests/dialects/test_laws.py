@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from dialects.replies import events, joined, parse, said, tool
+from dialects.parsing import events, joined, parse, said, tool
 from dialects.strategies import FRAGMENTS, calls, cuts, texts, tidy
 from dragoman.core.events import PartDelta, PartEnd, PartStart
 from dragoman.core.losses import Losses

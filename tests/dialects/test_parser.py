@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dialects.replies import tool
+from dialects.parsing import tool
 from dragoman.core.events import (
     Event,
     KeepAlive,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dialects.replies import events, joined, said, tool
+from dialects.parsing import events, joined, said, tool
 from dragoman.core.events import PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart, fold
 from dragoman.core.losses import Losses
 from dragoman.core.model import Stop, Text, ToolCall

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dialects.replies import tool
+from dialects.parsing import tool
 from dragoman import Exchange
 from dragoman.core.errors import ConfigError
 from dragoman.core.losses import Losses

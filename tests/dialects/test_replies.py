@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dialects.replies import parse, said, tool
+from dialects.parsing import parse, said, tool
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart
 from dragoman.core.losses import Losses
 from dragoman.core.model import Reasoning, Stop, Text, ToolCall, ToolDeclaration

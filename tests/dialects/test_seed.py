@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dialects.replies import parse, said
+from dialects.parsing import parse, said
 from dragoman.core.events import PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, Request, Stop, Text, ToolCall, ToolDeclaration, ToolResult

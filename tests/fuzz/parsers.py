@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from dialects.replies import events, tool
+from dialects.parsing import events, tool
 from dialects.strategies import FRAGMENTS
 from dragoman import Exchange
 from dragoman.core import jsontext

@@ -1,5 +1,6 @@
-"""What a protocol folder exports: a record of functions and the facts that shape a request. A stream passes
-through stages in a row, none of which touches a socket, a clock or a global.
+"""The translating half of a `Protocol`: functions, limits, how a request is addressed and signed (`Http`).
+
+A stream passes through stages in a row, none of which touches a socket, a clock or a global.
 """
 
 from __future__ import annotations

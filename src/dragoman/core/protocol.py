@@ -26,11 +26,9 @@ class Protocol(Struct, frozen=True, kw_only=True):
     """Everything the rest of the tree may know about a protocol.
 
     `codec` translates its wire to the neutral model and back, `framing` its streams to frames and back.
-    `server` describes a server of the protocol as its clients see it. `client_facing` is False for a protocol
-    that only upstreams speak.
+    `server` describes a server of the protocol as its clients see it.
     """
 
     codec: Codec
     framing: Framing
     server: ProtocolServer
-    client_facing: bool = True

@@ -1,1 +1,1 @@
-"""Bytes <-> frames."""
+"""Bytes <-> frames; and `splice`, which carries text deltas from frame to frame without decoding."""

@@ -1,7 +1,8 @@
 """AWS event stream messages: bytes <-> frames, as `invoke-with-response-stream` of Bedrock sends them.
 
 A message is binary: lengths, a CRC of both, headers, a payload, a CRC of everything before. Claude's events
-travel in messages of type `chunk`, each as base64 inside a JSON object.
+travel in messages of type `chunk`, each as base64 inside a JSON object. Only clients are answered with it
+(`gateway/request.py`): no upstream protocol names it yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The gateway: start, stop, and dispatch of each request by one table of routes.
 
-The routes come from the protocols (`ProtocolServer.routes`) and from `handlers/health.py`; `_handlers` maps
-the action of each to the function that answers it.
+The routes come from the protocols (`ProtocolServer.routes`), from `handlers/own_routes.py` and from
+extensions (`add_routes`: the inspector); `_handlers` maps the action of each to the function that answers it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from dragoman.gateway.conversations.cut_ids import CutIds
 from dragoman.gateway.conversations.store import StoreError, open_store
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
-from dragoman.gateway.handlers import health
+from dragoman.gateway.handlers import own_routes
 from dragoman.gateway.handlers.batches import BatchesHandler
 from dragoman.gateway.handlers.compact import CompactHandler, Compactor
 from dragoman.gateway.handlers.conversations import ACTIONS as CONVERSATION_ACTIONS
@@ -196,7 +196,9 @@ class Gateway:
             for route in server(name).routes
         ]
         first = codec(names[0]), server(names[0])  # whose errors the gateway's own routes answer with
-        return rows + [(route, Endpoint(*first, handlers[route.action], own=True)) for route in health.ROUTES]
+        return rows + [
+            (route, Endpoint(*first, handlers[route.action], own=True)) for route in own_routes.ROUTES
+        ]
 
     def _handlers(self) -> dict[str, Handler]:
         config, slots, transport = self.config, self.admission.slots, self._transport
@@ -213,7 +215,7 @@ class Gateway:
         models = ModelsHandler(config)
         stored_responses = StoredResponsesHandler(config, stored_turns, transport, background)
         batches = BatchesHandler(config, self.jobs.batches, self._log_store_error)
-        own = health.HealthHandler(self.admission, self._metrics_page, self.store)
+        own = own_routes.HealthHandler(self.admission, self._metrics_page, self.store)
         return {
             "generate": generate,
             "compact": CompactHandler(reader, compactor, transport).answer,

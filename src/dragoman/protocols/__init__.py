@@ -1,4 +1,9 @@
-"""The registry: one line for each protocol."""
+"""The registry: one line for each protocol.
+
+A folder exports `PROTOCOL`. Its files have the same names everywhere: `wire` (the shapes), `settings`,
+`parts`, `messages`, `tools`, `request`, `response`, `stream_decoder`, `stream_encoder`, `grammar` (checks a
+stream), `server` (routes, accounting, authentication). One that only upstreams speak has fewer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One request to one upstream: address, authenticate, send, and decide what an error answer means."""
+"""One request to one upstream: address, authenticate (by the protocol's `Http`), send, and decide what
+an error answer means."""
 
 from __future__ import annotations
 

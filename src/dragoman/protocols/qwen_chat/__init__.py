@@ -51,4 +51,4 @@ CODEC = replace(
 )
 
 # Its server looks like Chat's; no client sends us this protocol.
-PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=chat.PROTOCOL.server, client_facing=False)
+PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=chat.PROTOCOL.server)
