@@ -25,12 +25,11 @@ from dragoman.core.jsontext import TOO_DEEP, is_object
 from dragoman.core.losses import Losses, Strictness
 from dragoman.core.model import Failure, Response, Wire
 from dragoman.http.client import Reply, Timeouts, TransportError
-from dragoman.http.client.retries import RETRYABLE, backoff, read_failure, unreachable
+from dragoman.http.client.retries import send_once, send_with_retries
 from dragoman.pipeline import Pipeline
 from dragoman.protocols import protocol
 
 _LARGEST_REPLY = 256 * 1024 * 1024
-_LARGEST_ERROR = 1024 * 1024
 # The limits of a client that takes whatever the neutral model can say
 NEUTRAL = ProtocolLimits(
     tool_name=r"[\s\S]+",
@@ -126,15 +125,7 @@ class ModelCall:
     async def send(self) -> Reply:
         """The answer of the upstream, with retries; raises UpstreamError."""
         async with self.time_limit():
-            for attempt in range(self._tries):
-                failure = await self._attempt()
-                if not isinstance(failure, Failure):
-                    return failure
-                wait = backoff(attempt, failure.retry_after)
-                if failure.kind not in RETRYABLE or attempt == self._tries - 1 or self._ends_within(wait):
-                    raise UpstreamError(failure)
-                await asyncio.sleep(wait)
-        raise AssertionError("there is at least one try")
+            return await send_with_retries(self._attempt, self._tries, self._ends_within)
 
     def _ends_within(self, seconds: float) -> bool:
         """Whether the time of the call ends before another attempt could begin."""
@@ -171,17 +162,8 @@ class ModelCall:
 
     async def _attempt(self) -> Reply | Failure:
         provider = self.provider
-        try:
-            reply = await provider.transport().send("POST", self.url, self.headers, self.body, self._timeouts)
-        except TransportError as error:
-            return unreachable(provider.name, error)
-        if reply.status < 400:
-            return reply
-        try:
-            body = await reply.read(_LARGEST_ERROR)
-        except TransportError:
-            body = b""
-        return read_failure(self.codec, reply.status, body, reply.headers)
+        request = OutgoingRequest("POST", self.url, self.headers, self.body)
+        return await send_once(provider.transport(), self.codec, provider.name, request, self._timeouts)
 
 
 def _with_options(

@@ -87,6 +87,8 @@ if TYPE_CHECKING:
     from dragoman.gateway.upstreams.websocket import WebSocketTransport
 
 _WRONG_KEY = Failure("unauthenticated", "this gateway needs a valid key", 401)
+# Own routes that need no key: probes of load balancers and agents, and the page, which asks for it
+_OPEN = frozenset({"health", "ready", "page"})
 _NO_ADMIN = Failure("unauthenticated", "this page needs one of inspector.admin_keys", 401)
 _CROSS_SITE = Failure(
     "forbidden",
@@ -360,13 +362,14 @@ class Gateway:
         return ReplayedExchange(writer.status, writer.body, record)
 
     async def _answer_own(self, request: GatewayRequest, handler: Handler) -> None:
-        """A route that is no exchange, without a line in the access log. Metrics and WebSockets need a key,
-        and whatever shows recordings an admin key."""
+        """A route that is no exchange, without a line in the access log. It needs a key unless it is one of
+        `_OPEN`; whatever shows recordings needs an admin key."""
+        action = request.route.action
         failure: Failure | None = None
-        if request.route.action in ("metrics", "websocket"):
-            failure = self._authenticate(request)
-        elif request.route.action == "recordings":
+        if action == "recordings":
             failure = self._authenticate_admin(request)
+        elif action not in _OPEN:
+            failure = self._authenticate(request)
         if failure:
             await self._refuse(request, failure)
         else:

@@ -40,11 +40,7 @@ class AsgiMiddleware:
         on_losses: OnLosses | None = None,
     ) -> None:
         self._app, self._protocol = app, protocol
-        if protocol:
-            if app is None or model is not None:
-                raise ConfigError("protocol is that of the app behind, so it needs an app and no model")
-            provider = app_provider(protocol, base, AsgiTransport(app))
-            model = provider.model
+        model = app_model(protocol, base, app, AsgiTransport, model) if protocol else model
         self._translator = Translator(model, strict=strict, on_losses=on_losses)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,14 +75,18 @@ class AsgiMiddleware:
             await send({"type": "websocket.close", "code": 1000})
 
 
-def app_provider(protocol: str, base: str | None, transport: Any) -> Provider:
+def app_model(
+    protocol: str, base: str | None, app: Any, transport: Callable[[Any], Any], model: Routing | None
+) -> Routing:
     """The app behind a middleware as a provider; by default its routes are those of the vendor."""
+    if app is None or model is not None:
+        raise ConfigError("protocol is that of the app behind, so it needs an app and no model")
     if base is None:
         route = next(route.path for route in server(protocol).routes if route.action == "generate")
         path = codec(protocol).http.path("", False)
         base = route.removesuffix(path) if route.endswith(path) else ""
     address = f"http://app{base.rstrip('/')}"
-    return Provider("app", protocol=protocol, base_url=address, transport=transport, tries=1)
+    return Provider("app", protocol=protocol, base_url=address, transport=transport(app), tries=1).model
 
 
 class AsgiTransport:

@@ -5,9 +5,8 @@ It knows no server and no HTTP library: the transport and the middleware beside 
 
 from __future__ import annotations
 
-import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from functools import lru_cache
 
 from msgspec import Struct
@@ -23,12 +22,11 @@ from dragoman.core.server import ListedModel, RouteMatch, RouteTable
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.exchange import Exchange
 from dragoman.http.client import Reply, TimedOut, TransportError
-from dragoman.http.client.retries import RETRYABLE, backoff, read_failure, unreachable
+from dragoman.http.client.retries import send_once, send_with_retries
 from dragoman.protocols import codec as find_codec
 from dragoman.protocols import routes, server
 
 _LARGEST_REPLY = 256 * 1024 * 1024
-_LARGEST_ERROR = 1024 * 1024
 _LARGEST_BODY = 256 * 1024 * 1024
 _JSON = {"content-type": "application/json"}
 _EVENTS = {"content-type": "text/event-stream"}
@@ -206,23 +204,12 @@ async def _send(provider: Provider, exchange: Exchange, body: bytes) -> Reply:
     """The answer of the upstream, requested again where that may help; raises UpstreamError."""
     url = provider.base_url + exchange.path
     headers = exchange.headers | provider.headers_for(OutgoingRequest("POST", url, exchange.headers, body))
-    for attempt in range(provider.tries):
-        failure = None
-        try:
-            reply = await provider.transport().send("POST", url, headers, body, provider.timeouts)
-            if reply.status < 400:
-                return reply
-            try:
-                answered = await reply.read(_LARGEST_ERROR)
-            except TransportError:
-                answered = b""
-            failure = read_failure(provider.codec, reply.status, answered, reply.headers)
-        except TransportError as error:
-            failure = unreachable(provider.name, error)
-        if failure.kind not in RETRYABLE or attempt == provider.tries - 1:
-            raise UpstreamError(failure)
-        await asyncio.sleep(backoff(attempt, failure.retry_after))
-    raise AssertionError("there is at least one try")
+    request = OutgoingRequest("POST", url, headers, body)
+
+    def attempt() -> Awaitable[Reply | Failure]:
+        return send_once(provider.transport(), provider.codec, provider.name, request, provider.timeouts)
+
+    return await send_with_retries(attempt, max(provider.tries, 1))
 
 
 @lru_cache(maxsize=1)

@@ -11,10 +11,9 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from dragoman.client.background import wait_for
-from dragoman.core.errors import ConfigError
 from dragoman.core.losses import Strictness
 from dragoman.core.transport import ReplyBroken, Timeouts
-from dragoman.integrations.asgi import app_provider
+from dragoman.integrations.asgi import app_model
 from dragoman.integrations.translator import OnLosses, Routing, SyncBody, Translator
 
 Environ = dict[str, Any]
@@ -35,10 +34,7 @@ class WsgiMiddleware:
         on_losses: OnLosses | None = None,
     ) -> None:
         self._app, self._protocol = app, protocol
-        if protocol:
-            if app is None or model is not None:
-                raise ConfigError("protocol is that of the app behind, so it needs an app and no model")
-            model = app_provider(protocol, base, WsgiTransport(app)).model
+        model = app_model(protocol, base, app, WsgiTransport, model) if protocol else model
         self._translator = Translator(model, strict=strict, on_losses=on_losses)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:

@@ -5,18 +5,21 @@ The kind of failure decides whether to retry; `Retry-After`, else a backoff with
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from email.utils import parsedate_to_datetime
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Codec
+from dragoman.core.codec import Codec, OutgoingRequest
+from dragoman.core.errors import UpstreamError
 from dragoman.core.failures import bounded_wait, kind_of, recognise_overflow
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, FailureKind
-from dragoman.core.transport import ConnectFailed, TimedOut, TransportError
+from dragoman.core.transport import ConnectFailed, Reply, TimedOut, Timeouts, Transport, TransportError
 
+_LARGEST_ERROR = 1024 * 1024  # bytes of an error body that are read
 RETRYABLE: frozenset[FailureKind] = frozenset({"rate_limit", "server", "overloaded", "timeout", "truncated"})
 
 
@@ -37,6 +40,41 @@ def read_failure(codec: Codec, status: int, body: bytes, headers: Mapping[str, s
     if failure.retry_after is None and wait is not None:
         failure = Failure(failure.kind, failure.message, failure.status, failure.code, wait)
     return failure
+
+
+async def send_once(
+    transport: Transport, codec: Codec, name: str, request: OutgoingRequest, timeouts: Timeouts
+) -> Reply | Failure:
+    """The reply of the provider `name`, or how it failed."""
+    try:
+        reply = await transport.send(request.method, request.url, request.headers, request.body, timeouts)
+    except TransportError as error:
+        return unreachable(name, error)
+    if reply.status < 400:
+        return reply
+    try:
+        body = await reply.read(_LARGEST_ERROR)
+    except TransportError:
+        body = b""
+    return read_failure(codec, reply.status, body, reply.headers)
+
+
+async def send_with_retries(
+    attempt: Callable[[], Awaitable[Reply | Failure]],
+    tries: int,
+    is_too_long: Callable[[float], bool] = lambda wait: False,
+) -> Reply:
+    """Raises UpstreamError after `tries` attempts, for a failure that no retry helps, and where the wait
+    before the next attempt is too long."""
+    for number in range(tries):
+        outcome = await attempt()
+        if not isinstance(outcome, Failure):
+            return outcome
+        wait = backoff(number, outcome.retry_after)
+        if outcome.kind not in RETRYABLE or number == tries - 1 or is_too_long(wait):
+            raise UpstreamError(outcome)
+        await asyncio.sleep(wait)
+    raise AssertionError("there is at least one try")
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

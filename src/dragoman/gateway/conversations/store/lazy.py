@@ -118,9 +118,8 @@ class LazyStore:
         due = time.monotonic() + self._every * random.uniform(0.01, 0.02)
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(
-                    self._full.wait(), min(max(due - time.monotonic(), 0.001), _TOUCH_EVERY)
-                )
+                async with asyncio.timeout(min(max(due - time.monotonic(), 0.001), _TOUCH_EVERY)):
+                    await self._full.wait()
             await self._touch(store)
             if self._full.is_set() or time.monotonic() >= due:
                 due = time.monotonic() + self._every * random.uniform(0.5, 1.5)
