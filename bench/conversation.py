@@ -53,7 +53,7 @@ class Conversation:
     rounds: tuple[Round, ...]
 
 
-def make_conversation(rounds: int = 29, times: int = 1) -> Conversation:
+def make_conversation(rounds: int = 29, times: int = 1, lines: int = 28) -> Conversation:
     """29 rounds make 60 messages in Chat: the system's, the user's, and two for each round."""
     rng = random.Random(7)
     names = [f"{name}{suffix or ''}" for suffix in range(times) for name in TOOL_NAMES]
@@ -61,7 +61,7 @@ def make_conversation(rounds: int = 29, times: int = 1) -> Conversation:
         system=prose(rng, 900 * times),
         tools=tuple(make_tool(rng, name) for name in names),
         prompt=prose(rng, 60 * times),
-        rounds=tuple(make_round(rng, number) for number in range(rounds * times)),
+        rounds=tuple(make_round(rng, number, lines) for number in range(rounds * times)),
     )
 
 
@@ -88,13 +88,13 @@ def make_tool(rng: random.Random, name: str) -> Tool:
     return Tool(name, prose(rng, 90), parameters)
 
 
-def make_round(rng: random.Random, number: int) -> Round:
+def make_round(rng: random.Random, number: int, lines: int) -> Round:
     return Round(
         text=prose(rng, 30),
         call_id=f"toolu_{number:020d}",
         tool=TOOL_NAMES[number % 7],
         arguments={"path": f"src/module_{number}.py", "pattern": prose(rng, 10), "limit": number},
-        result="\n".join(f"{line:5d}\t{rng.choice(CODE)}" for line in range(28)),
+        result="\n".join(f"{line:5d}\t{rng.choice(CODE)}" for line in range(lines)),
     )
 
 

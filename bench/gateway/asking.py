@@ -2,10 +2,11 @@
 
 import socket
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
+from typing import Self
 
 SECONDS = 30
 END = b"0\r\n\r\n"
@@ -55,6 +56,40 @@ def opened(asked: BenchRequest, count: int, until: bytes) -> Generator[None]:
     finally:
         for sock in sockets:
             sock.close()
+
+
+class Connections:
+    """Connections that are kept: each sends a request, then the reply of each is read."""
+
+    def __init__(self, port: int, count: int) -> None:
+        self._sockets = [socket.create_connection(("127.0.0.1", port), timeout=SECONDS) for _ in range(count)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for sock in self._sockets:
+            sock.close()
+
+    def exchange(self, requests: Sequence[BenchRequest]) -> None:
+        for sock, request in zip(self._sockets, requests, strict=True):
+            sock.sendall(request.wire)
+        for sock in self._sockets:
+            read_whole(sock)
+
+
+def read_whole(sock: socket.socket) -> None:
+    """A reply with status 200, to its end: its length is told, or it comes in chunks."""
+    got = read_until(sock, b"\r\n\r\n")
+    head, _, body = got.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200"):
+        raise ConnectionError(f"answered with {got[:300]!r}")
+    length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+    if length:
+        while len(body) < int(length):
+            body += sock.recv(65536)
+    elif not body.endswith(END):
+        read_until(sock, END, body[-len(END) :])
 
 
 def first_event_seconds(asked: BenchRequest, count: int, first: bytes) -> list[float]:

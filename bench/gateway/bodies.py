@@ -10,7 +10,7 @@ from functools import cache
 from bench.conversation import Conversation, Json, Tool, make_conversation
 from bench.gateway.pairs import STREAM, Kind
 from bench.requests import SPELL as REQUESTS
-from bench.streams import CALL_ID, TOOL, Reply, chunk, frame, make_reply, stream_frames
+from bench.streams import CALL_ID, TOOL, Reply, chunk, frame, make_reply, responses_events, stream_frames
 
 SHORT = make_reply(texts=2, fragments=3)
 LONG = make_reply(texts=200, fragments=30)
@@ -107,6 +107,11 @@ def anthropic_whole(reply: Reply) -> Json:
     return {**message, **stop, "usage": {"input_tokens": 250, "output_tokens": 30}}
 
 
+def responses_whole(reply: Reply) -> Json:
+    *_, completed = responses_events(reply)
+    return completed["response"]
+
+
 def gemini_whole(reply: Reply) -> Json:
     call = {"id": CALL_ID, "name": TOOL, "args": json.loads(reply.arguments)}
     parts = [{"text": reply.text}, {"functionCall": call}]
@@ -124,4 +129,5 @@ WHOLE_REPLIES = {
     "hermes": hermes_whole,
     "anthropic": anthropic_whole,
     "gemini": gemini_whole,
+    "openai-responses": responses_whole,
 }

@@ -49,7 +49,7 @@ PAIRS = (
     Pair("openai-responses", "anthropic"),
     Pair("openai-chat", "hermes"),
 )
-UPSTREAMS = tuple(dict.fromkeys(pair.upstream for pair in PAIRS))
+UPSTREAMS = ("openai-chat", "anthropic", "gemini", "hermes", "openai-responses")
 PATHS = {
     "openai-chat": "/v1/chat/completions",
     "openai-responses": "/v1/responses",

@@ -17,7 +17,7 @@ from bench.gateway.bodies import large, request_body, small
 from bench.gateway.contenders.base import usual_door
 from bench.gateway.contenders.ours import DRAGOMAN
 from bench.gateway.pairs import ANTHROPIC_CHAT, CHAT_CHAT, STREAM, WHOLE, Kind, Pair
-from bench.gateway.processes import free_port, memory_kb, running, wait_for
+from bench.gateway.processes import cpu_microseconds, free_port, memory_kb, running, wait_for
 from bench.gateway.upstream import Upstream, serving
 
 CASES: tuple[tuple[str, Pair, Kind, bool], ...] = (
@@ -35,12 +35,6 @@ def asked(port: int, pair: Pair, kind: Kind, is_large: bool) -> BenchRequest:
     usual = usual_door(pair, kind)
     body = request_body(pair.client, f"{usual.model}:m", kind, large() if is_large else small())
     return BenchRequest(port, usual.path, body)
-
-
-def cpu_microseconds(pid: int) -> float:
-    """Of all threads. The scheduler's own account: `cpu_seconds` counts in ticks of 10 ms."""
-    times = [path.read_text().split()[0] for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
-    return sum(map(int, times)) / 1000
 
 
 def cpu_per_request(pid: int, one: BenchRequest, count: int) -> float:

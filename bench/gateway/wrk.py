@@ -1,7 +1,9 @@
 """wrk, the load generator: one thread, so many connections, so many seconds; what it saw, as values."""
 
 import json
+import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,13 +46,19 @@ def load(place: Path, asked: BenchRequest, connections: int, seconds: float) -> 
     body.write_bytes(asked.body)
     headers = ", ".join(f"[{quote(name)}] = {quote(value)}" for name, value in asked.all_headers.items())
     script.write_text(SCRIPT.format(body=quote(str(body)), path=quote(asked.path), headers=headers))
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "60s"]
-    ran = subprocess.run(
-        [*command, "-s", str(script), f"http://127.0.0.1:{asked.port}"], capture_output=True, text=True
-    )
-    if ran.returncode:
-        raise LoadFailed(ran.stderr.strip() or ran.stdout.strip())
-    seen = Seen(**json.loads(ran.stdout.strip().splitlines()[-1]))
+    command = ["wrk", "-t1", f"-c{connections}", "-d1h", "--timeout", "60s", "-s", str(script)]
+    with subprocess.Popen(
+        [*command, f"http://127.0.0.1:{asked.port}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as wrk:
+        time.sleep(seconds)
+        wrk.send_signal(signal.SIGINT)  # it stops and reports; its own clock counts whole seconds
+        said, _ = wrk.communicate()
+    if wrk.returncode:
+        raise LoadFailed(said.strip())
+    seen = Seen(**json.loads(said.strip().splitlines()[-1]))
     if seen.wrong or not seen.count:
         raise LoadFailed(f"{seen.wrong} of {seen.count} answers went wrong")
     return seen

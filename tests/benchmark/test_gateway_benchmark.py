@@ -32,7 +32,7 @@ def test_what_is_wrong_is_never_measured(body):
         replies.check("openai-chat", WHOLE, body, bodies.SHORT)
 
 
-@pytest.mark.parametrize("upstream", ["openai-chat", "anthropic", "gemini", "hermes"])
+@pytest.mark.parametrize("upstream", ["openai-chat", "anthropic", "gemini", "hermes", "openai-responses"])
 def test_the_slow_upstream_stops_after_the_first_text(upstream):
     first, rest = slow.pieces(slow.CHUNKS[upstream])
     assert bodies.FIRST_TEXT in first

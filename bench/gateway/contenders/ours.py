@@ -9,7 +9,7 @@ from bench.gateway.contenders.base import Endpoint, Gateway, Start, usual_door
 from bench.gateway.pairs import KINDS, UPSTREAMS, Kind, Pair
 from bench.gateway.upstream import Upstream
 
-AFTER_BASE = {"openai-chat": "/v1", "hermes": "/v1"}
+AFTER_BASE = dict.fromkeys(("openai-chat", "hermes", "openai-responses"), "/v1")
 
 
 def start(place: Path, port: int, upstream: Upstream) -> Start:
