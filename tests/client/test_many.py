@@ -23,8 +23,7 @@ from dragoman import (
     generate_file,
     generate_many,
 )
-from dragoman.client.many import Progress, PromptReply, RateLimiter
-from dragoman.client.progress import ProgressBar, described
+from dragoman.client.many import Progress, ProgressBar, PromptReply, RateLimiter, described
 
 FAILING = "Hello [[fault: 400]]"
 

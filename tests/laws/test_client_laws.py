@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dragoman
 from dragoman import Provider, Tool
-from dragoman.client.calling import ModelCall
+from dragoman.client.requests import ModelCall
 from dragoman.client.results import Result
 from dragoman.client.streaming import StreamReader
 from dragoman.core import jsontext

@@ -3,29 +3,31 @@
 from dragoman.client.batch_files import agenerate_file, generate_file
 from dragoman.client.context import Cancellation, Hooks, RunContext
 from dragoman.client.conversation import Conversation
-from dragoman.client.events import (
-    Finish,
-    OutputDelta,
-    ReasoningDelta,
-    RefusalDelta,
-    StreamEvent,
-    TextDelta,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-)
 from dragoman.client.executing import ToolRunEnd, ToolRunProgress, ToolRunStart
 from dragoman.client.generating import agenerate, generate
 from dragoman.client.loop import Run, RunEvent, RunOptions, TurnEnd, TurnStart, arun, run
 from dragoman.client.many import Progress, PromptReply, agenerate_many, generate_many
 from dragoman.client.media import media
 from dragoman.client.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
-from dragoman.client.model_info import ModelInfo, amodels, models
 from dragoman.client.output import OutputError, OutputMode
-from dragoman.client.providers import Model, Provider
+from dragoman.client.providers import Model, ModelInfo, Provider, amodels, models
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
-from dragoman.client.streaming import AsyncStream, Stream, astream, stream
+from dragoman.client.streaming import (
+    AsyncStream,
+    Finish,
+    OutputDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Stream,
+    StreamEvent,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    astream,
+    stream,
+)
 from dragoman.client.tools import Tool, tool
 from dragoman.client.transcripts import dump_messages, export, load, load_messages
 from dragoman.client.values import ModelRetry, get_arguments

@@ -53,10 +53,9 @@ class Calls:
         """`function` for use on the loop: it runs where the caller waits. An async one runs on the loop."""
 
         async def call(*values: Any) -> Any:
-            loop = asyncio.get_running_loop()
-            answer: asyncio.Future[Any] = loop.create_future()
-            self._queue.put(lambda: loop.call_soon_threadsafe(_settle, answer, *_attempt(function, values)))
-            result = await answer
+            answer = Future[Any]()
+            self._queue.put(lambda: _answer(answer, function, values))
+            result = await asyncio.wrap_future(answer)
             return await result if isawaitable(result) else result
 
         return call
@@ -96,20 +95,13 @@ async def _awaited(work: Awaitable[T]) -> T:
     return await work
 
 
-def _attempt(function: Callable[..., Any], values: tuple[Any, ...]) -> tuple[Any, Exception | None]:
-    try:
-        return function(*values), None
-    except Exception as error:
-        return None, error
-
-
-def _settle(answer: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
-    if answer.done():
+def _answer(answer: Future[Any], function: Callable[..., Any], values: tuple[Any, ...]) -> None:
+    if not answer.set_running_or_notify_cancel():
         return
-    if error:
+    try:
+        answer.set_result(function(*values))
+    except Exception as error:
         answer.set_exception(error)
-    else:
-        answer.set_result(result)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

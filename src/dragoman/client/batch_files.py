@@ -8,8 +8,8 @@ line are sent again; those with a line are not.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, aclosing
 from pathlib import Path
 from typing import Any, BinaryIO, Unpack, cast
 
@@ -17,22 +17,11 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.client.background import wait_for
-from dragoman.client.generating import agenerate
-from dragoman.client.many import (
-    AskedOutput,
-    BatchLimits,
-    OnProgress,
-    Progress,
-    PromptReply,
-    ask_many,
-    reporter,
-)
+from dragoman.client.many import Batch, BatchOptions, Progress, PromptReply
 from dragoman.client.messages import Prompt
-from dragoman.client.progress import ProgressBar
-from dragoman.client.providers import Model, model_of
-from dragoman.client.requests import RequestSettings
+from dragoman.client.output import OutputSpec
+from dragoman.client.providers import Model
 from dragoman.client.results import Result
-from dragoman.client.tools import AnyTool
 from dragoman.client.values import plain
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError, UpstreamError
@@ -49,50 +38,41 @@ class PromptLine(Struct, frozen=True):
     settings: dict[str, Any]
 
 
+class FileOptions(BatchOptions, total=False):
+    """Every keyword of `generate_file` beside `output`."""
+
+    retry_failed: bool  # send again what ended in an error before
+
+
 async def agenerate_file(
     source: str | Path,
     target: str | Path,
     model: str | Model,
     *,
-    output: AskedOutput[Any] = None,
-    tools: Iterable[AnyTool] = (),
-    concurrency: int = 16,
-    requests_per_minute: float | None = None,
-    tokens_per_minute: float | None = None,
-    retry_failed: bool = False,
-    progress: bool | OnProgress = False,
-    **settings: Unpack[RequestSettings],
+    output: OutputSpec[Any] = None,
+    **options: Unpack[FileOptions],
 ) -> Progress:
     """Send each line of `source` to `model`, append its reply to `target`; what is there already is skipped.
 
     A line of `source` is a JSON string, or an object with `prompt` or `messages`, and optionally an `id` and
     settings of its own (`system`, `temperature`, …). A line of `target` has the `id` and `content`, `output`,
-    `tool_calls`, `finish_reason`, `model`, `usage`, `cost`, `losses`, or an `error`. `retry_failed` sends
-    again what ended in an error before.
+    `tool_calls`, `finish_reason`, `model`, `usage`, `cost`, `losses`, or an `error`. The options are those of
+    `generate_many`, and `retry_failed`, which sends again what ended in an error before.
     """
-    target_model, listed = model_of(model), list(tools)
-    limits = BatchLimits(concurrency, requests_per_minute, tokens_per_minute)
-    report = reporter(progress)
+    retry_failed = options.pop("retry_failed", False)
+    batch = Batch(model, output, options, _count(Path(source)))
 
     async def ask(line: PromptLine) -> Result[Any]:
-        return await agenerate(
-            line.prompt, target_model, output=output, tools=listed, **_merged(settings, line.settings)
-        )
+        return await batch.ask(line.prompt, line.settings)
 
-    state = Progress(_count(Path(source)))
     with ReplyFile(Path(target), retry_failed) as replies_file, Path(source).open("rb") as file:
-        replies = ask_many(_open_lines(file, str(source), replies_file, state), ask, limits)
-        try:
-            async for batch in replies:
-                for reply in batch:
+        lines = _open_lines(file, str(source), replies_file, batch.progress)
+        async with aclosing(batch.replies(lines, ask)) as batches:
+            async for replies in batches:
+                for reply in replies:
                     replies_file.append(reply)
-                    state.add(reply)
-                    report(state)
-        finally:
-            await replies.aclose()
-            if isinstance(report, ProgressBar):
-                report.close()
-    return state
+                    batch.count(reply)
+    return batch.progress
 
 
 def generate_file(
@@ -100,31 +80,11 @@ def generate_file(
     target: str | Path,
     model: str | Model,
     *,
-    output: AskedOutput[Any] = None,
-    tools: Iterable[AnyTool] = (),
-    concurrency: int = 16,
-    requests_per_minute: float | None = None,
-    tokens_per_minute: float | None = None,
-    retry_failed: bool = False,
-    progress: bool | OnProgress = False,
-    **settings: Unpack[RequestSettings],
+    output: OutputSpec[Any] = None,
+    **options: Unpack[FileOptions],
 ) -> Progress:
     """Like `agenerate_file`, for code that is not async."""
-    return wait_for(
-        agenerate_file(
-            source,
-            target,
-            model,
-            output=output,
-            tools=tools,
-            concurrency=concurrency,
-            requests_per_minute=requests_per_minute,
-            tokens_per_minute=tokens_per_minute,
-            retry_failed=retry_failed,
-            progress=progress,
-            **settings,
-        )
-    )
+    return wait_for(agenerate_file(source, target, model, output=output, **options))
 
 
 class ReplyFile:
@@ -137,8 +97,10 @@ class ReplyFile:
     def __enter__(self) -> ReplyFile:
         self._file = self._open()
         try:
-            if kept := self._read():
-                self._replace(kept)
+            if remaining := self._read():
+                os.replace(remaining, self._path)
+                os.close(self._file)
+                self._file = self._open()
         except BaseException:
             os.close(self._file)
             raise
@@ -165,15 +127,15 @@ class ReplyFile:
 
         With `retry_failed`: a file beside it without the failed lines, which is to take its place.
         """
-        end, kept = 0, self._path.with_name(f".{self._path.name}.tmp") if self._retry_failed else None
+        end, remaining = 0, self._path.with_name(f".{self._path.name}.tmp") if self._retry_failed else None
         with ExitStack() as stack:
             lines = stack.enter_context(os.fdopen(os.dup(self._file), "rb"))
-            copy = stack.enter_context(kept.open("wb")) if kept else None
+            copy = stack.enter_context(remaining.open("wb")) if remaining else None
             for number, line in enumerate(lines, 1):
                 if not line.endswith(b"\n"):
                     break
-                row = _object(line, f"{self._path}:{number}")
-                if "id" not in row:
+                row = _decoded(line, f"{self._path}:{number}")
+                if not is_object(row) or "id" not in row:
                     raise ConfigError(f"{self._path}:{number}: not a line of replies: it has no id")
                 if not copy or "error" not in row:
                     self.done.add(row["id"])
@@ -181,12 +143,7 @@ class ReplyFile:
                         copy.write(line)
                 end += len(line)
         os.ftruncate(self._file, end)
-        return kept
-
-    def _replace(self, kept: Path) -> None:
-        os.replace(kept, self._path)
-        os.close(self._file)
-        self._file = self._open()
+        return remaining
 
 
 def _open_lines(
@@ -209,10 +166,7 @@ def _open_lines(
 
 def _line(raw: bytes, number: int, name: str) -> PromptLine:
     where = f"{name}:{number}"
-    try:
-        value = jsontext.decode(raw)
-    except ValueError as error:
-        raise ConfigError(f"{where}: not JSON: {error}") from None
+    value = _decoded(raw, where)
     if isinstance(value, str):
         return PromptLine(number, value, {})
     if not is_object(value) or ("prompt" in value) == ("messages" in value):
@@ -231,10 +185,10 @@ def _line(raw: bytes, number: int, name: str) -> PromptLine:
 def _row(reply: PromptReply[PromptLine, Any]) -> Mapping[str, Any]:
     result, error = reply.result, reply.error
     if result is None:
-        said: dict[str, Any] = {"message": str(error)}
+        problem: dict[str, Any] = {"message": str(error)}
         if isinstance(error, UpstreamError):
-            said |= {"kind": error.failure.kind, "status": error.failure.status}
-        return {"id": reply.prompt.id, "error": said}
+            problem |= {"kind": error.failure.kind, "status": error.failure.status}
+        return {"id": reply.prompt.id, "error": problem}
     return {
         "id": reply.prompt.id,
         "content": result.content,
@@ -248,14 +202,11 @@ def _row(reply: PromptReply[PromptLine, Any]) -> Mapping[str, Any]:
     }
 
 
-def _object(line: bytes, where: str) -> dict[str, Any]:
+def _decoded(line: bytes, where: str) -> Any:
     try:
-        value = jsontext.decode(line)
+        return jsontext.decode(line)
     except ValueError as error:
         raise ConfigError(f"{where}: not JSON: {error}") from None
-    if not is_object(value):
-        raise ConfigError(f"{where}: not a line of replies")
-    return value
 
 
 def _count(path: Path) -> int:
@@ -274,8 +225,3 @@ def _locked(file: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _merged(settings: RequestSettings, own: dict[str, Any]) -> RequestSettings:
-    """Those of the line win; unknown names are refused where the request is made."""
-    return cast(RequestSettings, {**settings, **own})

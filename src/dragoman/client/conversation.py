@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Unpack, overload
 
+from dragoman.client.budget import added
 from dragoman.client.display import markdown_of
-from dragoman.client.limits import added
 from dragoman.client.loop import Run, RunOptions, arun, run
 from dragoman.client.messages import AnyMessage, Prompt, SystemMessage, UserMessage, messages_of
-from dragoman.client.output import Output
+from dragoman.client.output import Output, OutputSpec
 from dragoman.client.providers import Model
 from dragoman.client.tools import AnyTool
 from dragoman.client.transcripts import FORMAT, decode_messages, dump_messages
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
 from dragoman.core.fields import read_body
-from dragoman.core.model import OutputFormat, Usage, Wire
+from dragoman.core.model import Usage
 
 
 class Conversation(Sequence[AnyMessage]):
@@ -46,7 +46,7 @@ class Conversation(Sequence[AnyMessage]):
         prompt: Prompt,
         model: str | Model | None = None,
         *,
-        output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
+        output: OutputSpec[Output] = None,
         tools: Iterable[AnyTool] | None = None,
         **options: Unpack[RunOptions],
     ) -> Run[Output]:
@@ -55,25 +55,23 @@ class Conversation(Sequence[AnyMessage]):
         Another `model` or other `tools` are for this question only; set `conversation.model` to change it.
         Where the call fails, the conversation stays as it was.
         """
-        messages = [*self.messages, *messages_of(prompt)]
-        target, offered = self._model(model), self.tools if tools is None else tools
-        merged: RunOptions = {**self.options, **options}
-        return self._add(run(messages, target, offered, output=output, **merged))
+        messages, merged = [*self.messages, *messages_of(prompt)], RunOptions({**self.options, **options})
+        offered = self.tools if tools is None else tools
+        return self._add(run(messages, self._model(model), offered, output=output, **merged))
 
     async def aask(
         self,
         prompt: Prompt,
         model: str | Model | None = None,
         *,
-        output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
+        output: OutputSpec[Output] = None,
         tools: Iterable[AnyTool] | None = None,
         **options: Unpack[RunOptions],
     ) -> Run[Output]:
         """Like `ask`, for async code."""
-        messages = [*self.messages, *messages_of(prompt)]
-        target, offered = self._model(model), self.tools if tools is None else tools
-        merged: RunOptions = {**self.options, **options}
-        return self._add(await arun(messages, target, offered, output=output, **merged))
+        messages, merged = [*self.messages, *messages_of(prompt)], RunOptions({**self.options, **options})
+        offered = self.tools if tools is None else tools
+        return self._add(await arun(messages, self._model(model), offered, output=output, **merged))
 
     def fork(self, before: int | None = None) -> Conversation:
         """A copy with the messages before that index, or with all of them. Both go on independently."""

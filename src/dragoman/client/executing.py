@@ -19,7 +19,7 @@ from msgspec import Struct
 from dragoman.client.context import Hooks, RunContext
 from dragoman.client.messages import OpenAICall, ToolMessage
 from dragoman.client.tools import Tool
-from dragoman.client.values import ToolOutcome, arguments_of, call_id, call_name
+from dragoman.client.values import ToolOutcome, call_id, call_name, get_arguments
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import is_object
 
@@ -142,7 +142,7 @@ class Executor:
             known = ", ".join(self._tools) or "none"
             return ToolOutcome(f"There is no tool {call_name(call)!r}; the tools are: {known}", failed=True)
         try:
-            arguments = arguments_of(call)
+            arguments = get_arguments(call)
         except WireError as error:
             return ToolOutcome(str(error), failed=True)
         if refusal := await self._refusal(call, tool):

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from inspect import isawaitable
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from dragoman.client.background import Calls, wait_for
-from dragoman.client.calling import ModelCall
-from dragoman.client.events import StreamEvent
-from dragoman.client.limits import added
+from dragoman.client.budget import added, total_cost
 from dragoman.client.messages import Prompt, UserMessage, messages_of
-from dragoman.client.output import ExpectedOutput, Output, OutputError, correction, expected_output
-from dragoman.client.prices import total_cost
+from dragoman.client.output import (
+    ExpectedOutput,
+    Output,
+    OutputError,
+    OutputSpec,
+    correction,
+    expected_output,
+)
 from dragoman.client.providers import Model
-from dragoman.client.requests import RequestSettings
+from dragoman.client.requests import ModelCall, RequestSettings
 from dragoman.client.results import Result
-from dragoman.client.streaming import AsyncStream
+from dragoman.client.streaming import AsyncStream, StreamEvent
 from dragoman.client.tools import AnyTool
-from dragoman.core.model import OutputFormat, Wire
 
 OnEvent = Callable[[StreamEvent], Any]
 _OUTPUT_RETRIES = 2
@@ -28,7 +31,7 @@ async def agenerate(
     conversation: Prompt,
     model: str | Model,
     *,
-    output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
+    output: OutputSpec[Output] = None,
     tools: Iterable[AnyTool] = (),
     on_event: OnEvent | None = None,
     **settings: Unpack[RequestSettings],
@@ -64,7 +67,7 @@ def generate(
     conversation: Prompt,
     model: str | Model,
     *,
-    output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
+    output: OutputSpec[Output] = None,
     tools: Iterable[AnyTool] = (),
     on_event: OnEvent | None = None,
     **settings: Unpack[RequestSettings],

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Generic, Literal, Unpack, cast
+from typing import Any, Generic, Unpack, cast
 
 from msgspec import Struct
 
 from dragoman.client.background import Calls
+from dragoman.client.budget import Bounds, Stopped, added, total_cost
 from dragoman.client.context import Cancellation, Hooks, RunContext
 from dragoman.client.display import markdown_of
-from dragoman.client.events import StreamEvent
 from dragoman.client.executing import (
     Approve,
     Executor,
@@ -22,7 +22,6 @@ from dragoman.client.executing import (
     awaited,
 )
 from dragoman.client.generating import agenerate
-from dragoman.client.limits import Bounds, Stopped, added
 from dragoman.client.messages import (
     AnyMessage,
     AssistantMessage,
@@ -31,15 +30,15 @@ from dragoman.client.messages import (
     ToolMessage,
     messages_of,
 )
-from dragoman.client.output import Output, OutputError
-from dragoman.client.prices import total_cost
+from dragoman.client.output import Output, OutputError, OutputSpec
 from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
+from dragoman.client.streaming import StreamEvent
 from dragoman.client.tools import AnyTool, Tool, tools_of
 from dragoman.client.transcripts import export
 from dragoman.core.losses import Loss
-from dragoman.core.model import OutputFormat, Usage, Wire
+from dragoman.core.model import Usage, Wire
 
 
 class TurnStart(Struct, frozen=True):
@@ -140,7 +139,7 @@ async def arun(
     model: str | Model,
     tools: Iterable[AnyTool] = (),
     *,
-    output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
+    output: OutputSpec[Output] = None,
     **options: Unpack[RunOptions],
 ) -> Run[Output]:
     """Ask, run what is called, send back the results, until the model answers or a limit is reached.
@@ -160,7 +159,7 @@ def run(
     model: str | Model,
     tools: Iterable[AnyTool] = (),
     *,
-    output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
+    output: OutputSpec[Output] = None,
     **options: Unpack[RunOptions],
 ) -> Run[Output]:
     """Like `arun`, for code that is not async; `approve`, `on_event` and hooks are called on your thread."""

@@ -8,29 +8,30 @@ are read.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sized
-from typing import Any, Generic, Literal, TypeVar, Unpack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sized
+from contextlib import aclosing
+from typing import Any, Generic, TextIO, TypeVar, Unpack, cast
 
 from msgspec import Struct
 
 from dragoman.client.background import wait_for
+from dragoman.client.budget import added
 from dragoman.client.generating import agenerate
-from dragoman.client.limits import added
 from dragoman.client.messages import Prompt
-from dragoman.client.output import Output
-from dragoman.client.progress import ProgressBar
+from dragoman.client.output import Output, OutputSpec
 from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool
 from dragoman.core.errors import ConfigError, DragomanError, UpstreamError
-from dragoman.core.model import FailureKind, OutputFormat, Usage, Wire
+from dragoman.core.model import FailureKind, Usage
 
 # No later prompt can succeed either, so these end the whole batch
 _FATAL: tuple[FailureKind, ...] = ("unauthenticated", "billing", "forbidden")
-
-AskedOutput = type[Output] | OutputFormat | Wire | Literal["json", "text"] | None
+_WIDTH = 24
+_INTERVAL = 0.1  # seconds between two pictures
 P = TypeVar("P")
 
 
@@ -78,21 +79,62 @@ class Progress:
         return f"Progress(done={self.done}{of}, failed={self.failed}, cost={self.cost})"
 
 
+class ProgressBar:
+    """Called with a `Progress`; shows it where stderr is a terminal, and only the last one elsewhere."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._live = self._stream.isatty()
+        self._shown = 0.0
+        self._last: Progress | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        self._last = progress
+        now = time.monotonic()
+        if self._live and now - self._shown >= _INTERVAL:
+            self._shown = now
+            self._stream.write(f"\r{described(progress)}\x1b[K")
+            self._stream.flush()
+
+    def close(self) -> None:
+        if self._last:
+            start, end = ("\r", "\x1b[K") if self._live else ("", "")
+            self._stream.write(f"{start}{described(self._last)}{end}\n")
+            self._stream.flush()
+
+
+def described(progress: Progress) -> str:
+    """`━━━━╺───  412/1000  41 %  512/s  3 failed  $0.0210  0:01 left`."""
+    done, total, seconds = progress.done + progress.skipped, progress.total, progress.seconds
+    rate = progress.done / seconds if seconds else 0.0
+    parts = [
+        f"{done}" if total is None else f"{done}/{total}",
+        f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s",
+    ]
+    if total:
+        filled = round(_WIDTH * done / total)
+        parts = ["━" * filled + "─" * (_WIDTH - filled), *parts[:1], f"{100 * done // total} %", *parts[1:]]
+    if progress.failed:
+        parts.append(f"{progress.failed} failed")
+    if progress.cost:
+        parts.append(f"${progress.cost:.4f}")
+    if total and rate and done < total:
+        left = int((total - done) / rate)
+        parts.append(f"{left // 60}:{left % 60:02} left")
+    return "  ".join(parts)
+
+
 OnProgress = Callable[[Progress], Any]
 
 
-class BatchLimits(Struct, frozen=True):
-    """At most `concurrency` requests at a time, so many requests and tokens a minute; None: no limit."""
+class BatchOptions(RequestSettings, total=False):
+    """Every keyword of `generate_many` beside `output`; the settings of the requests are among them."""
 
-    concurrency: int = 16
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ConfigError(f"{name} is more than 0, not {value!r}")
+    tools: Iterable[AnyTool]
+    concurrency: int  # requests at a time; 16 where nothing is given
+    requests_per_minute: float | None
+    tokens_per_minute: float | None
+    progress: bool | OnProgress  # True: a bar on stderr; a function gets a `Progress` after each reply
 
 
 class RateLimiter:
@@ -120,123 +162,119 @@ async def agenerate_many(
     prompts: Iterable[Prompt],
     model: str | Model,
     *,
-    output: AskedOutput[Output] = None,
-    tools: Iterable[AnyTool] = (),
-    concurrency: int = 16,
-    requests_per_minute: float | None = None,
-    tokens_per_minute: float | None = None,
-    progress: bool | OnProgress = False,
-    **settings: Unpack[RequestSettings],
+    output: OutputSpec[Output] = None,
+    **options: Unpack[BatchOptions],
 ) -> AsyncGenerator[PromptReply[Prompt, Output]]:
     """The replies to `prompts`, each as soon as it is there; `index` says to which prompt it belongs.
 
     A prompt that fails yields a reply with an `error`, and the others go on; a wrong key or setting raises.
-    `progress`: True shows a bar on stderr, a function is called with a `Progress` after each reply. Other
-    settings as for `agenerate`.
+    The options are those of `BatchOptions`: tools, limits, progress, and the settings of the requests.
     """
-    limits = BatchLimits(concurrency, requests_per_minute, tokens_per_minute)
-    batches = _batches(prompts, model, output, list(tools), limits, progress, settings)
-    try:
+    async with aclosing(_counted_replies(prompts, model, output, options)) as batches:
         async for batch in batches:
             for reply in batch:
                 yield reply
-    finally:
-        await batches.aclose()
 
 
 def generate_many(
     prompts: Iterable[Prompt],
     model: str | Model,
     *,
-    output: AskedOutput[Output] = None,
-    tools: Iterable[AnyTool] = (),
-    concurrency: int = 16,
-    requests_per_minute: float | None = None,
-    tokens_per_minute: float | None = None,
-    progress: bool | OnProgress = False,
-    **settings: Unpack[RequestSettings],
+    output: OutputSpec[Output] = None,
+    **options: Unpack[BatchOptions],
 ) -> Iterator[PromptReply[Prompt, Output]]:
     """Like `agenerate_many`, for code that is not async. `prompts` is read on another thread."""
-    limits = BatchLimits(concurrency, requests_per_minute, tokens_per_minute)
-    batches = _batches(prompts, model, output, list(tools), limits, progress, settings)
+    batches = _counted_replies(prompts, model, output, options)
     try:
-        while batch := wait_for(_next(batches)):
+        while batch := wait_for(anext(batches, None)):
             yield from batch
     finally:
         wait_for(batches.aclose())
 
 
-async def _batches(
-    prompts: Iterable[Prompt],
-    model: str | Model,
-    output: AskedOutput[Output],
-    tools: list[AnyTool],
-    limits: BatchLimits,
-    progress: bool | OnProgress,
-    settings: RequestSettings,
+async def _counted_replies(
+    prompts: Iterable[Prompt], model: str | Model, output: OutputSpec[Output], options: BatchOptions
 ) -> AsyncGenerator[list[PromptReply[Prompt, Output]]]:
-    target = model_of(model)
-
-    async def ask(prompt: Prompt) -> Result[Output]:
-        return await agenerate(prompt, target, output=output, tools=tools, **settings)
-
-    state = Progress(len(prompts) if isinstance(prompts, Sized) else None)
-    batches, report = ask_many(iter(enumerate(prompts)), ask, limits), reporter(progress)
-    try:
-        async for batch in batches:
-            for reply in batch:
-                state.add(reply)
-                report(state)
-            yield batch
-    finally:
-        await batches.aclose()
-        if isinstance(report, ProgressBar):
-            report.close()
+    batch = Batch(model, output, options, len(prompts) if isinstance(prompts, Sized) else None)
+    async with aclosing(batch.replies(iter(enumerate(prompts)), batch.ask)) as batches:
+        async for replies in batches:
+            for reply in replies:
+                batch.count(reply)
+            yield replies
 
 
-async def ask_many(
-    prompts: Iterator[tuple[int, P]], ask: Callable[[P], Awaitable[Result[Output]]], limits: BatchLimits
-) -> AsyncGenerator[list[PromptReply[P, Output]]]:
-    """`ask` for each prompt, `limits.concurrency` at a time; each list holds the replies that are ready.
+class Batch(Generic[Output]):
+    """Many prompts for one model: how they are sent, how many at a time, and how far it is."""
 
-    Lists, because a switch to another thread for each single reply would double the time of a call.
-    """
-    ready: asyncio.Queue[PromptReply[P, Output] | BaseException | None] = asyncio.Queue(limits.concurrency)
-    requests = RateLimiter(limits.requests_per_minute)
-    tokens = RateLimiter(limits.tokens_per_minute)
+    def __init__(
+        self, model: str | Model, output: OutputSpec[Output], options: BatchOptions, total: int | None
+    ) -> None:
+        self._model, self._output, self._tools = model_of(model), output, list(options.get("tools", ()))
+        for name in ("concurrency", "requests_per_minute", "tokens_per_minute"):
+            if (value := options.get(name)) is not None and value <= 0:
+                raise ConfigError(f"{name} is more than 0, not {value!r}")
+        self._concurrency = options.get("concurrency", 16)
+        self._requests = RateLimiter(options.get("requests_per_minute"))
+        self._tokens = RateLimiter(options.get("tokens_per_minute"))
+        own = BatchOptions.__annotations__.keys() - RequestSettings.__annotations__.keys()
+        self._settings = {name: value for name, value in options.items() if name not in own}
+        self.progress = Progress(total)
+        shown = options.get("progress", False)
+        self._report: OnProgress | None = ProgressBar() if shown is True else shown or None
 
-    async def work() -> None:
+    async def ask(self, prompt: Prompt, settings: Mapping[str, Any] = {}) -> Result[Output]:
+        """`settings` of the prompt win over those of the batch; unknown names are refused by the request."""
+        merged = cast(RequestSettings, {**self._settings, **settings})
+        return await agenerate(prompt, self._model, output=self._output, tools=self._tools, **merged)
+
+    def count(self, reply: PromptReply[Any, Any]) -> None:
+        self.progress.add(reply)
+        if self._report:
+            self._report(self.progress)
+
+    async def replies(
+        self, prompts: Iterator[tuple[int, P]], ask: Callable[[P], Awaitable[Result[Output]]]
+    ) -> AsyncGenerator[list[PromptReply[P, Output]]]:
+        """`ask` for each prompt, within the limits; each list holds the replies that are ready.
+
+        Lists, because a switch to another thread for each single reply would double the time of a call.
+        """
+        ready = asyncio.Queue[PromptReply[P, Output] | BaseException | None](self._concurrency)
+
+        async def work() -> None:
+            try:
+                for index, prompt in prompts:
+                    await self._tokens.wait()
+                    await self._requests.wait(1)
+                    reply = await _reply(index, prompt, ask)
+                    if reply.result is not None:
+                        usage = reply.result.usage
+                        self._tokens.charge(usage.input + usage.output)
+                    await ready.put(reply)
+            except Exception as error:
+                await ready.put(error)
+            else:
+                await ready.put(None)
+
+        workers = [asyncio.create_task(work()) for _ in range(self._concurrency)]
+        running = len(workers)
         try:
-            for index, prompt in prompts:
-                await tokens.wait()
-                await requests.wait(1)
-                reply = await _reply(index, prompt, ask)
-                if reply.result is not None:
-                    usage = reply.result.usage
-                    tokens.charge(usage.input + usage.output)
-                await ready.put(reply)
-        except Exception as error:
-            await ready.put(error)
-        else:
-            await ready.put(None)
-
-    workers = [asyncio.create_task(work()) for _ in range(limits.concurrency)]
-    running = len(workers)
-    try:
-        while running:
-            items = [await ready.get()]
-            while not ready.empty():
-                items.append(ready.get_nowait())
-            if batch := [item for item in items if isinstance(item, PromptReply)]:
-                yield batch
-            for item in items:
-                if isinstance(item, BaseException):
-                    raise item
-            running -= items.count(None)
-    finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+            while running:
+                items = [await ready.get()]
+                while not ready.empty():
+                    items.append(ready.get_nowait())
+                if batch := [item for item in items if isinstance(item, PromptReply)]:
+                    yield batch
+                for item in items:
+                    if isinstance(item, BaseException):
+                        raise item
+                running -= items.count(None)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            if isinstance(self._report, ProgressBar):
+                self._report.close()
 
 
 async def _reply(
@@ -252,17 +290,3 @@ async def _reply(
         return PromptReply(index, prompt, error=error)
     except DragomanError as error:
         return PromptReply(index, prompt, error=error)
-
-
-async def _next(
-    batches: AsyncGenerator[list[PromptReply[Prompt, Output]]],
-) -> list[PromptReply[Prompt, Output]]:
-    async for batch in batches:
-        return batch
-    return []
-
-
-def reporter(progress: bool | OnProgress) -> OnProgress:
-    if callable(progress):
-        return progress
-    return ProgressBar() if progress else lambda _: None

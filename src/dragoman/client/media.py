@@ -48,7 +48,7 @@ def media(value: Attachment) -> Media:
     match value:
         case Media():
             return value
-        case str() if _is_url(value):
+        case str() if value.startswith(("http://", "https://", "data:")):
             return _from_text(value)
         case bytes():
             return _from_bytes(value)
@@ -94,7 +94,7 @@ def _from_text(value: str) -> Media:
 
 
 def _check(data: str) -> None:
-    """The first bytes tell: a file name in place of base64 is a mistake that providers explain badly."""
+    """Refuse a file name in place of base64, which providers report badly; the first bytes suffice."""
     head = data[:256]
     try:
         b64decode(head + "=" * (-len(head) % 4), validate=True)
@@ -106,7 +106,3 @@ def _check(data: str) -> None:
 
 def _made(data: str, media_type: str, name: str = "") -> Media:
     return Media(media_kind(media_type), media_type, Base64(data), name)
-
-
-def _is_url(value: str) -> bool:
-    return value.startswith(("http://", "https://", "data:"))

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from dragoman.client.background import wait_for
 from dragoman.client.display import markdown_of
 from dragoman.client.media import Attachment, image, media
-from dragoman.client.values import arguments_of, call_id, call_name, outcome
+from dragoman.client.values import call_id, call_name, get_arguments, outcome
 from dragoman.core.errors import ConfigError
 from dragoman.core.model import AnyPart, Media, Message, Reasoning, Refusal, Role, Text, ToolCall, ToolResult
 
@@ -194,8 +194,11 @@ def messages_of(conversation: Prompt) -> list[AnyMessage]:
             return [conversation]
         case Mapping():
             return [_message(conversation)]
+        case Iterable() if not isinstance(conversation, bytes):
+            return [made for each in conversation for made in _messages(each)]
         case _:
-            return [made for each in _listed(conversation) for made in _messages(each)]
+            problem = f"a conversation is a text, a message or a list of messages, not {conversation!r}"
+            raise ConfigError(problem)
 
 
 def neutral(messages: Iterable[AnyMessage]) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
@@ -234,7 +237,7 @@ def openai_call(call: ToolCall) -> OpenAICall:
 def _output(call: Mapping[str, Any] | ToolCall, function: Callable[..., Any]) -> Any:
     run = getattr(function, "call", function)  # a Tool takes them by name and catches what is raised
     try:
-        output = run(arguments_of(call))
+        output = run(get_arguments(call))
         return wait_for(output) if isawaitable(output) else output
     except Exception as error:
         return error
@@ -260,13 +263,6 @@ def from_neutral(message: Message) -> list[AnyMessage]:
             return [*answers, *([UserMessage(parts=rest)] if rest or not results else [])]
         case role:
             return [SystemMessage(parts=message.parts, role=role)]
-
-
-def _listed(conversation: Any) -> Iterable[Any]:
-    if isinstance(conversation, bytes) or not isinstance(conversation, Iterable):
-        problem = f"a conversation is a text, a message or a list of messages, not {conversation!r}"
-        raise ConfigError(problem)
-    return cast(Iterable[Any], conversation)
 
 
 def _messages(value: Any) -> list[AnyMessage]:

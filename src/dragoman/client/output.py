@@ -49,6 +49,8 @@ else:
 
     Output = TypeVar("Output")
 
+# What a caller may give as `output`; None and "text": plain text
+OutputSpec = type[Output] | OutputFormat | Wire | Literal["json", "text"] | None
 OutputMode = Literal["auto", "native", "tool", "instruction"]
 _WRAPPED = "value"  # providers take objects at the root, so that other types stand in this property
 _TOOL = "final_answer"

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import Struct
 
 from dragoman import __version__
-from dragoman.client.pools import pool
+from dragoman.client.background import wait_for
 from dragoman.core.codec import Codec, OutgoingRequest
-from dragoman.core.errors import ConfigError
-from dragoman.core.model_profile import ModelProfile
+from dragoman.core.errors import ConfigError, UpstreamError
+from dragoman.core.model import Failure
+from dragoman.core.model_profile import ModelProfile, Price
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects.engine.dialect import Dialect
-from dragoman.http.client import Timeouts, Transport
-from dragoman.profiles import ProfileRow, ProviderSettings, known_server, profile_of
+from dragoman.http.client import Client, Timeouts, Transport, TransportError
+from dragoman.model_lists import fetch_model_names
+from dragoman.profiles import ProfileRow, known_server, profile_of
 from dragoman.profiles import known as known_providers
 from dragoman.protocols import codec as find_codec
 
@@ -63,10 +67,14 @@ class Provider:
         self._transport = transport
         key = api_key or (known.key_from(os.environ) if known else "")
         if known and known.key_env and not key and not base_url:
-            raise ConfigError(_keyless(known))
+            names = " or ".join((known.key_env, *known.other_key_envs))
+            raise ConfigError(
+                f"provider {name} needs a key: set {names}, or use Provider({name!r}, api_key=…)"
+            )
         self._key = key
         self._headers = {name.lower(): value for name, value in (headers or {}).items()}
-        self._profiles = _profile_rows(profiles)
+        is_table = isinstance(profiles, Mapping)
+        self._profiles = tuple([_profile_row(*row) for row in profiles.items()] if is_table else profiles)
 
     def headers_for(self, request: OutgoingRequest) -> dict[str, str]:
         """The headers that identify the caller, and those of the provider, which win."""
@@ -139,19 +147,8 @@ def _embedded() -> Transport:
 _demo: Transport | None = None
 
 
-def _keyless(known: ProviderSettings) -> str:
-    names = " or ".join((known.key_env, *known.other_key_envs))
-    return f"provider {known.name} needs a key: set {names}, or use Provider({known.name!r}, api_key=…)"
-
-
 def _listed() -> str:
     return ", ".join(known_providers())
-
-
-def _profile_rows(profiles: Mapping[str, Mapping[str, Any]] | Sequence[ProfileRow]) -> tuple[ProfileRow, ...]:
-    if not isinstance(profiles, Mapping):
-        return tuple(profiles)
-    return tuple([_profile_row(pattern, facts) for pattern, facts in profiles.items()])
 
 
 def _profile_row(pattern: str, facts: Mapping[str, Any]) -> ProfileRow:
@@ -165,3 +162,84 @@ def _profile_row(pattern: str, facts: Mapping[str, Any]) -> ProfileRow:
     return ProfileRow(
         pattern, tuple([(name, getattr(profile, name)) for name in given]), facts.get("like", "")
     )
+
+
+class ModelInfo(Struct, frozen=True):
+    """A model in the list of its provider; `profile` holds all that is known about it, None what is not."""
+
+    provider: str
+    name: str
+    profile: ModelProfile
+
+    @property
+    def id(self) -> str:
+        """How `generate` takes it."""
+        return f"{self.provider}:{self.name}"
+
+    @property
+    def context_window(self) -> int | None:
+        return self.profile.context_window
+
+    @property
+    def max_output(self) -> int | None:
+        return self.profile.max_output
+
+    @property
+    def price(self) -> Price | None:
+        return self.profile.price
+
+    def __repr__(self) -> str:
+        facts: dict[str, object] = {"context_window": self.context_window, "max_output": self.max_output}
+        if price := self.price:
+            facts["price"] = f"${price.input:g} in, ${price.output:g} out"
+        known = "".join(f", {name}={value}" for name, value in facts.items() if value is not None)
+        return f"ModelInfo({self.id!r}{known})"
+
+
+async def amodels(provider: str | Provider) -> list[ModelInfo]:
+    """The provider's own list, fetched now. Raises UpstreamError where it does not answer."""
+    target = provider_named(provider) if isinstance(provider, str) else provider
+    try:
+        names = await fetch_model_names(
+            target.transport(), target.protocol, target.base_url, target.headers_for
+        )
+    except (TransportError, ValueError) as error:
+        raise UpstreamError(Failure("server", f"provider {target.name}: {error}", 502)) from error
+    return [ModelInfo(target.name, name, target.profile(name)) for name in names]
+
+
+def models(provider: str | Provider) -> list[ModelInfo]:
+    """Like `amodels`, for code that is not async."""
+    return wait_for(amodels(provider))
+
+
+# Connections belong to the event loop that opened them: one pool for each loop, closed with it
+_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[None]]] = (
+    WeakKeyDictionary()
+)
+
+
+def pool() -> Client:
+    """The connections of the running loop."""
+    loop = asyncio.get_running_loop()
+    entry = _pools.get(loop)
+    if entry is None:
+        client = Client()
+        closer = _close_with_loop(loop, client)
+        _pools[loop] = entry = (client, closer)
+        task = loop.create_task(_started(closer))
+        task.add_done_callback(lambda _: None)
+    return entry[0]
+
+
+async def _close_with_loop(loop: asyncio.AbstractEventLoop, client: Client) -> AsyncGenerator[None]:
+    """A loop that is shut down in order (`asyncio.run`) closes its generators, and so the connections."""
+    try:
+        yield
+    finally:
+        _pools.pop(loop, None)
+        await client.close()
+
+
+async def _started(closer: AsyncGenerator[None]) -> None:
+    await anext(closer)

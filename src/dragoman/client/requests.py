@@ -1,19 +1,63 @@
-"""A conversation, tools and settings -> the neutral request."""
+"""One call of a model: conversation, tools and settings -> the request as it is sent; and its reply.
+
+The client library works with the neutral model itself, so no client codec stands before the pipeline.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypedDict, cast
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import Any, Literal, NoReturn, TypedDict, cast
 
+from dragoman.client.budget import cost_of
 from dragoman.client.messages import Prompt, messages_of, neutral
-from dragoman.client.output import OutputMode
+from dragoman.client.output import ExpectedOutput, OutputMode
+from dragoman.client.providers import Model, Provider, model_of
+from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool, Tool, tools_of
-from dragoman.core.errors import ConfigError
-from dragoman.core.jsontext import is_object
-from dragoman.core.losses import Strictness
-from dragoman.core.model import Effort, OutputFormat, Request, Settings, Text, ToolChoice, Wire
-from dragoman.core.transport import Timeouts
+from dragoman.core import jsontext
+from dragoman.core.codec import OutgoingRequest, ProtocolLimits
+from dragoman.core.errors import ConfigError, UpstreamError, WireError
+from dragoman.core.fields import read_body
+from dragoman.core.jsontext import TOO_DEEP, is_object
+from dragoman.core.losses import Losses, Strictness
+from dragoman.core.model import (
+    Effort,
+    Failure,
+    OutputFormat,
+    Request,
+    Response,
+    Settings,
+    Text,
+    ToolChoice,
+    Wire,
+)
+from dragoman.http.client import Reply, Timeouts, TransportError
+from dragoman.http.client.retries import send_once, send_with_retries
+from dragoman.pipeline import Pipeline
+from dragoman.protocols import protocol
 
+_LARGEST_REPLY = 256 * 1024 * 1024
+# The limits of a client that takes whatever the neutral model can say
+NEUTRAL = ProtocolLimits(
+    tool_name=r"[\s\S]+",
+    tool_name_length=1 << 20,
+    call_id=r"[\s\S]+",
+    call_id_length=1 << 20,
+    custom_tools=True,
+    namespaces=True,
+    deferred_tools=True,
+    hosted_tools=frozenset({"local_shell"}),
+    call_state=True,
+    text_state=True,
+)
+
+
+_NOT_IN_REQUEST = (
+    *("strict", "extra", "provider_options", "timeout", "tries"),
+    *("output_mode", "output_retries"),
+)
 OTHER_NAMES = {
     "max_output_tokens": "max_tokens",
     "max_completion_tokens": "max_tokens",
@@ -124,15 +168,12 @@ def _choice(value: Any) -> ToolChoice | None:
         case Tool():
             return ToolChoice("required", (value.name,))
         case list() | tuple():
-            return ToolChoice("required", tuple(map(_name, cast(Iterable[Any], value))))
+            names = [str(getattr(tool, "name", tool)) for tool in cast(Iterable[Any], value)]
+            return ToolChoice("required", tuple(names))
         case _:
             raise ConfigError(
                 f"tool_choice is auto, none, required, a name or a list of names, not {value!r}"
             )
-
-
-def _name(tool: Any) -> str:
-    return str(getattr(tool, "name", tool))
 
 
 def _output(value: Any) -> OutputFormat:
@@ -146,3 +187,144 @@ def _output(value: Any) -> OutputFormat:
             return OutputFormat("schema", value, "reply")
         case _:
             raise ConfigError(f"output is 'json', 'text' or a JSON Schema, not {value!r}")
+
+
+class ModelCall:
+    """A request as it is sent, and what reads its reply."""
+
+    def __init__(
+        self,
+        conversation: Prompt,
+        model: str | Model,
+        tools: Iterable[AnyTool],
+        settings: RequestSettings,
+        stream: bool,
+        expected: ExpectedOutput[Any] | None = None,
+    ) -> None:
+        strict, extra = settings.get("strict", False), settings.get("extra")
+        others = {name: value for name, value in settings.items() if name not in _NOT_IN_REQUEST}
+        target = model_of(model)
+        provider = self.provider = target.provider
+        codec, losses = provider.codec, Losses()
+        self.codec, self.losses, self.expected = codec, losses, expected
+        self.strict: Strictness = strict
+        profile = provider.profile(target.name)
+        self.pipeline = Pipeline(
+            NEUTRAL,
+            protocol(provider.protocol),
+            losses,
+            dialect=provider.dialect,
+            recover=provider.recover,
+            summarise=provider.summarise,
+            origin=provider.name,
+            profile=profile,
+        )
+        request = request_of(target.name, conversation, tools, others, stream)
+        if expected:
+            request = expected.prepare(request, codec.limits(profile).schema_rules, profile, losses)
+        self._model, self._request = target, request
+        _, body = self.pipeline.encode_request(request)
+        if options := settings.get("provider_options"):
+            body = _with_options(body, options, provider, losses)
+        if strict:
+            losses.refuse(strict)
+        self.body = jsontext.encode({**body, **extra} if extra else body)
+        self.url = provider.base_url + codec.http.path(target.name, stream)
+        headers = {
+            "content-type": "application/json",
+            **codec.http.headers,
+            **codec.http.headers_for(body),
+        }
+        self.headers = headers | provider.headers_for(OutgoingRequest("POST", self.url, headers, self.body))
+        timeout = settings.get("timeout")
+        self._timeouts = timeout if isinstance(timeout, Timeouts) else provider.timeouts
+        self._seconds = None if isinstance(timeout, Timeouts) else timeout
+        self._deadline: float | None = None
+        self._tries = max(settings.get("tries") or provider.tries, 1)
+
+    def time_limit(self) -> AbstractAsyncContextManager[None]:
+        """Raises UpstreamError where the call, from its first attempt on, takes more than its timeout."""
+        return nullcontext() if self._seconds is None else self._limited(self._seconds)
+
+    @asynccontextmanager
+    async def _limited(self, seconds: float) -> AsyncGenerator[None]:
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + seconds
+        clock = asyncio.timeout_at(self._deadline)
+        try:
+            async with clock:
+                yield
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            why = f"provider {self.provider.name}: no complete reply within {seconds:g} s"
+            raise UpstreamError(Failure("timeout", why, 504)) from None
+
+    async def send(self) -> Reply:
+        """The answer of the upstream, with retries; raises UpstreamError."""
+        async with self.time_limit():
+            return await send_with_retries(self._attempt, self._tries, self._ends_within)
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether the time of the call ends before another attempt could begin."""
+        return self._deadline is not None and asyncio.get_running_loop().time() + seconds >= self._deadline
+
+    async def read(self, reply: Reply) -> Result[Any]:
+        """The whole reply."""
+        try:
+            async with self.time_limit():
+                body = await reply.read(_LARGEST_REPLY)
+        except TransportError as error:
+            self.fail(Failure("truncated", f"provider {self.provider.name}: {error}", 502))
+        finally:
+            reply.close()
+        try:
+            wire = read_body(body, self.codec.name)
+            return self.result(self.pipeline.decode_response(wire, self.losses), wire)
+        except (WireError, *TOO_DEEP) as error:
+            self.fail(Failure("server", f"malformed upstream answer: {error}", 502))
+
+    def result(
+        self, response: Response, body: Wire | None = None, frames: list[Any] | None = None
+    ) -> Result[Any]:
+        if self.strict:
+            self.losses.refuse(self.strict)
+        cost = cost_of(self._model, self._request, response)
+        if self.expected:
+            response = self.expected.restore(response)
+        losses = list(self.losses)
+        return Result(response, losses, self.provider.name, body, frames or [], cost, self.expected)
+
+    def fail(self, failure: Failure) -> NoReturn:
+        raise UpstreamError(failure)
+
+    async def _attempt(self) -> Reply | Failure:
+        provider = self.provider
+        request = OutgoingRequest("POST", self.url, self.headers, self.body)
+        return await send_once(provider.transport(), self.codec, provider.name, request, self._timeouts)
+
+
+def _with_options(
+    body: Wire, options: Mapping[str, Mapping[str, Any]], provider: Provider, losses: Losses
+) -> Wire:
+    """`body` with the fields that are meant for this provider, or for its protocol."""
+    ours = (provider.protocol, provider.name)
+    for name in options:
+        if name not in ours:
+            why = f"the request goes to {provider.name} ({provider.protocol})"
+            losses.dropped(f"provider_options.{name}", why, "field.unknown")
+    for name in dict.fromkeys(ours):
+        body = _merged(body, options.get(name, {}), f"provider_options.{name}", losses)
+    return body
+
+
+def _merged(body: Wire, fields: Mapping[str, Any], where: str, losses: Losses) -> Wire:
+    out = dict(body)
+    for name, value in fields.items():
+        old = body.get(name)
+        if is_object(old) and is_object(value):
+            value = _merged(old, value, f"{where}.{name}", losses)
+        elif old is not None and old != value:
+            losses.changed(f"{where}.{name}", "it replaces what the request had there", "field.option")
+        out[name] = value
+    return out

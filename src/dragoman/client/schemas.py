@@ -66,7 +66,7 @@ _KEYWORDS = {
     "pattern": "pattern",
 }
 _LENGTHS = {"string": "Length", "array": "Items", "object": "Properties"}
-_NAMES: dict[type[Any], str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
+_NAMES: dict[Any, str] = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
@@ -116,18 +116,15 @@ def described_function(function: Any) -> Any:
 def context_parameter(function: Callable[..., Any]) -> str:
     """The name of the first parameter where it is a RunContext, which the caller gives, not the model."""
     try:
-        parameters = list(signature(function).parameters)
+        parameters = list(signature(function).parameters.values())
     except (TypeError, ValueError):  # some callables of C code have no signature
         return ""
     first = parameters[1:2] if is_method(function) else parameters[:1]
-    if not first or not any("RunContext" in str(hint) for hint in _annotations(function)):
+    if not first or not any("RunContext" in str(each.annotation) for each in parameters):
         return ""
-    hint = _resolved(function).get(first[0])
-    return first[0] if hint is RunContext or typing.get_origin(hint) is RunContext else ""
-
-
-def _annotations(function: Callable[..., Any]) -> list[Any]:
-    return [parameter.annotation for parameter in signature(function).parameters.values()]
+    name = first[0].name
+    hint = _resolved(function).get(name)
+    return name if hint is RunContext or typing.get_origin(hint) is RunContext else ""
 
 
 def is_method(function: Callable[..., Any]) -> bool:
@@ -263,7 +260,7 @@ class SchemaBuilder:
         return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
 
     def _class(self, hint: Any) -> Wire:
-        base = _base(hint)
+        base: type[Any] = hint if isinstance(hint, type) else object
         if issubclass(base, enum.Enum):
             return _described(_enum([member.value for member in base]), base)
         if adapter := pydantic_adapter(hint):
@@ -331,23 +328,12 @@ def _renamed(node: Any, names: Mapping[str, str]) -> Any:
             return node
 
 
-def _base(hint: Any) -> type[Any]:
-    return hint if isinstance(hint, type) else object
-
-
 def _enum(values: list[Any]) -> Wire:
     plain = [value.value if isinstance(value, enum.Enum) else value for value in values]
-    names = list(dict.fromkeys(_named(value) for value in plain))
+    bases = [[_NAMES[base] for base in type(value).__mro__ if base in _NAMES] for value in plain]
+    names = list(dict.fromkeys(each[0] if each else "" for each in bases))
     kind = names[0] if len(names) == 1 else names
     return {"type": kind, "enum": plain} if all(names) else {"enum": plain}
-
-
-def _named(value: Any) -> str:
-    return (
-        "null"
-        if value is None
-        else next((_NAMES[base] for base in type(value).__mro__ if base in _NAMES), "")
-    )
 
 
 def _union(options: list[Wire]) -> Wire:

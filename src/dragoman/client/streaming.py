@@ -4,41 +4,81 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any, Generic, Literal, Unpack, cast
+from typing import Any, Generic, Unpack, cast
+
+from msgspec import Struct
 
 from dragoman.client.background import wait_for
-from dragoman.client.calling import ModelCall
-from dragoman.client.events import (
-    Finish,
-    OutputDelta,
-    ReasoningDelta,
-    RefusalDelta,
-    StreamEvent,
-    TextDelta,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-)
 from dragoman.client.messages import Prompt, openai_call
-from dragoman.client.output import Output, expected_output
+from dragoman.client.output import Output, OutputSpec, expected_output
 from dragoman.client.partial_json import PartialJson
 from dragoman.client.providers import Model
-from dragoman.client.requests import RequestSettings
+from dragoman.client.requests import ModelCall, RequestSettings
 from dragoman.client.results import Result
 from dragoman.client.tools import AnyTool
 from dragoman.core.errors import ConfigError, UpstreamError
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed, fold
-from dragoman.core.model import (
-    AnyPart,
-    Failure,
-    OutputFormat,
-    Reasoning,
-    Refusal,
-    Text,
-    ToolCall,
-    Wire,
-)
+from dragoman.core.model import AnyPart, Failure, Reasoning, Refusal, Text, ToolCall, Usage
 from dragoman.http.client import Reply, TransportError
+
+
+class TextDelta(Struct, frozen=True):
+    text: str
+
+
+class ReasoningDelta(Struct, frozen=True):
+    text: str
+
+
+class RefusalDelta(Struct, frozen=True):
+    text: str
+
+
+class ToolCallStart(Struct, frozen=True):
+    """`index` counts the calls of a reply."""
+
+    index: int
+    id: str
+    name: str
+
+
+class ToolCallDelta(Struct, frozen=True):
+    """A piece of the arguments' JSON text."""
+
+    index: int
+    text: str
+
+
+class ToolCallEnd(Struct, frozen=True):
+    """`call` is whole, in OpenAI's shape; None where the reply was cut inside it."""
+
+    index: int
+    call: dict[str, Any] | None
+
+
+class Finish(Struct, frozen=True):
+    """`reason` in OpenAI's words."""
+
+    reason: str
+    usage: Usage
+
+
+class OutputDelta(Struct, frozen=True):
+    """More of a typed output: `value` is the JSON of all that has arrived of it, not validated yet."""
+
+    value: Any
+
+
+StreamEvent = (
+    TextDelta
+    | ReasoningDelta
+    | RefusalDelta
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallEnd
+    | OutputDelta
+    | Finish
+)
 
 
 class AsyncStream(Generic[Output]):
@@ -166,7 +206,7 @@ def astream(
     conversation: Prompt,
     model: str | Model,
     *,
-    output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
+    output: OutputSpec[Output] = None,
     tools: Iterable[AnyTool] = (),
     **settings: Unpack[RequestSettings],
 ) -> AsyncStream[Output]:
@@ -179,7 +219,7 @@ def stream(
     conversation: Prompt,
     model: str | Model,
     *,
-    output: type[Output] | OutputFormat | Wire | Literal["json", "text"] | None = None,
+    output: OutputSpec[Output] = None,
     tools: Iterable[AnyTool] = (),
     **settings: Unpack[RequestSettings],
 ) -> Stream[Output]:

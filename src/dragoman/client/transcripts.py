@@ -13,7 +13,6 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec import structs
 
-from dragoman.client.calling import NEUTRAL
 from dragoman.client.messages import (
     AnyMessage,
     AssistantMessage,
@@ -24,7 +23,7 @@ from dragoman.client.messages import (
     from_neutral,
     messages_of,
 )
-from dragoman.client.requests import request_of
+from dragoman.client.requests import NEUTRAL, request_of
 from dragoman.client.tools import AnyTool
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError, WireError
@@ -81,7 +80,13 @@ def dump_messages(
     """
     if protocol:
         return jsontext.dumps(export(conversation, protocol, model, losses=losses))
-    listed = [_encode_message(message) for message in messages_of(conversation)]
+    listed = [
+        {
+            "role": "tool" if isinstance(message, ToolMessage) else message.role,
+            "parts": [_encode_part(part) for part in message.parts],
+        }
+        for message in messages_of(conversation)
+    ]
     return jsontext.dumps({"format": FORMAT, "version": VERSION, "messages": listed})
 
 
@@ -127,11 +132,6 @@ def load(body: Wire, protocol: str, losses: Losses | None = None) -> list[AnyMes
     request = find_codec(protocol).decode_request(body, Losses() if losses is None else losses)
     system: list[AnyMessage] = [SystemMessage(parts=(part,)) for part in request.system]
     return system + [made for message in request.messages for made in from_neutral(message)]
-
-
-def _encode_message(message: AnyMessage) -> Wire:
-    role = "tool" if isinstance(message, ToolMessage) else message.role
-    return {"role": role, "parts": [_encode_part(part) for part in message.parts]}
 
 
 def _decode_message(value: Any, where: str) -> AnyMessage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -33,10 +33,6 @@ def get_arguments(call: Mapping[str, Any] | ToolCall | str) -> dict[str, Any]:
 
     Raises WireError where the model wrote something else.
     """
-    return arguments_of(call)
-
-
-def arguments_of(call: Mapping[str, Any] | ToolCall | str) -> dict[str, Any]:
     value = _written(call)
     if is_object(value):
         return value
@@ -78,8 +74,8 @@ def outcome(output: Any) -> ToolOutcome:
             return _binary(bytes(output))
         case ToolResult():
             return _joined(output.content, output.failed)
-        case list() | tuple() if any(_is_media(item) for item in _items(output)):
-            return _joined(_items(output))
+        case list() | tuple() if any(map(_is_media, cast(Iterable[Any], output))):
+            return _joined(cast(Iterable[Any], output))
         case _ if callable(png := getattr(output, "_repr_png_", None)):  # Pillow's images, figures (IPython)
             shown = png()
             return _binary(shown) if isinstance(shown, bytes) else ToolOutcome(_json(output))
@@ -98,13 +94,8 @@ def _written(call: Mapping[str, Any] | ToolCall | str) -> Any:
             return next((function[key] for key in ("arguments", "input", "args") if key in function), None)
 
 
-def _items(output: Any) -> Iterable[Any]:
-    return output
-
-
 def _joined(items: Iterable[Any], failed: bool = False) -> ToolOutcome:
-    listed = list(items)
-    outcomes = [ToolOutcome(item.text) if isinstance(item, Text) else outcome(item) for item in listed]
+    outcomes = [ToolOutcome(item.text) if isinstance(item, Text) else outcome(item) for item in items]
     shown = tuple(media for each in outcomes for media in each.media)
     return ToolOutcome("\n".join(each.text for each in outcomes if each.text), shown, failed)
 
