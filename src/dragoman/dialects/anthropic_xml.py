@@ -16,8 +16,8 @@ import re
 from functools import partial
 
 from dragoman.core.model import ToolDeclaration
+from dragoman.dialects.engine.call_grammar import CallGrammar, Opening, Sink
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
-from dragoman.dialects.engine.grammar import CallGrammar, Opening, Sink
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import TAG_RULES, Invokes, TagRules, write_invoke
 from dragoman.dialects.engine.values import DeclaredTools, spaced

@@ -15,9 +15,9 @@ from functools import partial
 from typing import Literal
 
 from dragoman.core.model import ToolDeclaration
+from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with, stray
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with, stray
-from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
+from dragoman.dialects.engine.payloads import bracketed, decoded, object_text, read_block
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import TAG_RULES, Invokes, TagRules
 from dragoman.dialects.engine.values import DeclaredTools, spaced
@@ -47,7 +47,11 @@ class Deepseek(Dialect, frozen=True, kw_only=True):
         return (CallGrammar(opens_with(_BLOCK, _CALL), _read), *blocks, stray(_BLOCK_END, _CALL_END))
 
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
-        sections = "\n\n".join(_section(tool) for tool in tools)
+        sections = "\n\n".join(
+            f"### {tool.name}\nDescription: {tool.description}\n\n"
+            f"Parameters: {spaced(declaration(tool)['function']['parameters'])}"
+            for tool in tools
+        )
         how = "To call tools, write one block with all calls, and nothing after it:"
         return (
             f"## Tools\nYou have access to the following tools:\n\n{sections}\n\n{how}\n{_HOW[self.version]}"
@@ -56,11 +60,12 @@ class Deepseek(Dialect, frozen=True, kw_only=True):
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         match self.version:
             case "v3":
-                return _block(
-                    "\n".join(_marked("function", f"{call.name}\n{_fenced(call)}") for call in calls)
-                )
+                payloads = (f"{call.name}\n```json\n{spaced(call.arguments)}\n```" for call in calls)
+                written = "\n".join(_marked("function", payload) for payload in payloads)
+                return f"{_BLOCK}{written}{_BLOCK_END}"
             case "v3.1":
-                return _block("".join(_marked(call.name, spaced(call.arguments)) for call in calls))
+                written = "".join(_marked(call.name, spaced(call.arguments)) for call in calls)
+                return f"{_BLOCK}{written}{_BLOCK_END}"
             case "v3.2":
                 return "\n".join([_BLOCKS[0], *map(_invoke, calls), f"</{_DSML}function_calls>"])
 
@@ -72,21 +77,8 @@ class Deepseek(Dialect, frozen=True, kw_only=True):
         return f"<｜tool▁outputs▁begin｜>{shown}<｜tool▁outputs▁end｜>" if self.version == "v3" else shown
 
 
-def _section(tool: ToolDeclaration) -> str:
-    about = declaration(tool)["function"]
-    return f"### {tool.name}\nDescription: {tool.description}\n\nParameters: {spaced(about['parameters'])}"
-
-
-def _block(calls: str) -> str:
-    return f"{_BLOCK}{calls}{_BLOCK_END}"
-
-
 def _marked(head: str, payload: str) -> str:
     return f"{_CALL}{head}{_SEPARATOR}{payload}{_CALL_END}"
-
-
-def _fenced(call: PastCall) -> str:
-    return f"```json\n{spaced(call.arguments)}\n```"
 
 
 def _invoke(call: PastCall) -> str:
@@ -106,16 +98,7 @@ def _is_json(head: str) -> bool | None:
 
 def _read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.skip(_BLOCK)
-    yield from source.space()
-    called = False
-    while (yield from source.skip(_CALL)):
-        yield from _read_call(source, sink)
-        called = True
-        yield from source.space()
-    if not called:
-        raise Broken("a block without calls")
-    if not (yield from source.close(_BLOCK_END)):
-        source.reset()
+    yield from read_block(source, _CALL, partial(_read_call, source, sink), _BLOCK_END)
 
 
 def _read_call(source: Source, sink: Sink) -> Reader[None]:

@@ -13,8 +13,9 @@ from typing import Any, cast
 
 from dragoman.core import jsontext
 from dragoman.core.model import ToolDeclaration, Wire
+from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, Think, opens_with, stray
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, Think, opens_with, stray
+from dragoman.dialects.engine.literals import Cursor
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools
 
@@ -22,15 +23,10 @@ QUOTE, ESCAPE = '<|"|>', "<escape>"
 _FORMS = {"<|tool_call>": ("<tool_call|>", QUOTE), "<start_function_call>": ("<end_function_call>", ESCAPE)}
 _KEY = re.compile(r"[^{}\[\],:<>]+")
 _BARE = re.compile(r"[^{}\[\],<>]+")
-_SPACE = re.compile(r"\s*")
-_DEEPEST = 100
 # The model goes on to write the marker of the response, or repeats the end of its call; Ollama strips both
 _STRAY = (
-    "<tool_call|>",
-    "<|tool_response>",
-    "<tool_response|>",
-    "<end_function_call>",
-    "<start_function_response>",
+    *("<tool_call|>", "<|tool_response>", "<tool_response|>"),
+    *("<end_function_call>", "<start_function_response>"),
 )
 _NAME = re.compile(r"[^\s{}<>\[\]\"]*")
 _HOW = """\
@@ -56,7 +52,8 @@ class Gemma(Dialect, frozen=True, kw_only=True):
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "".join(
-            f"<|tool_response>response:{result.call.name}{write_marked(_answer(result))}<tool_response|>"
+            f"<|tool_response>response:{result.call.name}"
+            f"{write_marked({'error' if result.failed else 'value': result.text})}<tool_response|>"
             for result in results
         )
 
@@ -64,10 +61,6 @@ class Gemma(Dialect, frozen=True, kw_only=True):
 def _declared(tool: ToolDeclaration) -> str:
     about: Wire = {"description": tool.description, "parameters": tool.parameters or {"type": "object"}}
     return f"{tool.name}{write_marked(about)}"
-
-
-def _answer(result: RenderedResult) -> Wire:
-    return {"error" if result.failed else "value": result.text}
 
 
 def _read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
@@ -118,95 +111,60 @@ def _write_key(key: str) -> str:
     return key if _KEY.fullmatch(key) and key == key.strip() else write_marked(key)
 
 
-class GemmaPayload:
+class GemmaPayload(Cursor):
     """A whole payload, read from its opening brace."""
 
     def __init__(self, text: str, quote: str, tool: str, declared: DeclaredTools) -> None:
-        self._text, self._at, self._quote = text, 0, quote
-        self._tool, self._declared = tool, declared
+        super().__init__(text)
+        self._quote, self._tool, self._declared = quote, tool, declared
 
     def whole(self) -> Wire:
-        value = self._object(0)
-        self._space()
-        if self._at < len(self._text):
-            raise Broken("more than one payload")
+        value = self.value()
+        self.finish()
         return value
 
-    def _object(self, depth: int) -> Wire:
-        self._expect("{")
+    def value(self) -> Any:
+        self.space()
+        return self._scalar() if self.text.startswith("(", self.at) else super().value()
+
+    def _braces(self) -> Wire:
         value: Wire = {}
-        while not self._skip("}"):
-            key = self._key()
-            self._expect(":")
-            value[key] = self._value(depth + 1, key)
-            if not self._skip(","):
-                self._expect("}")
+        while not self.skip("}"):
+            key = self._quoted() if self._at_quote() else self._bare(_KEY, "a value without a key")
+            self.expect(":")
+            if self._quote == ESCAPE and self._depth == 1 and self._at_quote():
+                # FunctionGemma escapes whatever it is: the schema says
+                value[key] = self._declared.read(self._tool, key, self._quoted(), framed=False)
+            else:
+                value[key] = self.value()
+            if not self.skip(","):
+                self.expect("}")
                 break
         return value
 
-    def _key(self) -> str:
-        if self._text.startswith(self._quote, self._at):
+    def _scalar(self) -> Any:
+        if self._at_quote():
             return self._quoted()
-        found = _KEY.match(self._text, self._at)
-        if not found:
-            raise Broken("a value without a key")
-        self._at = found.end()
-        return found[0].strip()
-
-    def _value(self, depth: int, key: str = "") -> Any:
-        if depth > _DEEPEST:
-            raise Broken("nested too deeply")
-        self._space()
-        if self._text.startswith("{", self._at):
-            return self._object(depth)
-        if self._skip("["):
-            return self._items(depth)
-        if self._text.startswith(self._quote, self._at):
-            return self._string(key if depth == 1 else "")
-        found = _BARE.match(self._text, self._at)
-        if not found:
-            raise Broken("a key without a value")
-        self._at = found.end()
-        bare = found[0].strip()
+        bare = self._bare(_BARE, "a key without a value")
         return jsontext.decode(bare) if jsontext.is_complete(bare) else bare
 
-    def _items(self, depth: int) -> list[Any]:
-        items: list[Any] = []
-        while not self._skip("]"):
-            items.append(self._value(depth + 1))
-            if not self._skip(","):
-                self._expect("]")
-                break
-        return items
+    def _at_quote(self) -> bool:
+        return self.text.startswith(self._quote, self.at)
 
     def _quoted(self) -> str:
-        start = self._at + len(self._quote)
-        end = self._text.find(self._quote, start)
+        start = self.at + len(self._quote)
+        end = self.text.find(self._quote, start)
         if end < 0:
             raise Broken("a string without its end")
-        self._at = end + len(self._quote)
-        return self._text[start:end]
+        self.at = end + len(self._quote)
+        return self.text[start:end]
 
-    def _string(self, key: str) -> Any:
-        text = self._quoted()
-        if self._quote == ESCAPE and key:  # FunctionGemma escapes whatever it is: the schema says
-            return self._declared.read(self._tool, key, text, framed=False)
-        return text
-
-    def _space(self) -> None:
-        found = _SPACE.match(self._text, self._at)
-        self._at = found.end() if found else self._at
-
-    def _skip(self, mark: str) -> bool:
-        self._space()
-        if not self._text.startswith(mark, self._at):
-            return False
-        self._at += len(mark)
-        return True
-
-    def _expect(self, mark: str) -> None:
-        if not self._skip(mark):
-            raise Broken(f"expected {mark}")
+    def _bare(self, pattern: re.Pattern[str], problem: str) -> str:
+        found = pattern.match(self.text, self.at)
+        if not found:
+            raise Broken(problem)
+        self.at = found.end()
+        return found[0].strip()
 
 
 DIALECT = Gemma(name="gemma")

@@ -14,8 +14,8 @@ import re
 from functools import partial
 
 from dragoman.core.model import ToolDeclaration
-from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with, stray
+from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with, stray
+from dragoman.dialects.engine.dialect import Dialect, PastCall, declaration
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import TAG_RULES, ParameterForm, TagRules, read_parameters
 from dragoman.dialects.engine.values import DeclaredTools, spaced
@@ -53,9 +53,6 @@ class Glm(Dialect, frozen=True, kw_only=True):
 
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         return "\n".join(_call(call) for call in calls)
-
-    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
-        return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
 
 
 def _call(call: PastCall) -> str:

@@ -15,8 +15,8 @@ from typing import Any, cast
 
 from dragoman.core import jsontext
 from dragoman.core.model import ToolDeclaration, Wire
+from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, Think, opens_with
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, Think, opens_with
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
 from dragoman.dialects.engine.source import Broken, Reader, Source, any_of, overlap
 from dragoman.dialects.engine.values import DeclaredTools, Schema, kinds_of, spaced
@@ -60,7 +60,11 @@ class Harmony(Dialect, frozen=True, kw_only=True):
         return f"{_START}assistant".join(_call(call) for call in calls)
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
-        return "".join(_result(result) for result in results)
+        return "".join(
+            f"{_START}functions.{result.call.name} to=assistant{_CHANNEL}commentary"
+            f"{_MESSAGE}{result.text}<|end|>"
+            for result in results
+        )
 
     def write_reasoning(self, text: str) -> str:
         return f"{_CHANNEL}analysis{_MESSAGE}{text}<|end|>"
@@ -69,11 +73,6 @@ class Harmony(Dialect, frozen=True, kw_only=True):
 def _call(call: PastCall) -> str:
     head = f"{_CHANNEL}commentary to=functions.{call.name} {_CONSTRAIN}json"
     return f"{head}{_MESSAGE}{spaced(call.arguments)}<|call|>"
-
-
-def _result(result: RenderedResult) -> str:
-    head = f"{_START}functions.{result.call.name} to=assistant{_CHANNEL}commentary"
-    return f"{head}{_MESSAGE}{result.text}<|end|>"
 
 
 def _read_call(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:

@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 from dragoman.core.model import ToolDeclaration
-from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
-from dragoman.dialects.engine.grammar import CallGrammar
+from dragoman.dialects.engine.call_grammar import CallGrammar
+from dragoman.dialects.engine.dialect import Dialect, PastCall, declaration
 from dragoman.dialects.engine.payloads import tagged
 from dragoman.dialects.engine.values import DeclaredTools, spaced
 
@@ -42,9 +42,6 @@ class Hermes(Dialect, frozen=True, kw_only=True):
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         written = (spaced({"name": call.name, "arguments": call.arguments}) for call in calls)
         return "\n".join(f"<tool_call>\n{text}\n</tool_call>" for text in written)
-
-    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
-        return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
 
 
 DIALECT = Hermes(name="hermes")

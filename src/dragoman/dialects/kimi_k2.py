@@ -10,12 +10,13 @@ the only declared one that has all the parameters given.
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from dragoman.core import jsontext
 from dragoman.core.model import ToolDeclaration
+from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with, stray
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with, stray
-from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
+from dragoman.dialects.engine.payloads import bracketed, decoded, object_text, read_block
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools, spaced
 
@@ -59,16 +60,7 @@ def _id(call: PastCall) -> str:
 
 def _read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.skip(_SECTION)
-    yield from source.space()
-    called = False
-    while (yield from source.skip(_CALL)):
-        yield from _read_call(source, declared, sink)
-        called = True
-        yield from source.space()
-    if not called:
-        raise Broken("a section without calls")
-    if not (yield from source.close(_SECTION_END)):
-        source.reset()
+    yield from read_block(source, _CALL, partial(_read_call, source, declared, sink), _SECTION_END)
 
 
 def _read_call(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:

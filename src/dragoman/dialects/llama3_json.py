@@ -10,14 +10,17 @@ without `;`. Built-in tools are called as `<|python_tag|>brave_search.call(query
 
 from __future__ import annotations
 
+from functools import partial
+
 from dragoman.core.model import ToolDeclaration
+from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.payloads import (
     PYTHON,
     NamedCall,
     bracketed,
     decoded,
+    end_fence,
     named_calls,
     put,
     read_callable,
@@ -45,8 +48,8 @@ class Llama3Json(Dialect, frozen=True, kw_only=True):
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         return (
             CallGrammar(opens_with(_TAG), _read_tagged),
-            CallGrammar(opens_with("{", "["), _read_any, "start", leaks=False),
-            CallGrammar(opens_with("{", "["), _read_declared, "line"),
+            CallGrammar(opens_with("{", "["), partial(_read_bare, False), "start", leaks=False),
+            CallGrammar(opens_with("{", "["), partial(_read_bare, True), "line"),
             CallGrammar(opens_with(*_FENCES), _read_fenced, "start"),
         )
 
@@ -57,35 +60,23 @@ class Llama3Json(Dialect, frozen=True, kw_only=True):
         return "; ".join(spaced({"name": call.name, "parameters": call.arguments}) for call in calls)
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
-        return "\n".join(_result(result) for result in results)
-
-
-def _result(result: RenderedResult) -> str:
-    return spaced({"name": result.call.name, "error" if result.failed else "output": result.text})
+        return "\n".join(result.as_json() for result in results)
 
 
 def _read_tagged(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.expect(_TAG)
     yield from source.space()
     if (yield from source.next("{", "[")):
-        yield from _read_any(source, declared, sink)
+        yield from _read_bare(False, source, declared, sink)
         return
-    name, arguments = yield from read_callable(source)
+    name, arguments, _ = yield from read_callable(source)
     sink.call(name.removesuffix(".call"), arguments)
 
 
-def _read_any(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
-    put((yield from _read_calls(source)), sink)
-    yield from _read_more(source, sink)
-
-
-def _read_declared(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
-    put(_known((yield from _read_calls(source)), declared), sink)
-    yield from _read_more(source, sink)
-
-
-def _read_more(source: Source, sink: Sink) -> Reader[None]:
-    """Further objects behind the first."""
+def _read_bare(known: bool, source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
+    """An object, and further ones behind it. `known`: only where it calls declared tools."""
+    calls = yield from _read_calls(source)
+    put(_known(calls, declared) if known else calls, sink)
     while True:
         yield from source.space()
         yield from source.skip(";", _TAG)
@@ -100,11 +91,7 @@ def _read_fenced(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[
     yield from source.expect(*_FENCES)
     yield from source.space()
     calls = _known((yield from _read_calls(source)), declared)
-    yield from source.space()
-    yield from source.expect("```")
-    yield from source.space()
-    if not (yield from source.exhausted()):
-        raise Broken("a code block with text after it")
+    yield from end_fence(source)
     put(calls, sink)
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from functools import partial
 
 from dragoman.core.model import ToolDeclaration
+from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.source import Reader, Source
 from dragoman.dialects.engine.tags import TAG_RULES, Invokes, TagRules, write_invoke
 from dragoman.dialects.engine.values import DeclaredTools, spaced

@@ -15,8 +15,8 @@ import re
 from typing import Literal
 
 from dragoman.core.model import ToolDeclaration
+from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, Think, opens_with
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, Think, opens_with
 from dragoman.dialects.engine.payloads import bracketed, decoded, named_calls, object_text, put
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools, spaced
@@ -48,12 +48,11 @@ class Mistral(Dialect, frozen=True, kw_only=True):
         if self.form == "array":
             listed = [{"name": call.name, "arguments": call.arguments, "id": _id(call)} for call in calls]
             return f"{_CALLS} {spaced(listed)}"
+        ids = [f"{_ID}{_id(call)}" if self.form == "call_id" else "" for call in calls]
         return "".join(
-            f"{_CALLS}{call.name}{self._call_id(call)}{_ARGUMENTS}{spaced(call.arguments)}" for call in calls
+            f"{_CALLS}{call.name}{id}{_ARGUMENTS}{spaced(call.arguments)}"
+            for call, id in zip(calls, ids, strict=True)
         )
-
-    def _call_id(self, call: PastCall) -> str:
-        return f"{_ID}{_id(call)}" if self.form == "call_id" else ""
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
         return "".join(f"[TOOL_RESULTS]{self._result(result)}[/TOOL_RESULTS]" for result in results)

@@ -10,15 +10,16 @@ and nothing else is read too, for declared tools. Wrappers: `<|python_start|>`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 from dragoman.core.model import ToolDeclaration
+from dragoman.dialects.engine.call_grammar import CallGrammar, Opening, Sink, opens_with
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
-from dragoman.dialects.engine.grammar import CallGrammar, Opening, Sink, opens_with
 from dragoman.dialects.engine.payloads import (
-    WrittenCall,
+    NamedCall,
     bracketed,
     decoded,
+    end_fence,
     named_calls,
     put,
     read_callable,
@@ -48,8 +49,8 @@ class Pythonic(Dialect, frozen=True, kw_only=True):
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         return (
             CallGrammar(opens_with(*_WRAPPERS), _read_wrapped),
-            CallGrammar(_LIST, _read_first, "start", leaks=False),
-            CallGrammar(_LIST, _read_declared),
+            CallGrammar(_LIST, partial(_read_bare, False), "start", leaks=False),
+            CallGrammar(_LIST, partial(_read_bare, True)),
             CallGrammar(opens_with(*_FENCES), _read_fenced, "start"),
         )
 
@@ -60,13 +61,7 @@ class Pythonic(Dialect, frozen=True, kw_only=True):
         return f"[{', '.join(write_callable(call.name, call.arguments) for call in calls)}]"
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
-        return "\n".join(_results(results))
-
-
-def _results(results: tuple[RenderedResult, ...]) -> Iterator[str]:
-    for result in results:
-        kind = "error" if result.failed else "output"
-        yield spaced({"name": result.call.name, kind: result.text})
+        return "\n".join(result.as_json() for result in results)
 
 
 def _read_wrapped(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
@@ -76,19 +71,15 @@ def _read_wrapped(source: Source, declared: DeclaredTools, sink: Sink) -> Reader
         case "[{" | "{":  # LFM2 knows JSON too
             put(named_calls(decoded((yield from bracketed(source)))), sink)
         case "[":
-            _put((yield from _read_list(source)), sink)
+            put((yield from _read_list(source)), sink)
         case _:
-            _put((yield from _read_lines(source, closes)), sink)
+            put((yield from _read_lines(source, closes)), sink)
     if not (yield from source.close(closes)):
         source.reset()
 
 
-def _read_first(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
-    _put((yield from _read_list(source)), sink)
-
-
-def _read_declared(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
-    _put((yield from _read_list(source, declared)), sink)
+def _read_bare(known: bool, source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
+    put((yield from _read_list(source, declared if known else None)), sink)
 
 
 def _read_fenced(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
@@ -96,18 +87,14 @@ def _read_fenced(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[
     yield from source.space()
     listed = yield from source.next("[")
     calls = yield from (_read_list(source, declared) if listed else _read_lines(source, "```", declared))
-    yield from source.space()
-    yield from source.expect("```")
-    yield from source.space()
-    if not (yield from source.exhausted()):
-        raise Broken("a code block with text after it")
-    _put(calls, sink)
+    yield from end_fence(source)
+    put(calls, sink)
 
 
-def _read_list(source: Source, known: DeclaredTools | None = None) -> Reader[list[WrittenCall]]:
+def _read_list(source: Source, known: DeclaredTools | None = None) -> Reader[list[NamedCall]]:
     """`[call, call]`; the closing bracket may be missing at the end of the text."""
     yield from source.expect("[")
-    calls: list[WrittenCall] = []
+    calls: list[NamedCall] = []
     while True:
         yield from source.space()
         calls.append((yield from read_callable(source, known)))
@@ -122,20 +109,15 @@ def _read_list(source: Source, known: DeclaredTools | None = None) -> Reader[lis
     return calls
 
 
-def _read_lines(source: Source, closes: str, known: DeclaredTools | None = None) -> Reader[list[WrittenCall]]:
+def _read_lines(source: Source, closes: str, known: DeclaredTools | None = None) -> Reader[list[NamedCall]]:
     """Calls one after another, up to what closes them."""
-    calls: list[WrittenCall] = []
+    calls: list[NamedCall] = []
     while not (yield from source.next(closes)) and not (yield from source.exhausted()):
         calls.append((yield from read_callable(source, known)))
         yield from source.space()
     if not calls:
         raise Broken("no call in it")
     return calls
-
-
-def _put(calls: list[WrittenCall], sink: Sink) -> None:
-    for name, arguments in calls:
-        sink.call(name, arguments)
 
 
 DIALECT = Pythonic(name="pythonic")

@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any, cast
 
 from dragoman.core.model import ToolDeclaration, Wire
-from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
+from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with
+from dragoman.dialects.engine.dialect import Dialect, PastCall
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import EQUALS, TAG_RULES, ParameterForm, TagRules, head, read_parameters
 from dragoman.dialects.engine.values import DeclaredTools, spaced
@@ -74,9 +74,6 @@ class Qwen3Coder(Dialect, frozen=True, kw_only=True):
 
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         return "\n".join(_call(call) for call in calls)
-
-    def write_results(self, results: tuple[RenderedResult, ...]) -> str:
-        return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
 
 
 def _function(tool: ToolDeclaration) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from dragoman.core import jsontext
 from dragoman.core.model import ToolDeclaration, Wire
@@ -52,14 +52,6 @@ def call(name: str, arguments: dict[str, str]) -> str:
 def _parameter(name: str, text: str) -> str:
     """A long text stands on lines of its own, as the content of a file does in any case."""
     return f"<{name}>\n{text}\n</{name}>" if "\n" in text or name == "content" else f"<{name}>{text}</{name}>"
-
-
-class PromptStyle(Protocol):
-    def header(self, *, several: bool) -> str: ...
-
-    def section(self, tool: ToolDeclaration) -> str: ...
-
-    def result(self, result: RenderedResult) -> str: ...
 
 
 class PlainStyle:

@@ -24,8 +24,9 @@ from msgspec.structs import replace
 
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects import hermes, qwen3_coder, roo_prompt
+from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with, tag, tag_of
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with, tag, tag_of
+from dragoman.dialects.engine.payloads import end_fence
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import (
     PLAIN,
@@ -138,10 +139,7 @@ def _read_fenced(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[
     yield from source.expect(*_FENCES)
     held = HeldCalls()
     yield from _read_declared(source, declared, held)
-    yield from source.expect("```")
-    yield from source.space()
-    if not (yield from source.exhausted()):
-        raise Broken("a code block with text after it")
+    yield from end_fence(source)
     sink.changed("a call stood in a code block")
     held.release(sink)
 

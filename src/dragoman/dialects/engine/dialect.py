@@ -32,10 +32,10 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
-from dragoman.dialects.engine.grammar import CallGrammar, CallToken, Think
+from dragoman.dialects.engine.call_grammar import CallGrammar, CallToken, Think
 from dragoman.dialects.engine.parser import DialectParser
 from dragoman.dialects.engine.scanner import Scanner
-from dragoman.dialects.engine.values import DeclaredTools, arguments_of, declare
+from dragoman.dialects.engine.values import DeclaredTools, arguments_of, declare, spaced
 
 
 class PastCall(Struct, frozen=True):
@@ -57,6 +57,9 @@ class RenderedResult(Struct, frozen=True):
     call: PastCall
     text: str
     failed: bool
+
+    def as_json(self) -> str:
+        return spaced({"name": self.call.name, "error" if self.failed else "output": self.text})
 
 
 class Dialect(Struct, frozen=True, kw_only=True):
@@ -85,7 +88,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
-        raise NotImplementedError
+        """As most chat templates show results."""
+        return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
 
     def write_reasoning(self, text: str) -> str:
         """Past reasoning with the gap after it; empty where the history keeps none."""
@@ -190,7 +194,8 @@ class HistoryRenderer:
     def message(self, message: Message) -> tuple[Message, ...]:
         if all(type(part) not in _KIND for part in message.parts):
             return (message,)
-        pieces = [piece for kind, group in _grouped(message.parts) for piece in self._pieces(kind, group)]
+        groups = groupby(message.parts, lambda part: _KIND.get(type(part), ""))
+        pieces = [piece for kind, group in groups for piece in self._pieces(kind, list(group))]
         if message.role == "assistant":
             pieces = _joined(pieces, self._dialect.gap)
         parts = tuple(part for _, part in pieces)
@@ -202,7 +207,9 @@ class HistoryRenderer:
                 yield kind, self._write_calls([part for part in group if isinstance(part, ToolCall)])
             case "results":
                 results = [part for part in group if isinstance(part, ToolResult)]
-                yield from ((kind, part) for part in self._write_results(results))
+                yield kind, Text(self._dialect.write_results(tuple(map(self._result, results))))
+                for result in results:
+                    yield from ((kind, part) for part in result.content if isinstance(part, Media))
             case "reasoning":
                 thoughts = [part for part in group if isinstance(part, Reasoning)]
                 yield from ((kind, part) for part in self._write_reasoning(thoughts))
@@ -229,18 +236,13 @@ class HistoryRenderer:
         self._count += 1
         return past
 
-    def _write_results(self, results: list[ToolResult]) -> Iterator[AnyPart]:
-        yield Text(self._dialect.write_results(tuple(self._result(result) for result in results)))
-        for result in results:
-            yield from (part for part in result.content if isinstance(part, Media))
-
     def _result(self, result: ToolResult) -> RenderedResult:
         for part in result.content:
             if not isinstance(part, Text | Media):
                 self._losses.dropped(part.where, f"only {part.origin} understands it", "part.unknown")
         text = "\n".join(part.text for part in result.content if isinstance(part, Text))
-        if result.failed and not self._dialect.marks_failures:
-            text = _as_error(text)
+        if result.failed and not self._dialect.marks_failures and not _SAYS_ERROR.match(text):
+            text = f"Error: {text.strip() or 'the tool call failed'}"
         call = self._calls.get(result.call_id)
         if call is None:
             call = PastCall(result.call_id, result.name or "tool", {}, {}, self._count)
@@ -259,21 +261,10 @@ class HistoryRenderer:
                 self._losses.dropped(part.where, why, "reasoning.history")
 
 
-def _as_error(text: str) -> str:
-    """A chat template that knows only results gets the failure in their text."""
-    return text if _SAYS_ERROR.match(text) else f"Error: {text.strip() or 'the tool call failed'}"
-
-
 _SAYS_ERROR = re.compile(r"""[\s\[{"'(]*error""", re.IGNORECASE)
 Kind = str  # calls, results, reasoning, or nothing for what stays as it is
 Piece = tuple[Kind, AnyPart]
 _KIND: dict[type, Kind] = {ToolCall: "calls", ToolResult: "results", Reasoning: "reasoning"}
-
-
-def _grouped(parts: tuple[AnyPart, ...]) -> Iterator[tuple[Kind, list[AnyPart]]]:
-    """Neighbours of one kind together."""
-    for kind, group in groupby(parts, lambda part: _KIND.get(type(part), "")):
-        yield kind, list(group)
 
 
 def _joined(pieces: list[Piece], gap: str) -> list[Piece]:

@@ -24,20 +24,7 @@ _ESCAPE = re.compile(
     r"|x[0-9a-fA-F]{2}|[0-7]{1,3}|.)",
     re.DOTALL,
 )
-_SIMPLE = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    "b": "\b",
-    "f": "\f",
-    "a": "\a",
-    "v": "\v",
-    "\n": "",
-    "\\": "\\",
-    "'": "'",
-    '"': '"',
-    "/": "/",
-}
+_SIMPLE = dict(zip("ntrbfav\\'\"/", "\n\t\r\b\f\a\v\\'\"/", strict=True)) | {"\n": ""}
 _CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 _DEEPEST = 100
 
@@ -121,7 +108,10 @@ class Cursor:
             return {}
         first = self.value()
         if not self.skip(":"):
-            return [first, *(self._items("}") if self.skip(",") else self._end("}"))]
+            if self.skip(","):
+                return [first, *self._items("}")]
+            self.expect("}")
+            return [first]
         pairs = {_key(first): self.value()}
         while self.skip(",") and not self.text.startswith("}", self.at):
             key = _key(self.value())
@@ -129,10 +119,6 @@ class Cursor:
             pairs[key] = self.value()
         self.expect("}")
         return pairs
-
-    def _end(self, mark: str) -> tuple[()]:
-        self.expect(mark)
-        return ()
 
     def _scalar(self) -> Any:
         if found := _STRING.match(self.text, self.at):

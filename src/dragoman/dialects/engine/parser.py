@@ -30,7 +30,7 @@ from dragoman.core.events import (
 )
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, AnyTool, Reasoning, Stop, StopReason, Text, ToolCall
-from dragoman.dialects.engine.grammar import (
+from dragoman.dialects.engine.call_grammar import (
     CallGrammar,
     CallToken,
     EndToken,

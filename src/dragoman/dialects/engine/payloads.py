@@ -6,11 +6,12 @@ A payload is read while it arrives; it is parsed when it is whole. Nothing is ev
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 from dragoman.core import jsontext
 from dragoman.core.model import Wire
-from dragoman.dialects.engine.grammar import CallGrammar, Sink, opens_with
+from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.literals import Cursor, read_literal
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools
@@ -18,7 +19,6 @@ from dragoman.dialects.engine.values import DeclaredTools
 NamedCall = tuple[str, str, str]  # name, arguments, id
 _NAME = re.compile(r"[\w.\-]*")
 _KEY = re.compile(r"[^\W\d][\w.\-]*")
-WrittenCall = tuple[str, str]  # name, arguments
 
 
 class Notation:
@@ -95,13 +95,13 @@ def decoded(text: str, notation: Notation = JSON) -> Any:
         if notation is not JSON:
             return read_literal(text)
         try:
-            return jsontext.decode(_STRING.sub(_escaped, text))
+            return jsontext.decode(_STRING.sub(lambda string: _CONTROL.sub(_escape, string[0]), text))
         except ValueError:
             raise Broken(str(error)) from None
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return _CONTROL.sub(lambda control: f"\\u{ord(control[0]):04x}", found[0])
+def _escape(control: re.Match[str]) -> str:
+    return f"\\u{ord(control[0]):04x}"
 
 
 def named_calls(value: Any, *, bare: bool = False) -> list[NamedCall]:
@@ -152,19 +152,42 @@ def tagged(opens: str, closes: str, notation: Notation = JSON) -> CallGrammar:
     return CallGrammar(opens_with(opens), read)
 
 
+def read_block(source: Source, call: str, read_call: Callable[[], Reader[None]], closes: str) -> Reader[None]:
+    """Calls that begin with `call`, at least one, and what closes their block, which may be missing."""
+    called = False
+    yield from source.space()
+    while (yield from source.skip(call)):
+        yield from read_call()
+        called = True
+        yield from source.space()
+    if not called:
+        raise Broken("a block without calls")
+    if not (yield from source.close(closes)):
+        source.reset()
+
+
+def end_fence(source: Source) -> Reader[None]:
+    """The end of a code block and of the reply: any other code block quotes the call."""
+    yield from source.space()
+    yield from source.expect("```")
+    yield from source.space()
+    if not (yield from source.exhausted()):
+        raise Broken("a code block with text after it")
+
+
 def put(calls: list[NamedCall], sink: Sink) -> None:
     for name, arguments, id in calls:
         sink.call(name, arguments, id)
 
 
-def read_callable(source: Source, known: DeclaredTools | None = None) -> Reader[WrittenCall]:
+def read_callable(source: Source, known: DeclaredTools | None = None) -> Reader[NamedCall]:
     """One call, consumed. Only keyword arguments have names, so only they count. `known`: of these tools."""
     name = yield from source.run(_NAME)
     if not name or (known is not None and name not in known):
         raise Broken("no call of a tool")
     yield from source.expect("(")
     text = yield from bracketed(source, PYTHON, begun="(")
-    return name, jsontext.dumps(_arguments(Cursor(text)))
+    return name, jsontext.dumps(_arguments(Cursor(text))), ""
 
 
 def _arguments(cursor: Cursor) -> Wire:
@@ -199,12 +222,8 @@ def write_callable(name: str, arguments: Wire) -> str:
 def python_literal(value: Any) -> str:
     """A value as Python writes it; strings as JSON does, which Python reads too."""
     match value:
-        case True:
-            return "True"
-        case False:
-            return "False"
-        case None:
-            return "None"
+        case bool() | None:
+            return str(value)
         case list():
             return f"[{', '.join(python_literal(item) for item in cast(list[Any], value))}]"
         case dict():

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dragoman.dialects.engine.grammar import (
+from dragoman.dialects.engine.call_grammar import (
     CallGrammar,
     CallToken,
     EndToken,

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
 from dragoman.core import jsontext
 from dragoman.core.model import Wire
+from dragoman.dialects.engine.call_grammar import Sink
 from dragoman.dialects.engine.dialect import PastCall
-from dragoman.dialects.engine.grammar import Sink
-from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
+from dragoman.dialects.engine.payloads import bracketed, decoded, object_text, read_block
 from dragoman.dialects.engine.source import LONGEST_NAME, Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools
 
@@ -205,16 +206,8 @@ class Invokes(Struct, frozen=True):
         self, source: Source, declared: DeclaredTools, sink: Sink, rules: TagRules
     ) -> Reader[None]:
         """What follows the opening of the block."""
-        called = False
-        yield from source.space()
-        while (yield from source.skip(f"<{self.prefix}invoke")):
-            yield from self.read_invoke(source, declared, sink, rules)
-            called = True
-            yield from source.space()
-        if not called:
-            raise Broken("a block without calls")
-        if not (yield from source.close(self.closes)):
-            source.reset()
+        invoke = partial(self.read_invoke, source, declared, sink, rules)
+        yield from read_block(source, f"<{self.prefix}invoke", invoke, self.closes)
 
     def read_invoke(
         self, source: Source, declared: DeclaredTools, sink: Sink, rules: TagRules
@@ -235,13 +228,14 @@ class Invokes(Struct, frozen=True):
             yield from source.expect(end)
             sink.call(name, arguments)
             return
+        parameter = rf"<{self.prefix}parameter\s+name\s*=\s*[\"']?([^<>\n]+?)[\"']?(?:\s[^<>\n]*)?>"
         form = ParameterForm(
             f"<{self.prefix}parameter",
             head(ATTRIBUTE),
             f"</{self.prefix}parameter>",
             (end,),
             framed=False,
-            lost=_lost_tags(self.prefix, self.closes),
+            lost=re.compile(rf"{parameter}|</{self.prefix}invoke>\s*{re.escape(self.closes)}"),
             typed=self.typed,
         )
         sink.call(name, (yield from read_parameters(source, name, form, declared, sink, rules)))
@@ -259,11 +253,6 @@ class Invokes(Struct, frozen=True):
         yield from source.space()
         yield from source.expect(end)
         sink.call(name, arguments)
-
-
-def _lost_tags(prefix: str, closes: str) -> re.Pattern[str]:
-    parameter = rf"<{prefix}parameter\s+name\s*=\s*[\"']?([^<>\n]+?)[\"']?(?:\s[^<>\n]*)?>"
-    return re.compile(rf"{parameter}|</{prefix}invoke>\s*{re.escape(closes)}")
 
 
 def write_invoke(call: PastCall) -> str:
