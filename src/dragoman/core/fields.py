@@ -21,6 +21,10 @@ T = TypeVar("T", str, bool, int)
 NOTHING: frozenset[str] = frozenset()
 
 
+def word_set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 class Fields:
     """One wire object at `where`. A field that is null counts as absent and is left where it is."""
 

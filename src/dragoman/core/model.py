@@ -16,32 +16,13 @@ Role = Literal["system", "developer", "user", "assistant"]
 CallKind = Literal["function", "custom", "local_shell", "shell", "apply_patch"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 StopReason = Literal[
-    "end",
-    "stop_sequence",
-    "tool_calls",
-    "length",
-    "context_full",
-    "content_filter",
-    "refusal",
-    "pause",
-    "malformed_call",
-    "other",
-]
+    "end", "stop_sequence", "tool_calls", "length", "context_full", "content_filter", "refusal", "pause",
+    "malformed_call", "other",
+]  # fmt: skip
 FailureKind = Literal[
-    "bad_request",
-    "context_too_long",
-    "too_large",
-    "unauthenticated",
-    "billing",
-    "forbidden",
-    "not_found",
-    "conflict",
-    "rate_limit",
-    "server",
-    "overloaded",
-    "timeout",
-    "truncated",
-]
+    "bad_request", "context_too_long", "too_large", "unauthenticated", "billing", "forbidden", "not_found",
+    "conflict", "rate_limit", "server", "overloaded", "timeout", "truncated",
+]  # fmt: skip
 
 
 class Value(Struct, frozen=True, eq=False, kw_only=True):
@@ -210,23 +191,9 @@ class ToolDeclaration(Value, frozen=True, eq=False):
 
 
 HostedKind = Literal[
-    "web_search",
-    "web_fetch",
-    "code_execution",
-    "file_search",
-    "image_generation",
-    "computer",
-    "mcp",
-    "local_shell",
-    "shell",
-    "apply_patch",
-    "tool_search",
-    "maps",
-    "bash",
-    "text_editor",
-    "memory",
-    "other",
-]
+    "web_search", "web_fetch", "code_execution", "file_search", "image_generation", "computer", "mcp",
+    "local_shell", "shell", "apply_patch", "tool_search", "maps", "bash", "text_editor", "memory", "other",
+]  # fmt: skip
 
 
 class HostedTool(Value, frozen=True, eq=False):

@@ -16,20 +16,9 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)  # from least to most
 
 # What a server may refuse, named as in core.model.Settings; `parallel` is Request.parallel
 Refusable = Literal[
-    "frequency_penalty",
-    "presence_penalty",
-    "seed",
-    "stop",
-    "n",
-    "verbosity",
-    "user",
-    "metadata",
-    "logprobs",
-    "top_logprobs",
-    "store",
-    "cache_key",
-    "parallel",
-]
+    "frequency_penalty", "presence_penalty", "seed", "stop", "n", "verbosity", "user", "metadata", "logprobs",
+    "top_logprobs", "store", "cache_key", "parallel",
+]  # fmt: skip
 
 
 class PriceTier(Struct, frozen=True, kw_only=True):

@@ -42,7 +42,3 @@ class SchemaRules(Struct, frozen=True, kw_only=True):
     explicit: bool = False
     largest_max_items: int | None = None
     strict: StrictRules | None = None
-
-
-def keywords(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())

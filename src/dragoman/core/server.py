@@ -14,16 +14,12 @@ from urllib.parse import unquote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.core.background import BackgroundCodec
-from dragoman.core.batches import BatchCodec, FileCodec
-from dragoman.core.compaction import CompactionCodec
-from dragoman.core.conversations import ConversationCodec
+from dragoman.core.conversations import CompactionCodec, ConversationCodec, TurnCodec
 from dragoman.core.errors import WireError
+from dragoman.core.jobs import BackgroundCodec, BatchCodec, FileCodec
 from dragoman.core.jsontext import Glance, is_array, is_object
-from dragoman.core.model import Usage, Wire
+from dragoman.core.model import Failure, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
-from dragoman.core.stored_turns import TurnCodec
-from dragoman.core.websocket import SocketCodec
 
 Owner = TypeVar("Owner")
 _PARAMETER = re.compile(r"\{(\w+)(:path)?\}")
@@ -246,6 +242,32 @@ class ListedModel(Struct, frozen=True):
     def modalities(self) -> list[str]:
         """What it reads; a model reads images unless its profile denies it."""
         return ["text"] if self.profile.images is False else ["text", "image"]
+
+
+class SocketRequest(Struct, frozen=True):
+    """A client's message that asks for a response.
+
+    `body` is the request as POST would take it. Responses of one `lane` come one after the other, those of
+    different lanes side by side. `generate`: False stores the input and answers without asking the model.
+    """
+
+    body: Wire
+    lane: str = ""
+    generate: bool = True
+
+
+class SocketCodec(Struct, frozen=True, kw_only=True):
+    """A protocol over WebSocket: each message is a request, each event of a stream a message."""
+
+    decode: Callable[[Wire], SocketRequest | Wire | Failure | None]  # Wire: an answer; None: nothing to do
+    lane_of: Callable[[Wire], str]  # of a message that is refused
+    encode_error: Callable[[int, Wire, dict[str, str], str], Wire]  # (status, error body, headers, lane)
+    with_lane: Callable[[bytes, str], bytes]  # an event that belongs to a lane
+    lanes: int  # with a name
+    too_many_lanes: Failure
+    in_flight: int  # responses at once
+    seconds: float  # that a connection may last
+    expired: Failure
 
 
 class Forwarding(Struct, frozen=True):

@@ -20,11 +20,11 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec
+from dragoman.core.conversations import ConversationError
 from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.failures import UNKNOWN_ROUTE
 from dragoman.core.model import Failure
 from dragoman.core.server import ProtocolServer, Route, RouteTable
-from dragoman.core.stored_turns import ConversationError
 from dragoman.demo import DemoTransport
 from dragoman.gateway.admission import AdmissionControl
 from dragoman.gateway.admission.authentication import (

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.core import jsontext
+from dragoman.core.fields import word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
-from dragoman.core.schema_rules import keywords
 from dragoman.schemas.walk import (
     Report,
     distinct,
@@ -22,8 +22,8 @@ from dragoman.schemas.walk import (
 
 DEEPEST_REF = 12
 _MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
-_LOWER = keywords("minimum exclusiveMinimum minLength minItems minProperties minContains")
-_UPPER = keywords("maximum exclusiveMaximum maxLength maxItems maxProperties maxContains")
+_LOWER = word_set("minimum exclusiveMinimum minLength minItems minProperties minContains")
+_UPPER = word_set("maximum exclusiveMaximum maxLength maxItems maxProperties maxContains")
 
 
 def intersect(one: Wire, two: Wire) -> Wire:

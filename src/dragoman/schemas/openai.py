@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dragoman.core.schema_rules import SchemaRules, StrictRules, keywords
+from dragoman.core.fields import word_set
+from dragoman.core.schema_rules import SchemaRules, StrictRules
 
-STRICT_KEYWORDS = keywords(
+STRICT_KEYWORDS = word_set(
     "$defs $ref type title description enum const anyOf items prefixItems properties required"
 )
-STRICT_FORMATS = keywords("date-time time date duration email hostname ipv4 ipv6 uuid")
+STRICT_FORMATS = word_set("date-time time date duration email hostname ipv4 ipv6 uuid")
 
 OPENAI = SchemaRules(
     vendor="OpenAI",
@@ -15,7 +16,7 @@ OPENAI = SchemaRules(
     explicit=True,
     strict=StrictRules(
         keywords=STRICT_KEYWORDS
-        | keywords("multipleOf minimum maximum exclusiveMinimum exclusiveMaximum maxItems"),
+        | word_set("multipleOf minimum maximum exclusiveMinimum exclusiveMaximum maxItems"),
         formats=STRICT_FORMATS,
         all_required=True,
     ),

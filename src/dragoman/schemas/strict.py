@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dragoman.core.fields import word_set
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Wire
-from dragoman.core.schema_rules import StrictRules, keywords
+from dragoman.core.schema_rules import StrictRules
 from dragoman.schemas.merge import flatten
 from dragoman.schemas.tidy import prune_required
 from dragoman.schemas.walk import (
@@ -25,7 +26,7 @@ from dragoman.schemas.walk import (
 )
 
 _LOOKS_AROUND = ("(?=", "(?!", "(?<")
-_REFUSED = keywords("oneOf allOf not if then else dependentRequired dependentSchemas patternProperties")
+_REFUSED = word_set("oneOf allOf not if then else dependentRequired dependentSchemas patternProperties")
 
 
 def explicit(schema: Any) -> Any:

@@ -10,9 +10,10 @@ import math
 from typing import Any
 
 from dragoman.core import jsontext
+from dragoman.core.fields import word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
-from dragoman.core.schema_rules import SchemaRules, keywords
+from dragoman.core.schema_rules import SchemaRules
 from dragoman.schemas.merge import either, intersect, unite
 from dragoman.schemas.walk import (
     SPOKEN,
@@ -25,7 +26,7 @@ from dragoman.schemas.walk import (
     words,
 )
 
-_STRUCTURE = keywords("type properties items prefixItems enum const required additionalProperties")
+_STRUCTURE = word_set("type properties items prefixItems enum const required additionalProperties")
 
 
 def restrict(schema: Any, path: str, report: Report, rules: SchemaRules) -> Wire:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.core.fields import describe
+from dragoman.core.fields import describe, word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
-from dragoman.core.schema_rules import keywords
 from dragoman.schemas.walk import (
     BRANCHES,
     MANY,
@@ -50,9 +49,9 @@ _SPELLINGS: dict[str, str] = {name: name for name in _TYPES} | {
 # The numbers of Gemini's Type enum, as protobuf clients send them
 _NUMBERED = dict(enumerate(("string", "number", "integer", "boolean", "array", "object", "null"), start=1))
 _ANYTHING = frozenset({"any", "unknown", ""})
-_TEXT = keywords("$ref $id $schema $comment $anchor title description format pattern")
-_NUMBER = keywords("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")
-_COUNT = keywords("minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains")
+_TEXT = word_set("$ref $id $schema $comment $anchor title description format pattern")
+_NUMBER = word_set("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")
+_COUNT = word_set("minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains")
 _FLAG = frozenset(["uniqueItems", "deprecated", "readOnly", "writeOnly", "nullable"])
 _WHOLE = frozenset({*NAMED, "dependentRequired"})
 _KNOWN = frozenset(

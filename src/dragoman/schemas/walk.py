@@ -11,12 +11,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from dragoman.core import jsontext
+from dragoman.core.fields import word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import LossKind
 from dragoman.core.model import Wire
-from dragoman.core.schema_rules import keywords
 
-ONE = keywords(
+ONE = word_set(
     "items additionalItems additionalProperties not if then else contains propertyNames "
     "unevaluatedItems unevaluatedProperties contentSchema"
 )

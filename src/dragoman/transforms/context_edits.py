@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from dragoman.core.compaction import summary_message
+from dragoman.core.conversations import summary_message
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from dragoman.core import jsontext
+from dragoman.core.conversations import ConversationError, PastTurn, StorageRequest, TurnCodec
 from dragoman.core.fields import Body
 from dragoman.core.model import Failure, Wire
-from dragoman.core.stored_turns import ConversationError, PastTurn, StorageRequest, TurnCodec
 from dragoman.gateway.conversations.conversations import ConversationTable, LockedConversation
 from dragoman.gateway.conversations.store import ChainTooLarge, LazyStore, StoredTurn, StoreError
 from dragoman.gateway.conversations.turn_writer import TurnWriter, stores_turns

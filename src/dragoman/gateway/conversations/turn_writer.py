@@ -18,11 +18,11 @@ from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec, Frame
+from dragoman.core.conversations import StorageRequest, TurnCodec
 from dragoman.core.fields import Body
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Loss
 from dragoman.core.model import Failure, Wire
-from dragoman.core.stored_turns import StorageRequest, TurnCodec
 from dragoman.framing import sse
 from dragoman.gateway.conversations.connection_turns import LaneTurns
 from dragoman.gateway.conversations.conversations import LockedConversation

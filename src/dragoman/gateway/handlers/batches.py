@@ -12,11 +12,11 @@ from typing import TypeVar
 from msgspec import Struct
 
 from dragoman.core import jsontext
-from dragoman.core.batches import DAY, BatchCodec, BatchState, FileCodec, StoredFile
+from dragoman.core.conversations import ConversationError
 from dragoman.core.errors import WireError
+from dragoman.core.jobs import DAY, BatchCodec, BatchState, FileCodec, StoredFile
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
-from dragoman.core.stored_turns import ConversationError
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.conversations.stored_turns import UNREADABLE

@@ -6,10 +6,9 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from dragoman.core.conversations import ConversationCodec
+from dragoman.core.conversations import ConversationCodec, ConversationError
 from dragoman.core.fields import read_body
 from dragoman.core.model import Failure, Wire
-from dragoman.core.stored_turns import ConversationError
 from dragoman.gateway.conversations.conversations import ConversationTable
 from dragoman.gateway.conversations.store import ChainTooLarge, StoreError
 from dragoman.gateway.conversations.stored_turns import UNREADABLE

@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest
+from dragoman.core.conversations import ConversationError, TurnCodec
 from dragoman.core.events import unfold
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
-from dragoman.core.stored_turns import ConversationError, TurnCodec
 from dragoman.framing import sse
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.stored_turns import StoredTurns

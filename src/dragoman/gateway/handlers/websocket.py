@@ -23,8 +23,7 @@ from dragoman.core.codec import Frame
 from dragoman.core.events import ResponseEnd, ResponseStart
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Stop, Usage, Wire
-from dragoman.core.server import RouteMatch
-from dragoman.core.websocket import SocketCodec, SocketRequest
+from dragoman.core.server import RouteMatch, SocketCodec, SocketRequest
 from dragoman.framing import sse
 from dragoman.gateway.conversations.connection_turns import ConnectionTurns, LaneTurns
 from dragoman.gateway.handlers.count_tokens import estimate

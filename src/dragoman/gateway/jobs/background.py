@@ -16,10 +16,10 @@ from contextlib import suppress
 from typing import TypeVar
 
 from dragoman.core import jsontext
-from dragoman.core.background import BackgroundCodec
 from dragoman.core.codec import Frame, frame_object
+from dragoman.core.conversations import ConversationError, PastTurn, TurnCodec
+from dragoman.core.jobs import BackgroundCodec
 from dragoman.core.model import Failure, Wire
-from dragoman.core.stored_turns import ConversationError, PastTurn, TurnCodec
 from dragoman.framing import sse
 from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
 from dragoman.gateway.conversations.stored_turns import UNREADABLE

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from dragoman.core import jsontext
-from dragoman.core.batches import PageQuery, StoredFile
+from dragoman.core.jobs import PageQuery, StoredFile
 from dragoman.gateway.conversations.store import SqlStore, Statement
 
 _BATCH = "owner, id, protocol, settings, total, created, deadline, cancelled, ended, expires"

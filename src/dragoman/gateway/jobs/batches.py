@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, cast
 
 from dragoman.core import jsontext
-from dragoman.core.batches import (
+from dragoman.core.jobs import (
     DAY,
     BatchCodec,
     BatchLine,

@@ -1,8 +1,9 @@
 """Anthropic Messages."""
 
 from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.fields import word_set
 from dragoman.core.protocol import Protocol
-from dragoman.core.schema_rules import SchemaRules, StrictRules, keywords
+from dragoman.core.schema_rules import SchemaRules, StrictRules
 from dragoman.framing.sse import SSE
 from dragoman.protocols.anthropic.context_management import encode_compaction
 from dragoman.protocols.anthropic.grammar import Grammar
@@ -18,10 +19,10 @@ from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 SCHEMA_RULES = SchemaRules(
     vendor="Anthropic",
     strict=StrictRules(
-        keywords=keywords(
+        keywords=word_set(
             "$defs $ref type title description enum const anyOf items prefixItems properties required"
         ),
-        formats=keywords("date-time time date duration email hostname ipv4 ipv6 uuid uri"),
+        formats=word_set("date-time time date duration email hostname ipv4 ipv6 uuid uri"),
         largest_min_items=1,
         cycles="none",
     ),

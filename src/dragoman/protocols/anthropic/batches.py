@@ -11,7 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.batches import (
+from dragoman.core.errors import WireError
+from dragoman.core.fields import describe
+from dragoman.core.jobs import (
     BatchCodec,
     BatchLine,
     BatchRequest,
@@ -20,8 +22,6 @@ from dragoman.core.batches import (
     PageQuery,
     encode_losses,
 )
-from dragoman.core.errors import WireError
-from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.core.compaction import CompactionCodec, summary_message
+from dragoman.core.conversations import CompactionCodec, summary_message
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields
 from dragoman.core.jsontext import is_array, is_object

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 from dragoman.core.codec import Frame, Http, OutgoingRequest, bearer, same_path
+from dragoman.core.conversations import ConversationError, PastTurn, StorageRequest, TurnCodec
 from dragoman.core.errors import DragomanError, WireError
 from dragoman.core.events import fold
 from dragoman.core.failures import kind_of, not_a_reply, recognise_overflow, status_of, with_opening, words
@@ -31,7 +32,6 @@ from dragoman.core.server import (
     listed,
     rows,
 )
-from dragoman.core.stored_turns import ConversationError, PastTurn, StorageRequest, TurnCodec
 from dragoman.protocols.anthropic.batches import BATCHES
 from dragoman.protocols.anthropic.context_management import COMPACT, COMPACTION, THINKING, TOOL_USES
 from dragoman.protocols.anthropic.response import decode_usage, encode_response

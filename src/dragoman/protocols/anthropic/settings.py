@@ -13,9 +13,8 @@ from dragoman.core.fields import Fields, GivenSettings, describe, string
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.output_schema import described_schema
 from dragoman.core.server import rows
-from dragoman.core.thinking import budget_for, effort_for
+from dragoman.core.settings import budget_for, described_schema, effort_for
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 JSON_INSTRUCTION = "Respond with one valid JSON object and nothing else: no prose, no code fence."

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Required, TypedDict
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Table, made_by
+from dragoman.core.fields import Table, made_by, word_set
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Extras, FailureKind, StopReason, Wire
 
@@ -228,26 +228,16 @@ ERRORS: Table[FailureKind] = Table(
 )
 
 # Fields that no other protocol has and that nobody misses there: they are kept, but are no losses
-QUIET_THINKING = frozenset({"signature"})
-QUIET_DIRECT_CALL = frozenset({"caller"})  # a caller that is code is reported
-QUIET_MARK = frozenset({"cache_control"})
-QUIET_RESULT = frozenset({"is_error", "content", "cache_control"})
-QUIET_TOOL = frozenset({"type", "description", "strict", "defer_loading", "cache_control"})
+QUIET_THINKING = word_set("signature")
+QUIET_DIRECT_CALL = word_set("caller")  # a caller that is code is reported
+QUIET_MARK = word_set("cache_control")
+QUIET_RESULT = word_set("is_error content cache_control")
+QUIET_TOOL = word_set("type description strict defer_loading cache_control")
 # cache_control of a request caches all of it, as other servers do by themselves
-QUIET_REQUEST = frozenset({"model", "stream", "tools", "system", "cache_control", "compaction"})
-QUIET_RESPONSE = frozenset(
-    {"id", "type", "role", "model", "diagnostics", "context_management", "input_transformations"}
-)
-QUIET_USAGE = frozenset(
-    {
-        "cache_creation",
-        "service_tier",
-        "inference_geo",
-        "speed",
-        "output_tokens_details",
-        "iterations",
-        "fallback_credit",
-    }
+QUIET_REQUEST = word_set("model stream tools system cache_control compaction")
+QUIET_RESPONSE = word_set("id type role model diagnostics context_management input_transformations")
+QUIET_USAGE = word_set(
+    "cache_creation service_tier inference_geo speed output_tokens_details iterations fallback_credit"
 )
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 

@@ -1,8 +1,9 @@
 """Google Gemini (generateContent)."""
 
 from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.fields import word_set
 from dragoman.core.protocol import Protocol
-from dragoman.core.schema_rules import SchemaRules, keywords
+from dragoman.core.schema_rules import SchemaRules
 from dragoman.framing.sse import SSE
 from dragoman.protocols.gemini.grammar import Grammar
 from dragoman.protocols.gemini.request import decode_request, encode_request
@@ -17,7 +18,7 @@ from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 # cycle only through a property that is not required (seen in real traffic).
 SCHEMA_RULES = SchemaRules(
     vendor="Gemini",
-    keywords=keywords(
+    keywords=word_set(
         "$defs $ref type format title description enum items prefixItems minItems maxItems minimum "
         "maximum anyOf properties additionalProperties required propertyOrdering"
     ),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.core.fields import Fields, GivenSettings, boolean
+from dragoman.core.fields import Fields, GivenSettings, boolean, word_set
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, ToolDeclaration, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.output_schema import described_schema
-from dragoman.core.thinking import budget_for, effort_for
+from dragoman.core.settings import budget_for, described_schema, effort_for
 from dragoman.protocols.gemini.tools import decode_schema, json_schema
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME, inner, opened
 
@@ -216,9 +215,7 @@ def config_as_body(config: Any) -> tuple[Wire, Wire, Wire]:
     return body, generation, fields.rest
 
 
-_BODY_KEYS = frozenset(
-    {"systemInstruction", "tools", "toolConfig", "safetySettings", "cachedContent", "labels", "serviceTier"}
-)
+_BODY_KEYS = word_set("systemInstruction tools toolConfig safetySettings cachedContent labels serviceTier")
 _GENERATION_KEYS = {
     *_READ,
     *("stopSequences", "responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities"),

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Required, TypedDict
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, Table, made_by
+from dragoman.core.fields import Fields, Table, made_by, word_set
 from dragoman.core.model import Extras, FailureKind, StopReason, Wire
 
 PROTOCOL_NAME: Final = "gemini"
@@ -233,12 +233,10 @@ SENTINEL = "skip_thought_signature_validator"
 CUT_CALL = "the reply was cut inside it, and an incomplete call must not run"
 
 # Fields that no other protocol has and that nobody misses there: they are kept, but are no losses
-QUIET_RESPONSE = frozenset({"usageMetadata", "promptFeedback", "createTime", "modelStatus"})
-QUIET_CANDIDATE = frozenset(
-    {"index", "avgLogprobs", "safetyRatings", "tokenCount", "finishMessage", "groundingMetadata"}
-)
-QUIET_CONTENT = frozenset({"role", "parts"})
-QUIET_PART = frozenset({"thought", "thoughtSignature"})
+QUIET_RESPONSE = word_set("usageMetadata promptFeedback createTime modelStatus")
+QUIET_CANDIDATE = word_set("index avgLogprobs safetyRatings tokenCount finishMessage groundingMetadata")
+QUIET_CONTENT = word_set("role parts")
+QUIET_PART = word_set("thought thoughtSignature")
 
 # Reading
 

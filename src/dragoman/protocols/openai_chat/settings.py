@@ -14,7 +14,7 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.thinking import effort_for
+from dragoman.core.settings import effort_for
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 _EFFORTS = frozenset(get_args(Effort))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
-from dragoman.core.fields import NOTHING, Fields, Table, made_by
+from dragoman.core.fields import NOTHING, Fields, Table, made_by, word_set
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Extras, FailureKind, StopReason, Wire
@@ -160,45 +160,17 @@ class ErrorWire(TypedDict):
 
 REQUIRED_MESSAGE: Wire = {"role": "assistant", "content": None, "refusal": None}  # of a reply
 
-QUIET_REQUEST = frozenset({"stream", "stream_options", "tools", "functions", "parallel_tool_calls"})
-QUIET_MESSAGE = frozenset({"role", "content"})
-QUIET_CALL = frozenset({"type", "index", "arguments", "extra_content"})
+QUIET_REQUEST = word_set("stream stream_options tools functions parallel_tool_calls")
+QUIET_MESSAGE = word_set("role content")
+QUIET_CALL = word_set("type index arguments extra_content")
 # Metadata of a response that no other protocol can express
-QUIET_RESPONSE = frozenset(
-    {
-        "id",
-        "object",
-        "created",
-        "model",
-        "usage",
-        "system_fingerprint",
-        "service_tier",
-        "obfuscation",
-        "provider",
-        "request_id",
-        "time_info",
-        "timings",
-        "metadata",
-        "prompt",
-        "prompt_filter_results",
-        "usage_breakdown",
-        "x_groq",
-        "nvext",
-        "user_id",
-    }
+QUIET_RESPONSE = word_set(
+    "id object created model usage system_fingerprint service_tier obfuscation provider request_id time_info "
+    "timings metadata prompt prompt_filter_results usage_breakdown x_groq nvext user_id"
 )
-QUIET_CHOICE = frozenset(
-    {
-        "index",
-        "finish_reason",
-        "native_finish_reason",
-        "stop_reason",
-        "matched_stop",
-        "seed",
-        "token_ids",
-        "text",
-        "content_filter_results",
-    }
+QUIET_CHOICE = word_set(
+    "index finish_reason native_finish_reason stop_reason matched_stop seed token_ids text "
+    "content_filter_results"
 )
 
 

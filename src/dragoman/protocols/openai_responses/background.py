@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dragoman.core.background import BackgroundCodec
 from dragoman.core.errors import WireError
+from dragoman.core.jobs import BackgroundCodec
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire

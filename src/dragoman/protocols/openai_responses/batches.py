@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.batches import (
+from dragoman.core.errors import WireError
+from dragoman.core.fields import describe
+from dragoman.core.jobs import (
     DAY,
     BatchCodec,
     BatchLine,
@@ -22,8 +24,6 @@ from dragoman.core.batches import (
     StoredFile,
     encode_losses,
 )
-from dragoman.core.errors import WireError
-from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME

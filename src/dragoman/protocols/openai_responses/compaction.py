@@ -13,7 +13,7 @@ import hashlib
 from typing import Any
 
 from dragoman.core import jsontext, seal
-from dragoman.core.compaction import CompactionCodec
+from dragoman.core.conversations import CompactionCodec
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Compaction, Wire

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.fields import Fields, own
+from dragoman.core.fields import Fields, own, word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -51,26 +51,16 @@ _KINDS: dict[str, HostedKind] = {
     "apply_patch": "apply_patch",
     "tool_search": "tool_search",
 }
-_KIND = frozenset({"type"})
-_PLAIN = frozenset({"image_generation", "local_shell", "shell", "apply_patch", "tool_search", "computer"})
+_KIND = word_set("type")
+_PLAIN = word_set("image_generation local_shell shell apply_patch tool_search computer")
 ENCODED = _PLAIN | {"web_search", "code_execution", "mcp"}
 
 
 # Fields of a declaration that neutral settings carry; the others are reported
 _CARRIED: dict[HostedKind, frozenset[str]] = {
-    "web_search": frozenset({"type", "filters", "user_location", "search_context_size"}),
-    "code_execution": frozenset({"type", "container"}),
-    "mcp": frozenset(
-        {
-            "type",
-            "server_label",
-            "server_url",
-            "headers",
-            "allowed_tools",
-            "authorization",
-            "require_approval",
-        }
-    ),
+    "web_search": word_set("type filters user_location search_context_size"),
+    "code_execution": word_set("type container"),
+    "mcp": word_set("type server_label server_url headers allowed_tools authorization require_approval"),
 }
 
 
@@ -189,7 +179,7 @@ def _encode_mcp(tool: HostedTool) -> Wire:
     return {**wire, "require_approval": "never"}
 
 
-HOISTED = frozenset({"additional_tools", "tool_search_output"})  # their tools are declared with the others
+HOISTED = word_set("additional_tools tool_search_output")  # their tools are declared with the others
 _WHY = {
     "item_reference": "it names an item that only the server holds, which is not in this request",
     "compaction": "it stands for earlier turns, which only their server can read",
@@ -266,7 +256,7 @@ def is_clients_search(item: Wire) -> bool:
 
 
 def decode_search_tool(fields: Fields, losses: Losses) -> ToolDeclaration:
-    quiet = frozenset({"type", "execution", "description", "parameters"})
+    quiet = word_set("type execution description parameters")
     description, parameters = fields.nonempty("description"), fields.object("parameters")
     return ToolDeclaration(
         TOOL_SEARCH, description, parameters, where=fields.where, extras=fields.extras(losses, quiet=quiet)

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dragoman.core.compaction import summary_message
+from dragoman.core.conversations import summary_message
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_object

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame, Http, same_path
+from dragoman.core.conversations import PastTurn, StorageRequest, TurnCodec
 from dragoman.core.errors import WireError
 from dragoman.core.failures import (
     UNKNOWN_ROUTE,
@@ -22,7 +23,7 @@ from dragoman.core.failures import (
     status_of,
     with_opening,
 )
-from dragoman.core.fields import Fields, describe
+from dragoman.core.fields import Fields, describe, word_set
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.server import (
@@ -35,7 +36,6 @@ from dragoman.core.server import (
     listed,
     rows,
 )
-from dragoman.core.stored_turns import PastTurn, StorageRequest, TurnCodec
 from dragoman.protocols.openai_responses.background import BACKGROUND
 from dragoman.protocols.openai_responses.batches import BATCHES, FILES
 from dragoman.protocols.openai_responses.compaction import (
@@ -66,9 +66,7 @@ HTTP = Http(
     path=same_path("/responses"),
 )
 # Kinds whose code clients of this API expect in an error body; other kinds have only a type
-_CODED = frozenset(
-    {"context_too_long", "unauthenticated", "billing", "not_found", "rate_limit", "overloaded"}
-)
+_CODED = word_set("context_too_long unauthenticated billing not_found rate_limit overloaded")
 # Codes of our own refusals -> the request field at fault
 _STORE_CODES = {
     "previous_response_not_found": "previous_response_id",
@@ -150,7 +148,7 @@ def _failure_kind(code: str, type: str, status: int) -> FailureKind:
 
 
 _PROGRESS = ("status", "output", "usage", "completed_at", "incomplete_details", "error")
-_REFERENCES = frozenset({"previous_response_id", "conversation"})
+_REFERENCES = word_set("previous_response_id conversation")
 _WARMED = ("instructions", "tools")  # of a request that was only stored, for the next one
 _RESULTS = ("function_call_output", "custom_tool_call_output")
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call")
@@ -213,7 +211,7 @@ class _ReplyGlance(TypedDict, total=False):
     usage: Any
 
 
-_ENDS = frozenset({"response.completed", "response.incomplete"})
+_ENDS = word_set("response.completed response.incomplete")
 _HOLD_RESPONSE = (
     "created",
     "queued",

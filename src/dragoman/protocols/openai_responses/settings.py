@@ -12,7 +12,7 @@ from dragoman.core.fields import Fields, GivenSettings, boolean, string
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.thinking import effort_for
+from dragoman.core.settings import effort_for
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 _EFFORTS = frozenset(get_args(Effort))

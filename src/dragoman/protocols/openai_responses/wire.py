@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Table
+from dragoman.core.fields import Table, word_set
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import FailureKind, StopReason, Value, Wire
 
@@ -143,60 +143,16 @@ class EventWire(TypedDict):
     delta: NotRequired[str]
 
 
-QUIET_ITEM = frozenset({"type", "id", "status", "role", "name", "summary", "content", "action", "operation"})
-QUIET_PART = frozenset(
-    {"type", "annotations", "logprobs", "image_url", "file_data", "prompt_cache_breakpoint"}
-)
-QUIET_REQUEST = frozenset(
-    {"stream_options", "client_metadata", "stream", "input", "instructions", "model", "tools"}
-)
+QUIET_ITEM = word_set("type id status role name summary content action operation")
+QUIET_PART = word_set("type annotations logprobs image_url file_data prompt_cache_breakpoint")
+QUIET_REQUEST = word_set("stream_options client_metadata stream input instructions model tools")
 # Metadata of a response, and settings that it repeats from the request
-QUIET_RESPONSE = frozenset(
-    {
-        "access_programs",
-        "background",
-        "billing",
-        "completed_at",
-        "content_filters",
-        "conversation",
-        "error",
-        "frequency_penalty",
-        "created_at",
-        "image",
-        "incomplete_details",
-        "instructions",
-        "max_output_tokens",
-        "max_tool_calls",
-        "metadata",
-        "moderation",
-        "id",
-        "model",
-        "object",
-        "output",
-        "output_text",
-        "parallel_tool_calls",
-        "presence_penalty",
-        "previous_response_id",
-        "prompt",
-        "prompt_cache_key",
-        "prompt_cache_options",
-        "prompt_cache_retention",
-        "reasoning",
-        "safety_identifier",
-        "service_tier",
-        "status",
-        "store",
-        "temperature",
-        "text",
-        "tool_choice",
-        "tool_usage",
-        "tools",
-        "top_logprobs",
-        "top_p",
-        "truncation",
-        "usage",
-        "user",
-    }
+QUIET_RESPONSE = word_set(
+    "access_programs background billing completed_at content_filters conversation error frequency_penalty "
+    "created_at image incomplete_details instructions max_output_tokens max_tool_calls metadata moderation "
+    "id model object output output_text parallel_tool_calls presence_penalty previous_response_id prompt "
+    "prompt_cache_key prompt_cache_options prompt_cache_retention reasoning safety_identifier service_tier "
+    "status store temperature text tool_choice tool_usage tools top_logprobs top_p truncation usage user"
 )
 SECRETS = ("authorization", "headers")  # of a remote MCP server; never repeated
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})

@@ -1,0 +1,48 @@
+"""What the settings of several protocols share: efforts and budgets of reasoning, the schema of an answer."""
+
+from __future__ import annotations
+
+from dragoman.core.losses import Losses
+from dragoman.core.model import Effort, OutputFormat, Wire
+
+_BANDS: tuple[tuple[int, Effort], ...] = (
+    (0, "none"),
+    (512, "minimal"),
+    (2048, "low"),
+    (10_000, "medium"),
+    (16_000, "high"),
+)
+_BUDGET: dict[Effort, int] = {
+    "none": 0,
+    "minimal": 512,
+    "low": 2048,
+    "medium": 8192,
+    "high": 16_000,
+    "xhigh": 24_000,
+    "max": 32_000,
+}
+
+
+def budget_for(effort: Effort) -> int:
+    return _BUDGET[effort]
+
+
+def effort_for(budget: int) -> Effort:
+    """The least effort whose band holds `budget`."""
+    for most, effort in _BANDS:
+        if budget <= most:
+            return effort
+    return "xhigh"
+
+
+def described_schema(output: OutputFormat, losses: Losses) -> Wire:
+    """For targets that take nothing beside a schema: with the format's name as title, and its description."""
+    schema = output.schema or {"type": "object"}
+    if output.name:
+        schema = {"title": output.name, **schema}
+    if output.description and schema.get("description", output.description) != output.description:
+        why = "the schema has a description of its own, and the target takes none beside it"
+        losses.dropped("output.description", why, "setting.output")
+    elif output.description:
+        schema = {"description": output.description, **schema}
+    return schema
