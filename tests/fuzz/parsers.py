@@ -318,7 +318,7 @@ async def _read_reply(pieces: list[bytes]) -> None:
     connection = ClientConnection(address_of("http://x/")[0], set(), lambda connection: None, batch)
     connection.connection_made(_Wire())  # type: ignore[arg-type]
     reply = HttpReply(connection, Timeouts())
-    connection.begin(reply, b"", b"")
+    connection.begin(reply, b"")
     for piece in pieces:
         if not connection.closed:
             connection.data_received(piece)

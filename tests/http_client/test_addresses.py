@@ -7,7 +7,7 @@ import pytest
 from dragoman.core.errors import ConfigError
 from dragoman.http.client import Client, Timeouts
 from dragoman.http.client.address import Address, address_of
-from dragoman.http.client.client import request_head
+from dragoman.http.client.client import destination
 from http_client.conftest import Run
 from http_client.servers import answering, listening
 
@@ -55,11 +55,10 @@ def test_not_an_address(url: str) -> None:
 
 
 def test_a_head() -> None:
-    head = request_head("POST", "/v1?x", Address("h", 81, False), {"x-key": "é", "b": "c"}, 7)
-    assert head == (
-        b"POST /v1?x HTTP/1.1\r\nhost: h:81\r\nx-key: \xe9\r\nb: c\r\naccept-encoding: identity\r\n"
-        b"content-length: 7\r\n\r\n"
-    )
+    items = (("x-key", "é"), ("b", "c"))
+    head = b"POST /v1?x HTTP/1.1\r\nhost: h:81\r\nx-key: \xe9\r\nb: c\r\naccept-encoding: identity\r\n"
+    address = Address("h", 81, False)
+    assert destination(lambda address: None, "POST", "http://h:81/v1?x", items) == (address, None, head)
 
 
 @pytest.mark.parametrize("name", HEADERS)

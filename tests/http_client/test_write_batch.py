@@ -118,7 +118,7 @@ def test_an_upstream_that_speaks_before_it_is_asked_is_not_asked(run: Run) -> No
         connection = ClientConnection(address_of("http://a/")[0], set(), given_back.append, desk.batch)
         connection.connection_made(socket)
         reply = HttpReply(connection, Timeouts())
-        connection.begin(reply, b"head", b"body")
+        connection.begin(reply, b"headbody")
         connection.data_received(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
         with pytest.raises(ReplyBroken, match="replied before the request was sent"):
             await reply.wait_for_head()

@@ -36,6 +36,9 @@ class MemoryBudget:
         self.limit, self.used = limit or sys.maxsize, 0
 
 
+UNLIMITED = MemoryBudget()
+
+
 def default_limit(workers: int = 1) -> int:
     """Half of the memory of this machine or container, shared by the workers; 0 where that is not known."""
     sizes: list[int] = []

@@ -239,7 +239,7 @@ class Flowing:
 
 
 def plain(client: str, writer: ResponseWriter) -> GatewayRequest:
-    incoming = ServerRequest("POST", b"/", {}, True, True, 0.0, lambda: None)
+    incoming = ServerRequest("POST", "/", b"", {})
     record = ExchangeRecord("id", client, "generate")
     return GatewayRequest(
         codec(client), server(client), RouteMatch("generate"), incoming, {}, "", "", writer, record

@@ -196,15 +196,9 @@ class _Session:
 class SocketWriter(ResponseWriter):
     """A response as messages: each event of a stream is one, and so is an error."""
 
-    __slots__ = ("_codec", "_decoder", "_lane", "_socket")
-
     def __init__(self, socket: WebSocket, codec: SocketCodec, lane: str) -> None:
         self._socket, self._codec, self._lane = socket, codec, lane
         self._decoder = sse.Decoder()
-        self.lines = b""
-        self.observer = None
-        self.begun = self.ended = False
-        self.status = 0
 
     async def whole(self, status: int, body: bytes, extra: Headers | None = None, kind: bytes = b"") -> None:
         """Only errors are sent whole."""

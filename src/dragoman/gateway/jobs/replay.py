@@ -34,14 +34,8 @@ class ReplayedExchange(Struct, frozen=True):
 class CapturedResponse(ResponseWriter):
     """An answer without a connection: a whole one is in `body`, the pieces of a stream go to `sink`."""
 
-    __slots__ = ("_sink", "body")
-
     def __init__(self, sink: Sink | None = None) -> None:
         self._sink, self.body = sink, b""
-        self.lines = b""
-        self.observer = None
-        self.begun = self.ended = False
-        self.status = 0
 
     async def whole(self, status: int, body: bytes, extra: Headers | None = None, kind: bytes = b"") -> None:
         self.begun = self.ended = True
@@ -67,7 +61,7 @@ class CapturedResponse(ResponseWriter):
 
 def stored_request(job: Job) -> ServerRequest:
     headers = {**job.read_settings().headers, "content-type": "application/json"}
-    incoming = ServerRequest("POST", job.path.encode(), headers, True, False, time.monotonic(), lambda: None)
+    incoming = ServerRequest("POST", job.path, b"", headers, keep_alive=False, started=time.monotonic())
     incoming.feed(job.body)
     incoming.end()
     return incoming

@@ -233,7 +233,7 @@ _GAUGES = {
     "dragoman_upstream_connections": "Open connections to providers.",
     "dragoman_jobs_running": "Background responses and lines of batches that run now.",
     "dragoman_open_circuits": "Providers whose circuit breaker is open.",
-    "dragoman_tasks": "Tasks of the event loop, a few more than exchanges; they should not grow.",
+    "dragoman_tasks": "Tasks of the event loop, a few more than client connections; they should not grow.",
 }
 
 

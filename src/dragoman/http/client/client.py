@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 
 from dragoman.core.errors import ConfigError
@@ -40,7 +40,8 @@ class Client:
         self._idle: dict[Address, list[ClientConnection]] = {}
         self._keep_idle, self._keep_for = keep_idle, keep_for
         self._tls = tls
-        self._proxy = lru_cache(maxsize=1024)(partial(proxy_for, environ=environ))
+        proxy = lru_cache(maxsize=1024)(partial(proxy_for, environ=environ))
+        self._destination = lru_cache(maxsize=256)(partial(destination, proxy))
         self._open_connections: set[ClientConnection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
         self._batch: WriteBatch | None = None
@@ -53,15 +54,10 @@ class Client:
         self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
     ) -> HttpReply:
         """Send one request and wait for the head of its reply."""
-        address, path = address_of(url)
-        proxy = self._proxy(address)
-        if proxy and not address.tls:
-            head = request_head(method, f"{address}{path}", address, headers, len(body), proxy.header)
-        else:
-            head = request_head(method, path, address, headers, len(body))
+        address, proxy, head = self._destination(method, url, tuple(headers.items()))
         connection = self._acquire(address) or await self._connect(address, proxy, timeouts)
         reply = HttpReply(connection, timeouts, self._memory)
-        connection.begin(reply, head, body)
+        connection.begin(reply, b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
         try:
             await reply.wait_for_head()
         except BaseException:
@@ -165,17 +161,16 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-def request_head(
-    method: str, path: str, address: Address, headers: dict[str, str], length: int, extra: str = ""
-) -> bytes:
-    """`extra` is complete header lines. Raises ConfigError for a header that would end its line."""
-    lines = _lines(method, path, address, tuple(headers.items()), extra)
-    return b"%bcontent-length: %d\r\n\r\n" % (lines, length)
-
-
-@lru_cache(maxsize=256)
-def _lines(method: str, path: str, address: Address, items: tuple[tuple[str, str], ...], extra: str) -> bytes:
-    """Everything but the length, which alone differs between two requests of a provider."""
+def destination(
+    find_proxy: Callable[[Address], Proxy | None], method: str, url: str, items: tuple[tuple[str, str], ...]
+) -> tuple[Address, Proxy | None, bytes]:
+    """Where a request goes, and its head without the length, in which alone two requests of a provider
+    differ. Raises ConfigError for a header that would end its line."""
+    address, path = address_of(url)
+    proxy = find_proxy(address)
+    extra = ""
+    if proxy and not address.tls:
+        path, extra = f"{address}{path}", proxy.header
     headers = dict(items)
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     if lines.count("\n") != len(headers) or lines.count("\r") != len(headers) or "\0" in lines:
@@ -183,7 +178,7 @@ def _lines(method: str, path: str, address: Address, items: tuple[tuple[str, str
     encoding = "" if "accept-encoding" in headers else "accept-encoding: identity\r\n"
     text = f"{method} {path} HTTP/1.1\r\nhost: {address.authority}\r\n{lines}{extra}{encoding}"
     try:
-        return text.encode("latin-1")
+        return address, proxy, text.encode("latin-1")
     except UnicodeEncodeError:
         raise _illegal(headers) from None
 

@@ -57,10 +57,10 @@ class ClientConnection(asyncio.Protocol):
         self._deadline = self._timer_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self, reply: HttpReply, head: bytes, body: bytes) -> None:
+    def begin(self, reply: HttpReply, request: bytes) -> None:
         self._reply, self._headers, self._head_size = reply, {}, 0
         self._sending = True
-        self._batch.put(self._send, head + body)
+        self._batch.put(self._send, request)
 
     def _send(self, request: bytes) -> None:
         self._sending = False

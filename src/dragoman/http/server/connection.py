@@ -43,6 +43,7 @@ from dragoman.http.server.application import (
     ResponseWriter,
     ServerRequest,
     plain_error,
+    read_target,
 )
 from dragoman.http.server.websocket import WebSocket, handshake
 
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CLOSE = b"connection: close\r\n"
 _END_OF_HEAD = b"\r\n\r\n"
+_PERCENT = ord("%")  # searching for an int is several times as fast as searching for bytes
 _SLICE = 16 * 1024  # bytes that are parsed at a time
 _UNASKED_BODY = 64 * 1024  # bytes of a body that are buffered before the application asks for it
 
@@ -81,7 +83,8 @@ class ServerConnection(asyncio.Protocol):
         self._receiving: ServerRequest | None = None  # in BODY
         self._request: ServerRequest | None = None  # in RESPONDING
         self._response: ResponseWriter | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None  # answers all requests of the connection
+        self._next: Any = None  # what it waits for between them
         self._target, self._address = b"", ""
         self._headers: dict[str, str] = IGNORED
         self._head_since = 0.0  # when the current head began; 0: not in HEAD
@@ -116,8 +119,9 @@ class ServerConnection(asyncio.Protocol):
             self._receiving.disconnect()
         if self._websocket:
             self._websocket.lost()
-        if self._request and self._task and not (self._response and self._response.ended):
-            self._request.gone = True
+        if self._task and not (self._response and self._response.ended):
+            if self._request:
+                self._request.gone = True
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
@@ -170,7 +174,7 @@ class ServerConnection(asyncio.Protocol):
         writable, self._writable = self._writable, None
         if writable and not writable.done():
             writable.set_result(None)
-        if self._pending and not self._task:
+        if self._pending and not self._request:
             self._respond_next()
         if self._reading_paused and not self._transport.is_closing():
             self._resume_reading()
@@ -191,13 +195,18 @@ class ServerConnection(asyncio.Protocol):
         headers[lower] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        parser = self._parser
+        parser, target, headers = self._parser, self._target, self._headers
         self._upgrading = parser.should_upgrade()
         http_1_1 = parser.get_http_version() != "1.0"
-        keep_alive = http_1_1 and parser.should_keep_alive()
+        if target[:1] == b"/" and _PERCENT not in target:
+            path, _, query = target.partition(b"?")
+            path = path.decode("utf-8", "replace")
+        else:
+            path, query = read_target(target, headers)
         self._receiving = request = ServerRequest(
-            parser.get_method().decode(), self._target, self._headers, http_1_1, keep_alive,
-            self._head_since, self._send_continue, self._address, self._memory,
+            parser.get_method().decode(), path, query, headers, http_1_1,
+            http_1_1 and parser.should_keep_alive(),
+            self._head_since, self._address, self._memory, self._send_continue,
         )  # fmt: skip
         self._pending.append(request)
         self._headers = IGNORED
@@ -276,26 +285,50 @@ class ServerConnection(asyncio.Protocol):
 
     def _respond_next(self) -> None:
         """Start the next response; while one is under way or was not read by the client, stop reading."""
-        if self._task or self._writable:
+        if self._request or self._writable:
             self._pause_reading()
             return
         self._request = request = self._pending.popleft()
         self.chunked, self.head_only = request.http_1_1, request.method == "HEAD"
         self.close = not request.keep_alive or self._server.stopping
         self._response = ResponseWriter(self)
-        self._task = self._server.loop.create_task(self._respond(request, self._response))
+        if self._next:
+            self._next.set_result(None)
+        elif self._task is None:
+            self._start_task()
 
-    async def _respond(self, request: ServerRequest, response: ResponseWriter) -> None:
-        try:
-            await self._server.application(request, response)
-        except (ClientGone, asyncio.CancelledError):
-            if not request.gone:  # else the client disconnected, and the exception has done its work
-                raise
-        finally:
-            self._response_ended(request, response)
+    def _start_task(self) -> None:
+        """One task answers all requests of the connection: to make one costs more than to wake one."""
+        self._task = task = self._server.loop.create_task(self._respond())
+        task.add_done_callback(self._task_ended)
+
+    async def _respond(self) -> None:
+        while not self._transport.is_closing():
+            request, response = self._request, self._response
+            if request is None or response is None:
+                self._next = self._server.loop.create_future()
+                try:
+                    await self._next
+                finally:
+                    self._next = None
+                continue
+            try:
+                await self._server.application(request, response)
+            except (ClientGone, asyncio.CancelledError):
+                if not request.gone:  # else the client disconnected, and the exception has done its work
+                    raise
+            finally:
+                self._response_ended(request, response)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if self._request and self._transport.is_closing():  # it was never begun
+            self._request.release()
+        elif self._request:  # the application raised after its response, and another request waits
+            self._start_task()
 
     def _response_ended(self, request: ServerRequest, response: ResponseWriter) -> None:
-        self._task = self._request = self._response = None
+        self._request = self._response = None
         self._since = self._server.now
         request.release()
         if self._transport.is_closing():
@@ -347,7 +380,7 @@ class ServerConnection(asyncio.Protocol):
         self._rejected = True
         self._receiving = None
         self._head_since = 0.0
-        if not self._task and not self._half_closed:
+        if not self._request and not self._half_closed:
             self._pending.clear()
             self.write(plain_error(status, problem))
             self._half_close()
@@ -373,7 +406,7 @@ class ServerConnection(asyncio.Protocol):
             each.keep_alive = False
         if self._request:
             self.close = True
-        if request and request.headers.get("upgrade", "").lower() == "websocket" and not self._task:
+        if request and request.headers.get("upgrade", "").lower() == "websocket" and not self._request:
             self.end_of_upgraded()
             self._unparsed = rest
             self._pause_reading()  # until the application has agreed
@@ -408,7 +441,7 @@ class ServerConnection(asyncio.Protocol):
     def check_timeouts(self, now: float) -> None:
         """`now` is the time of the previous tick: no timeout fires early."""
         timeouts, receiving = self._timeouts, self._receiving
-        if self._websocket and self._task and not self._websocket.tick(now):
+        if self._websocket and self._request and not self._websocket.tick(now):
             self._transport.abort()
         elif self._writable:
             if now - self._since > timeouts.unread:
@@ -417,12 +450,12 @@ class ServerConnection(asyncio.Protocol):
             if now - self._head_since > timeouts.head:
                 self._reject(408, "the head of the request took too long")
         elif self._rejected or (receiving and receiving.discarded):
-            if not self._task and now - self._since > timeouts.linger:
+            if not self._request and now - self._since > timeouts.linger:
                 self._transport.abort()
         elif receiving:
             if now - receiving.started > timeouts.body + receiving.size / timeouts.min_rate:
                 self._time_out_body(receiving)
-        elif not self._task and now - self._since > timeouts.idle:
+        elif not self._request and now - self._since > timeouts.idle:
             self._close()
 
     def _time_out_body(self, receiving: ServerRequest) -> None:
@@ -436,7 +469,7 @@ class ServerConnection(asyncio.Protocol):
         """Graceful shutdown: the current response is the last one. `idle`: one without any closes."""
         if self._websocket:
             self._websocket.shut_down()
-        if self._task:
+        if self._request:
             self.close = True
         elif idle and not self._transport.is_closing():
             self._close()
