@@ -16,7 +16,7 @@ import pytest
 
 from cli.gateways import PROGRAM, surroundings
 from dragoman.cli.agents import AGENTS
-from dragoman.cli.agents.homes import merged
+from dragoman.cli.agents.launch import merged
 
 # Records what it is told, asks the gateway as an agent would, and does as PLAN says.
 AGENT = """#!{python}

@@ -16,37 +16,24 @@ from click.shell_completion import CompletionItem
 from dragoman import DragomanError, __version__
 from dragoman.core.optional import require
 
+# Name -> the extra that it needs, and what it does
 COMMANDS = {
-    "run": "Run an agent (Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code) on any model.",
-    "serve": "Start the gateway: every protocol on one port.",
-    "models": "List the models that clients can request.",
-    "check": "Check the configuration and print what would be served.",
-    "trust": "Use the dragoman.toml of this folder.",
-    "inspect": "Show recorded exchanges: both wires, losses, route.",
-    "plan": "Print what a request would lose at each provider.",
-    "replay": "Send a recorded request again, to any model.",
-    "translate": "Translate a request, a response, a stream or tool declarations.",
-    "chat": "Talk with any model in the terminal, with tools and MCP servers.",
-    "ask": "Send a prompt to any model, with tools and MCP servers.",
-    "many": "Send the prompts of a JSONL file to a model; resumable.",
-    "mcp": "Offer the standard tools as an MCP server.",
-    "demo": "Show one tool call between two protocols; needs no key and no network.",
-    "completion": "Print the completion script of a shell.",
-    "protocols": "List the protocols and dialects.",
-}
-EXTRAS = {
-    "run": "gateway",
-    "serve": "gateway",
-    "models": "gateway",
-    "check": "gateway",
-    "trust": "gateway",
-    "inspect": "gateway",
-    "plan": "gateway",
-    "replay": "gateway",
-    "ask": "client",
-    "chat": "client",
-    "many": "client",
-    "mcp": "mcp",
+    "run": ("gateway", "Run an agent (Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code) on any model."),
+    "serve": ("gateway", "Start the gateway: every protocol on one port."),
+    "models": ("gateway", "List the models that clients can request."),
+    "check": ("gateway", "Check the configuration and print what would be served."),
+    "trust": ("gateway", "Use the dragoman.toml of this folder."),
+    "inspect": ("gateway", "Show recorded exchanges: both wires, losses, route."),
+    "plan": ("gateway", "Print what a request would lose at each provider."),
+    "replay": ("gateway", "Send a recorded request again, to any model."),
+    "translate": ("", "Translate a request, a response, a stream or tool declarations."),
+    "chat": ("client", "Talk with any model in the terminal, with tools and MCP servers."),
+    "ask": ("client", "Send a prompt to any model, with tools and MCP servers."),
+    "many": ("client", "Send the prompts of a JSONL file to a model; resumable."),
+    "mcp": ("mcp", "Offer the standard tools as an MCP server."),
+    "demo": ("", "Show one tool call between two protocols; needs no key and no network."),
+    "completion": ("", "Print the completion script of a shell."),
+    "protocols": ("", "List the protocols and dialects."),
 }
 
 EXAMPLES = """\b
@@ -69,16 +56,17 @@ class Program(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        if extra := EXTRAS.get(cmd_name):
+        if extra := COMMANDS[cmd_name][0]:
             require(extra)
         return import_module(f"dragoman.cli.{cmd_name}").command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(name, help=COMMANDS[name]) for name in COMMANDS if name.startswith(incomplete)]
+        found = [name for name in COMMANDS if name.startswith(incomplete)]
+        return [CompletionItem(name, help=COMMANDS[name][1]) for name in found]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """The result of a command is the exit code; None means 0."""

@@ -10,16 +10,29 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dragoman.cli.history import ChatHistory, listed
-from dragoman.cli.session import Approver, TerminalSession, open_session, session_options, user_message
-from dragoman.client import Tool
+from dragoman.cli.default_model import chosen_model
+from dragoman.cli.models import summary
+from dragoman.cli.session import (
+    Approver,
+    ChatHistory,
+    TerminalSession,
+    listed,
+    open_session,
+    session_options,
+    set_system,
+    user_message,
+)
+from dragoman.client import Conversation, SystemMessage, Tool, models
 from dragoman.core.errors import DragomanError
+from dragoman.profiles import known
+from dragoman.toolkit import standard_tools
 
 PROMPT, MORE = "> ", "… "
 EXAMPLES = """\b
@@ -50,28 +63,23 @@ class Chat:
     def __init__(self, session: TerminalSession) -> None:
         self._session = session
         self._interactive = sys.stdin.isatty()
-        self._images: list[str] = []
-        self._files: list[str] = []
+        self._attached: dict[str, list[str]] = {"images": [], "files": []}
         self._given = list(session.tools)  # by --tool and --mcp
         self._commands: dict[str, tuple[str, str, Callable[[str], object]]] = {
             "help": ("", "this list", self._help),
             "model": ("[PROVIDER:MODEL]", "show or change the model", self._model),
             "models": ("[PROVIDER]", "the models of a provider", self._models),
-            "tools": (
-                "[NAME … | all | none]",
-                "show or choose the tools of the model",
-                self._choose,
-            ),
+            "tools": ("[NAME … | all | none]", "show or choose the tools of the model", self._choose),
             "system": ("[TEXT]", "show or change the system prompt", self._system),
-            "image": ("FILE|URL", "attach an image to the next prompt", self._attach_image),
-            "file": ("FILE|URL", "attach a file to the next prompt", self._attach_file),
+            "image": ("FILE|URL", "attach an image to the next prompt", partial(self._attach, "images")),
+            "file": ("FILE|URL", "attach a file to the next prompt", partial(self._attach, "files")),
             "undo": ("", "remove the last prompt and its answer", self._undo),
             "retry": ("", "ask the last prompt again", self._retry),
             "clear": ("", "begin a new conversation", self._clear),
             "save": ("FILE", "write the conversation to a file", self._save),
             "history": ("", "list the latest conversations", self._history),
             "load": ("ID|FILE", "continue another conversation", self._load),
-            "usage": ("", "tokens and cost so far", self._usage),
+            "usage": ("", "tokens and cost so far", lambda _: self._say(session.used())),
             "exit": ("", "end the chat (also Ctrl-D)", lambda _: None),
         }
 
@@ -109,9 +117,8 @@ class Chat:
         return self._ask(text)
 
     def _ask(self, text: str) -> bool:
-        message = user_message(text, self._images, self._files)
-        run = self._session.ask(message)
-        self._images, self._files = [], []
+        run = self._session.ask(user_message(text, **self._attached))
+        self._attached = {"images": [], "files": []}
         if run.stopped != "answer":
             self._say(f"stopped before the answer: {run.stopped}")
         return run.stopped == "answer"
@@ -168,8 +175,6 @@ class Chat:
         if name == "/tools":
             return [f"/tools {each}" for each in ("all", "none", *self._available()) if each.startswith(rest)]
         if name == "/model":
-            from dragoman.profiles import known
-
             return [f"/model {each}:" for each in known() if each.startswith(rest)]
         if name == "/load":
             stems = [path.stem for path in self._session.history.recent()]
@@ -184,19 +189,12 @@ class Chat:
         self._say("\n".join(f"{form:<{width}}  {about}" for form, about in rows))
 
     def _model(self, name: str) -> None:
-        from dragoman.cli.default_model import chosen_model
-        from dragoman.cli.models import summary
-
         if name:
             self._session.model = chosen_model(name)
         model = self._session.model
         self._say(f"{model}  {summary(model.provider.profile(model.name))}".rstrip())
 
     def _models(self, provider: str) -> None:
-        from dragoman.cli.default_model import chosen_model
-        from dragoman.cli.models import summary
-        from dragoman.client import models
-
         model = chosen_model(f"{provider}:any") if provider else self._session.model
         for each in models(model.provider):
             self._say(f"{each.id}  {summary(each.profile)}".rstrip())
@@ -211,28 +209,18 @@ class Chat:
         self._say(", ".join(tool.name for tool in self._session.tools) or "no tools")
 
     def _available(self) -> dict[str, Tool]:
-        from dragoman.toolkit import standard_tools
-
         return {tool.name: tool for tool in (*standard_tools(self._session.root), *self._given)}
 
     def _system(self, text: str) -> None:
-        from dragoman.client import SystemMessage
-
         conversation = self._session.conversation
         if text:
-            rest = [each for each in conversation if not isinstance(each, SystemMessage)]
-            conversation.messages[:] = [SystemMessage(text), *rest]
+            set_system(conversation, text)
         shown = [each.content for each in conversation if isinstance(each, SystemMessage)]
         self._say("\n".join(shown) or "no system prompt")
 
-    def _attach_image(self, path: str) -> None:
-        user_message("", images=[path])  # which refuses what cannot be read
-        self._images.append(path)
-        self._say(f"{path} goes with the next prompt")
-
-    def _attach_file(self, path: str) -> None:
-        user_message("", files=[path])
-        self._files.append(path)
+    def _attach(self, kind: str, path: str) -> None:
+        user_message("", **{kind: [path]})  # which refuses what cannot be read
+        self._attached[kind].append(path)
         self._say(f"{path} goes with the next prompt")
 
     def _undo(self, _: str) -> None:
@@ -251,8 +239,6 @@ class Chat:
             raise
 
     def _clear(self, _: str) -> None:
-        from dragoman.client import SystemMessage
-
         conversation = self._session.conversation
         conversation.messages[:] = [each for each in conversation if isinstance(each, SystemMessage)]
         if self._session.path:
@@ -269,17 +255,12 @@ class Chat:
         self._say("\n".join(listed(self._session.history)) or "nothing yet")
 
     def _load(self, name: str) -> None:
-        from dragoman.client import Conversation
-
         path = self._session.history.find(name)
         loaded = Conversation.load(path)
         self._session.conversation.messages[:] = loaded.messages
         if self._session.path:
             self._session.path = path
         self._say(f"{path.stem}: {len(loaded)} messages")
-
-    def _usage(self, _: str) -> None:
-        self._say(self._session.used())
 
 
 def _edit_lines(complete: Callable[[str], list[str]], session: TerminalSession) -> None:

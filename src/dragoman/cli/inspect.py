@@ -12,12 +12,11 @@ from typing import Any
 import click
 
 from dragoman import DragomanError
-from dragoman.cli.output import COLOURS, pretty, write
+from dragoman.cli.output import COLOURS, SEVERITY_COLOURS, pretty, write
 from dragoman.core import jsontext
 from dragoman.core.model import Wire
 from dragoman.gateway.observability.recording import FILE_SUFFIX, load_recording
 
-_SEVERITY = {"material": "red", "minor": "yellow", "cosmetic": "white"}
 EXAMPLES = """\b
 Examples:
   dragoman serve --inspect                # the page is at http://127.0.0.1:8787/inspect
@@ -77,7 +76,7 @@ def _list(rows: list[Wire]) -> None:
         status = "in flight" if row["state"] == "active" else str(row["status"] or "client gone")
         status = click.style(status, fg="red" if row["state"] == "failed" else "green")
         losses = " ".join(
-            click.style(f"{count} {name}", fg=_SEVERITY[name]) for name, count in row["losses"].items()
+            click.style(f"{count} {name}", fg=SEVERITY_COLOURS[name]) for name, count in row["losses"].items()
         )
         took = f"{row['ms']:.0f} ms" if row["ms"] is not None else "…"
         click.echo(

@@ -13,6 +13,7 @@ from dragoman import Loss
 from dragoman.core import jsontext
 
 COLOURS = {"dropped": "red", "changed": "yellow", "invented": "cyan", "emulated": "cyan"}
+SEVERITY_COLOURS = {"material": "red", "minor": "yellow", "cosmetic": "white", "": "green"}
 
 
 def pretty(value: Any) -> bytes:

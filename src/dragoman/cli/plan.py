@@ -8,10 +8,9 @@ import click
 from msgspec import to_builtins
 
 from dragoman import protocols
-from dragoman.cli.output import COLOURS, pretty, write
+from dragoman.cli.output import COLOURS, SEVERITY_COLOURS, pretty, write
 from dragoman.cli.settings import config_option, settings_of
 
-_SEVERITY = {"material": "red", "minor": "yellow", "cosmetic": "white", "": "green"}
 EXAMPLES = """\b
 Examples:
   dragoman plan request.json --from anthropic
@@ -58,7 +57,7 @@ def command(file: IO[bytes], source: str | None, target: str, as_json: bool, con
         write(pretty([to_builtins(each) for each in plans]))
     for each in () if as_json else plans:
         verdict = each.error or each.worst or "nothing is lost"
-        colour = "red" if each.error else _SEVERITY[each.worst]
+        colour = "red" if each.error else SEVERITY_COLOURS[each.worst]
         click.echo(f"{each.provider} ({each.protocol}): {click.style(verdict, fg=colour)}")
         for loss in each.losses:
             kind = click.style(f"{loss.kind:8}", fg=COLOURS.get(loss.kind, "cyan"))

@@ -13,8 +13,7 @@ import click
 from msgspec.structs import replace
 
 from dragoman.cli.agents import AGENTS, AgentProgram, settings_for
-from dragoman.cli.agents.homes import temporary_home
-from dragoman.cli.agents.launch import RunLog, environment_of, run_agent
+from dragoman.cli.agents.launch import RunLog, environment_of, run_agent, temporary_home
 from dragoman.cli.models import summary
 from dragoman.cli.settings import config_option, file_in_force, settings_of
 from dragoman.gateway.config import Config

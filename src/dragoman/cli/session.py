@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
 import sys
-from collections.abc import Callable, Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -14,16 +16,17 @@ from urllib.parse import urlsplit
 import click
 
 from dragoman.cli.completion import complete_model, complete_tool
-from dragoman.cli.history import ChatHistory
 from dragoman.cli.screen import Screen, visible
-from dragoman.cli.tools import chosen
 from dragoman.client import Conversation, Model, Run, SystemMessage, Tool, UserMessage
 from dragoman.client.values import call_name
-from dragoman.toolkit import READING
+from dragoman.core.errors import ConfigError, DragomanError
+from dragoman.core.user_folders import data_folder
+from dragoman.toolkit import READING, standard_tools
 
 if TYPE_CHECKING:
     from dragoman.toolkit.mcp import McpServer
 
+_TITLE = 60  # characters of a conversation in a list
 _OPTIONS = (
     click.option(
         "--model",
@@ -147,11 +150,8 @@ def open_session(
     continued = Conversation.load(path) if path else Conversation()
     target = chosen_model(model or (str(continued.model) if continued.model else None))
     if system:
-        continued.messages[:] = [
-            SystemMessage(system),
-            *(each for each in continued if not isinstance(each, SystemMessage)),
-        ]
-    tools: list[Tool] = chosen(root, () if "all" in names else names) if names else []
+        set_system(continued, system)
+    tools: list[Tool] = chosen_tools(root, () if "all" in names else names) if names else []
     screen = Screen(reasoning, markdown=not plain, shows_text=shows_text)
     with ExitStack() as stack:
         for server in [mcp_server(each) for each in servers]:
@@ -195,6 +195,22 @@ class Approver:
         return answer in ("y", "a") or "the user refused"
 
 
+def chosen_tools(root: str, names: Sequence[str], read_only: bool = False) -> list[Tool]:
+    """The tools with these names, or all of them."""
+    known = {tool.name: tool for tool in standard_tools(root)}
+    for name in names:
+        if name not in known:
+            raise click.UsageError(f"there is no tool {name!r}; the tools are: {', '.join(known)}")
+    wanted = names or known
+    return [tool for name, tool in known.items() if name in wanted and (not read_only or name in READING)]
+
+
+def set_system(conversation: Conversation, text: str) -> None:
+    """Replace the system prompt, wherever it stands."""
+    rest = [each for each in conversation if not isinstance(each, SystemMessage)]
+    conversation.messages[:] = [SystemMessage(text), *rest]
+
+
 def user_message(text: str, images: Sequence[str] = (), files: Sequence[str] = ()) -> UserMessage:
     """A prompt with attachments: paths, or http URLs."""
     return UserMessage(text, images=[_attachment(each) for each in images], files=[*map(_attachment, files)])
@@ -230,3 +246,55 @@ def _is_url(target: str) -> bool:
 
 def _named(place: str | Sequence[str]) -> str:
     return (urlsplit(place).hostname or "mcp") if isinstance(place, str) else PurePath(place[0]).stem
+
+
+class ChatHistory:
+    """`folder` is None where there is no home directory: then nothing is stored."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        base = data_folder(environ)
+        self.folder = base / "chats" if base else None
+
+    def new(self) -> Path | None:
+        """Where the next conversation is stored; names sort by time."""
+        if self.folder is None:
+            return None
+        return self.folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}.json"
+
+    def recent(self, count: int = 20) -> list[Path]:
+        """The latest first."""
+        files = sorted(self.folder.glob("*.json"), reverse=True) if self.folder else []
+        return files[:count]
+
+    def find(self, name: str) -> Path:
+        """The conversation with that id or beginning of one, or the file; empty: the latest."""
+        if name and Path(name).is_file():
+            return Path(name)
+        found = [path for path in self.recent(10_000) if path.stem.startswith(name)]
+        if not found:
+            what = f"no conversation {name!r}" if name else "no conversation yet"
+            raise ConfigError(f"there is {what} in {self.folder}")
+        return found[0]
+
+    def save(self, conversation: Conversation, path: Path) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        conversation.save(path)
+        os.chmod(path, 0o600)
+
+
+def title_of(conversation: Conversation) -> str:
+    """The beginning of the first prompt."""
+    first = next((each.content for each in conversation if isinstance(each, UserMessage)), "")
+    line = " ".join(first.split())
+    return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
+
+
+def listed(history: ChatHistory, count: int = 20) -> list[str]:
+    """`id  title` of the latest conversations; a file that is not readable is left out."""
+    lines: list[str] = []
+    for path in history.recent(count):
+        try:
+            lines.append(f"{path.stem}  {title_of(Conversation.load(path))}")
+        except (DragomanError, OSError) as error:
+            click.echo(f"{path}: {error}", err=True)
+    return lines

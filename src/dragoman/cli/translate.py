@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO, Any, Literal
 
 import click
@@ -15,7 +14,7 @@ from dragoman.core.fields import describe
 from dragoman.core.jsontext import decode
 from dragoman.core.loss_codes import Severity
 from dragoman.core.losses import Losses, Strictness
-from dragoman.core.model import Failure, Wire
+from dragoman.core.model import Wire
 from dragoman.pipeline import EventReader, ForwardedStream, TranslatedStream
 from dragoman.protocols import protocol
 
@@ -30,21 +29,6 @@ Examples:
   curl -sN … | dragoman translate stream --from openai-chat --to anthropic
   dragoman translate tools --from gemini --to openai-chat --json tools.json
 """
-
-
-@dataclass(frozen=True)
-class Translation:
-    """The options of the command line."""
-
-    what: What
-    exchange: Exchange
-    file: IO[bytes]
-    request: IO[bytes] | None
-    model: str | None
-    stream: bool | None
-    strict: Strictness
-    as_json: bool
-    show_path: bool
 
 
 class _Command(click.Command):
@@ -110,12 +94,85 @@ def command(
     The translation goes to stdout, losses go to stderr.
     """
     asks = what in ("request", "tools")
+    about_request = what == "request" or request is not None
+    without_effect = {
+        "--request": request is not None and asks,
+        "--model (without --request)": model is not None and not about_request,
+        "--stream (without --request)": stream is not None and not about_request,
+        "--show-path": show_path and what != "request",
+        "--dialect": dialect is not None and what == "tools",
+    }
+    for option in (option for option, given in without_effect.items() if given):
+        raise click.UsageError(f"{option} means nothing for {what}")
     file = _recorded(file, asks)
-    _refuse_idle(what, dialect, model, stream, request, show_path)
     client, upstream = (source, target) if asks else (target, source)
     exchange = Exchange(client, upstream, dialect=dialect, images=images, recover=recover)
-    job = Translation(what, exchange, file, request, model, stream, strict or False, as_json, show_path)
-    return translate_stream(job) if what == "stream" else translate_body(job)
+    if request:  # before the response; what it loses is not the response's loss
+        exchange.request(request.read(), model, stream)
+    job = Translation(what, exchange, strict or False, as_json, show_path)
+    return job.translate_stream(file) if what == "stream" else job.translate_body(file, model, stream)
+
+
+class Translation:
+    def __init__(
+        self, what: What, exchange: Exchange, strict: Strictness, as_json: bool, show_path: bool
+    ) -> None:
+        self._what, self._exchange = what, exchange
+        self._strict: Strictness = strict
+        self._as_json, self._show_path = as_json, show_path
+        self._before = set(exchange.losses)
+
+    def translate_body(self, file: IO[bytes], model: str | None, stream: bool | None) -> int:
+        text = file.read()
+        match self._what:
+            case "request":
+                body: Any = self._exchange.request(text, model, stream)
+            case "response":
+                body = self._exchange.response(text)
+            case _:
+                body = _tools(self._exchange, text)
+        losses = self._losses()
+        self._write(as_document(body, losses) if self._as_json else pretty(body), losses)
+        return 0
+
+    def translate_stream(self, file: IO[bytes]) -> int:
+        """Chunk by chunk, as they arrive. An upstream that fails inside its stream is exit code 1."""
+        stream = self._exchange.stream()
+        # Between equal protocols bytes pass unread; a reader beside them sees whether the upstream failed
+        watch: EventReader | None = None
+        if isinstance(stream, ForwardedStream):
+            watch = EventReader(protocol(self._exchange.upstream.name), (), Losses())
+        written: list[bytes] = []
+        for out in _run(file, stream, watch):
+            self._losses()
+            written.append(out) if self._as_json else write(out)
+        losses = self._losses()
+        text = b"".join(written).decode("utf-8", "replace")
+        self._write(as_document(text, losses) if self._as_json else b"", losses)
+        failure = (watch.failure if watch else None) or stream.failure
+        if failure is None:
+            return 0
+        why = " ".join(failure.message.split())
+        click.echo(f"dragoman: the upstream failed ({failure.kind}): {why}", err=True)
+        return 1
+
+    def _losses(self) -> list[Loss]:
+        """The losses of this translation; strict mode refuses them."""
+        prefix = "tools" if self._what == "tools" else ""
+        fresh = [loss for loss in self._exchange.losses if loss not in self._before]
+        fresh = [loss for loss in fresh if loss.where.startswith(prefix)]
+        if self._strict:
+            losses = Losses()
+            losses.extend(fresh)
+            losses.refuse(self._strict)
+        return fresh
+
+    def _write(self, body: bytes, losses: list[Loss]) -> None:
+        if self._show_path:
+            click.echo(f"POST {self._exchange.path}", err=True)
+        write(body)
+        if not self._as_json:
+            write_losses(losses)
 
 
 def _recorded(file: IO[bytes], asks: bool) -> IO[bytes]:
@@ -127,84 +184,6 @@ def _recorded(file: IO[bytes], asks: bool) -> IO[bytes]:
     recording = load_recording(file.read())
     reply = recording.answered.reply if recording.answered else recording.reply
     return io.BytesIO((recording.request if asks else reply).body.data)
-
-
-def _refuse_idle(
-    what: What,
-    dialect: str | None,
-    model: str | None,
-    stream: bool | None,
-    request: IO[bytes] | None,
-    show_path: bool,
-) -> None:
-    """An option that would have no effect is an error."""
-    about_request = what == "request" or request is not None
-    idle = {
-        "--request": request is not None and what in ("request", "tools"),
-        "--model (without --request)": model is not None and not about_request,
-        "--stream (without --request)": stream is not None and not about_request,
-        "--show-path": show_path and what != "request",
-        "--dialect": dialect is not None and what == "tools",
-    }
-    for option in (option for option, is_idle in idle.items() if is_idle):
-        raise click.UsageError(f"{option} means nothing for {what}")
-
-
-def translate_body(job: Translation) -> int:
-    before = _ask(job)
-    match job.what:
-        case "request":
-            body: Any = job.exchange.request(job.file.read(), job.model, job.stream)
-        case "response":
-            body = job.exchange.response(job.file.read())
-        case _:
-            body = _tools(job.exchange, job.file.read())
-    losses = _fresh(job, before)
-    _say(job, pretty(body) if not job.as_json else as_document(body, losses), losses)
-    return 0
-
-
-def translate_stream(job: Translation) -> int:
-    """Chunk by chunk, as they arrive. An upstream that fails inside its stream is exit code 1."""
-    before, stream = _ask(job), job.exchange.stream()
-    watch = _watch(job.exchange) if isinstance(stream, ForwardedStream) else stream
-    kept: list[bytes] = []
-    for out in _run(job, stream, watch):
-        _fresh(job, before)
-        kept.append(out) if job.as_json else write(out)
-    losses = _fresh(job, before)
-    _say(job, as_document(b"".join(kept).decode("utf-8", "replace"), losses) if job.as_json else b"", losses)
-    return _failed(watch.failure or stream.failure)
-
-
-def _ask(job: Translation) -> set[Loss]:
-    """The request before the response; what it loses is not the response's loss."""
-    if job.request:
-        job.exchange.request(job.request.read(), job.model, job.stream)
-    return set(job.exchange.losses)
-
-
-def _fresh(job: Translation, before: set[Loss]) -> list[Loss]:
-    """The losses of this translation; strict mode refuses them."""
-    tools = job.what == "tools"
-    fresh = [
-        loss
-        for loss in job.exchange.losses
-        if loss not in before and (not tools or loss.where.startswith("tools"))
-    ]
-    if job.strict:
-        losses = Losses()
-        losses.extend(fresh)
-        losses.refuse(job.strict)
-    return fresh
-
-
-def _say(job: Translation, body: bytes, losses: list[Loss]) -> None:
-    if job.show_path:
-        click.echo(f"POST {job.exchange.path}", err=True)
-    write(body)
-    if not job.as_json:
-        write_losses(losses)
 
 
 def _tools(exchange: Exchange, text: bytes) -> list[Wire]:
@@ -221,33 +200,13 @@ def _tools(exchange: Exchange, text: bytes) -> list[Wire]:
 
 
 def _run(
-    job: Translation, stream: ForwardedStream | TranslatedStream, watch: EventReader | TranslatedStream
+    file: IO[bytes], stream: ForwardedStream | TranslatedStream, watch: EventReader | None
 ) -> Iterator[bytes]:
-    for chunk in _chunks(job.file):
+    read = getattr(file, "read1", file.read)  # what has arrived, without waiting for more
+    while chunk := read(CHUNK):
         yield stream.feed(chunk)
-        if watch is not stream:
+        if watch:
             watch.feed(chunk)
     yield stream.close()
-    if watch is not stream:
+    if watch:
         watch.close()
-
-
-def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """What has arrived, without waiting for more."""
-    read = getattr(file, "read1", file.read)
-    while chunk := read(CHUNK):
-        yield chunk
-
-
-def _watch(exchange: Exchange) -> EventReader:
-    """Between equal protocols bytes pass unread; a reader beside them sees whether the upstream failed."""
-    return EventReader(protocol(exchange.upstream.name), (), Losses())
-
-
-def _failed(failure: Failure | None) -> int:
-    if failure is None:
-        return 0
-    click.echo(
-        f"dragoman: the upstream failed ({failure.kind}): {' '.join(failure.message.split())}", err=True
-    )
-    return 1

@@ -1,19 +1,29 @@
-"""Running an agent that owns the terminal: its environment, its signals, its exit code, and what failed."""
+"""Running an agent that owns the terminal: its environment and home, its signals, its exit code."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from dragoman.core.jsontext import decode
+import click
+
+from dragoman.cli.agents import Home
+from dragoman.core import jsontext
+from dragoman.core.jsontext import is_object
 from dragoman.profiles import known
 
 _LOOPBACK = "127.0.0.1,localhost"
 _FORWARDED_SIGNALS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 _DATABASE = ("PGPASSWORD", "PGPASSFILE", "DATABASE_URL")
+# Strings are matched first, so that a // or a comma inside one stays
+_NOT_JSON = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 
 
 def environment_of(
@@ -38,6 +48,54 @@ def environment_of(
         if name in environ or name == "NO_PROXY"
     }
     return {**kept, **direct, **added}
+
+
+@contextmanager
+def temporary_home(home: Home | None, own: Path) -> Generator[dict[str, str]]:
+    """A home for an agent that takes some settings from a file only: the user's own, with changes.
+
+    Everything else in it is a symbolic link, so that sessions, logins and preferences stay where they are. It
+    is removed afterwards; the result is the variable that points to it.
+    """
+    if home is None:
+        yield {}
+        return
+    with TemporaryDirectory(prefix="dragoman-") as directory:
+        folder = Path(directory, home.folder)
+        folder.mkdir()
+        user = own / home.folder
+        for entry in sorted(user.iterdir()) if user.is_dir() else ():
+            if entry.name != home.file:
+                (folder / entry.name).symlink_to(entry)
+        settings = merged(_settings(user / home.file), home.settings)
+        (folder / home.file).write_bytes(jsontext.encode(settings))
+        yield {home.variable: directory}
+
+
+def merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`under` with what `over` sets, at any depth."""
+    both = {
+        key: merged(under[key], value)
+        for key, value in over.items()
+        if is_object(value) and is_object(under.get(key))
+    }
+    return {**under, **over, **both}
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """The user's settings; Gemini CLI allows comments in them, and trailing commas do no harm."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except OSError:
+        return {}
+    for _ in range(2):  # a comma before a comment is trailing once the comment is gone
+        text = _NOT_JSON.sub(lambda found: found[0] if found[0].startswith('"') else "", text)
+    try:
+        value = jsontext.decode(text.encode())
+    except ValueError as error:
+        click.echo(f"dragoman: {path} is not used: {error}", err=True)
+        return {}
+    return value if is_object(value) else {}
 
 
 def run_agent(command: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -88,7 +146,7 @@ class RunLog:
         if self._file:
             self._file.write(line + "\n")
             self._file.flush()
-        record: Any = decode(line.encode())
+        record: Any = jsontext.decode(line.encode())
         self.exchanges += "status" in record
         if record.get("error"):
             self.failed += 1
