@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
@@ -37,14 +38,16 @@ def parsed(body: bytes) -> Any:
         return None
 
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every scalar with its path, in the order of the document."""
+def leaves(value: Any, path: str = "", whole: frozenset[str] = frozenset()) -> Iterator[tuple[str, Any]]:
+    """Every scalar with its path, in document order; objects with a name in `whole` stand before theirs."""
     if is_object(value):
+        if value and _last_name(path) in whole:
+            yield path, value
         for key, inner in value.items():
-            yield from leaves(inner, f"{path}.{key}" if path else str(key))
+            yield from leaves(inner, f"{path}.{key}" if path else str(key), whole)
     elif is_array(value):
         for number, inner in enumerate(value):
-            yield from leaves(inner, f"{path}[{number}]")
+            yield from leaves(inner, f"{path}[{number}]", whole)
     else:
         yield path, value
 
@@ -57,28 +60,14 @@ def correspondences(source: Any, target: Any) -> list[tuple[str, str]]:
     writes them as an object, another as text.
     """
     places: dict[Any, list[str]] = {}
-    for path, value in _matchable(target):
+    for path, value in leaves(target, whole=_WHOLE_OBJECTS):
         places.setdefault(_token(path, value), []).append(path)
     pairs: list[tuple[str, str]] = []
-    for path, value in _matchable(source):
+    for path, value in leaves(source, whole=_WHOLE_OBJECTS):
         found = places.get(_token(path, value))
         if found:
             pairs.append((path, found.pop(0)))
     return pairs
-
-
-def _matchable(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every scalar, and the objects that a protocol may write as text."""
-    if is_object(value):
-        if _last_name(path) in _WHOLE_OBJECTS and value:
-            yield path, value
-        for key, inner in value.items():
-            yield from _matchable(inner, f"{path}.{key}" if path else str(key))
-    elif is_array(value):
-        for number, inner in enumerate(value):
-            yield from _matchable(inner, f"{path}[{number}]")
-    else:
-        yield path, value
 
 
 def _last_name(path: str) -> str:
@@ -205,46 +194,33 @@ def window(protocol_name: str, body: bytes) -> list[Segment]:
     request = decoded_request(protocol_name, body)
     if request is None:
         return []
-    called = {
-        part.name for message in request.messages for part in message.parts if isinstance(part, ToolCall)
-    }
+    parts = [(message.role, part) for message in request.messages for part in message.parts]
+    names = {part.id: part.name for _, part in parts if isinstance(part, ToolCall)}
     segments = [_segment("system", "system prompt", part.where, len(part.text)) for part in request.system]
     for tool in request.tools:
         if isinstance(tool, ToolDeclaration):
             size = len(tool.name) + len(tool.description) + len(jsontext.dumps(tool.parameters or {}))
-            segments.append(_segment("tool", tool.name, tool.where, size, tool.name in called))
+            segments.append(_segment("tool", tool.name, tool.where, size, tool.name in names.values()))
         else:
             segments.append(Segment("tool", tool.kind, tool.where, 350))
-    names = {
-        part.id: part.name
-        for message in request.messages
-        for part in message.parts
-        if isinstance(part, ToolCall)
-    }
-    for message in request.messages:
-        for part in message.parts:
-            segments.append(_part_segment(message.role, part, names))
-    return segments
+    return segments + [_part_segment(role, part, names) for role, part in parts]
 
 
 def _part_segment(role: str, part: Any, names: dict[str, str]) -> Segment:
     match part:
         case Text():
-            return _segment(
-                "system" if role in ("system", "developer") else "text", role, part.where, len(part.text)
-            )
+            kind = "system" if role in ("system", "developer") else "text"
+            return _segment(kind, role, part.where, len(part.text))
         case Reasoning():
-            return _segment(
-                "reasoning", role, part.where, len(part.text) + len(part.state.data if part.state else "")
-            )
+            state = part.state.data if part.state else ""
+            return _segment("reasoning", role, part.where, len(part.text) + len(state))
         case ToolCall():
             return _segment("call", part.name, part.where, len(part.arguments) + len(part.name))
         case ToolResult():
             size = sum(len(item.text) if isinstance(item, Text) else 0 for item in part.content)
             images = sum(isinstance(item, Media) for item in part.content)
-            name = part.name or names.get(part.call_id, "")
-            segment = _segment("result", name or "result", part.where, size)
-            return Segment("result", segment.label, segment.path, segment.tokens + images * _IMAGE_TOKENS)
+            segment = _segment("result", part.name or names.get(part.call_id) or "result", part.where, size)
+            return replace(segment, tokens=segment.tokens + images * _IMAGE_TOKENS)
         case Media():
             return Segment("media", part.media_type or part.kind, part.where, _IMAGE_TOKENS)
         case _:
@@ -289,15 +265,13 @@ def threads(recordings: Sequence[Recording]) -> list[Thread]:
         )
         for kind, label, id, origin, is_result in _marks(request):
             old = found.get((kind, id)) or Thread(kind, label, id, "", (), origin=origin)
-            found[kind, id] = Thread(
-                kind,
-                old.label or label,
-                id,
-                old.born,
-                (*old.returned, exchange),
-                old.answered or (exchange if is_result else ""),
-                old.origin or origin,
-                (*old.withheld, exchange) if withheld and kind == "state" else old.withheld,
+            found[kind, id] = replace(
+                old,
+                label=old.label or label,
+                returned=(*old.returned, exchange),
+                answered=old.answered or (exchange if is_result else ""),
+                origin=old.origin or origin,
+                withheld=(*old.withheld, exchange) if withheld and kind == "state" else old.withheld,
             )
         for kind, label, id, origin in _born(recording):
             found.setdefault((kind, id), Thread(kind, label, id, exchange, (), origin=origin))

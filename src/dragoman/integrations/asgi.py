@@ -7,12 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from dragoman.client.providers import Provider
-from dragoman.core.errors import ConfigError
-from dragoman.core.losses import Strictness
 from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts
-from dragoman.integrations.translator import OnLosses, Routing, Translator
-from dragoman.protocols import codec, server
+from dragoman.integrations.translator import Middleware
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -20,28 +16,11 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class AsgiMiddleware:
-    """One of two ways to answer the routes of all protocols (`/v1/messages`, `/v1/chat/completions`, …).
+class AsgiMiddleware(Middleware[App]):
+    """See `Middleware` for the arguments."""
 
-    `AsgiMiddleware(app, protocol="openai-chat")`: the app serves that protocol, and now the others too; what
-    is in its own protocol passes unchanged. `base`: the path before its routes, where that is not the usual.
-    `AsgiMiddleware(app, model="groq:…")`: a model answers; see `Translator` for what `model` may be.
-    Every other request goes to the app.
-    """
-
-    def __init__(
-        self,
-        app: App | None = None,
-        model: Routing | None = None,
-        *,
-        protocol: str = "",
-        base: str | None = None,
-        strict: Strictness = False,
-        on_losses: OnLosses | None = None,
-    ) -> None:
-        self._app, self._protocol = app, protocol
-        model = app_model(protocol, base, app, AsgiTransport, model) if protocol else model
-        self._translator = Translator(model, strict=strict, on_losses=on_losses)
+    def transport(self, app: App) -> AsgiTransport:
+        return AsgiTransport(app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -50,8 +29,7 @@ class AsgiMiddleware:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True))
         request = (scope["method"], scope["path"], query, headers)
-        protocol = self._translator.protocol_of(*request)
-        if self._app and (protocol is None or protocol == self._protocol):
+        if self._app and self.is_for_app(*request):
             await self._app(scope, receive, send)
             return
         reply = await self._translator.answer(*request, await _body(receive))
@@ -73,20 +51,6 @@ class AsgiMiddleware:
             await send({"type": "lifespan.shutdown.complete"})
         else:
             await send({"type": "websocket.close", "code": 1000})
-
-
-def app_model(
-    protocol: str, base: str | None, app: Any, transport: Callable[[Any], Any], model: Routing | None
-) -> Routing:
-    """The app behind a middleware as a provider; by default its routes are those of the vendor."""
-    if app is None or model is not None:
-        raise ConfigError("protocol is that of the app behind, so it needs an app and no model")
-    if base is None:
-        route = next(route.path for route in server(protocol).routes if route.action == "generate")
-        path = codec(protocol).http.path("", False)
-        base = route.removesuffix(path) if route.endswith(path) else ""
-    address = f"http://app{base.rstrip('/')}"
-    return Provider("app", protocol=protocol, base_url=address, transport=transport(app), tries=1).model
 
 
 class AsgiTransport:

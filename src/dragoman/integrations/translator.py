@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -21,7 +22,7 @@ from dragoman.core.model import Failure, Wire
 from dragoman.core.server import ListedModel, RouteMatch, RouteTable
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.exchange import Exchange
-from dragoman.http.client import Reply, TimedOut, TransportError
+from dragoman.http.client import Reply, TimedOut, Transport, TransportError
 from dragoman.http.client.retries import send_once, send_with_retries
 from dragoman.protocols import codec as find_codec
 from dragoman.protocols import routes, server
@@ -34,6 +35,7 @@ _EVENTS = {"content-type": "text/event-stream"}
 # A model for all requests, one for each requested name (`*`: any other), or a function of that name
 Routing = str | Model | Mapping[str, str | Model] | Callable[[str], str | Model]
 OnLosses = Callable[[list[Loss]], object]
+AppT = TypeVar("AppT")  # the type of the app behind a middleware
 
 
 class TranslatedReply(Struct, frozen=True):
@@ -71,13 +73,6 @@ class Translator:
         self._models = _names(model)
         self._strict: Strictness = strict
         self._on_losses = on_losses
-
-    def protocol_of(
-        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
-    ) -> str | None:
-        """The protocol in which a request is written, by its URL and headers; None: it is none of ours."""
-        found = _routes().find(method, path, query, headers)
-        return found[1] if found else None
 
     async def answer(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
@@ -120,8 +115,8 @@ class Translator:
         self, match: RouteMatch, name: str, headers: Mapping[str, str], body: bytes
     ) -> TranslatedReply:
         wire = jsontext.decode_object(body.decode("utf-8", "replace")) or {}
-        asked = match.model or str(wire.get("model") or "")
-        target = model_of(self._route(asked))
+        requested = match.model or str(wire.get("model") or "")
+        target = model_of(self._route(requested))
         provider = target.provider
         exchange = Exchange(
             name,
@@ -132,7 +127,7 @@ class Translator:
             images="summary" if provider.summarise else "native",
             origin=provider.name,
             profile=provider.profile(target.name),
-            reply_model=asked,
+            reply_model=requested,
         )
         sent = exchange.request_bytes(body, model=target.name, stream=match.stream)
         forwarded = server(name).forwards if name == provider.protocol else ()  # such as anthropic-beta
@@ -200,6 +195,53 @@ class Translator:
         return TranslatedReply(status, {**_JSON, **wait}, _pieces(jsontext.encode(body)))
 
 
+class Middleware(Generic[AppT]):
+    """One of two ways to answer the routes of all protocols (`/v1/messages`, `/v1/chat/completions`, …).
+
+    `Middleware(app, protocol="openai-chat")`: the app serves that protocol, and now the others too; what
+    is in its own protocol passes unchanged. `base`: the path before its routes, where that is not the usual.
+    `Middleware(app, model="groq:…")`: a model answers; see `Translator` for what `model` may be.
+    Every other request goes to the app.
+    """
+
+    def __init__(
+        self,
+        app: AppT | None = None,
+        model: Routing | None = None,
+        *,
+        protocol: str = "",
+        base: str | None = None,
+        strict: Strictness = False,
+        on_losses: OnLosses | None = None,
+    ) -> None:
+        self._app, self._protocol = app, protocol
+        if protocol:
+            if app is None or model is not None:
+                raise ConfigError("protocol is that of the app behind, so it needs an app and no model")
+            url = f"http://app{(_usual_base(protocol) if base is None else base).rstrip('/')}"
+            transport = self.transport(app)
+            model = Provider("app", protocol=protocol, base_url=url, transport=transport, tries=1).model
+        self._translator = Translator(model, strict=strict, on_losses=on_losses)
+
+    def transport(self, app: AppT) -> Transport:
+        """Requests to the app in this process."""
+        raise NotImplementedError
+
+    def is_for_app(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> bool:
+        """Whether a request is in no protocol, or in that of the app."""
+        found = _routes().find(method, path, query, headers)
+        return found is None or found[1] == self._protocol
+
+
+def _usual_base(protocol: str) -> str:
+    """The path before the routes of an app, where they are those of the vendor."""
+    route = next(route.path for route in server(protocol).routes if route.action == "generate")
+    path = find_codec(protocol).http.path("", False)
+    return route.removesuffix(path) if route.endswith(path) else ""
+
+
 async def _send(provider: Provider, exchange: Exchange, body: bytes) -> Reply:
     """The answer of the upstream, requested again where that may help; raises UpstreamError."""
     url = provider.base_url + exchange.path
@@ -220,17 +262,17 @@ def _routes() -> RouteTable[str]:
 def _router(model: Routing | None) -> Callable[[str], str | Model]:
     match model:
         case None:
-            return lambda asked: asked
+            return lambda requested: requested
         case str() | Model():
             found = model_of(model)
             return lambda _: found
         case Mapping():
             rows = dict(model)
 
-            def look_up(asked: str) -> str | Model:
-                if asked not in rows and "*" not in rows:
-                    raise ConfigError(f"there is no model {asked!r}; the models are: {', '.join(rows)}")
-                return rows.get(asked) or rows["*"]
+            def look_up(requested: str) -> str | Model:
+                if requested not in rows and "*" not in rows:
+                    raise ConfigError(f"there is no model {requested!r}; the models are: {', '.join(rows)}")
+                return rows.get(requested) or rows["*"]
 
             return look_up
         case _:

@@ -1,4 +1,4 @@
-"""WSGI middleware: like that for ASGI. Translation runs on the client's event loop, the app in a thread."""
+"""WSGI middleware, as for ASGI. Translation runs on the client's event loop, the app in a thread."""
 
 from __future__ import annotations
 
@@ -11,39 +11,25 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from dragoman.client.background import wait_for
-from dragoman.core.losses import Strictness
 from dragoman.core.transport import ReplyBroken, Timeouts
-from dragoman.integrations.asgi import app_model
-from dragoman.integrations.translator import OnLosses, Routing, SyncBody, Translator
+from dragoman.integrations.translator import Middleware, SyncBody
 
 Environ = dict[str, Any]
 WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 
-class WsgiMiddleware:
-    """The arguments are those of `AsgiMiddleware`."""
+class WsgiMiddleware(Middleware[WsgiApp]):
+    """See `Middleware` for the arguments."""
 
-    def __init__(
-        self,
-        app: WsgiApp | None = None,
-        model: Routing | None = None,
-        *,
-        protocol: str = "",
-        base: str | None = None,
-        strict: Strictness = False,
-        on_losses: OnLosses | None = None,
-    ) -> None:
-        self._app, self._protocol = app, protocol
-        model = app_model(protocol, base, app, WsgiTransport, model) if protocol else model
-        self._translator = Translator(model, strict=strict, on_losses=on_losses)
+    def transport(self, app: WsgiApp) -> WsgiTransport:
+        return WsgiTransport(app)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         headers = _headers(environ)
         query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
         path = environ.get("PATH_INFO", "").encode("latin-1").decode("utf-8", "replace")
         request = (environ["REQUEST_METHOD"], path, query, headers)
-        protocol = self._translator.protocol_of(*request)
-        if self._app and (protocol is None or protocol == self._protocol):
+        if self._app and self.is_for_app(*request):
             return self._app(environ, start_response)
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         reply = wait_for(self._translator.answer(*request, body))
