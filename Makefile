@@ -94,7 +94,6 @@ format: $(READY)  ## format the code and apply the fixes of ruff
 bench: $(BENCH_READY) bench-tools  ## benchmark the library and the gateway, beside other gateways and nginx
 	@$(BENCH_VENV)/bin/python -m bench
 	@$(BENCH_VENV)/bin/python -m bench.gateway $(BENCH)
-	@$(BENCH_VENV)/bin/python -m bench.gateway.cpu
 	@$(BENCH_VENV)/bin/python -m bench.gateway.recording
 
 corpora: $(READY)  ## check against recorded traffic, if the corpora are present

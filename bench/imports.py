@@ -3,8 +3,10 @@
 The start of a whole gateway, up to its first answer, and its idle memory are bars of `bench.gateway`.
 """
 
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from bench.bars import line
@@ -37,11 +39,15 @@ def show_imports() -> None:
         print(line(f"{statement}, MB", cost.megabytes, megabytes, at_most=True))
 
 
-def import_cost(statement: str, turns: int = TURNS) -> Cost:
+def import_cost(statement: str, turns: int = TURNS, env: Mapping[str, str] | None = None) -> Cost:
     costs: list[Cost] = []
     for _ in range(turns):
         ran = subprocess.run(
-            [sys.executable, "-c", PROGRAM.format(statement)], capture_output=True, check=True, text=True
+            [sys.executable, "-c", PROGRAM.format(statement)],
+            capture_output=True,
+            check=True,
+            text=True,
+            env={**os.environ, **(env or {})},
         )
         seconds, kilobytes = map(float, ran.stdout.split())
         costs.append(Cost(seconds, kilobytes / 1024))

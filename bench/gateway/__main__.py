@@ -1,7 +1,7 @@
 """`python -m bench.gateway`: the gateway benchmark, all of it or a part.
 
 python -m bench.gateway --only dragoman,nginx --quick    # under a minute, while working on the server
-python -m bench.gateway --write                          # everything, into the docs
+python -m bench.gateway --write --against 466c9c9        # everything, into the docs
 """
 
 import argparse
@@ -11,9 +11,11 @@ import signal
 import tempfile
 from pathlib import Path
 
+from bench.gateway import cpu
 from bench.gateway.contenders import GATEWAYS
 from bench.gateway.pairs import ANTHROPIC_CHAT, CHAT_CHAT, PAIRS
 from bench.gateway.processes import raise_priority
+from bench.gateway.rows import rows
 from bench.gateway.run import Plan, Results, run
 from bench.gateway.table import report
 from bench.gateway.writing import circumstances, publish, save, saved
@@ -33,6 +35,15 @@ def main() -> None:
     if chosen.write:
         save(results, made_by)
         publish(results, made_by)
+    if not chosen.quick:
+        show_cpu(chosen)
+
+
+def show_cpu(chosen: argparse.Namespace) -> None:
+    figures = cpu.saved() if chosen.saved else cpu.measured(chosen.against, list(rows()), cpu.ROUNDS)
+    print("", cpu.report(figures), sep="\n")
+    if chosen.write:
+        cpu.write(figures)
 
 
 def measured(chosen: argparse.Namespace) -> tuple[Results, str]:
@@ -51,6 +62,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", default="", help="parts of titles, such as 'Chat → Chat,hermes'")
     parser.add_argument("--rounds", type=int, help="best of so many")
     parser.add_argument("--seconds", type=float, help="for each load")
+    parser.add_argument("--against", action="append", default=[], metavar="REF", help="CPU beside a commit")
     parser.add_argument("--write", action="store_true", help="keep the figures, renew the page and the plot")
     parser.add_argument("--saved", action="store_true", help="measure nothing, show the kept figures")
     parser.add_argument("--nice", type=int, default=0, help="-10, as root, where others work")

@@ -71,9 +71,9 @@ class Connections:
         for sock in self._sockets:
             sock.close()
 
-    def exchange(self, requests: Sequence[BenchRequest]) -> None:
-        for sock, request in zip(self._sockets, requests, strict=True):
-            sock.sendall(request.wire)
+    def exchange(self, wires: Sequence[bytes]) -> None:
+        for sock, wire in zip(self._sockets, wires, strict=True):
+            sock.sendall(wire)
         for sock in self._sockets:
             read_whole(sock)
 

@@ -34,4 +34,7 @@ def unpacked(commit: str) -> Path:
 
 
 def git(*arguments: str) -> bytes:
-    return subprocess.run(["git", "-C", str(ROOT), *arguments], check=True, capture_output=True).stdout
+    ran = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True)
+    if ran.returncode:
+        raise SystemExit(ran.stderr.decode())
+    return ran.stdout

@@ -8,225 +8,135 @@ round by round, and the smallest figure of each counts.
 """
 
 import argparse
+import json
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
-from bench.gateway import history
-from bench.gateway.asking import END, opened
-from bench.gateway.bodies import frames
 from bench.gateway.commits import gateway_at
-from bench.gateway.contenders import DRAGOMAN, LIMIT
+from bench.gateway.contenders import DRAGOMAN, LIMIT, RELAY, Gateway
 from bench.gateway.figures import Taken
-from bench.gateway.measure import PACED_STREAMS, Running
-from bench.gateway.pairs import (
-    ANTHROPIC_ANTHROPIC,
-    ANTHROPIC_CHAT,
-    CHAT_ANTHROPIC,
-    CHAT_CHAT,
-    PACE,
-    STREAM,
-    WHOLE,
-    Kind,
-    Pair,
-)
-from bench.gateway.processes import OTHERS, cpu_microseconds, raise_priority
+from bench.gateway.measure import Running
+from bench.gateway.pairs import CHAT_CHAT
+from bench.gateway.processes import OTHERS, raise_priority
+from bench.gateway.rows import OF_PROCESS, Row, rows
 from bench.gateway.run import begin, tell
-from bench.gateway.stall import idle_ping, worst_ping
 from bench.gateway.table import head
 from bench.gateway.table import row as line
-from bench.gateway.upstream import serving
-from bench.gateway.wrk import LoadFailed, load
+from bench.gateway.upstream import Upstream, serving
+from bench.gateway.writing import ROOT, circumstances, publish_between
+from bench.imports import import_cost
 
-CHAT, RESPONSES, ANTHROPIC, GEMINI, HERMES = (
-    "openai-chat",
-    "openai-responses",
-    "anthropic",
-    "gemini",
-    "hermes",
-)
-FORWARDED = (CHAT_CHAT, ANTHROPIC_ANTHROPIC)
-TRANSLATED = (
-    ANTHROPIC_CHAT,
-    CHAT_ANTHROPIC,
-    Pair(CHAT, GEMINI),
-    Pair(RESPONSES, ANTHROPIC),
-    Pair(CHAT, HERMES),
-)
-LARGE = (ANTHROPIC_CHAT, CHAT_ANTHROPIC, Pair(ANTHROPIC, GEMINI), Pair(RESPONSES, ANTHROPIC))
-SPLICED = (ANTHROPIC_CHAT, CHAT_ANTHROPIC)
-STREAMED = (
-    *TRANSLATED[2:],
-    Pair(RESPONSES, CHAT),
-    Pair(CHAT, RESPONSES),
-    Pair(ANTHROPIC, RESPONSES),
-    Pair(ANTHROPIC, GEMINI),
-)
-Take = Callable[[Running, "Effort"], float]
-Best = dict[str, float]
+FIGURES = ROOT / "bench/results/cpu.json"
+LIMITS = (LIMIT.name, RELAY.name)
+ROUNDS, QUICK_ROUNDS = 20, 5
 
 
-class Effort(NamedTuple):
-    """How long each figure is measured in a round."""
+@dataclass(slots=True)
+class CpuFigures:
+    """The smallest figures, by title of the row and name of the gateway; a commit's name is its id."""
 
-    seconds: float = 1
-    turns: int = 20
-    bodies: int = 9
+    against: list[str]
+    made_by: str = ""
+    best: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
-
-class Bar(NamedTuple):
-    """At most so many times the other commit's figure, so much above the limit's, or so much."""
-
-    ratio: float | None = None
-    above_limit: float | None = None
-    at_most: float | None = None
-
-    def __str__(self) -> str:
-        if self.ratio:
-            return f"≤ {self.ratio:g} ×"
-        if self.above_limit:
-            return f"≤ nginx + {self.above_limit:g}"
-        return f"≤ {self.at_most:g}" if self.at_most else ""
-
-    def kept(self, value: float, other: float | None, limit: float | None) -> bool | None:
-        """None where there is nothing to compare with."""
-        if self.ratio:
-            return value <= self.ratio * other if other else None
-        if self.above_limit:
-            return value <= limit + self.above_limit if limit else None
-        return value <= self.at_most if self.at_most else None
+    def add(self, row: Row, name: str, value: float) -> None:
+        best = self.best.setdefault(row.title, {})
+        best[name] = min(value, best.get(name, value))
 
 
-class Row(NamedTuple):
-    what: str
-    pair: Pair
-    digits: int
-    take: Take
-    bar: Bar = Bar()
-    is_quick: bool = True
-
-    @property
-    def title(self) -> str:
-        return f"{self.what}, {self.pair.title}"
-
-
-def rows() -> Iterator[Row]:
-    for pair in FORWARDED:
-        yield Row("small, forwarded", pair, 0, partial(request_cpu, pair, WHOLE), Bar(ratio=0.73))
-    for pair in TRANSLATED:
-        yield Row("small, translated", pair, 0, partial(request_cpu, pair, WHOLE), Bar(ratio=0.62))
-    for pair in TRANSLATED:
-        yield Row("small, new conversation", pair, 0, of_history(history.cold_small, pair, 5))
-    for what, take, mark in HISTORIES:
-        yield Row(what, CHAT_CHAT, 0, of_history(take, CHAT_CHAT), Bar(ratio=1.05))
-        for pair in LARGE:
-            yield Row(what, pair, 0, of_history(take, pair), Bar(ratio=mark))
-    for pair in FORWARDED:
-        yield Row("stream event", pair, 2, partial(event_cpu, pair))
-    for pairs, mark in ((SPLICED, 0.5), (STREAMED, 0.8)):
-        for pair in pairs:
-            yield Row("stream event", pair, 2, partial(event_cpu, pair), Bar(ratio=mark))
-    for pair in (*FORWARDED, *SPLICED, *STREAMED):
-        often = pair in (CHAT_CHAT, *SPLICED)
-        yield Row("paced stream event", pair, 1, partial(paced_cpu, pair), Bar(above_limit=18), often)
-    yield Row("ping while idle, ms", CHAT_CHAT, 1, lambda one, effort: idle_ping(one, effort.bodies))
-    for pair in (CHAT_CHAT, *LARGE):
-        yield Row("ping during 1 MB, cold, ms", pair, 1, partial(stalled, pair), Bar(at_most=10))
-
-
-HISTORIES = (
-    ("150 kB, history repeated", history.repeated, 0.4),
-    ("150 kB, 5 % new", history.growing, 0.45),
-    ("150 kB, cold", history.cold, 1.05),
-)
-
-
-def of_history(take: Callable[[Running, Pair, int], float], pair: Pair, times: int = 1) -> Take:
-    return lambda one, effort: take(one, pair, times * effort.turns)
-
-
-def request_cpu(pair: Pair, kind: Kind, one: Running, effort: Effort) -> float:
-    before = cpu_microseconds(one.pid)
-    talk = history.few_messages() if kind == WHOLE else None
-    seen = load(one.place, one.asked(pair, kind, talk), 32, effort.seconds)
-    return (cpu_microseconds(one.pid) - before) / seen.count
-
-
-def event_cpu(pair: Pair, one: Running, effort: Effort) -> float:
-    return request_cpu(pair, STREAM, one, effort) / len(frames(pair.upstream))
-
-
-def paced_cpu(pair: Pair, one: Running, effort: Effort) -> float:
-    """Every event arrives by itself, so that what waking up costs is seen."""
-    before = cpu_microseconds(one.pid)
-    with opened(one.asked(pair, PACE), PACED_STREAMS, END):
-        taken = cpu_microseconds(one.pid) - before
-    return taken / PACED_STREAMS / len(frames(pair.upstream))
-
-
-def stalled(pair: Pair, one: Running, effort: Effort) -> float:
-    return worst_ping(one, pair, effort.bodies)
-
-
-def measured(chosen: argparse.Namespace, place: Path) -> dict[str, Best]:
-    """By title of the row and name of the gateway."""
+def measured(against: Sequence[str], wanted: Sequence[Row], rounds: int) -> CpuFigures:
+    commits = [gateway_at(ref) for ref in against]
+    figures = CpuFigures([gateway.name for gateway in commits], circumstances("bench.gateway.cpu"))
     os.sched_setaffinity(0, {OTHERS})
-    gateways = [DRAGOMAN, *map(gateway_at, chosen.against), LIMIT]
-    wanted = [row for row in rows() if any(part in row.title for part in chosen.rows.split(","))]
-    effort = Effort()
-    if chosen.quick:
-        wanted = [row for row in wanted if row.is_quick]
-        effort = Effort(seconds=0.4, turns=5, bodies=5)
-    best: dict[str, Best] = {row.title: {} for row in wanted}
-    with serving(place) as upstream, ExitStack() as stack:
-        begun = [begin(stack, gateway, place, upstream, Taken()) for gateway in gateways]
-        ready = [one for one in begun if one]
-        for number in range(chosen.rounds or (2 if chosen.quick else 5)):
+    with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as folder, ExitStack() as stack:
+        place = Path(folder)
+        upstream = stack.enter_context(serving(place))
+        gateways = [DRAGOMAN, *commits, LIMIT, RELAY]
+        running = [one for each in gateways if (one := started(stack, each, place, upstream, figures))]
+        for number in range(rounds):
+            tell(f"round {number + 1} of {rounds}")
             for row in wanted:
-                tell(f"round {number + 1}: {row.title}")
-                for one in ready:
-                    take(row, one, effort, best[row.title])
-    return best
+                for one in running if number % row.every == 0 else ():
+                    take(row, one, figures)
+    return figures
 
 
-def take(row: Row, one: Running, effort: Effort, best: Best) -> None:
-    if not one.offers(row.pair) or (one.gateway is LIMIT and row.what.startswith("ping")):
+def started(
+    stack: ExitStack, gateway: Gateway, place: Path, upstream: Upstream, figures: CpuFigures
+) -> Running | None:
+    taken = Taken()
+    one = begin(stack, gateway, place, upstream, taken)
+    if one is None:
+        tell(f"{gateway.name}: {taken.notes}")
+        return None
+    if gateway.endpoint is DRAGOMAN.endpoint:
+        env = gateway.start(place, one.port, upstream).env
+        taken.values["import"] = import_cost("import dragoman", env=env).seconds
+    for key, row in OF_PROCESS.items():
+        if key in taken.values:
+            figures.add(row, gateway.name, taken.values[key])
+    return one
+
+
+def take(row: Row, one: Running, figures: CpuFigures) -> None:
+    is_limit = one.gateway.name in LIMITS
+    if not row.take or not row.pair or not one.offers(row.pair) or (is_limit and not row.has_limit):
         return
     try:
-        value = row.take(one, effort)
-    except (LoadFailed, OSError) as error:
+        figures.add(row, one.gateway.name, row.take(one))
+    except OSError as error:
         tell(f"{one.gateway.name}, {row.title}: {error}")
-        return
-    name = one.gateway.name
-    best[name] = min(value, best.get(name, value))
 
 
-def table(best: dict[str, Best], against: Sequence[str]) -> Iterator[str]:
-    yield from head(["µs of CPU", "client → upstream", *against, "dragoman", "ratio", "nginx", "bar", ""])
-    limits = {
-        row.what: best[row.title].get(LIMIT.name)
-        for row in rows()
-        if row.title in best and row.pair == CHAT_CHAT
-    }
+def report(figures: CpuFigures) -> str:
+    return "\n".join([*table(figures), "", f"Made by {figures.made_by}."])
+
+
+def table(figures: CpuFigures) -> Iterator[str]:
+    """The limits are those of Chat → Chat. Ratios are those to the first of the other commits."""
+    names = [*figures.against, DRAGOMAN.name]
+    yield from head(["µs of CPU", "client → upstream", *names, "ratio", *LIMITS, "mark", ""])
+    limits = {row.what: figures.best.get(row.title, {}) for row in rows() if row.pair in (CHAT_CHAT, None)}
     for row in rows():
-        values = best.get(row.title, {})
-        if DRAGOMAN.name not in values:
+        values = figures.best.get(row.title, {})
+        if (ours := values.get(DRAGOMAN.name)) is None:
             continue
-        ours, limit = values[DRAGOMAN.name], limits.get(row.what)
-        other = values.get(against[0]) if against else None
-        kept = row.bar.kept(ours, other, limit)
-        verdict = "" if kept is None else "kept" if kept else "**missed**"
-        shown = [
-            f"{values[name]:,.{row.digits}f}" if name in values else "–" for name in (*against, DRAGOMAN.name)
-        ]
-        ratio = f"{ours / other:.2f}" if other else ""
-        beside = f"{limit:,.{row.digits}f}" if limit else ""
-        yield line([row.what, row.pair.title, *shown, ratio, beside, str(row.bar), verdict])
+        other = values.get(figures.against[0]) if figures.against else None
+        limit = limits.get(row.what, {})
+        least = min((limit[name] for name in LIMITS if name in limit), default=None)
+        yield line(
+            [
+                row.what,
+                row.pair.title if row.pair else "",
+                *(number(row, values, name) for name in names),
+                f"{ours / other:.2f}" if other else "",
+                *(number(row, limit, name) for name in LIMITS),
+                str(row.mark),
+                VERDICTS[row.mark.kept(ours, other, least)],
+            ]
+        )
+
+
+VERDICTS = {True: "kept", False: "**missed**", None: ""}
+
+
+def number(row: Row, values: Mapping[str, float], name: str) -> str:
+    return f"{values[name]:,.{row.digits}f}" if name in values else ""
+
+
+def saved() -> CpuFigures:
+    return CpuFigures(**json.loads(FIGURES.read_text()))
+
+
+def write(figures: CpuFigures) -> None:
+    made = {"against": figures.against, "made_by": figures.made_by, "best": figures.best}
+    FIGURES.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+    publish_between("cpu", report(figures))
 
 
 def main() -> None:
@@ -234,17 +144,27 @@ def main() -> None:
     os.environ["PATH"] += ":/usr/sbin"  # where Debian keeps nginx, which not everybody's path names
     raise_priority(chosen.nice)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started is ended
-    with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as place:
-        best = measured(chosen, Path(place))
-    print(*table(best, [gateway_at(ref).name for ref in chosen.against]), sep="\n")
+    rounds = chosen.rounds or (QUICK_ROUNDS if chosen.quick else ROUNDS)
+    figures = saved() if chosen.saved else measured(chosen.against, chosen_rows(chosen), rounds)
+    print(report(figures))
+    if chosen.write:
+        write(figures)
+
+
+def chosen_rows(chosen: argparse.Namespace) -> list[Row]:
+    parts = chosen.rows.split(",")
+    able = (row for row in rows() if row.is_quick or not chosen.quick)
+    return [row for row in able if any(part in row.title for part in parts)]
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--against", action="append", default=[], metavar="REF", help="another commit")
-    parser.add_argument("--rows", default="", help="parts of titles, such as '150 kB,small'")
+    parser.add_argument("--rows", default="", help="parts of titles, such as '150 kB,Chat → Gemini'")
     parser.add_argument("--rounds", type=int, help="best of so many")
-    parser.add_argument("--quick", action="store_true", help="best of two short rounds")
+    parser.add_argument("--quick", action="store_true", help="fewer rows, best of five rounds")
+    parser.add_argument("--write", action="store_true", help="keep the figures and renew the page")
+    parser.add_argument("--saved", action="store_true", help="measure nothing, show the kept figures")
     parser.add_argument("--nice", type=int, default=0, help="-10, as root, where others work")
     return parser.parse_args()
 

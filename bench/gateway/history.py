@@ -5,13 +5,13 @@ Tools and system prompt are the same in all conversations, as those of an agent 
 """
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import count
 
 from bench.conversation import Conversation, Round, make_conversation
-from bench.gateway.asking import BenchRequest, Connections
+from bench.gateway.asking import Connections
 from bench.gateway.bodies import small
 from bench.gateway.measure import Running
 from bench.gateway.pairs import WHOLE, Pair
@@ -21,7 +21,7 @@ NUMBER = "#number#"
 NUMBERS = count(10**7)  # as many digits as NUMBER has characters
 ROUNDS = 40  # of a call and its result: 81 messages
 FIRST_TURNS, TURNS = (34, 36), (38, 40, 42)  # in rounds: two new ones in each turn, 4 of 81 messages
-AT_ONCE = 8
+SMALL_AT_ONCE, LARGE_AT_ONCE = 32, 8
 
 
 def numbered(talk: Conversation) -> Conversation:
@@ -38,9 +38,10 @@ def numbered_round(one: Round) -> Round:
     )
 
 
+@cache
 def few_messages() -> Conversation:
     """Five messages and three tools."""
-    return replace(small(), rounds=make_conversation(rounds=2, lines=3).rounds)
+    return numbered(replace(small(), rounds=make_conversation(rounds=2, lines=3).rounds))
 
 
 @cache
@@ -48,55 +49,62 @@ def conversation(rounds: int) -> Conversation:
     return numbered(make_conversation(rounds=rounds, lines=32))
 
 
-def requests_of(one: Running, pair: Pair, talk: Conversation, numbers: Sequence[int]) -> list[BenchRequest]:
+def wires_of(one: Running, pair: Pair, talk: Conversation, numbers: Iterable[int]) -> list[bytes]:
     """The same request of several conversations."""
-    template = one.asked(pair, WHOLE, talk)
-    mark = NUMBER.encode()
-    return [replace(template, body=template.body.replace(mark, b"%d" % number)) for number in numbers]
+    template, number = one.asked(pair, WHOLE, talk).wire, NUMBER.encode()
+    return [template.replace(number, b"%d" % each) for each in numbers]
 
 
-def new_numbers() -> list[int]:
-    return [next(NUMBERS) for _ in range(AT_ONCE)]
+def new_numbers(count: int) -> list[int]:
+    return [next(NUMBERS) for _ in range(count)]
 
 
-def repeated(one: Running, pair: Pair, times: int) -> float:
-    """Eight conversations, each sent again and again without a change."""
-    requests = requests_of(one, pair, conversation(ROUNDS), new_numbers())
-    return cpu_of(one, iter([requests] * (3 + times)), unmeasured=3)
+def repeated_small(pair: Pair, times: int, one: Running) -> float:
+    return repeated(pair, times, one, few_messages(), SMALL_AT_ONCE)
 
 
-def growing(one: Running, pair: Pair, times: int) -> float:
-    """Eight conversations at a time, each with 5 % new messages in every turn; the first two turns, where
-    the gateway meets them, are not counted."""
-    return statistics.mean(
-        cpu_of(one, turns_of(one, pair, new_numbers()), unmeasured=len(FIRST_TURNS)) for _ in range(times)
-    )
+def repeated(
+    pair: Pair, times: int, one: Running, talk: Conversation | None = None, at_once: int = LARGE_AT_ONCE
+) -> float:
+    """Several conversations, each sent again and again without a change."""
+    wires = wires_of(one, pair, talk or conversation(ROUNDS), new_numbers(at_once))
+    return cpu_of(one, iter([wires] * (3 + times)), unmeasured=3)
 
 
-def turns_of(one: Running, pair: Pair, numbers: Sequence[int]) -> Iterator[list[BenchRequest]]:
-    for rounds in (*FIRST_TURNS, *TURNS):
-        yield requests_of(one, pair, conversation(rounds), numbers)
+def cold_small(pair: Pair, times: int, one: Running) -> float:
+    return cold(pair, times, one, few_messages(), SMALL_AT_ONCE)
 
 
-def cold(one: Running, pair: Pair, times: int) -> float:
+def cold(
+    pair: Pair, times: int, one: Running, talk: Conversation | None = None, at_once: int = LARGE_AT_ONCE
+) -> float:
     """Each request is a conversation that was never seen."""
-    talk = conversation(ROUNDS)
-    return cpu_of(one, (requests_of(one, pair, talk, new_numbers()) for _ in range(1 + times)), unmeasured=1)
+    talk = talk or conversation(ROUNDS)
+    turns = [wires_of(one, pair, talk, new_numbers(at_once)) for _ in range(1 + times)]
+    return cpu_of(one, iter(turns), unmeasured=1)
 
 
-def cold_small(one: Running, pair: Pair, times: int) -> float:
-    """A small request of a conversation that was never seen."""
-    talk = numbered(few_messages())
-    return cpu_of(one, (requests_of(one, pair, talk, new_numbers()) for _ in range(1 + times)), unmeasured=1)
+def growing(pair: Pair, times: int, one: Running) -> float:
+    """Several conversations, each with 5 % new messages in every turn; the first two turns, where the gateway
+    meets them, are not counted."""
+    taken = list[float]()
+    for _ in range(times):
+        numbers = new_numbers(LARGE_AT_ONCE)
+        turns = [wires_of(one, pair, conversation(rounds), numbers) for rounds in (*FIRST_TURNS, *TURNS)]
+        taken.append(cpu_of(one, iter(turns), unmeasured=len(FIRST_TURNS)))
+    return statistics.mean(taken)
 
 
-def cpu_of(one: Running, turns: Iterator[list[BenchRequest]], unmeasured: int) -> float:
-    """CPU microseconds of the gateway for each request, after the first few turns."""
-    with Connections(one.port, AT_ONCE) as connections:
-        for _ in range(unmeasured):
+def cpu_of(one: Running, turns: Iterator[Sequence[bytes]], unmeasured: int) -> float:
+    """CPU microseconds of the gateway for each request, after the first few turns. In a turn all requests are
+    sent before the first reply is read."""
+    first = next(turns)
+    with Connections(one.port, len(first)) as connections:
+        connections.exchange(first)
+        for _ in range(unmeasured - 1):
             connections.exchange(next(turns))
-        sent, before = 0, cpu_microseconds(one.pid)
-        for requests in turns:
-            connections.exchange(requests)
-            sent += len(requests)
-        return (cpu_microseconds(one.pid) - before) / sent
+        count, before = 0, cpu_microseconds(one.pid)
+        for wires in turns:
+            connections.exchange(wires)
+            count += len(wires)
+        return (cpu_microseconds(one.pid) - before) / count

@@ -7,7 +7,7 @@ from threading import Event, Thread
 from typing import NamedTuple
 
 from bench.gateway.asking import SECONDS, Connections, read_whole
-from bench.gateway.history import NUMBERS, conversation, requests_of
+from bench.gateway.history import conversation, new_numbers, wires_of
 from bench.gateway.measure import Running
 from bench.gateway.pairs import Pair
 
@@ -48,17 +48,17 @@ class Pinger(Thread):
         )
 
 
-def worst_ping(one: Running, pair: Pair, times: int) -> float:
+def worst_ping(pair: Pair, times: int, one: Running) -> float:
     """While a conversation of 1 MB is translated that was never seen; the median of several."""
-    requests = requests_of(one, pair, conversation(ROUNDS), [next(NUMBERS) for _ in range(times)])
+    wires = wires_of(one, pair, conversation(ROUNDS), new_numbers(times))
     pinger, windows = Pinger(one.port), list[tuple[float, float]]()
     with Connections(one.port, 1) as connections:
         pinger.start()
         try:
-            for request in requests:
+            for wire in wires:
                 time.sleep(0.02)
                 since = time.perf_counter()
-                connections.exchange([request])
+                connections.exchange([wire])
                 windows.append((since, time.perf_counter()))
         finally:
             pinger.end()

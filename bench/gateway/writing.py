@@ -18,13 +18,12 @@ ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "bench/results/gateway.json"
 PAGE = ROOT / "docs/explanation/performance.md"
 PLOT = ROOT / "docs/explanation/performance.svg"
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 BY_TITLE = {pair.title: pair for pair in PAIRS}
 
 
-def circumstances() -> str:
-    """Said before a run begins, so that the load is that of other work."""
-    command = " ".join(["python -m bench.gateway", *sys.argv[1:]])
+def circumstances(module: str = "bench.gateway") -> str:
+    """Taken before a run begins, so that the load is that of other work."""
+    command = " ".join(["python -m", module, *sys.argv[1:]])
     load = os.getloadavg()[0]
     python = platform.python_version()
     return f"`{command}`, {os.cpu_count()} cores, Python {python}, load average of other work {load:.1f}"
@@ -52,7 +51,13 @@ def decode_taken(kept: dict[str, Any]) -> Taken:
 
 
 def publish(results: Results, made_by: str) -> None:
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{report(results)}\n\nMade by {made_by}.\n\n{END}{after}")
+    publish_between("figures", f"{report(results)}\n\nMade by {made_by}.")
     PLOT.write_text(plot(results))
+
+
+def publish_between(name: str, text: str) -> None:
+    """Replace what stands between the two comments of that name in the page."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = PAGE.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
