@@ -1,4 +1,4 @@
-"""Calls without an exchange: what callers get wrong is told in words, and no declaration vanishes."""
+"""Calls without an exchange: mistakes of callers are explained, and no declaration vanishes."""
 
 from __future__ import annotations
 

@@ -210,13 +210,13 @@ def test_calls_without_ids_are_answered_in_their_order() -> None:
         response = {"name": "read", "response": {"result": text}}
         return {"role": "user", "parts": [{"functionResponse": response}]}
 
-    told = [{"role": "user", "parts": [{"text": "Read."}]}, call("/a"), result("a")]
+    contents = [{"role": "user", "parts": [{"text": "Read."}]}, call("/a"), result("a")]
     tools = [{"functionDeclarations": [{"name": "read", "parameters": {"type": "OBJECT"}}]}]
     first = Exchange("gemini", "qwen-chat")
-    first.request({"contents": told, "tools": tools}, model="m")
+    first.request({"contents": contents, "tools": tools}, model="m")
     first.response(whole("<read>\n<filePath>/b</filePath>\n</read>", response_id="r"))
     second = Exchange("gemini", "qwen-chat")
-    second.request({"contents": [*told, call("/b"), result("b")], "tools": tools}, model="m")
+    second.request({"contents": [*contents, call("/b"), result("b")], "tools": tools}, model="m")
     assert first.next_session
     assert second.session_key == first.next_session[0]
 

@@ -63,8 +63,8 @@ def test_a_reply_without_an_id_gets_the_one_that_is_given(client: str, id: str, 
     exchange = dragoman.Exchange(client, "openai-chat", dialect="hermes", reply_id="abc")
     message = {"role": "assistant", "content": "Hi"}
     if streamed:
-        told = exchange.stream().feed(b'data: {"id":"","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n')
-        assert f'"{id}"'.encode() in told
+        out = exchange.stream().feed(b'data: {"id":"","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n')
+        assert f'"{id}"'.encode() in out
     else:
         reply = exchange.response({"id": "", "model": "m", "choices": [{"index": 0, "message": message}]})
         assert (reply.get("id") or reply["responseId"]) == id
@@ -107,8 +107,8 @@ def test_an_error_in_bytes_is_the_clients_error(upstream: str) -> None:
     error = {"type": "rate_limit_error", "message": "slow down", "code": "rate_limit_exceeded"}
     raw = json.dumps({"type": "error", "error": error}).encode()
     exchange = dragoman.Exchange("anthropic", upstream)
-    told = json.loads(exchange.response_bytes(raw))
-    assert told == {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
+    reply = json.loads(exchange.response_bytes(raw))
+    assert reply == {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
     assert exchange.status == 429
     assert exchange.usage is None
 
@@ -116,20 +116,20 @@ def test_an_error_in_bytes_is_the_clients_error(upstream: str) -> None:
 def test_what_a_caller_is_given_is_its_own() -> None:
     """Writing into one translation does not show in the next."""
     choice = {"index": 0, "message": {"role": "assistant", "content": "Hi"}}
-    told: list[str] = []
+    reported: list[str] = []
     for _ in range(2):
         tools = [{"type": "custom", "name": "patch"}, {"type": "local_shell"}]
         bare = {"type": "function", "name": "bare", "parameters": None, "strict": None}
         for upstream in ("anthropic", "openai-chat", "gemini"):
             exchange = dragoman.Exchange("openai-responses", upstream)
             request = exchange.request({"model": "m", "input": "?", "tools": [*tools, bare]})
-            told.append(str(request))
+            reported.append(str(request))
             scribble(request)
         exchange = dragoman.Exchange("openai-responses", "openai-chat", reply_created=1)
         reply = exchange.response({"id": "c", "model": "m", "choices": [choice]})
-        told.append(str(reply))
+        reported.append(str(reply))
         scribble(reply)
-    assert told[:4] == told[4:]
+    assert reported[:4] == reported[4:]
 
 
 def test_b11_a_reply_without_a_time_has_that_of_the_exchange() -> None:

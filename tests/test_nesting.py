@@ -34,17 +34,17 @@ def reply(levels: int) -> str:
 
 
 def problems(work: Callable[[int], object]) -> set[str]:
-    heard: set[str] = set()
+    problems_found: set[str] = set()
     for levels in LEVELS:
         try:
             work(levels)
         except WireError as error:
-            heard.add(error.problem)
-    return heard
+            problems_found.add(error.problem)
+    return problems_found
 
 
-def are_about_depth(heard: set[str]) -> bool:
-    return bool(heard) and all("deep" in problem or "depth" in problem for problem in heard)
+def are_about_depth(problems_found: set[str]) -> bool:
+    return bool(problems_found) and all("deep" in problem or "depth" in problem for problem in problems_found)
 
 
 @pytest.mark.parametrize("way", ["request", "request_bytes"])
@@ -54,9 +54,9 @@ def test_a_request_is_translated_or_refused(upstream: str, dialect: str | None, 
     def ask(levels: int) -> None:
         getattr(Exchange("anthropic", upstream, dialect), way)(request(levels))
 
-    heard = problems(ask)
+    problems_found = problems(ask)
     passes = (upstream, dialect, way) == ("anthropic", None, "request_bytes")  # unread, where that can be
-    assert are_about_depth(heard) or (passes and not heard)
+    assert are_about_depth(problems_found) or (passes and not problems_found)
 
 
 @pytest.mark.parametrize("client", names())

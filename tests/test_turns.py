@@ -71,7 +71,7 @@ ECHOED = {
 }
 
 
-def heard(upstream: str, body: Wire) -> list[Wire]:
+def sent_turn(upstream: str, body: Wire) -> list[Wire]:
     if upstream == "anthropic":
         return body["messages"][1]["content"]
     if upstream == "gemini":
@@ -93,7 +93,7 @@ def test_the_upstream_gets_its_own_turn_back(
     results = [{"role": "tool", "tool_call_id": c["id"], "content": "ok"} for c in message["tool_calls"]]
     again = {**asked, "messages": [*asked["messages"], echoed, *results]}
     second = dragoman.Exchange("openai-chat", upstream, origin=origin)
-    assert heard(upstream, second.request(again)) == said
+    assert sent_turn(upstream, second.request(again)) == said
     assert [loss for loss in second.losses if loss.code != "tool.declaration.invented"] == []
 
 
@@ -115,7 +115,7 @@ def test_the_upstream_gets_its_own_turn_back_from_a_gemini_client(case: str, kee
     turns = [{"role": "model", "parts": parts}, {"role": "user", "parts": results}]
     second = dragoman.Exchange("gemini", upstream)
     again = {"contents": [*asked["contents"], *turns], "generationConfig": {"maxOutputTokens": 10}}
-    assert heard(upstream, second.request(again, model="m")) == said
+    assert sent_turn(upstream, second.request(again, model="m")) == said
     assert [loss for loss in second.losses if loss.code != "tool.declaration.invented"] == []
 
 

@@ -29,7 +29,7 @@ def claude() -> str | None:
 def converse(program: str, url: str, model: str) -> tuple[str, str]:
     """What was missing, and what happened: a call, its real result, an answer."""
     with TemporaryDirectory() as home:
-        told = {
+        settings = {
             "HOME": home, "PATH": f"{NODE}:{os.environ['PATH']}", "IS_SANDBOX": "1",
             "DISABLE_AUTOUPDATER": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "60",
@@ -39,7 +39,7 @@ def converse(program: str, url: str, model: str) -> tuple[str, str]:
         command = [program, "-p", "Where are we? Use the tool.", *OPTIONS]
         try:
             done = subprocess.run(
-                command, env=told, cwd=home, stdin=subprocess.DEVNULL, capture_output=True,
+                command, env=settings, cwd=home, stdin=subprocess.DEVNULL, capture_output=True,
                 timeout=LONGEST, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:

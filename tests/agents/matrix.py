@@ -98,7 +98,7 @@ def main() -> int:
             waiting = [pool.submit(attempt, drivers, urls[run.upstream], run, logs, timeout) for run in runs]
             results = {run: future.result() for run, future in zip(runs, waiting, strict=True)}
         finally:
-            pool.shutdown(cancel_futures=True)  # who is told to stop starts no more of them
+            pool.shutdown(cancel_futures=True)  # no further runs start once it is stopped
     return report(results, logs)
 
 
@@ -120,8 +120,14 @@ def arguments() -> argparse.Namespace:
 def attempt(drivers: Path, url: str, run: Run, logs: Path, timeout: str) -> bool:
     """Whether the driver is content; what it printed is in its log."""
     driver = DRIVERS[run.driver]
-    told = {"MODEL": MODELS[run.speaks], **driver.settings}
-    settings = {**told, "TIMEOUT": timeout, "BASE_URL": url, "PROTO": run.speaks, "SCENARIO": run.scenario}
+    base = {"MODEL": MODELS[run.speaks], **driver.settings}
+    settings = {
+        **base,
+        "TIMEOUT": timeout,
+        "BASE_URL": url,
+        "PROTO": run.speaks,
+        "SCENARIO": run.scenario,
+    }
     began = time.monotonic()
     with (logs / f"{run}.log").open("wb") as log:
         done = subprocess.run(

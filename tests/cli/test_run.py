@@ -1,4 +1,4 @@
-"""`dragoman run` with fake agents on the PATH: what they are told, that it works, that nothing is left."""
+"""`dragoman run` with fake agents on the PATH: their settings, that it works, that nothing is left."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from cli.gateways import PROGRAM, surroundings
 from dragoman.cli.agents import AGENTS
 from dragoman.cli.agents.launch import merged
 
-# Records what it is told, asks the gateway as an agent would, and does as PLAN says.
+# Records its settings, sends a request to the gateway as an agent would, and does as PLAN says.
 AGENT = """#!{python}
 import json, os, signal, sys, time, urllib.error, urllib.request
 
@@ -135,14 +135,14 @@ TOLD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name, told", TOLD.items(), ids=TOLD)
-def test_every_agent_gets_its_model(place: Place, name: str, told: dict[str, str] | str):
+@pytest.mark.parametrize("name, expected", TOLD.items(), ids=TOLD)
+def test_every_agent_gets_its_model(place: Place, name: str, expected: dict[str, str] | str):
     place.run(name, "--model", "demo:m")
     record = place.recorded()
-    if isinstance(told, str):
-        assert told in record["arguments"]
+    if isinstance(expected, str):
+        assert expected in record["arguments"]
     else:
-        assert {key: value for key, value in told.items() if value not in record["env"][key]} == {}
+        assert {key: value for key, value in expected.items() if value not in record["env"][key]} == {}
 
 
 def test_without_a_model_the_agent_asks_as_it_likes(place: Place):
@@ -283,7 +283,7 @@ def test_it_names_model_provider_and_configuration(place: Place):
     )
 
 
-# agent: what it is told of a window of 100,000 tokens and replies of at most 8,000
+# agent: its settings for a window of 100,000 tokens and replies of at most 8,000
 WINDOWS = {
     "claude": {"CLAUDE_CODE_MAX_CONTEXT_TOKENS": "92000", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8000"},
     "codex": "model_context_window=100000",

@@ -126,12 +126,12 @@ async def later(city: str) -> AsyncIterator[str]:
     yield f"72 in {city}"
 
 
-def told(context: RunContext[None], city: str) -> str:
+def reports_progress(context: RunContext[None], city: str) -> str:
     context.progress("looking")
     return f"72 in {city}"
 
 
-async def told_later(context: RunContext[None], city: str) -> str:
+async def reports_progress_later(context: RunContext[None], city: str) -> str:
     context.progress("looking")
     return f"72 in {city}"
 
@@ -140,8 +140,8 @@ GENERATORS: dict[str, tuple[Any, list[str]]] = {
     "a generator that returns": (counting, ["looking", "found"]),
     "a generator that does not": (last_one, ["looking", "72 in NYC"]),
     "an async generator": (later, ["looking", "72 in NYC"]),
-    "a function": (told, ["looking"]),
-    "an async function": (told_later, ["looking"]),
+    "a function": (reports_progress, ["looking"]),
+    "an async function": (reports_progress_later, ["looking"]),
 }
 
 

@@ -62,28 +62,28 @@ def test_until_the_answer(model: Model):
     assert done.tool_calls == []
 
 
-def told(protocol: str, body: dict[str, Any]) -> list[Any]:
+def transcript(protocol: str, body: dict[str, Any]) -> list[Any]:
     """What a transcript says: texts, calls and results, in order."""
     request = codec(protocol).decode_request(body, Losses())
     parts = [part for message in request.messages for part in message.parts]
-    said: list[Any] = []
+    listed: list[Any] = []
     for part in parts:
         match part:
             case Text() if part.text != "(conversation continues)":
-                said.append(part.text)
+                listed.append(part.text)
             case ToolCall():
-                said.append((part.name, part.arguments.replace(" ", "")))
+                listed.append((part.name, part.arguments.replace(" ", "")))
             case ToolResult():
-                said.append([item.text for item in part.content if isinstance(item, Text)])
+                listed.append([item.text for item in part.content if isinstance(item, Text)])
             case _:
                 pass
-    return said
+    return listed
 
 
 @pytest.mark.parametrize("protocol", protocols())
 def test_the_transcript_in_every_protocol(protocol: str):
     done = run(BOTH, DEMO, [get_weather])
-    assert told(protocol, done.export(protocol)) == [
+    assert transcript(protocol, done.export(protocol)) == [
         BOTH,
         "I will use get_weather and get_weather.",
         ("get_weather", '{"city":"NYC"}'),
@@ -98,7 +98,7 @@ def test_the_transcript_in_every_protocol(protocol: str):
 def test_a_transcript_is_loaded_again(protocol: str):
     body = run([SystemMessage("Be brief."), UserMessage(BOTH)], DEMO, [get_weather]).export(protocol)
     loaded = load(body, protocol)
-    assert told(protocol, export(loaded, protocol)) == told(protocol, body)
+    assert transcript(protocol, export(loaded, protocol)) == transcript(protocol, body)
     assert [type(message).__name__ for message in loaded][:5] == [
         "SystemMessage",
         "UserMessage",

@@ -29,7 +29,7 @@ def main(folder: Path) -> int:
     failed = 0
     with demo() as (_, upstream), gateway(configuration(upstream, f'"{CLIENT_KEY}"')) as stand:
         for name in UPSTREAMS:
-            told = [
+            options = [
                 "--base-url",
                 f"{stand.url}/v1",
                 "--api-key",
@@ -39,7 +39,7 @@ def main(folder: Path) -> int:
             ]
             print(f"== over {name}", flush=True)
             failed += (
-                subprocess.run([bun, "run", str(_SCRIPT), *told], cwd=folder, check=False).returncode != 0
+                subprocess.run([bun, "run", str(_SCRIPT), *options], cwd=folder, check=False).returncode != 0
             )
     return 1 if failed else 0
 

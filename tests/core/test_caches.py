@@ -176,10 +176,10 @@ def test_what_is_asked_for_stays() -> None:
 def test_threads_share_without_harm() -> None:
     def work(i: int) -> bool:
         body = again(read(f'["{i % 5}"]'))
-        told = Losses()
-        made = encoded(decoded(body["tools"], told, str(i % 40)), Losses())
+        losses = Losses()
+        made = encoded(decoded(body["tools"], losses, str(i % 40)), Losses())
         cache_tools(body, ())
-        return made == [{"name": f"{i % 5}{i % 40}"}] and len(told) == 1
+        return made == [{"name": f"{i % 5}{i % 40}"}] and len(losses) == 1
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(4000)))

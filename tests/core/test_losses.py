@@ -33,7 +33,7 @@ def test_another_reason_is_another_loss() -> None:
 
 def test_settings_are_named_as_the_source_spells_them() -> None:
     losses = some()
-    losses.respell({"top_k": "generationConfig.topK"}, None, [Loss("dropped", "x", "heard first")])
+    losses.respell({"top_k": "generationConfig.topK"}, None, [Loss("dropped", "x", "reported first")])
     assert [loss.where for loss in losses] == ["x", "generationConfig.topK", "messages[1]", "max_tokens"]
 
 

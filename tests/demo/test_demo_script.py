@@ -104,10 +104,10 @@ def test_images_and_failures_are_seen(protocol: str) -> None:
         ToolResult(one.id, one.name, (Text("here"), image)),
         ToolResult(two.id, two.name, (Text("no camera"),), failed=True),
     ]
-    told = text_of(ask(protocol, then(request, first, answers)))
-    assert "take_picture returned: here" in told
-    assert "[image image/png " in told
-    assert "no camera" in told
+    text = text_of(ask(protocol, then(request, first, answers)))
+    assert "take_picture returned: here" in text
+    assert "[image image/png " in text
+    assert "no camera" in text
 
 
 @each_protocol

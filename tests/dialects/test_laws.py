@@ -104,8 +104,8 @@ def test_text_without_calls_is_unchanged(name: str, text: str) -> None:
 def test_prose_is_not_held_back(name: str, text: str) -> None:
     stage = dialect(name).parser(TOOLS, Losses())
     stage.feed(PartStart(0, Text()))
-    heard = "".join(_text(stage.feed(PartDelta(0, char))) for char in f"It says: {text}!")
-    assert heard == f"It says: {text}!"
+    shown = "".join(_text(stage.feed(PartDelta(0, char))) for char in f"It says: {text}!")
+    assert shown == f"It says: {text}!"
 
 
 half_markers = st.lists(
@@ -119,10 +119,10 @@ half_markers = st.lists(
 def test_g116_text_waits_no_longer_than_a_marker(name: str, text: str) -> None:
     stage = dialect(name).parser((), Losses())
     stage.feed(PartStart(0, Text()))
-    text, heard = f"It says: {text}", 0
+    text, shown = f"It says: {text}", 0
     for count, char in enumerate(text, 1):
-        heard += len(_text(stage.feed(PartDelta(0, char))))
-        assert count - heard <= LONGEST_MARKER + (count - len(text[:count].rstrip()))
+        shown += len(_text(stage.feed(PartDelta(0, char))))
+        assert count - shown <= LONGEST_MARKER + (count - len(text[:count].rstrip()))
 
 
 @every

@@ -260,9 +260,9 @@ def test_there_is_one_system_message(name: str) -> None:
     exchange = Exchange("openai-chat", "openai-chat", dialect="hermes")
     sent = exchange.request({**body, "tools": [{"type": "function", "function": function}]})
     assert [message["role"] for message in sent["messages"]] == roles
-    told = "\n".join(str(message["content"]) for message in sent["messages"])
-    assert all(message["content"] in told for message in front)
-    assert "<tools>" in told
+    prompt = "\n".join(str(message["content"]) for message in sent["messages"])
+    assert all(message["content"] in prompt for message in front)
+    assert "<tools>" in prompt
     assert exchange.losses == []
 
 

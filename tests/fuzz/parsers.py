@@ -111,7 +111,7 @@ def _mixtures(random: Random, values: list[Any], donors: list[Any]) -> Iterator[
 
 
 def of_frames(protocol: str) -> Inputs:
-    """Streams with one event changed, events swapped, lost or told twice, or their bytes spoiled."""
+    """Streams with one event changed, events swapped, lost or repeated, or their bytes spoiled."""
     streams, donors = samples.frames(protocol), samples.donors(protocol)
 
     def inputs(random: Random) -> Iterator[bytes]:
@@ -161,8 +161,8 @@ def _texts(random: Random) -> Iterator[str]:
 
 
 def errors(protocol: str) -> list[Any]:
-    told = [upstream(protocol).encode_error(failure)[1] for failure in STATUS.values()]
-    return [jsontext.decode(jsontext.encode(body)) for body in told]
+    bodies = [upstream(protocol).encode_error(failure)[1] for failure in STATUS.values()]
+    return [jsontext.decode(jsontext.encode(body)) for body in bodies]
 
 
 def _streams() -> list[bytes]:
@@ -224,10 +224,10 @@ def _reply(protocol: str) -> Callable[[Any, Random], None]:
 def _error(protocol: str) -> Callable[[Any, Random], None]:
     def read(value: Any, random: Random) -> None:
         if isinstance(value, dict):
-            told = upstream(protocol).decode_error(value, random.choice([0, 400, 429, 500, 529, 999]))
-            if told:
+            failure = upstream(protocol).decode_error(value, random.choice([0, 400, 429, 500, 529, 999]))
+            if failure:
                 for client in names():
-                    jsontext.encode(codec(client).encode_error(told)[1])
+                    jsontext.encode(codec(client).encode_error(failure)[1])
 
     return read
 
@@ -263,9 +263,11 @@ def _demo(protocol: str) -> Callable[[Any, Random], None]:
         exchange.request({"model": "m"}, stream=bool(random.randrange(2)))
         path = exchange.path if "/v1" in exchange.path else f"/v1{exchange.path}"
         path, _, query = path.partition("?")
-        told = dict(pair.split("=") for pair in query.split("&")) if query else {}
-        assert RouteTable((route, protocol) for route in server(protocol).routes).find("POST", path, told, {})
-        answer("POST", path, told, {}, printed(value), Memory())
+        given = dict(pair.split("=") for pair in query.split("&")) if query else {}
+        assert RouteTable((route, protocol) for route in server(protocol).routes).find(
+            "POST", path, given, {}
+        )
+        answer("POST", path, given, {}, printed(value), Memory())
 
     return read
 

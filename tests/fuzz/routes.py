@@ -114,8 +114,8 @@ def _posted(random: Random, client: str, value: Any) -> Sent:
     if not random.randrange(8):
         head.append("content-encoding: gzip")
         body = gzip.compress(body, 1)
-    told = "\r\n".join([*head, f"content-length: {len(body)}", "", ""]).encode()
-    return Sent(told + body, client)
+    header = "\r\n".join([*head, f"content-length: {len(body)}", "", ""]).encode()
+    return Sent(header + body, client)
 
 
 def wild(random: Random) -> Iterator[Sent]:
@@ -232,8 +232,8 @@ def _wrong(sent: Sent, statuses: list[int], said: bytes) -> str:
         body = _joined(body)
     try:
         if statuses[0] >= 400:
-            told = codec(sent.client).decode_error(jsontext.decode(body), statuses[0])
-            return "" if told else f"an error that is none: {body[:200]!r}"
+            failure = codec(sent.client).decode_error(jsontext.decode(body), statuses[0])
+            return "" if failure else f"an error that is none: {body[:200]!r}"
         if sent.forwarded:
             return ""
         if b"content-type: text/event-stream" in head:

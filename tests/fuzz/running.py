@@ -99,7 +99,9 @@ def _fuzz_gateway(
         for line in stand.lines:
             if '"crash"' in line:
                 found.broke(f"crash {line.partition('crash')[2]}", line)
-        found.refused = sum(isinstance(line["status"], int) and line["status"] >= 400 for line in stand.told)
+        found.refused = sum(
+            isinstance(line["status"], int) and line["status"] >= 400 for line in stand.records
+        )
     return found
 
 

@@ -18,7 +18,7 @@ NAMES = {"chat_id": "c1", "parent_id": "p1", "response_id": "r1"}
 
 @cache
 def requests(protocol: str) -> list[Any]:
-    """What clients of this protocol say, and what its upstreams are told."""
+    """Requests of clients of this protocol, and requests to its upstreams."""
     asked = [scenario.requests[protocol] for scenario in SCENARIOS.values() if protocol in scenario.requests]
     return asked + _golden(protocol, "request", "request again")
 
@@ -47,8 +47,8 @@ def frames(protocol: str) -> list[list[tuple[str, Any]]]:
     read: list[list[tuple[str, Any]]] = []
     for stream in streams(protocol):
         decoder = sse.Decoder()
-        told = [*decoder.feed(stream), *decoder.close()]
-        read.append([(frame.event, _value(frame.data)) for frame in told])
+        decoded = [*decoder.feed(stream), *decoder.close()]
+        read.append([(frame.event, _value(frame.data)) for frame in decoded])
     return [stream for stream in read if stream]
 
 
@@ -66,9 +66,9 @@ def _golden(protocol: str, *kinds: str) -> list[Any]:
         for pair, golden in json.loads(path.read_text()).items():
             client, _, upstream = pair.partition(" -> ")
             for kind in kinds:
-                told = golden.get(kind)
-                if isinstance(told, dict) and protocol == (client if kind == "reply" else upstream):
-                    found.append(told)
+                body = golden.get(kind)
+                if isinstance(body, dict) and protocol == (client if kind == "reply" else upstream):
+                    found.append(body)
     return found
 
 

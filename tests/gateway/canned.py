@@ -54,8 +54,8 @@ class Answer:
 
     async def send(self, send: Send) -> None:
         headers = {"content-type": "application/json", **self.headers}
-        told = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": self.status, "headers": told})
+        fields = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": self.status, "headers": fields})
         async for piece in self._timed():
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})

@@ -100,13 +100,13 @@ def send(
     key: str = CLIENT_KEY,
 ) -> Got:
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=15)
-    told = {
+    options = {
         "content-type": "application/json",
         **({"authorization": f"Bearer {key}"} if key else {}),
         **(headers or {}),
     }
     try:
-        connection.request(method, path, body, told)
+        connection.request(method, path, body, options)
         response = connection.getresponse()
         read = response.read()
         return Got(response.status, {name.lower(): value for name, value in response.getheaders()}, read)

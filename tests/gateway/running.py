@@ -42,9 +42,9 @@ def serving(application: Application, timeouts: ServerTimeouts | None = None, **
 
 @contextlib.contextmanager
 def _serving_asgi(app: Any) -> Iterator[str]:
-    told = {"lifespan": "on", "log_level": "critical", "access_log": False, "ws": "none"}
+    options = {"lifespan": "on", "log_level": "critical", "access_log": False, "ws": "none"}
     server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=0, timeout_graceful_shutdown=1, **told)
+        uvicorn.Config(app, host="127.0.0.1", port=0, timeout_graceful_shutdown=1, **options)
     )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

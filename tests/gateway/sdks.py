@@ -67,8 +67,8 @@ def data_url(image: bytes) -> str:
 
 class Chat:
     def __init__(self, url: str, key: str) -> None:
-        told: dict[str, Any] = {"base_url": f"{url}/v1", "api_key": key, "max_retries": 0}
-        self.sync, self.asynchronous = openai.OpenAI(**told), lambda: openai.AsyncOpenAI(**told)
+        options: dict[str, Any] = {"base_url": f"{url}/v1", "api_key": key, "max_retries": 0}
+        self.sync, self.asynchronous = openai.OpenAI(**options), lambda: openai.AsyncOpenAI(**options)
 
     def user(self, text: str) -> list[Any]:
         return [{"role": "user", "content": text}]
@@ -190,8 +190,11 @@ class Responses(Chat):
 
 class Anthropic:
     def __init__(self, url: str, key: str) -> None:
-        told: dict[str, Any] = {"base_url": url, "api_key": key, "max_retries": 0}
-        self.sync, self.asynchronous = anthropic.Anthropic(**told), lambda: anthropic.AsyncAnthropic(**told)
+        options: dict[str, Any] = {"base_url": url, "api_key": key, "max_retries": 0}
+        self.sync, self.asynchronous = (
+            anthropic.Anthropic(**options),
+            lambda: anthropic.AsyncAnthropic(**options),
+        )
 
     def user(self, text: str) -> list[Any]:
         return [{"role": "user", "content": text}]

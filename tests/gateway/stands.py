@@ -39,20 +39,20 @@ class Stand:
         self.url = ""
 
     @property
-    def told(self) -> list[dict[str, Any]]:
-        """What the journal told of exchanges so far."""
+    def records(self) -> list[dict[str, Any]]:
+        """The access log of exchanges so far."""
         read = [jsontext.decode(line) for line in self.lines]
         return [line for line in read if "client" in line]
 
-    def last_told(self) -> dict[str, Any]:
+    def last_record(self) -> dict[str, Any]:
         """The last line, with others still under way."""
-        wait_until(lambda: self.told)
-        return self.told[-1]
+        wait_until(lambda: self.records)
+        return self.records[-1]
 
     def last(self) -> dict[str, Any]:
         """The last exchange; its line is written after its answer has gone out."""
-        wait_until(lambda: self.told and self.gateway.access_log.metrics.in_flight == 0)
-        return self.told[-1]
+        wait_until(lambda: self.records and self.gateway.access_log.metrics.in_flight == 0)
+        return self.records[-1]
 
 
 def configuration(upstream: str, keys: str = "") -> str:

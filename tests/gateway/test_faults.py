@@ -102,7 +102,7 @@ def test_a_fault(
     if status:
         assert got.status == STATUS.get((client, status), status)
     settled(fast, behind, before)
-    line = fast.told[0]
+    line = fast.records[0]
     assert line["status"] == got.status
     assert bool(line.get("error")) == (failure is not None)
 
@@ -177,8 +177,8 @@ def test_a_client_that_leaves(
         if moment != "before the answer":
             assert connection.recv(100).startswith(b"HTTP/1.1 200 OK")
     wait_until(lambda: behind[0].under_way == 0)
-    wait_until(lambda: stand.told)
-    assert stand.told[0]["status"] == "gone"
+    wait_until(lambda: stand.records)
+    assert stand.records[0]["status"] == "gone"
     wait_until(lambda: stand.gateway.client.connections <= connected)
     settled(stand, behind, before)
 
@@ -193,4 +193,4 @@ def test_a_client_that_leaves_without_its_whole_answer(
         wait_until(lambda: behind[0].under_way == 1)
     wait_until(lambda: behind[0].under_way == 0)
     settled(stand, behind, before)
-    assert stand.told[0]["status"] == "gone"
+    assert stand.records[0]["status"] == "gone"

@@ -59,8 +59,13 @@ def test_embeddings(line: Line) -> None:
     assert (asked.path, asked.body) == ("/v1/embeddings", b'{"input": "hi",  "model":"e-1"}')
     assert asked.headers["authorization"] == "Bearer key-of-one"
     assert CLIENT_KEY not in str(asked.headers)
-    told = line.stand.last()
-    assert (told["action"], told["provider"], told["model"], told["input"]) == ("forward", "one", "small", 7)
+    record = line.stand.last()
+    assert (record["action"], record["provider"], record["model"], record["input"]) == (
+        "forward",
+        "one",
+        "small",
+        7,
+    )
 
 
 def test_embeddings_with_the_sdk(line: Line) -> None:

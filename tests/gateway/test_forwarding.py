@@ -105,7 +105,7 @@ PASSED: dict[str, tuple[bytes, int]] = {
     "the model in a text": (b'{"x":"\\"model\\":\\"one:m\\"","model":"one:m","tools":null}', 0),
     "tools of the wrong kind": (b'{"model":"one:m","tools":{"a":{}}}', 0),
     "tools that are none": (b'{"model":"one:m","tools":[1,{},"x",[],null,{}]}', 2),
-    "tools told twice": (b'{"model":"one:m","tools":7,"tools":[{}]}', 1),
+    "tools given twice": (b'{"model":"one:m","tools":7,"tools":[{}]}', 1),
     "functions": (b'{"model":"one:m","tools":[],"functions":[{},{}]}', 2),
     "another stream": (b'{"model":"one:m","stream":0}', 0),
 }
@@ -123,9 +123,9 @@ def test_a_request_passes(line: Line, body: bytes, tools: int) -> None:
 
 # Bodies whose text does not tell plainly where the model is: printed anew
 PRINTED: dict[str, tuple[bytes, bytes]] = {
-    "told twice": (b'{"model":"one:m", "model":"one:m"}', b'{"model":"m"}'),
-    "told twice, once in escapes": (b'{"model":"one:m", "mod\\u0065l":"one:m"}', b'{"model":"m"}'),
-    "told in escapes, and inside": (
+    "given twice": (b'{"model":"one:m", "model":"one:m"}', b'{"model":"m"}'),
+    "given twice, once in escapes": (b'{"model":"one:m", "mod\\u0065l":"one:m"}', b'{"model":"m"}'),
+    "given in escapes, and inside": (
         b'{"x":{"model":"one:m"}, "mod\\u0065l":"one:m"}',
         b'{"x":{"model":"one:m"},"model":"m"}',
     ),
@@ -179,22 +179,25 @@ def test_an_error_that_says_200(line: Line, reply: bytes, status: int, words: st
     assert (got.status, got.failure("openai-chat").message) == (status, words)
 
 
-def told(**changed: Any) -> bytes:
+def reply_with(**changed: Any) -> bytes:
     return jsontext.encode({**jsontext.decode(REPLY), **changed})
 
 
 # What the journal tells of a reply that passes: input, output, calls
 COUNTED: dict[str, tuple[bytes, tuple[Any, Any, Any]]] = {
     "as it should be": (REPLY, (7, 3, 1)),
-    "an error that is none": (told(error={}), (7, 3, 1)),
+    "an error that is none": (reply_with(error={}), (7, 3, 1)),
     "in an array": (b"[%b]" % REPLY, (7, 3, 1)),
     "half a surrogate pair": (REPLY[:-1] + b',"x":"\\ud83d"}', (7, 3, 1)),
-    "usage of the wrong kind": (told(usage=7), (None, None, 1)),
-    "a count of the wrong kind": (told(usage={"prompt_tokens": "7", "completion_tokens": 3}), (0, 3, 1)),
-    "choices of the wrong kind": (told(choices="x"), (7, 3, None)),
-    "choices that are none": (told(choices=[7, {"message": MESSAGE}, {"message": None}]), (7, 3, 1)),
-    "calls that are none": (told(choices=[{"message": {"tool_calls": [7, CALL, CALL]}}]), (7, 3, 2)),
-    "calls of the wrong kind": (told(choices=[{"message": {"tool_calls": "x"}}]), (7, 3, None)),
+    "usage of the wrong kind": (reply_with(usage=7), (None, None, 1)),
+    "a count of the wrong kind": (
+        reply_with(usage={"prompt_tokens": "7", "completion_tokens": 3}),
+        (0, 3, 1),
+    ),
+    "choices of the wrong kind": (reply_with(choices="x"), (7, 3, None)),
+    "choices that are none": (reply_with(choices=[7, {"message": MESSAGE}, {"message": None}]), (7, 3, 1)),
+    "calls that are none": (reply_with(choices=[{"message": {"tool_calls": [7, CALL, CALL]}}]), (7, 3, 2)),
+    "calls of the wrong kind": (reply_with(choices=[{"message": {"tool_calls": "x"}}]), (7, 3, None)),
 }
 
 

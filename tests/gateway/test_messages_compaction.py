@@ -29,7 +29,7 @@ def asked(upstream: Canned, stream: bool = False, **more: Any) -> Got:
     body = {"model": "one:m", "max_tokens": 99, "messages": MESSAGES, "stream": stream, **more}
     with running(upstream) as url, gateway(provider("one", url)) as stand:
         got = send(stand.url, "POST", "/v1/messages", jsontext.encode(body))
-        upstream.told = stand.last()  # type: ignore[attr-defined]
+        upstream.records = stand.last()  # type: ignore[attr-defined]
     return got
 
 

@@ -135,7 +135,7 @@ def test_a_client_that_leaves_in_its_own_request(stand: Stand) -> None:
         connection.sendall(head.encode() + b"{")
         wait_until(lambda: stand.gateway.access_log.metrics.in_flight > 0)
     wait_until(lambda: stand.gateway.access_log.metrics.in_flight == 0)
-    assert stand.told[-1]["status"] == "gone"
+    assert stand.records[-1]["status"] == "gone"
 
 
 # Models
@@ -151,7 +151,7 @@ def test_an_unknown_model(behind: tuple[DemoApp, str], client: str) -> None:
         assert "fast" in got.failure(client).message
         assert ask(stand.url, client, "hi", "fast").text(client) == "You said: hi"
         assert ask(stand.url, client, "hi", "claude-opus-9").text(client) == "You said: hi"
-        assert [line.get("provider", "") for line in stand.told[1:]] == ["anthropic", "gemini"]
+        assert [line.get("provider", "") for line in stand.records[1:]] == ["anthropic", "gemini"]
 
 
 # Keys
@@ -333,19 +333,19 @@ def test_the_same_protocol_passes_as_it_is(client: str) -> None:
 
 def test_an_error_of_the_same_protocol_passes_as_it_is() -> None:
     """Its code, its details and its status are what the SDK looks at."""
-    told = {
+    expected = {
         "type": "error",
         "error": {"type": "x_error", "message": "no", "details": {"error_code": "x", "n": 1.50}},
     }
     with (
-        running(Canned(Answer(418, jsontext.encode(told)))) as url,
+        running(Canned(Answer(418, jsontext.encode(expected)))) as url,
         gateway(
             provider("one", url, "anthropic") + provider("two", url, "anthropic", dialect='"hermes"')
         ) as stand,
     ):
         for model in ("one:m", "two:m"):
             got = ask(stand.url, "anthropic", "hi", model)
-            assert (got.status, got.json) == (418, told)
+            assert (got.status, got.json) == (418, expected)
         assert ask(stand.url, "openai-chat", "hi", "one:m").status == 400
 
 
@@ -371,9 +371,9 @@ def test_no_secret_is_ever_shown(behind: tuple[DemoApp, str], capfd: pytest.Capt
                             shown += [got.body, str(got.headers).encode()]
                 path, body = asking(client, "hi", model_of("gemini"))
                 for headers in PLACES.values():
-                    told = {name: value.replace("KEY", CLIENT_KEY) for name, value in headers.items()}
+                    fields = {name: value.replace("KEY", CLIENT_KEY) for name, value in headers.items()}
                     got = send(
-                        stand.url, "POST", f"{path}?key={CLIENT_KEY}", jsontext.encode(body), told, key=""
+                        stand.url, "POST", f"{path}?key={CLIENT_KEY}", jsontext.encode(body), fields, key=""
                     )
                     shown.append(got.body)
             shown.append(send(stand.url, "GET", "/metrics").body)
@@ -389,9 +389,9 @@ def test_no_secret_is_ever_shown(behind: tuple[DemoApp, str], capfd: pytest.Capt
 def test_both_wires_are_logged(behind: tuple[DemoApp, str]) -> None:
     with gateway(configuration(behind[1]), HASTY, verbose=True) as stand:
         ask(stand.url, "anthropic", "hi there", model_of("gemini"), stream=True)
-        told: list[dict[str, Any]] = [jsontext.decode(line) for line in stand.lines]
-    wires = [line for line in told if "wire" in line]
-    assert {line["id"] for line in wires} == {stand.told[0]["id"]}
+        records: list[dict[str, Any]] = [jsontext.decode(line) for line in stand.lines]
+    wires = [line for line in records if "wire" in line]
+    assert {line["id"] for line in wires} == {stand.records[0]["id"]}
     kinds = list(dict.fromkeys(line["wire"] for line in wires))
     assert kinds == [
         "client request",
@@ -431,9 +431,9 @@ def test_a_passed_on_key_that_an_upstream_quotes_is_not_logged() -> None:
     ):
         path, body = asking("openai-chat", "hi", "one:m")
         send(stand.url, "POST", path, jsontext.encode(body), key="their-own-key-42")
-        told = "".join(stand.lines)
-        assert "Incorrect API key: ***" in told
-        assert "their-own-key-42" not in told
+        log = "".join(stand.lines)
+        assert "Incorrect API key: ***" in log
+        assert "their-own-key-42" not in log
 
 
 def test_a_key_that_an_upstream_quotes_in_mid_stream_is_not_logged() -> None:

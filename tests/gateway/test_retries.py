@@ -253,7 +253,7 @@ def test_a_dead_provider_is_left_alone_and_found_again() -> None:
         ]
         assert said[2].headers["retry-after"] == "1"
         bench.stand.last()
-        assert [line.get("tries", 0) for line in bench.stand.told] == [1, 1, 0]
+        assert [line.get("tries", 0) for line in bench.stand.records] == [1, 1, 0]
         bench.stand.gateway.circuit_breakers._now = lambda: 1e9  # later
         again = ask(bench.stand.url, "openai-chat", "hi", "m")
         assert "is not reachable: no connection" in again.json["error"]["message"]
@@ -263,7 +263,7 @@ def test_a_dead_provider_does_not_slow_its_replacement_down() -> None:
     with Bench(replace(HASTY, opens_after=1), one=None, two=Canned(GOOD)) as bench:
         for _ in range(3):
             assert ask(bench.stand.url, "openai-chat", "hi", "m").status == 200
-        assert [line["tries"] for line in bench.stand.told] == [2, 1, 1]
+        assert [line["tries"] for line in bench.stand.records] == [2, 1, 1]
 
 
 @pytest.mark.parametrize("asked, expected", [(None, (0.125, 0.25)), (3.0, (3.0, 3.0))])

@@ -283,8 +283,8 @@ TALK = "The quick brown fox jumps over the lazy dog. " * 20
 
 def count_anthropic(stand: Stand, model: str, **more: Any) -> int:
     client = sdk_of("anthropic", stand.url).sync
-    told = {"messages": [{"role": "user", "content": TALK}], **more}
-    return client.messages.count_tokens(model=model, **told).input_tokens
+    body = {"messages": [{"role": "user", "content": TALK}], **more}
+    return client.messages.count_tokens(model=model, **body).input_tokens
 
 
 def count_gemini(stand: Stand, model: str) -> int:
@@ -372,7 +372,7 @@ def test_every_answer_has_the_id_that_the_log_has(stand: Stand, client: str) -> 
     ids = [got.headers["request-id"] for got in (good, bad, streamed)]
     stand.last()
     assert ids == [got.headers["x-request-id"] for got in (good, bad, streamed)]
-    assert ids == [line["id"] for line in stand.told]
+    assert ids == [line["id"] for line in stand.records]
     assert len(set(ids)) == 3
     assert all(re.fullmatch(r"req_[0-9a-f]{24}", id) for id in ids)
 

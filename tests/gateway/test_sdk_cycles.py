@@ -54,9 +54,9 @@ def test_a_conversation(stand: Stand, client: str, upstream: str, mode: str) -> 
 
     last = stand.last()
     assert (last["client"], last["provider"], last["status"]) == (client, upstream, 200)
-    assert (len(stand.told), stand.told[0]["calls"], stand.told[0]["tools"]) == (4, 2, 2)
+    assert (len(stand.records), stand.records[0]["calls"], stand.records[0]["tools"]) == (4, 2, 2)
     silent = client == "openai-chat" and upstream in ("openai-chat", "hermes") and "streamed" in mode
-    assert stand.told[0].get("output") or silent  # Chat tells usage only to those who ask for it
+    assert stand.records[0].get("output") or silent  # Chat tells usage only to those who ask for it
 
 
 @each_mode

@@ -130,8 +130,8 @@ def chat_stream(*deltas: Wire, finish: str = "stop") -> bytes:
 def responses_stream(*events: Wire, done: Wire) -> bytes:
     begun = {**done, "status": "in_progress", "output": [], "usage": None}
     kind = "response.incomplete" if done["status"] == "incomplete" else "response.completed"
-    told = ({"type": "response.created", "response": begun}, *events, {"type": kind, "response": done})
-    return named_sse(*({**event, "sequence_number": number} for number, event in enumerate(told)))
+    frames = ({"type": "response.created", "response": begun}, *events, {"type": kind, "response": done})
+    return named_sse(*({**event, "sequence_number": number} for number, event in enumerate(frames)))
 
 
 def at(place: int, kind: str, **more: Any) -> Wire:

@@ -59,13 +59,13 @@ def outcome(scenario: Scenario, client: str, upstream: str) -> Wire:
         exchange = dragoman.Exchange(client, upstream, reply_created=0)
         body = scenario.requests[client]
         out = exchange.request(body, model=MODELS[upstream])
-        found |= {"request": UNCHANGED if out == body else plain(out), **told(exchange, "request")}
+        found |= {"request": UNCHANGED if out == body else plain(out), **losses_of(exchange, "request")}
     if upstream in scenario.replies:
         exchange = begun(scenario, client, upstream)
         known = exchange.losses
         body = scenario.replies[upstream]
         out = exchange.response(body)
-        found |= {"reply": UNCHANGED if out == body else terse(out), **told(exchange, "reply", known)}
+        found |= {"reply": UNCHANGED if out == body else terse(out), **losses_of(exchange, "reply", known)}
         if scenario.again and client != upstream:
             found |= returned(scenario, client, upstream, out, "next request")
     if upstream in scenario.streams:
@@ -76,7 +76,7 @@ def outcome(scenario: Scenario, client: str, upstream: str) -> Wire:
         out = stream.feed(data) + stream.close()
         if client != upstream:
             check(client, out)
-        found |= {"stream": UNCHANGED if out == data else shown(out), **told(exchange, "stream", known)}
+        found |= {"stream": UNCHANGED if out == data else shown(out), **losses_of(exchange, "stream", known)}
         if scenario.again:
             found |= returned(
                 scenario, client, upstream, gathered(client, out), "next request after the stream", found
@@ -104,10 +104,10 @@ def returned(
     turns = plain(out[codec(upstream).turns][-3:])
     if before and before.get("next request") == turns:
         return {what: "the same"}
-    return {what: turns, **told(exchange, what)}
+    return {what: turns, **losses_of(exchange, what)}
 
 
-def told(exchange: dragoman.Exchange, what: str, known: list[dragoman.Loss] | None = None) -> Wire:
+def losses_of(exchange: dragoman.Exchange, what: str, known: list[dragoman.Loss] | None = None) -> Wire:
     losses = [str(loss) for loss in exchange.losses if loss not in (known or ())]
     return {f"losses of the {what}": losses} if losses else {}
 
@@ -172,12 +172,14 @@ def shown(data: bytes) -> list[Any]:
         if isinstance(frame, str):
             listed.append(frame)
             continue
-        told = {key: value for key, value in frame.items() if key not in _COUNTED}
-        if "response" in told:
-            body = terse(told["response"])
-            told["response"] = {key: value for key, value in body.items() if response.get(key, ...) != value}
+        fields = {key: value for key, value in frame.items() if key not in _COUNTED}
+        if "response" in fields:
+            body = terse(fields["response"])
+            fields["response"] = {
+                key: value for key, value in body.items() if response.get(key, ...) != value
+            }
             response = body
-        new = {key: value for key, value in told.items() if key == "type" or before.get(key, ...) != value}
+        new = {key: value for key, value in fields.items() if key == "type" or before.get(key, ...) != value}
         listed.append(new)
-        before = told
+        before = fields
     return listed

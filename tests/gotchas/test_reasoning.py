@@ -90,20 +90,20 @@ over_gemini = pytest.mark.parametrize("client", others(GEMINI))
 streams = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
 
-def heard(client: str, upstream: str, body: Wire, streamed: bool = False) -> Wire:
+def translated_reply(client: str, upstream: str, body: Wire, streamed: bool = False) -> Wire:
     exchange = dragoman.Exchange(client, upstream)
     return gathered(client, through(exchange, dumps(body).encode())) if streamed else exchange.response(body)
 
 
 def history(client: str, body: Wire) -> Wire:
-    """The client's next request: what it was told, and the results."""
+    """The client's next request: the reply that it got, and the results."""
     return next_request(client, asked(client, tools=tools(client)), body)
 
 
 @over_gemini
 @streams
 def test_G97_G99_the_signature_of_a_call_comes_back_to_gemini_once(client: str, streamed: bool) -> None:
-    body = history(client, heard(client, GEMINI, SIGNED, streamed))
+    body = history(client, translated_reply(client, GEMINI, SIGNED, streamed))
     out, losses = translated(client, GEMINI, body, "gemini-3-pro")
     first, second = out["contents"][1]["parts"]
     assert first["thoughtSignature"] == SIGNATURE
@@ -115,9 +115,9 @@ def test_G97_G99_the_signature_of_a_call_comes_back_to_gemini_once(client: str, 
 @streams
 def test_G97_the_signature_of_a_text_comes_back_too(client: str, streamed: bool) -> None:
     body = model({"text": "Hello.", "thoughtSignature": SIGNATURE})
-    told = heard(client, GEMINI, body, streamed)
-    assert read_text(client, told) == "Hello."
-    out = sent(client, GEMINI, history(client, told), "gemini-3-pro")
+    body_out = translated_reply(client, GEMINI, body, streamed)
+    assert read_text(client, body_out) == "Hello."
+    out = sent(client, GEMINI, history(client, body_out), "gemini-3-pro")
     texts = [part for turn in out["contents"] if turn["role"] == "model" for part in turn["parts"]]
     signed = {"text": "Hello.", "thoughtSignature": SIGNATURE}
     if client == CHAT and streamed:
@@ -128,7 +128,9 @@ def test_G97_the_signature_of_a_text_comes_back_too(client: str, streamed: bool)
 @over_gemini
 def test_G97_a_call_that_gemini_did_not_make_gets_the_documented_word_and_a_report(client: str) -> None:
     maker = RESPONSES if client == ANTHROPIC else ANTHROPIC
-    body = history(client, heard(client, maker, STATEFUL[maker]) if client != maker else STATEFUL[maker])
+    body = history(
+        client, translated_reply(client, maker, STATEFUL[maker]) if client != maker else STATEFUL[maker]
+    )
     out, losses = translated(client, GEMINI, body, "gemini-3-pro")
     (first,) = [part for turn in out["contents"] for part in turn["parts"] if "functionCall" in part]
     assert first["thoughtSignature"] == "skip_thought_signature_validator"
@@ -141,7 +143,7 @@ LEGAL = {CHAT: r"[\x21-\x7e]{1,40}", RESPONSES: r"[\x21-\x7e]{1,64}", ANTHROPIC:
 @rows("client, later", [pair for pair in PAIRS if GEMINI not in pair])
 def test_G98_an_id_that_carries_a_signature_is_stripped_for_another_vendor(client: str, later: str) -> None:
     """The conversation began at Gemini and goes on elsewhere."""
-    body = history(client, heard(client, GEMINI, SIGNED))
+    body = history(client, translated_reply(client, GEMINI, SIGNED))
     out = sent(client, later, body)
     assert SIGNATURE not in dumps(out)
     ids = re.findall(r'"(?:tool_)?(?:call_id|tool_use_id|tool_call_id|id)":"([^"]+)"', dumps(out))
@@ -155,7 +157,7 @@ def test_G98_an_id_that_carries_a_signature_is_stripped_for_another_vendor(clien
 def test_G100_G106_state_goes_to_its_maker_and_to_nobody_else(
     client: str, maker: str, streamed: bool
 ) -> None:
-    body = history(client, heard(client, maker, STATEFUL[maker], streamed))
+    body = history(client, translated_reply(client, maker, STATEFUL[maker], streamed))
     assert SIGNATURE in dumps(sent(client, maker, body, "gemini-3-pro" if maker == GEMINI else "m"))
     for other in PROTOCOLS:
         if other != maker and other != client:
@@ -167,7 +169,7 @@ def test_G100_G106_state_goes_to_its_maker_and_to_nobody_else(
 
 def test_G100_a_foreign_signature_is_not_replayed_to_the_clients_own_vendor() -> None:
     """Claude Code spoke to Gemini through us, and now speaks to Anthropic."""
-    body = history(ANTHROPIC, heard(ANTHROPIC, RESPONSES, STATEFUL[RESPONSES]))
+    body = history(ANTHROPIC, translated_reply(ANTHROPIC, RESPONSES, STATEFUL[RESPONSES]))
     out, losses = translated(ANTHROPIC, ANTHROPIC, body)
     assert SIGNATURE not in dumps(out)
     assert "thinking" not in dumps(out)
@@ -241,11 +243,11 @@ def test_G103_reasoning_in_any_field(client: str, field: str) -> None:
         "message": {"role": "assistant", "content": "So.", **FIELDS[field]},
         "finish_reason": "stop",
     }
-    told = heard(client, CHAT, {"id": "c", "model": "m", "choices": [choice]})
-    assert (thoughts(client, told), read_text(client, told)) == ("Hm.", "So.")
+    translated = translated_reply(client, CHAT, {"id": "c", "model": "m", "choices": [choice]})
+    assert (thoughts(client, translated), read_text(client, translated)) == ("Hm.", "So.")
     data = sse(chunk(FIELDS[field]), chunk({"content": "So."}), chunk({}, "stop"), "[DONE]")
-    told = reply(client, CHAT, data)
-    assert (thoughts(client, told), read_text(client, told)) == ("Hm.", "So.")
+    translated = reply(client, CHAT, data)
+    assert (thoughts(client, translated), read_text(client, translated)) == ("Hm.", "So.")
 
 
 @pytest.mark.parametrize("client", others(CHAT))
@@ -295,9 +297,9 @@ def test_G104_thinking_is_nobodys_speech_either(upstream: str) -> None:
 def test_G105_redacted_thinking_is_carried(client: str, streamed: bool) -> None:
     body = {**STATEFUL[ANTHROPIC]}
     body["content"] = [{"type": "redacted_thinking", "data": SIGNATURE}, *body["content"]]
-    told = heard(client, ANTHROPIC, body, streamed)
-    assert len(read_calls(client, told)) == 1
-    out = sent(client, ANTHROPIC, history(client, told))
+    translated = translated_reply(client, ANTHROPIC, body, streamed)
+    assert len(read_calls(client, translated)) == 1
+    out = sent(client, ANTHROPIC, history(client, translated))
     assert out["messages"][1]["content"][:2] == body["content"][:2]
 
 
@@ -385,7 +387,7 @@ def test_G107_no_budget_beside_a_forced_choice() -> None:
 
 def test_G108_reasoning_goes_back_to_responses_whole() -> None:
     """With `store: false` an id alone names nothing."""
-    body = history(ANTHROPIC, heard(ANTHROPIC, RESPONSES, STATEFUL[RESPONSES]))
+    body = history(ANTHROPIC, translated_reply(ANTHROPIC, RESPONSES, STATEFUL[RESPONSES]))
     out = sent(ANTHROPIC, RESPONSES, body)
     assert out["store"] is False
     assert "reasoning.encrypted_content" in out["include"]

@@ -95,8 +95,8 @@ def test_G111_a_longer_conversation_begins_with_the_shorter_one(client: str, ups
     """Turns that were sent before are sent alike, whatever comes after them."""
     field = {RESPONSES: "input", GEMINI: "contents"}.get(upstream, "messages")
     body = whole_reply(upstream, "", [Call("c0", "f", {"n": 1})])
-    told = dragoman.Exchange(client, upstream).response(body)
-    shorter = next_request(client, asked(client), told)
+    translated = dragoman.Exchange(client, upstream).response(body)
+    shorter = next_request(client, asked(client), translated)
     more = (
         {"role": "user", "parts": [{"text": "More"}]}
         if client == GEMINI

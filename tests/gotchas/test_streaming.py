@@ -202,7 +202,7 @@ def unplaced(delta: Wire) -> Wire:
 
 
 INDICES = {
-    "all 0, told apart by id": [
+    "all 0, distinguished by id": [
         fragment(0, '{"city":', "c0", "get_weather"),
         fragment(0, '"Paris"}', "c0"),
         fragment(0, '{"city":"Oslo"}', "c1", "get_time"),
@@ -345,8 +345,8 @@ def test_G16_codex_gets_errors_as_response_failed(upstream: str) -> None:
     data = named_sse(error) if "type" in error else sse(error)
     out = streamed(RESPONSES, upstream, data)
     assert b"event: error" not in out
-    told = frames(out)[-1]["response"]["error"]
-    assert told == {"code": "server_is_overloaded", "message": "Overloaded, sorry"}
+    wire_error = frames(out)[-1]["response"]["error"]
+    assert wire_error == {"code": "server_is_overloaded", "message": "Overloaded, sorry"}
 
 
 @pytest.mark.parametrize("client", PROTOCOLS)

@@ -104,7 +104,7 @@ def test_G77_gemini_gets_keywords_that_it_knows_and_the_rest_in_words(client: st
 
 
 def called(client: str, upstream: str, schema: Wire, arguments: Any) -> Any:
-    """What the client is told that the model called, when it called f with `arguments`."""
+    """The call that the client gets where the model called f with `arguments`."""
     exchange = dragoman.Exchange(client, upstream)
     exchange.request(asked(client, tools=tools(client, "f", schema)), model="m")
     (call,) = read_calls(client, exchange.response(whole_reply(upstream, "", [Call("c0", "f", arguments)])))

@@ -66,7 +66,7 @@ def test_silence_ends_in_time(pieces: tuple[bytes, ...], problem: str, run: Run)
 
             with pytest.raises(TimedOut, match=problem):
                 await ask()
-            await asyncio.wait_for(seen.closed.wait(), 2)  # the upstream was told
+            await asyncio.wait_for(seen.closed.wait(), 2)  # the upstream sees the closed connection
             assert client.connections == 0
 
     run(work())

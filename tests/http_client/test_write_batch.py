@@ -84,13 +84,13 @@ def test_a_write_that_fails_holds_up_nobody(run: Run) -> None:
         raise RuntimeError(data)
 
     async def work() -> None:
-        desk, told = Desk(), list[object]()
-        desk.batch.loop.set_exception_handler(lambda _, context: told.append(context["exception"].args))
+        desk, reported = Desk(), list[object]()
+        desk.batch.loop.set_exception_handler(lambda _, context: reported.append(context["exception"].args))
         desk.put(b"1")
         desk.batch.put(fail, b"2")
         desk.put(b"3")
         assert await desk.turn() == [b"1", b"3"]
-        assert told == [(b"2",)]
+        assert reported == [(b"2",)]
 
     run(work())
 

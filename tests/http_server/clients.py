@@ -13,18 +13,18 @@ LARGEST = 100_000
 
 
 class Echo:
-    """Tells what it heard. /stream: in pieces; /wait: never; /deaf: without reading; /flood: no end."""
+    """Echoes requests. /stream: in pieces; /wait: never; /deaf: without reading; /flood: without end."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.events: list[str] = []
         self.cancelled = 0
         self.under_way = 0
 
     async def start(self) -> None:
-        self.heard.append("start")
+        self.events.append("start")
 
     async def stop(self) -> None:
-        self.heard.append("stop")
+        self.events.append("stop")
 
     async def __call__(self, incoming: ServerRequest, answer: ResponseWriter) -> None:
         self.under_way += 1
@@ -37,7 +37,7 @@ class Echo:
             self.under_way -= 1
 
     async def _answer(self, incoming: ServerRequest, answer: ResponseWriter) -> None:
-        self.heard.append(incoming.path)
+        self.events.append(incoming.path)
         match incoming.path:
             case "/deaf":
                 await answer.json(401, {"no": "thanks"})
@@ -59,7 +59,7 @@ class Echo:
                 await answer.whole(200, b"x" * 8_000_000, kind=b"text/plain")
             case "/unasked":  # the body is not read
                 await asyncio.sleep(0.5)
-                self.heard.append(f"{incoming.size} bytes")
+                self.events.append(f"{incoming.size} bytes")
                 await answer.json(200, {})
             case "/slow":
                 await asyncio.sleep(0.2)
@@ -77,14 +77,14 @@ class Echo:
         except TooSlow as error:
             await answer.json(408, {"error": str(error)})
         else:
-            told = {
+            echoed = {
                 "method": incoming.method,
                 "path": incoming.path,
                 "query": incoming.query.decode(),
                 "body": body.decode(),
                 "x": incoming.headers.get("x-said", ""),
             }
-            await answer.json(200, told)
+            await answer.json(200, echoed)
 
 
 class Raw:

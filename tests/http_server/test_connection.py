@@ -50,8 +50,8 @@ def test_one_after_the_other(client: Raw) -> None:
             200, "application/json", True, False,
         )  # fmt: skip
     client.say(post("/a%20b?n=7", b"hello", "X-Said: yes"))
-    told = {"method": "POST", "path": "/a b", "query": "n=7", "body": "hello", "x": "yes"}
-    assert client.hear_json() == told
+    expected = {"method": "POST", "path": "/a b", "query": "n=7", "body": "hello", "x": "yes"}
+    assert client.hear_json() == expected
 
 
 def test_in_pieces(client: Raw) -> None:
@@ -81,8 +81,8 @@ def test_a_body_in_chunks(client: Raw) -> None:
 
 def test_a_whole_url(client: Raw) -> None:
     client.say(post("http://example.org/p?q=1"))
-    told = client.hear_json()
-    assert (told["path"], told["query"]) == ("/p", "q=1")
+    echoed = client.hear_json()
+    assert (echoed["path"], echoed["query"]) == ("/p", "q=1")
 
 
 def test_streams(client: Raw) -> None:
@@ -237,7 +237,7 @@ def test_what_follows_the_last_word_gets_no_answer(
     client.say(b"x" * 99995 + more)
     assert client.rest() == b""
     assert not caplog.records  # nor is anything written to a socket that has ended
-    assert "/late" not in calm[0].heard
+    assert "/late" not in calm[0].events
 
 
 def test_an_upgrade_is_answered_as_a_request(client: Raw) -> None:
@@ -251,9 +251,9 @@ def test_an_upgrade_is_answered_as_a_request(client: Raw) -> None:
 @pytest.mark.parametrize("path", ["/wait", "/body", "/flood"])
 def test_a_client_that_leaves(calm: tuple[Echo, str], client: Raw, path: str) -> None:
     app = calm[0]
-    app.heard.clear()
+    app.events.clear()
     client.say(b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n12345" % path.encode())
-    wait_until(lambda: path in app.heard)
+    wait_until(lambda: path in app.events)
     client.socket.close()
     wait_until(lambda: (app.cancelled, app.under_way) == (1, 0))
 

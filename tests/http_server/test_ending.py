@@ -37,7 +37,7 @@ def test_idle_connections_do_not_keep_it() -> None:
     started.server.end_soon()
     assert raw.rest() == b""
     assert started.ended()
-    assert started.app.heard == ["start", "/a", "stop"]
+    assert started.app.events == ["start", "/a", "stop"]
 
 
 def test_what_is_under_way_ends_well() -> None:

@@ -50,9 +50,9 @@ def test_unread_pipelined_responses_stop_the_next_ones(app: Echo, client: Raw) -
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     request = b"GET /deaf HTTP/1.1\r\nhost: x\r\n\r\n"
     flood(client, request * 2000, 4 * KERNEL)
-    answered = len(app.heard)
+    answered = len(app.events)
     assert answered * 120 < KERNEL
-    wait_until(lambda: client.socket.recv(1 << 20) is not None and len(app.heard) > answered)
+    wait_until(lambda: client.socket.recv(1 << 20) is not None and len(app.events) > answered)
 
 
 def test_pipelined_requests_are_answered_in_order(app: Echo, client: Raw) -> None:
@@ -65,15 +65,15 @@ def test_pipelined_requests_are_answered_in_order(app: Echo, client: Raw) -> Non
 def test_a_body_that_is_not_asked_for_is_not_buffered(app: Echo, client: Raw) -> None:
     client.say(b"GET /unasked HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
     flood(client, b"10000\r\n" + b"x" * 65536 + b"\r\n", 4 * KERNEL)
-    wait_until(lambda: len(app.heard) == 3)
-    size = int(app.heard[-1].split()[0])
+    wait_until(lambda: len(app.events) == 3)
+    size = int(app.events[-1].split()[0])
     assert size < 1_000_000, "about one read of the socket"
 
 
 def test_an_unread_whole_response_is_still_under_way(app: Echo, client: Raw) -> None:
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     client.say(post("/huge"))
-    wait_until(lambda: "/huge" in app.heard)
+    wait_until(lambda: "/huge" in app.events)
     time.sleep(0.3)
     assert app.under_way == 1
     assert len(client.hear()[2]) == 8_000_000
@@ -131,7 +131,7 @@ def test_unread_responses_and_clients_that_leave_are_given_back() -> None:
         half = Raw(url)
         half.say(post("/a", b"x" * 90_000)[:-1])
         used = memory.used
-        wait_until(lambda: memory.used > used or "/a" in app.heard)
+        wait_until(lambda: memory.used > used or "/a" in app.events)
         half.socket.close()
         raw.socket.close()
         wait_until(lambda: memory.used == 0)

@@ -40,9 +40,9 @@ class Repeater:
         try:
             while (message := await socket.receive()) is not None:
                 if message == b"quit":
-                    await socket.close(1011, "as told")
+                    await socket.close(1011, "as requested")
                 elif message == b"raise":
-                    raise RuntimeError("as told")
+                    raise RuntimeError("as requested")
                 else:
                     await socket.send(message * (1000 if message == b"many" else 1))
             if socket.stopping:

@@ -261,13 +261,13 @@ def test_agents_and_sessions_are_named(
 
 def test_listeners_hear_of_the_beginning_and_the_end() -> None:
     recorder = Recorder()
-    heard: list[tuple[str, str]] = []
-    recorder.listeners.add(lambda summary: heard.append((summary.id, summary.state)))
+    changes: list[tuple[str, str]] = []
+    recorder.listeners.add(lambda summary: changes.append((summary.id, summary.state)))
     draft = recorder.begin("r", "POST", "/v1/messages", {}, "anthropic", "")
     assert list(recorder.active) == ["r"]
     recorder.finish(draft, ExchangeRecord("r", "anthropic", "generate"), "")
     recorder.flush()
-    assert heard == [("r", "active"), ("r", "done")]
+    assert changes == [("r", "active"), ("r", "done")]
     assert not recorder.active
     assert recorder.store.get("r") is not None
     recorder.close()

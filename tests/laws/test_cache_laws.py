@@ -82,7 +82,7 @@ def test_a_reply_that_echoes_the_tools_is_its_readers_own(upstream: str) -> None
     whole = Response("id", "m", (Text("hi"),), Stop("end"))
     reply = jsontext.encode(codec(upstream).encode_response(whole, Losses()))
     stream = b"".join(stream_wire(upstream, whole))
-    told: list[Any] = []
+    reported: list[Any] = []
     for remember in (False, True, True, True, True):
         exchange = dragoman.Exchange(  # `recover`: or the reply would pass
             "openai-responses", upstream, recover=True, reply_created=1
@@ -92,10 +92,12 @@ def test_a_reply_that_echoes_the_tools_is_its_readers_own(upstream: str) -> None
         else:
             exchange.request(body)
         answer, streamed = exchange.response(reply), exchange.stream()
-        told.append((jsontext.encode(answer), streamed.feed(stream) + streamed.close()))
+        reported.append((jsontext.encode(answer), streamed.feed(stream) + streamed.close()))
         scribble(answer)
-    assert told == told[:1] * 5
-    assert upstream == "openai-responses" or told[0][1].count(b'"tools":[{"type":"function","name":"f"') == 3
+    assert reported == reported[:1] * 5
+    assert (
+        upstream == "openai-responses" or reported[0][1].count(b'"tools":[{"type":"function","name":"f"') == 3
+    )
 
 
 def agrees(client: str, upstream: str, bodies: list[bytes], how: dict[str, Any]) -> None:

@@ -54,7 +54,7 @@ def test_every_setting_has_values_here() -> None:
 
 
 def says_nothing(name: str, value: Any, model: str) -> bool:
-    """What is already so: no thinking by a model that has none; reasoning that servers show unless told."""
+    """What is already so: no thinking by a model that has none; reasoning that servers show by default."""
     profile = profile_of(model)
     thinkless = profile.efforts == () or profile.tools_without_reasoning
     return (name in ("effort", "budget") and value in ("none", 0) and thinkless) or name == "show_reasoning"

@@ -147,7 +147,7 @@ def whole_chat(events: list[Wire]) -> Wire:
 
 
 def merge_call(calls: dict[Any, Wire], piece: Wire) -> None:
-    """Calls that share an index are told apart by their ids."""
+    """Calls that share an index are distinguished by their ids."""
     key = (piece.get("index"), piece["id"]) if piece.get("id") else [*calls][-1]
     call = calls.setdefault(
         key, {"id": key[1], "type": "function", "function": {"name": "", "arguments": ""}}

@@ -173,7 +173,7 @@ def case(
 
 
 CASES = {
-    "G80 root anyOf, told": case(
+    "G80 root anyOf, reported": case(
         "json",
         {"anyOf": SHAPES},
         tool(kind={"enum": ["circle", "box"]}, r={"type": "number"}, side={"type": "number"})

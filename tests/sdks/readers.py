@@ -1,4 +1,4 @@
-"""The official SDKs as readers: each with a server that answers whatever it is told to answer.
+"""The official SDKs as readers: each with a server that sends a given answer.
 
 What they give back is what an agent built on them would see. Their own types are checked strictly on the
 way: a wire that an SDK takes only because it looks away is not good enough.
@@ -108,8 +108,8 @@ def _responses_stream() -> Seen:
     last: Any = events[-1]
     done: Any = [event for event in events if event.type == "response.output_item.done"]
     seen = _of_response(last.response)
-    told = [(e.item.name, json.loads(e.item.arguments)) for e in done if e.item.type == "function_call"]
-    assert told == seen.calls  # Codex reads the items, others the final response
+    streamed = [(e.item.name, json.loads(e.item.arguments)) for e in done if e.item.type == "function_call"]
+    assert streamed == seen.calls  # Codex reads the items, others the final response
     return seen
 
 

@@ -73,7 +73,7 @@ STOPS: dict[str, dict[str, str]] = {
     ANTHROPIC: {"end": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"},
     GEMINI: {"end": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS"},
 }
-# The text of a refusal survives everywhere; whether it is told from an answer depends on both wires
+# The text of a refusal survives everywhere; whether it differs from an answer depends on both wires
 REFUSED = {
     CHAT: ("stop", "content_filter"),
     RESPONSES: ("completed", "content_filter"),
@@ -123,6 +123,6 @@ def test_the_sdk_of_the_client_reads_the_reply_of_the_upstream(
 
 
 def without_cut_calls(client: str, seen: Seen) -> Seen:
-    """A stream has told of the call before it was cut; its stop says that it must not run."""
+    """A stream has announced the call before it was cut; its stop says that it must not run."""
     assert seen.stop == STOPS[client]["length"]
     return seen._replace(calls=[])

@@ -306,11 +306,11 @@ def test_responses_keeps_the_reasoning_beside_the_call() -> None:
     item = {**REPLIES["openai-responses"][0]["output"][0], "id": "fc_1", "status": "completed"}
     reply = {"id": "resp_1", "model": "m", "status": "completed", "output": [reasoning, item]}
     exchange = dragoman.Exchange("anthropic", "openai-responses")
-    heard = exchange.response(reply)
-    (call,) = dragoman.parse_tool_calls(heard, "anthropic")
+    translated = exchange.response(reply)
+    (call,) = dragoman.parse_tool_calls(translated, "anthropic")
     messages = [
         {"role": "user", "content": "Weather in Paris?"},
-        {"role": "assistant", "content": heard["content"]},
+        {"role": "assistant", "content": translated["content"]},
         *dragoman.build_tool_results([call], [OUTPUT], "anthropic"),
     ]
     body = {"model": "m", "max_tokens": 1024, "messages": messages}

@@ -188,17 +188,17 @@ def normal(protocol: str, turns: list[Wire]) -> list[Wire]:
 @rows("client, upstream, tool", PAIRS, EXAMPLES)
 def test_the_four_steps(client: str, upstream: str, tool: str, streamed: bool) -> None:
     steps = EXAMPLES[tool][client]
-    told, wanted = called(client, steps["call"]), said(client, steps["call"])
+    calls, wanted = called(client, steps["call"]), said(client, steps["call"])
 
     # 1. the user asks
     exchange = dragoman.Exchange(client, upstream)
     asked = exchange.request(steps["request"], model=MODELS[upstream], stream=streamed)
-    assert told.name in dumps(asked["tools"])
+    assert calls.name in dumps(asked["tools"])
 
     # 2. the model calls
-    made = Call(IDS[upstream], told.name, told.arguments)
+    made = Call(IDS[upstream], calls.name, calls.arguments)
     (got,) = read_calls(client, replied(exchange, client, upstream, streamed, wanted, [made]))
-    assert (got.name, got.arguments) == (told.name, told.arguments)
+    assert (got.name, got.arguments) == (calls.name, calls.arguments)
 
     # 3. the client submits the result under the id it was given; the upstream gets its own id back
     exchange = dragoman.Exchange(client, upstream)
@@ -245,8 +245,8 @@ def test_the_seeds_replies_are_read_as_they_stand(tool: str, client: str, upstre
     steps = EXAMPLES[tool][upstream]
     exchange = dragoman.Exchange(client, upstream)
     (got,) = read_calls(client, exchange.response(steps["call"]))
-    told = called(upstream, steps["call"])
-    assert (got.name, got.arguments) == (told.name, told.arguments)
+    calls = called(upstream, steps["call"])
+    assert (got.name, got.arguments) == (calls.name, calls.arguments)
     assert read_text(client, exchange.response(steps["call"])) == said(upstream, steps["call"])
     assert read_text(client, exchange.response(steps["answer"])) == said(upstream, steps["answer"])
 
@@ -258,8 +258,8 @@ def test_the_seeds_stream_events_are_read_as_they_stand(tool: str, client: str) 
     end = {"type": "response.completed", "response": {"status": "completed"}}
     stream = dragoman.Exchange(client, "openai-responses").stream()
     (got,) = read_calls(client, gathered(client, stream.feed(named_sse(steps["call"], end)) + stream.close()))
-    told = called("openai-responses", steps["call"])
-    assert (got.name, got.arguments) == (told.name, told.arguments)
+    calls = called("openai-responses", steps["call"])
+    assert (got.name, got.arguments) == (calls.name, calls.arguments)
     stream = dragoman.Exchange(client, "openai-responses").stream()
     data = stream.feed(named_sse(steps["answer"], end)) + stream.close()
     assert read_text(client, gathered(client, data)) == said("openai-responses", steps["answer"])

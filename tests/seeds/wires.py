@@ -96,8 +96,8 @@ def streamed_reply(protocol: str, said: str = "", calls: Iterable[Call] = ()) ->
         case "openai-chat":
             return sse(*_chat_chunks(said, calls), "[DONE]")
         case "openai-responses":
-            told = enumerate(_responses_events(said, calls))
-            return named_sse(*({**event, "sequence_number": number} for number, event in told))
+            events = enumerate(_responses_events(said, calls))
+            return named_sse(*({**event, "sequence_number": number} for number, event in events))
         case "anthropic":
             return named_sse(*_anthropic_events(said, calls))
         case _:

@@ -16,8 +16,8 @@ Lines = dict[str, list[dict[str, Any]]]
 
 # fault: what a client may see of it, whole or streamed. A stream that has begun ends in its own error.
 RIGHT: dict[str, frozenset[str]] = {
-    name: frozenset(told.split(", "))
-    for name, told in {
+    name: frozenset(problems.split(", "))
+    for name, problems in {
         "": "answered 200",
         "429": "refused 429",
         "500": "refused 500",
@@ -53,13 +53,17 @@ def disagreements(
     asked: dict[str, int],
 ) -> list[str]:
     """Everything that does not add up, in words."""
-    told = [line for line in journal if "client" in line]
+    records = [line for line in journal if "client" in line]
     crashed = [f"crash: {line}" for line in journal if "crash" in line]
     by_model: Lines = {}
-    for line in told:
+    for line in records:
         by_model.setdefault(line.get("model", ""), []).append(line)
     wrong = [problem for outcome in outcomes for problem in _wrong(outcome, by_model, asked)]
-    wrong += [*_lost(outcomes, by_model, asked), *_strangers(outcomes, by_model), *_uncounted(told, metrics)]
+    wrong += [
+        *_lost(outcomes, by_model, asked),
+        *_strangers(outcomes, by_model),
+        *_uncounted(records, metrics),
+    ]
     return crashed + wrong
 
 
@@ -107,9 +111,9 @@ def _strangers(outcomes: list[Outcome], by_model: Lines) -> Iterator[str]:
         yield f"half requests: {dict(halves)}, in the journal: {dict(nameless)}"
 
 
-def _uncounted(told: list[dict[str, Any]], metrics: dict[tuple[str, Labels], float]) -> Iterator[str]:
+def _uncounted(records: list[dict[str, Any]], metrics: dict[tuple[str, Labels], float]) -> Iterator[str]:
     requests, tries = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
-    for line in told:
+    for line in records:
         provider = line.get("provider", "")
         requests[line["client"], provider, str(line["status"])] += 1
         if line.get("tries"):

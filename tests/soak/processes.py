@@ -117,10 +117,10 @@ def _looked(process: Process) -> tuple[list[str], dict[str, float]]:
 
 def memory(pid: int) -> float:
     try:
-        told = Path(f"/proc/{pid}/status").read_text()
+        status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return -1
-    return int(told.split("VmRSS:")[1].split()[0]) / 1024
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
 def _files(pid: int) -> list[str]:

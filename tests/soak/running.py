@@ -42,7 +42,7 @@ async def run(plans: Iterable[Plan], url: str, at_a_time: int) -> list[Outcome]:
 
 def company() -> list[Plan]:
     """A good exchange with each provider, so that who waits for one that hangs is not the last: to the
-    gateway, a provider of which nothing is heard but timeouts is one that is down."""
+    gateway, a provider that only times out is down."""
     return [
         Plan(number=next(_NUMBERS), client=client, provider=provider, stream=False, calls=False)
         for client, provider in zip(cycle(CLIENTS), PROVIDERS, strict=False)

@@ -58,7 +58,7 @@ RUSH = Overloaded(
 
 
 @pytest.mark.parametrize(
-    "change, told",
+    "change, expected",
     [
         ({}, []),
         ({"outcomes": [GOOD, GOOD]}, ["nobody was turned away"]),
@@ -70,10 +70,10 @@ RUSH = Overloaded(
         ({"afterwards": [SHED]}, ["afterwards refused"]),
     ],
 )
-def test_failures_under_load_are_reported(change: dict, told: list[str]) -> None:
+def test_failures_under_load_are_reported(change: dict, expected: list[str]) -> None:
     problems = list(wrong(replace(RUSH, **change)))
-    assert len(problems) == len(told)
-    assert all(words in problem for words, problem in zip(told, problems, strict=True))
+    assert len(problems) == len(expected)
+    assert all(words in problem for words, problem in zip(expected, problems, strict=True))
 
 
 def test_everything_adds_up() -> None:
@@ -98,7 +98,7 @@ WRONG = {
     "not counted": ([GOOD], [LINE], {}, 1),
     "not seen by the upstream": ([GOOD], [LINE], METRICS, 0),
     "seen once too often": ([GOOD], [LINE], METRICS, 2),
-    "half a request that nobody told of": ([LEFT], [], {}, 0),
+    "half a request that is not expected": ([LEFT], [], {}, 0),
 }
 
 
@@ -111,7 +111,7 @@ SOUND = Vitals(memory=50.0, files=10, sockets=3, pooled=5, tasks=4)
 
 
 @pytest.mark.parametrize(
-    "more, told",
+    "more, expected",
     [
         ({"memory": 57.0, "files": 11, "pooled": 40}, []),
         ({"memory": 59.0}, ["memory, MB: +9"]),
@@ -120,10 +120,10 @@ SOUND = Vitals(memory=50.0, files=10, sockets=3, pooled=5, tasks=4)
         ({"tasks": 5}, ["tasks: +1"]),
     ],
 )
-def test_growth_is_reported(more: dict, told: list[str]) -> None:
+def test_growth_is_reported(more: dict, expected: list[str]) -> None:
     end = replace(SOUND, **more)
     stages = [Stage(name, each, 1.0) for name, each in (("start", SOUND), ("warm-up", SOUND), ("end", end))]
-    assert growth(stages) == told
+    assert growth(stages) == expected
 
 
 def test_plans_are_what_a_soak_promises() -> None:

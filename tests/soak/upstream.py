@@ -43,13 +43,13 @@ class Upstream:
             self._asked[asked.model(scope["path"])] += 1
 
     async def _tell(self, send: Any) -> None:
-        told = {
+        values = {
             "asked": dict(self._asked),
             "under_way": self._demo.under_way,
             "tasks": len(asyncio.all_tasks()),
             "busiest": self.busiest,
         }
-        body = jsontext.encode(told)
+        body = jsontext.encode(values)
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -83,9 +83,9 @@ class Asked:
 
 def main(pause: float) -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
-    told = {"lifespan": "on", "log_level": "critical", "ws": "none", "timeout_keep_alive": 60}
+    options = {"lifespan": "on", "log_level": "critical", "ws": "none", "timeout_keep_alive": 60}
     print(listener.getsockname()[1], flush=True)
-    uvicorn.Server(uvicorn.Config(Upstream(pause), **told)).run(sockets=[listener])
+    uvicorn.Server(uvicorn.Config(Upstream(pause), **options)).run(sockets=[listener])
 
 
 if __name__ == "__main__":

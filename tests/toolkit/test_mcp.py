@@ -70,8 +70,8 @@ def test_results_keep_their_structure_and_images(server: McpServer):
     with server as tools:
         found = named(tools)
         assert found["example__add"].call({"a": 2, "b": 3}).text == "5"
-        told = found["example__weather"].call({"city": "NYC"}).text
-        assert re.sub(r"\s", "", told) == '{"city":"NYC","degrees":72}'
+        weather = found["example__weather"].call({"city": "NYC"}).text
+        assert re.sub(r"\s", "", weather) == '{"city":"NYC","degrees":72}'
         shot = found["example__screenshot"].call({})
         assert "Screenshot captured" in shot.text
         (media,) = shot.media

@@ -98,12 +98,12 @@ def test_seed_001_a_binary_result_is_summarised_where_that_is_asked() -> None:
 def test_a_note_stands_for_images_where_the_model_reads_text_only() -> None:
     losses = Losses()
     shown = Media("image", "image/png", Base64(PNG), where="messages[0].content[1]")
-    told = "[An image (image/png) was left out: the model reads text only.]"
+    note = "[An image (image/png) was left out: the model reads text only.]"
     message = Message("user", (Text("look"), shown, ToolResult("1", content=(Text("shot"), shown))))
     assert without_images(message, losses).parts == (
         Text("look"),
-        Text(told),
-        ToolResult("1", content=(Text("shot"), Text(told))),
+        Text(note),
+        ToolResult("1", content=(Text("shot"), Text(note))),
     )
     assert [(loss.code, loss.where) for loss in losses] == [("media.image.changed", "messages[0].content[1]")]
 

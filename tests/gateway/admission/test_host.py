@@ -123,5 +123,5 @@ def test_workers_of_a_gateway(tmp_path: Path, limit: str):
                 refused += 1
                 sockets.remove(each)
         for each in sockets:
-            with each, pytest.raises(TimeoutError):  # the five that passed hang as they were told to
+            with each, pytest.raises(TimeoutError):  # the five that passed hang by design
                 each.recv(1)

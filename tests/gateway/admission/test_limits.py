@@ -122,7 +122,7 @@ def test_a_key_has_too_many_under_way(client: str) -> None:
             assert (got.status, got.failure(client).kind) == (429, "rate_limit")
             assert "at most 1 requests at a time for the key 'alice'" in got.failure(client).message
             assert 1 <= int(got.headers["retry-after"]) <= 2
-            assert stand.last_told()["shed"] == "concurrency"
+            assert stand.last_record()["shed"] == "concurrency"
             path, body = asking(client, "hello", "wide:m")
             assert send(stand.url, "POST", path, jsontext.encode(body), key=OTHER_KEY).status == 200
         freed(stand)
@@ -150,7 +150,7 @@ def test_a_full_gateway_turns_away_before_it_reads(client: str) -> None:
             said = headed.recv(65536)
             assert said.startswith(b"HTTP/1.1 %d " % BUSY.get(client, 503))
             assert b"\r\nretry-after: " in said
-            line = stand.last_told()
+            line = stand.last_record()
             assert (line["shed"], line["key"], line["client"]) == ("gateway", "alice", client)
             assert "the gateway is busy: 1 requests are under way" in line["error"]
         freed(stand)
@@ -181,8 +181,8 @@ def test_a_client_that_leaves_the_queue_is_forgotten() -> None:
             with opened(stand.url, *request("hello", "wide:m")):
                 wait_until(lambda: stand.gateway.admission.waiting == 1)
             wait_until(lambda: stand.gateway.admission.waiting == 0)
-            wait_until(lambda: stand.told)
-            assert (stand.told[-1]["status"], "shed" in stand.told[-1]) == ("gone", False)
+            wait_until(lambda: stand.records)
+            assert (stand.records[-1]["status"], "shed" in stand.records[-1]) == ("gone", False)
         freed(stand)
 
 
@@ -190,7 +190,7 @@ def test_nobody_waits_forever() -> None:
     with gateway(f"{ALICE}{WIDE}[limits]\nin_flight = 1\nqueue = 1\nqueue_seconds = 0.05\n") as stand:
         with hanging(stand, "wide:m"):
             assert ask(stand.url, "openai-chat", "hello", "wide:m").status == 503
-            assert stand.last_told()["shed"] == "gateway"
+            assert stand.last_record()["shed"] == "gateway"
         freed(stand)
 
 
@@ -228,7 +228,7 @@ def test_a_full_provider(client: str, stream: bool) -> None:
             assert (got.status, got.failure(client).kind) == (BUSY.get(client, 503), "overloaded")
             assert "the provider small is busy: 1 requests are under way" in got.failure(client).message
             assert "retry-after" in got.headers
-            line = stand.last_told()
+            line = stand.last_record()
             assert (line["shed"], line["provider"], line.get("tries")) == ("provider", "small", None)
             assert ask(stand.url, client, "hello", "wide:m", stream).status == 200
         freed(stand)
@@ -266,9 +266,9 @@ def test_a_full_provider_is_passed_over(pool: ThreadPoolExecutor) -> None:
         with hanging(stand), hanging(stand, "other:m"):
             wait_until(lambda: stand.gateway.admission.slots.held == 2)
             assert ask(stand.url, "openai-chat", "hello", "any").status == 200
-            wait_until(lambda: len(stand.told) == 2)
-            told = [(line["provider"], line["tries"], line.get("shed")) for line in stand.told]
-            assert told == [("small", 1, None), ("wide", 1, None)]
+            wait_until(lambda: len(stand.records) == 2)
+            attempts = [(line["provider"], line["tries"], line.get("shed")) for line in stand.records]
+            assert attempts == [("small", 1, None), ("wide", 1, None)]
             waits = pool.submit(ask, stand.url, "openai-chat", "hello", "tight")
             wait_until(lambda: stand.gateway.admission.slots.waiting == 1)  # of `other`: `small` has none
         assert waits.result().status == 200
@@ -379,7 +379,7 @@ def test_given_back_when_counting_fails(limited: Stand, monkeypatch: pytest.Monk
     freed(limited)
 
 
-# What is told
+# What is logged
 
 
 def test_names_are_logged_and_keys_are_not() -> None:

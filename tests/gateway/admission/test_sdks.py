@@ -46,7 +46,7 @@ def stand(running: Stand) -> Stand:
 
 
 def turned_away(stand: Stand, patch: pytest.MonkeyPatch, reason: str, times: int) -> None:
-    """So many requests from now on are refused, and told to come back in a moment."""
+    """So many requests from now on are refused, with a short Retry-After."""
     limits, left = stand.gateway.admission, [times]
     arrive = limits.arrive
 
@@ -78,7 +78,7 @@ def test_a_typed_error(
 
 
 def patient(client: str, url: str) -> Any:
-    """The SDK as people use it, with its own retries. Gemini's has to be told, and reads no Retry-After."""
+    """The SDK with its own retries. Gemini's must be configured for them, and ignores Retry-After."""
     sdk = SDKS[client](url, CLIENT_KEY)
     if client != "gemini":
         sdk.sync = sdk.sync.with_options(max_retries=2)
@@ -98,7 +98,7 @@ def test_their_own_retry_goes_well(
     sdk = patient(client, stand.url)
     assert speaking(sdk, mode)(sdk.asked("demo:m", sdk.user("hello"))).text == "You said: hello"
     stand.last()
-    assert [line["status"] for line in stand.told] == [429, 200]
+    assert [line["status"] for line in stand.records] == [429, 200]
 
 
 @pytest.mark.parametrize("client", ["openai-chat", "openai-responses", "anthropic"])

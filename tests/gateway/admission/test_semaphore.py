@@ -125,7 +125,7 @@ def test_a_waiter_cancelled_while_it_is_admitted_releases_its_slot():
 
 @given(st.integers(1, 1000), st.lists(st.fractions(0, 20, max_denominator=1000), max_size=80))
 def test_a_bucket_never_gives_more_than_it_holds_and_what_flows_in(per_minute: int, pauses: list[Fraction]):
-    """In any span of time: a bucketful, and what that span adds. Whoever waits as told is let through."""
+    """In any span of time: a full bucket, and what that span adds. Waiting as Retry-After says is enough."""
     now, full_at, given_at = 0.0, 0.0, list[float]()
     for pause in pauses:
         now += float(pause)

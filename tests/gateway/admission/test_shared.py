@@ -21,13 +21,13 @@ Act = Callable[[list[PostgresCounters], list[str]], Awaitable[None]]
 
 
 def sharing(url: str, act: Act, count: int = 2, lease: float = 30.0) -> None:
-    """`act` with the counts of so many gateways, and what they told."""
+    """`act` with the counters of `count` gateways, and what they logged."""
 
     async def run() -> None:
-        told: list[str] = []
-        gateways = [PostgresCounters(url, told.append, lease) for _ in range(count)]
+        logged: list[str] = []
+        gateways = [PostgresCounters(url, logged.append, lease) for _ in range(count)]
         try:
-            await act(gateways, told)
+            await act(gateways, logged)
         finally:
             for counts in gateways:
                 await counts.close()
@@ -47,7 +47,7 @@ async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 def test_a_rate_of_all_together(database: PostgresDatabase):
-    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], logged: list[str]) -> None:
         callers, left = alice(per_minute=5), list[int]()
         for number in range(5):
             which = number % 2
@@ -64,13 +64,13 @@ def test_a_rate_of_all_together(database: PostgresDatabase):
             assert not (await gateways[which].enter(callers[which], "count", rated=False)).refused
         other = Caller("bob", "b1", Allowance(5))
         assert not (await gateways[0].enter(other, "bobs", rated=True)).refused
-        assert not told
+        assert not logged
 
     sharing(database.url, act)
 
 
 def test_so_many_at_a_time_of_all_together(database: PostgresDatabase):
-    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], logged: list[str]) -> None:
         (here, there), callers = gateways, alice(concurrency=2)
         assert not (await here.enter(callers[0], "r1", rated=True)).refused
         assert not (await there.enter(callers[1], "r2", rated=True)).refused
@@ -93,7 +93,7 @@ def test_so_many_at_a_time_of_all_together(database: PostgresDatabase):
 def test_never_more_than_allowed_and_never_stuck(database: PostgresDatabase):
     """Many exchanges at once on three gateways; some are cancelled while they ask."""
 
-    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], logged: list[str]) -> None:
         callers = [Caller("a", "a1", Allowance(concurrency=3)) for _ in gateways]
         inside, seen, served = 0, list[int](), list[str]()
         chance = random.Random(7)
@@ -120,7 +120,7 @@ def test_never_more_than_allowed_and_never_stuck(database: PostgresDatabase):
         assert max(seen) <= 3
         assert len(served) >= 40
         assert [caller.inside for caller in callers] == [0, 0, 0]
-        assert not told
+        assert not logged
 
         async def nothing_held() -> bool:
             return database.rows("select count(*) from dragoman_leases") == [(0,)]
@@ -131,7 +131,7 @@ def test_never_more_than_allowed_and_never_stuck(database: PostgresDatabase):
 
 
 def test_what_a_dead_gateway_held_comes_free(database: PostgresDatabase):
-    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], logged: list[str]) -> None:
         (dead, alive), callers = gateways, alice(concurrency=1)
         assert not (await dead.enter(callers[0], "r1", rated=True)).refused
         await dead.close()
@@ -147,7 +147,7 @@ def test_what_a_dead_gateway_held_comes_free(database: PostgresDatabase):
 
 
 def test_long_leases_are_renewed_and_lost_ones_are_written_again(database: PostgresDatabase):
-    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], logged: list[str]) -> None:
         caller = alice(concurrency=1)[0]
         await gateways[0].enter(caller, "r1", rated=True)
         [(first,)] = database.rows("select expires from dragoman_leases")
@@ -168,22 +168,22 @@ def test_without_a_database_each_counts_for_itself():
         unused.bind(("127.0.0.1", 0))
         nowhere = f"postgresql://me:secret-pw@127.0.0.1:{unused.getsockname()[1]}/x"
 
-    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], logged: list[str]) -> None:
         callers = alice(per_minute=2, concurrency=2)
         for counts, caller in zip(gateways, callers, strict=True):
             verdicts = [await counts.enter(caller, f"r{number}", rated=True) for number in range(3)]
             assert [verdict.refused for verdict in verdicts] == ["", "", "concurrency"]
             counts.leave(caller, "r0")
             assert (await counts.enter(caller, "r3", rated=True)).refused == "rate"
-        assert len(told) == 2  # once for each
-        assert told[0].startswith("not shared, each process counts for itself: ")
-        assert "secret-pw" not in told[0]
+        assert len(logged) == 2  # once for each
+        assert logged[0].startswith("not shared, each process counts for itself: ")
+        assert "secret-pw" not in logged[0]
 
     sharing(nowhere, act)
 
 
 def test_a_connection_that_broke_is_made_again(database: PostgresDatabase):
-    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], logged: list[str]) -> None:
         caller = alice(per_minute=100)[0]
         await gateways[0].enter(caller, "r1", rated=True)
         database.rows(
@@ -193,7 +193,7 @@ def test_a_connection_that_broke_is_made_again(database: PostgresDatabase):
         verdict = await gateways[0].enter(caller, "r2", rated=True)
         assert verdict.rate
         assert verdict.rate.remaining == 98
-        assert not told
+        assert not logged
 
     sharing(database.url, act)
 
@@ -202,21 +202,21 @@ def test_lost_and_found(database: PostgresDatabase, monkeypatch: pytest.MonkeyPa
     """The log says both, once."""
     monkeypatch.setattr("dragoman.gateway.admission.postgres_counters._RETRY_AFTER", 0.05)
 
-    async def act(gateways: list[PostgresCounters], told: list[str]) -> None:
+    async def act(gateways: list[PostgresCounters], logged: list[str]) -> None:
         counts, caller = gateways[0], alice(concurrency=999)[0]
         await counts.enter(caller, "r1", rated=True)
         database.rows("alter function dragoman_enter rename to away")
         await counts.enter(caller, "r2", rated=True)
         await counts.enter(caller, "r3", rated=True)
-        assert [said.partition(":")[0] for said in told] == ["not shared, each process counts for itself"]
+        assert [said.partition(":")[0] for said in logged] == ["not shared, each process counts for itself"]
         database.rows("alter function away rename to dragoman_enter")
 
         async def found() -> bool:
             await counts.enter(caller, f"r{random.random()}", rated=False)
-            return len(told) > 1
+            return len(logged) > 1
 
         await eventually(found)
-        assert told[1:] == ["shared again"]
+        assert logged[1:] == ["shared again"]
 
     sharing(database.url, act)
 

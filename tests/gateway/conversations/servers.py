@@ -113,38 +113,38 @@ def shared(folder: Path, run: int) -> str:
     folder.mkdir(exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        said = folder / "said"
-        if not said.exists():
-            guard = [sys.executable, __file__, str(said), str(run)]
+        address_file = folder / "said"
+        if not address_file.exists():
+            guard = [sys.executable, __file__, str(address_file), str(run)]
             subprocess.Popen(guard, start_new_session=True, stdin=subprocess.DEVNULL)
             until = time.monotonic() + 90
-            while not said.exists() and time.monotonic() < until:
+            while not address_file.exists() and time.monotonic() < until:
                 time.sleep(0.05)
-        told = said.read_text() if said.exists() else "nobody answered for it"
-    if not told.startswith("postgresql:"):
-        raise NoServer(told)
-    return told
+        url = address_file.read_text() if address_file.exists() else "nobody answered for it"
+    if not url.startswith("postgresql:"):
+        raise NoServer(url)
+    return url
 
 
-def guard(said: Path, run: int) -> None:
+def guard(address_file: Path, run: int) -> None:
     """In a process of its own: whatever ends the run, the server ends with it and leaves nothing behind."""
     with tempfile.TemporaryDirectory(prefix="dragoman-postgres-") as folder:
         try:
             server = Server(Path(folder))
             server.start()
         except (NoServer, OSError) as error:
-            tell(said, str(error))
+            tell(address_file, str(error))
             return
-        tell(said, server.url(""))
+        tell(address_file, server.url(""))
         while is_alive(run):
             time.sleep(0.5)
         server.stop()
 
 
-def tell(said: Path, text: str) -> None:
-    draft = said.with_suffix(".draft")
+def tell(address_file: Path, text: str) -> None:
+    draft = address_file.with_suffix(".draft")
     draft.write_text(text)
-    draft.replace(said)
+    draft.replace(address_file)
 
 
 def is_alive(pid: int) -> bool:

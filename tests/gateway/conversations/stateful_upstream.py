@@ -82,10 +82,10 @@ def _refused(status: int, message: str) -> Answer:
 def _events(name: str, text: str) -> list[bytes]:
     """As the seed shows it: pieces of text, no reason for the end, and [DONE]."""
     pieces = [text[start : start + 7] for start in range(0, len(text), 7)]
-    told: list[Wire] = [{"response.created": {"response_id": name}}]
-    told += [{"choices": [{"delta": {"content": piece}}]} for piece in pieces]
-    told.append({"choices": [], "usage": _usage(text)})
-    return [*(b"data: %b\n\n" % jsontext.encode(each) for each in told), b"data: [DONE]\n\n"]
+    events: list[Wire] = [{"response.created": {"response_id": name}}]
+    events += [{"choices": [{"delta": {"content": piece}}]} for piece in pieces]
+    events.append({"choices": [], "usage": _usage(text)})
+    return [*(b"data: %b\n\n" % jsontext.encode(each) for each in events), b"data: [DONE]\n\n"]
 
 
 def _usage(text: str) -> Wire:

@@ -66,10 +66,10 @@ def test_killed_between_the_write_and_the_reply(database: Database, tmp_path: Pa
     with mortal(tmp_path, database.url) as url:
         first = responses(url).responses.create(model="demo", input="hello")
         body = {"model": "demo", "input": f"die {when}", "previous_response_id": first.id, "stream": stream}
-        heard = b""
+        received = b""
         with contextlib.suppress(OSError, Exception):
-            heard = send(url, "POST", "/v1/responses", jsontext.encode(body)).body
-        assert b"response.completed" not in heard
+            received = send(url, "POST", "/v1/responses", jsontext.encode(body)).body
+        assert b"response.completed" not in received
     with serving(tmp_path, DRAGOMAN_STORE__URL=database.url) as (url, _, _):
         client = responses(url)
         assert client.responses.retrieve(first.id).output == first.output

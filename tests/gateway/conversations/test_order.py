@@ -1,4 +1,4 @@
-"""A stream whose end waits for the store is still told in its order, wherever its upstream ends."""
+"""A stream whose end waits for the store keeps the order of its events, wherever its upstream ends."""
 
 from __future__ import annotations
 

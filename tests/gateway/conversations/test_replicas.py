@@ -73,7 +73,7 @@ def test_what_is_kept_is_a_hash_and_a_handle(
     text = f'[store]\nurl = "{database.url}"\n' + provider("kept", f"{url}/v1", "qwen-chat")
     with gateway(text) as stand:
         asked(stand.url, "a secret prompt")
-    told = str(database.rows("select * from dragoman_handles"))
-    assert kept.asked[0]["chat_id"] in told
-    assert "secret" not in told
-    assert "key-of-kept" not in told
+    stored = str(database.rows("select * from dragoman_handles"))
+    assert kept.asked[0]["chat_id"] in stored
+    assert "secret" not in stored
+    assert "key-of-kept" not in stored

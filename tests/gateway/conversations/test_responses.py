@@ -49,17 +49,19 @@ def test_a_conversation_of_which_only_the_new_part_is_sent(stand: Stand, mode: s
     """Reasoning with its state included: the upstream refuses a conversation that lost it."""
     client = responses(stand)
     for upstream in UPSTREAMS:
-        told: dict[str, Any] = {"model": f"{upstream}:{MODELS[upstream]}", "tools": DECLARED}
-        first = asked(client, mode, input="Show me a picture of Oslo and Rome", **told)
+        settings: dict[str, Any] = {"model": f"{upstream}:{MODELS[upstream]}", "tools": DECLARED}
+        first = asked(client, mode, input="Show me a picture of Oslo and Rome", **settings)
         assert (first.store, first.previous_response_id) == (True, None)
         results = [result(call, f"picture {number}") for number, call in enumerate(calls(first))]
-        second = asked(client, mode, input=results, previous_response_id=first.id, **told)
+        second = asked(client, mode, input=results, previous_response_id=first.id, **settings)
         assert "take_picture returned: picture 0" in second.output_text
         assert second.previous_response_id == first.id
-        third = asked(client, mode, input="And the weather in Bern?", previous_response_id=second.id, **told)
+        third = asked(
+            client, mode, input="And the weather in Bern?", previous_response_id=second.id, **settings
+        )
         assert [call.name for call in calls(third)] == ["get_weather"]
         rain = [result(calls(third)[0], "rain")]
-        fourth = asked(client, mode, input=rain, previous_response_id=third.id, **told)
+        fourth = asked(client, mode, input=rain, previous_response_id=third.id, **settings)
         assert fourth.output_text == "get_weather returned: rain"
         assert len({first.id, second.id, third.id, fourth.id}) == 4
 

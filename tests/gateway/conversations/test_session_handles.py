@@ -92,9 +92,9 @@ def test_a_gateway_without_keys_asks_nobody_for_one() -> None:
 def test_a_store_that_does_not_answer(store: Memory, why: list[str]) -> None:
     lines: list[str] = []
     assert not exchanged(UpstreamSessions(store, (), lines.append, timeout=0.01), PROVIDER, "")
-    told = [jsontext.decode(line) for line in lines]
-    assert [line["store"] for line in told] == why
-    assert [line["id"] for line in told] == ["req_1", "req_2"]
+    records = [jsontext.decode(line) for line in lines]
+    assert [line["store"] for line in records] == why
+    assert [line["id"] for line in records] == ["req_1", "req_2"]
 
 
 def test_what_is_no_handle_is_none() -> None:

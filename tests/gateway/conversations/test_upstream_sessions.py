@@ -112,13 +112,13 @@ def check_cycle(kept: StatefulUpstream, name: str) -> None:
 def test_a_cycle_with_the_openai_sdk(stand: Stand, kept: StatefulUpstream, name: str, streamed: bool) -> None:
     question, words, arguments, result, answer = CYCLES[name]
     function = {"name": name, "description": f"Runs {name}.", "parameters": schema(arguments)}
-    told: Any = {"model": MODEL, "tools": [{"type": "function", "function": function}]}
+    settings: Any = {"model": MODEL, "tools": [{"type": "function", "function": function}]}
     completions = chat(stand.url).chat.completions
 
     def spoken(messages: Any) -> Any:
         if not streamed:
-            return completions.create(messages=messages, **told).choices[0]
-        with completions.stream(messages=messages, **told) as stream:
+            return completions.create(messages=messages, **settings).choices[0]
+        with completions.stream(messages=messages, **settings) as stream:
             return stream.get_final_completion().choices[0]
 
     history: list[Any] = [user(question)]
@@ -140,13 +140,13 @@ def test_a_cycle_with_an_anthropic_client(
 ) -> None:
     question, words, arguments, result, answer = CYCLES[name]
     tool = {"name": name, "description": f"Runs {name}.", "input_schema": schema(arguments)}
-    told: Any = {"model": MODEL, "max_tokens": 100, "tools": [tool]}
+    settings: Any = {"model": MODEL, "max_tokens": 100, "tools": [tool]}
     messages = anthropic.Anthropic(base_url=stand.url, api_key=CLIENT_KEY, max_retries=0).messages
 
     def spoken(history: Any) -> Any:
         if not streamed:
-            return messages.create(messages=history, **told)
-        with messages.stream(messages=history, **told) as stream:
+            return messages.create(messages=history, **settings)
+        with messages.stream(messages=history, **settings) as stream:
             return stream.get_final_message()
 
     history: list[Any] = [user(question)]
@@ -292,32 +292,32 @@ def test_a_retry_goes_on_from_the_same_reply(stand: Stand, kept: StatefulUpstrea
 
 def test_a_reply_that_was_cut_is_not_kept(stand: Stand, kept: StatefulUpstream) -> None:
     kept.faults = ["cut"]
-    heard = ""
+    received = ""
     completions: Any = chat(stand.url).chat.completions
     with pytest.raises(openai.APIError):  # noqa: PT012 - pieces come before it breaks
         for chunk in completions.create(model=MODEL, messages=[ONE], stream=True):
-            heard += chunk.choices[0].delta.content or ""
-    assert heard == "Number 1: one"
-    said(stand, ONE, {"role": "assistant", "content": heard}, TWO)
+            received += chunk.choices[0].delta.content or ""
+    assert received == "Number 1: one"
+    said(stand, ONE, {"role": "assistant", "content": received}, TWO)
     assert [body["parent_id"] for body in kept.asked] == [None, None]
 
 
 def test_at_the_same_time(stand: Stand, kept: StatefulUpstream) -> None:
     """Requests that go on from one reply are branches: each is answered from its own."""
     first = said(stand, ONE)
-    heard: dict[int, Wire] = {}
+    replies: dict[int, Wire] = {}
 
     def ask(number: int) -> None:
         branch = [ONE, first, user(f"branch {number}")]
         branch.append(said(stand, *branch))
-        heard[number] = said(stand, *branch, user("What did I say?"))
+        replies[number] = said(stand, *branch, user("What did I say?"))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert {number: text["content"] for number, text in heard.items()} == {
+    assert {number: text["content"] for number, text in replies.items()} == {
         number: f"You said: one | branch {number}" for number in range(8)
     }
     assert all(len(body["messages"]) == 1 for body in kept.asked)
@@ -343,12 +343,12 @@ def test_without_a_store_everything_is_sent_anew(upstream: tuple[StatefulUpstrea
     with gateway(configuration(url, "sqlite:////nowhere/at/all/dragoman.db")) as stand:
         first = said(stand, ONE)
         assert said(stand, ONE, first, TWO)["content"] == "Number 2: two"
-        told = [line for line in map(jsontext.decode, stand.lines) if "session" in line]
+        records = [line for line in map(jsontext.decode, stand.lines) if "session" in line]
         assert stand.last()["status"] == 200
     assert [len(body["messages"]) for body in kept.asked] == [1, 3]
-    assert [line["session"] for line in told] == [
+    assert [line["session"] for line in records] == [
         "everything will be sent anew",
         "everything is sent anew",
         "everything will be sent anew",
     ]
-    assert all(line["store"] and line["id"] for line in told)
+    assert all(line["store"] and line["id"] for line in records)

@@ -119,7 +119,7 @@ def pinged(got: Got, client: str) -> bool:
 
 @each_client
 def test_a_failure_after_pings_is_reported_in_the_stream(pinging: Stand, client: str) -> None:
-    """The status has gone out with the first ping; what then goes wrong is told as the stream's end."""
+    """The status has gone out with the first ping; a later failure ends the stream with an error event."""
     got = ask(pinging.url, client, "hello [[fault: hang]]", "short:m", stream=True)
     assert pinged(got, client)
     assert "took more than 0.3 s to answer" in got.failure(client).message

@@ -223,9 +223,9 @@ def test_the_logs_and_the_metrics_have_it(stand: Stand) -> None:
     client = responses(stand)
     id = ended(client, started(client, "one").id).id
     wait_until(
-        lambda: {line["action"] for line in stand.told if "action" in line} >= {"enqueue", "background"}
+        lambda: {line["action"] for line in stand.records if "action" in line} >= {"enqueue", "background"}
     )
-    run = next(line for line in stand.told if line.get("action") == "background")
+    run = next(line for line in stand.records if line.get("action") == "background")
     assert (run["key"], run["provider"], run["status"], run["output"]) == ("key-1", "up", 200, 3)
     assert id not in str(stand.lines)
     page = send(stand.url, "GET", "/metrics").body

@@ -192,7 +192,7 @@ def test_exchanges_in_the_background_are_recorded(held: tuple[HeldModel, str]) -
         list(started(client, "one", stream=True))
         recorder = stand.gateway.recorder
         assert recorder
-        wait_until(lambda: len(stand.told) == 2)
+        wait_until(lambda: len(stand.records) == 2)
         recorder.flush()
         found = [recorder.store.get(summary.id) for summary in recorder.store.summaries()]
     assert len(found) == 2  # what was accepted, and its run

@@ -1,4 +1,4 @@
-"""What is told about exchanges: the log, the metrics, the workers together, and spans."""
+"""What is reported about exchanges: access log, metrics, the sums of all workers, and spans."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def test_a_line(stand: Stand, client: str, upstream: str, stream: bool) -> None:
     asked = sdk.asked(model_of(upstream), sdk.user("weather in Oslo and Rome"))
     (sdk.streamed if stream else sdk.whole)(asked)
     line = stand.last()
-    told = {
+    expected = {
         key: line.get(key)
         for key in ("client", "provider", "model", "target", "status", "tries", "tools", "calls")
     }
-    assert told == {
+    assert expected == {
         "client": client,
         "provider": upstream,
         "model": model_of(upstream),
@@ -400,8 +400,8 @@ def test_spans() -> None:
     assert good.name == "chat asked-for"
     assert f"{good.context.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
     assert f"{good.parent.span_id:016x}" == "b7ad6b7169203331"
-    told = {name: good.attributes[name] for name in good.attributes if not name.endswith("first_token")}
-    assert told == {
+    recorded = {name: good.attributes[name] for name in good.attributes if not name.endswith("first_token")}
+    assert recorded == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "one",
         "gen_ai.request.model": "asked-for",
@@ -414,7 +414,7 @@ def test_spans() -> None:
         "dragoman.tools": 0,
         "dragoman.calls": 0,
         "dragoman.tries": 1,
-        "dragoman.losses": told["dragoman.losses"],
+        "dragoman.losses": recorded["dragoman.losses"],
     }
     assert (bad.status.status_code.name, bad.attributes["error.type"], bad.parent) == (
         "ERROR",

@@ -124,7 +124,7 @@ def test_usage_is_read_and_goes_back(wire: Wire, usage: Usage) -> None:
     assert losses == []
 
 
-# name: (usage, what a client is told)
+# name: (usage, what a client gets)
 COUNTED: dict[str, tuple[Usage | None, Wire]] = {
     "nothing": (
         None,

@@ -97,14 +97,14 @@ def test_nothing_is_made_up(request_: Request | None, citations: tuple[Citation,
 
 
 def test_a_search_that_we_described_never_reaches_anthropic() -> None:
-    told, _ = blocks(SEARCHED, A)
+    encoded, _ = blocks(SEARCHED, A)
     own: Any = [
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}},
         {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
     ]
     body = {
         "model": "m",
-        "messages": [{"role": "assistant", "content": [*told, *own, {"type": "text", "text": "x"}]}],
+        "messages": [{"role": "assistant", "content": [*encoded, *own, {"type": "text", "text": "x"}]}],
     }
     request = CODEC.decode_request(body, Losses())
     call, result, *_ = request.messages[0].parts
@@ -118,6 +118,6 @@ def test_a_search_that_we_described_never_reaches_anthropic() -> None:
     sent = CODEC.encode_request(request, losses)
     assert sent["messages"][0]["content"] == [*own, {"type": "text", "text": "x"}]
     assert [loss.where for loss in losses] == ["messages[0].content[0]", "messages[0].content[1]"]
-    assert told[1]["content"][0]["encrypted_content"].startswith(
+    assert encoded[1]["content"][0]["encrypted_content"].startswith(
         MAGIC
     )  # so that a forwarded body is looked at

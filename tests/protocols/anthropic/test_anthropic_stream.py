@@ -509,7 +509,7 @@ def _unnamed(body: Wire) -> Frame:
 
 @pytest.mark.parametrize("reason", ["end_turn", "tool_use", "max_tokens", "refusal"])
 def test_streamed_equals_whole(reason: str) -> None:
-    """The same reply, told both ways."""
+    """The same reply, whole and streamed."""
     thinking = {"type": "thinking", "thinking": "hm", "signature": "S"}
     blocks = [
         thinking,
@@ -536,8 +536,8 @@ def test_streamed_equals_whole(reason: str) -> None:
         end(reason),
         STOP,
     ]
-    told = whole | {"stop_reason": reason, "stop_sequence": None, "usage": usage}
-    assert read(stream) == CODEC.decode_response(told, Losses())
+    expected = whole | {"stop_reason": reason, "stop_sequence": None, "usage": usage}
+    assert read(stream) == CODEC.decode_response(expected, Losses())
 
 
 # Ends that are failures: name: (bodies, failure)

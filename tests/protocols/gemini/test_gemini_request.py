@@ -571,12 +571,12 @@ PARTS = {
         ToolCall("", "f", ""),
         ["dropped contents[0].parts[0].functionCall.new: only gemini understands it"],
     ),
-    "code is told in words": (
+    "code becomes text": (
         {"executableCode": {"language": "PYTHON", "code": "1+1"}},
         Foreign("gemini", {"executableCode": {"language": "PYTHON", "code": "1+1"}}, "```\n1+1\n```"),
         ["changed contents[0].parts[0]: only gemini understands it: sent as text"],
     ),
-    "what code printed is told in words": (
+    "what code printed becomes text": (
         {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
         Foreign(
             "gemini",

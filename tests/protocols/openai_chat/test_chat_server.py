@@ -1,4 +1,4 @@
-"""Paths, headers and errors of Chat, and what its servers accept, told from the model's name."""
+"""Paths, headers and errors of Chat, and what its servers accept, by the name of the model."""
 
 from typing import Any
 

@@ -264,7 +264,7 @@ STREAMS: dict[str, tuple[list[Any], list[Any], Stop]] = {
         [WEATHER, TIME],
         Stop("tool_calls", "tool_calls"),
     ),
-    "G09 no index, told by ids": (
+    "G09 no index, distinguished by ids": (
         [
             calls(piece(None, "c1", "weather", '{"city"'), piece(None, "c2", "time", '{"tz"')),
             calls(piece(None, "c1", None, ':"Rome"}'), piece(None, "c2", None, ':"UTC"}')),

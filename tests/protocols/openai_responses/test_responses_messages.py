@@ -491,7 +491,7 @@ FOREIGN_ROWS: dict[str, tuple[Wire, str, str]] = {
         "changed input[1]: an item of type mcp_call is only understood by openai-responses: "
         "it is sent as text",
     ),
-    "a search nobody told the words of": (
+    "a search without a query": (
         {"type": "web_search_call", "id": "w"},
         "",
         "dropped input[1]: an item of type web_search_call is only understood by openai-responses",

@@ -66,7 +66,7 @@ def part(part: AnyPart, *deltas: str, complete: bool = True, index: int = 0, **m
     return [PartStart(index, part), *said, PartEnd(index, complete)]
 
 
-def told(*parts: list[Event], end: ResponseEnd = END, request: Request | None = None) -> list[Wire]:
+def encoded(*parts: list[Event], end: ResponseEnd = END, request: Request | None = None) -> list[Wire]:
     frames, _ = write([START, *(event for events in parts for event in events), end], request)
     return [frame.data for frame in frames]
 
@@ -309,7 +309,7 @@ ITEMS: dict[str, tuple[list[list[Event]], list[str], list[Wire]]] = {
 @pytest.mark.parametrize("name", ITEMS)
 def test_parts_become_items(name: str):
     parts, steps, items = ITEMS[name]
-    bodies = told(*parts)
+    bodies = encoded(*parts)
     assert kinds(bodies) == ["created", "in_progress", *steps, "completed"]
     assert bodies[-1]["response"]["output"] == items
     done = [body["item"] for body in bodies if body["type"] == "response.output_item.done"]
@@ -374,7 +374,7 @@ def test_frames_are_named_by_their_type():
 
 
 def test_items_are_announced_empty():
-    bodies = told(*ITEMS["G18 a call"][0], part(Text(), "x", index=1), part(Reasoning(), "y", index=2))
+    bodies = encoded(*ITEMS["G18 a call"][0], part(Text(), "x", index=1), part(Reasoning(), "y", index=2))
     items = [body["item"] for body in bodies if body["type"] == "response.output_item.added"]
     assert [item.get("status") for item in items] == ["in_progress", "in_progress", None]
     assert items[0]["arguments"] == ""
@@ -384,7 +384,7 @@ def test_items_are_announced_empty():
 
 
 def test_each_item_has_a_place_of_its_own():
-    bodies = told(*(part(Text(), "x", index=i) for i in range(3)))
+    bodies = encoded(*(part(Text(), "x", index=i) for i in range(3)))
     assert [body["output_index"] for body in bodies if body["type"] == "response.output_item.added"] == [
         0,
         1,
@@ -403,7 +403,7 @@ ENDS: dict[str, tuple[Stop, str, Any]] = {
 
 @pytest.mark.parametrize("stop, kind, details", ENDS.values(), ids=ENDS)
 def test_the_end(stop: Stop, kind: str, details: Any):
-    last = told(part(Text(), "x"), end=ResponseEnd(stop, None))[-1]
+    last = encoded(part(Text(), "x"), end=ResponseEnd(stop, None))[-1]
     assert last["type"] == kind
     assert last["response"]["incomplete_details"] == details
     assert last["response"]["usage"]["total_tokens"] == 0  # OpenCode loops where it is missing
@@ -417,7 +417,7 @@ def test_usage_that_was_known_at_the_start():
 def test_g28_a_call_that_was_cut_is_never_offered():
     """Agents run a call when its item is done, so that is left out; the response tells of it."""
     cut = [PartStart(0, ToolCall("call_1", "f")), PartDelta(0, '{"a'), PartEnd(0, complete=False)]
-    bodies = told(cut, end=ResponseEnd(Stop("length"), Usage(1, 1)))
+    bodies = encoded(cut, end=ResponseEnd(Stop("length"), Usage(1, 1)))
     assert kinds(bodies) == [
         "created",
         "in_progress",
@@ -440,7 +440,7 @@ def test_g28_a_shell_call_that_was_cut_is_reported():
 def test_the_call_of_a_search_that_the_client_runs():
     tool = {"type": "tool_search", "execution": "client", "parameters": {"type": "object"}}
     request = CODEC.decode_request({"model": "m", "input": "hi", "tools": [tool]}, Losses())
-    bodies = told(part(ToolCall("c", "tool_search"), '{"q":', '"x"}'), request=request)
+    bodies = encoded(part(ToolCall("c", "tool_search"), '{"q":', '"x"}'), request=request)
     assert kinds(bodies) == ["created", "in_progress", "output_item.added", "output_item.done", "completed"]
     assert bodies[-1]["response"]["output"] == [
         {
@@ -461,7 +461,7 @@ def test_the_request_is_repeated():
         "tools": [{"type": "function", "name": "f"}],
         "temperature": 0,
     }
-    bodies = told(request=CODEC.decode_request(asked, Losses()))
+    bodies = encoded(request=CODEC.decode_request(asked, Losses()))
     for body in bodies:
         filled = {"description": None, "parameters": None, "strict": False}
         assert body["response"]["tools"] == [{**asked["tools"][0], **filled}]
