@@ -14,6 +14,7 @@ from dragoman.core.caches import cache_tools, with_cached_tools, with_encoded_to
 from dragoman.core.codec import Codec, no_headers
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.fields import Body, read_body
+from dragoman.core.history import ConversationMemory
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import AnyPart, Compaction, Failure, Request, Usage, Wire
@@ -75,7 +76,8 @@ class Exchange:
     another model than the requested one made. `reply_created` is the time of a reply without one, in seconds
     since 1970; by default that of the exchange. `profile` holds the facts about the model at its provider; by
     default they are looked up by protocol and model name. `compaction`: the reply is a summary that the model
-    writes, whatever the request asks for. `lead`: a part that comes first in the reply.
+    writes, whatever the request asks for. `lead`: a part that comes first in the reply. `memory`: what was
+    made of earlier requests; `request_bytes` does not translate again the messages that it knows.
     """
 
     path = ""
@@ -86,6 +88,7 @@ class Exchange:
     _reply_created: int | None = None
     _compaction: Compaction | None = None
     _lead: AnyPart | None = None
+    _memory: ConversationMemory | None = None
     _request: Request | None = None  # the client's, in neutral form
     _pipeline: Pipeline | None = None  # from the first translation on
     _request_wire: Wire | None = None  # where losses are looked up, as is
@@ -107,9 +110,10 @@ class Exchange:
         reply_created: int | None = None,
         compaction: Compaction | None = None,
         lead: AnyPart | None = None,
+        memory: ConversationMemory | None = None,
     ) -> None:
         plan = ExchangePlan(client, upstream, dialect, strict, images, recover, origin, profile)
-        self._reply_created = reply_created
+        self._reply_created, self._memory = reply_created, memory
         self._begin(plan, reply_id, reply_model, compaction, lead)
 
     @classmethod
@@ -204,7 +208,9 @@ class Exchange:
         """
         if not isinstance(body, Body):
             glance = self._plan.client.server.accounting.request if self._forwards else None
-            body = Body(body, self.client.name, glance, wire)
+            memory = self._memory if wire is None and not self._forwards else None
+            outline = memory.outline("", self.client, body) if memory else None
+            body = Body(body, self.client.name, glance, wire, outline)
         passed: bytes | None = body.data if self._forwards else None
         if passed is not None and _has_seals(passed):
             passed = self._plan.tagger.strip(passed)
@@ -212,8 +218,11 @@ class Exchange:
                 body = Body(passed, self.client.name, self._plan.client.server.accounting.request)
         if passed is None:
             try:
-                out = self._translate(with_cached_tools(body.wire), model, stream)
-                return jsontext.encode(with_encoded_tools(out, self._request.tools if self._request else ()))
+                out = self._translate(with_cached_tools(body.outline), model, stream)
+                out = with_encoded_tools(out, self._request.tools if self._request else ())
+                if self._request and self._request.past:
+                    return jsontext.encode_spliced(out, self.upstream.turns)
+                return jsontext.encode(out)
             except TOO_DEEP:
                 raise _too_deep(self.client) from None
         changes = self._forward(body.glance, model, stream)

@@ -12,7 +12,7 @@ client's protocol understands.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -100,6 +100,10 @@ class Pipeline:
     def encode_request(self, request: Request) -> tuple[Request, Wire]:
         """`request` as the upstream takes it: in neutral form, and as its wire."""
         profile = self.profile = self.profile or profile_of(request.model, "", self._codec.name)
+        if request.past:
+            request.past.target = _target(
+                self._client, self._codec.name, self._origin, self._summarise, profile
+            )
         if request.compaction is not None and not self._compacts:
             request = summarising(request, request.compaction, self.losses)
             self._summary = Summary(self._compaction_part)
@@ -177,6 +181,12 @@ class Pipeline:
 
     def _new_ledger(self, profile: ModelProfile) -> Ledger:
         return Ledger(self._client, self._codec.limits(profile), self._origin, self._codec.name, self.losses)
+
+
+@lru_cache(1024)
+def _target(*facts: Hashable) -> object:
+    """Stands for everything beside a message that decides what the message becomes."""
+    return object()
 
 
 class EventReader:

@@ -15,6 +15,7 @@ from dragoman.core.fields import Body
 from dragoman.exchange import Exchange
 from dragoman.gateway import large_bodies
 from dragoman.gateway.large_bodies import LARGE, MOST_VALUES, TooManyValues, run_for
+from dragoman.protocols import codec
 
 TEXT = "x" * LARGE
 SAME = {
@@ -36,7 +37,7 @@ BROKEN = {
 
 
 def read(data: bytes) -> Body:
-    return asyncio.run(large_bodies.read(data, "openai-chat", None))
+    return asyncio.run(large_bodies.read(data, codec("openai-chat"), None, None))
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -66,7 +67,7 @@ def test_the_loop_goes_on_while_a_large_body_is_read() -> None:
 
     async def work() -> tuple[float, float]:
         longest, last = 0.0, time.perf_counter()
-        began, reading = last, asyncio.create_task(large_bodies.read(data, "openai-chat", None))
+        began, reading = last, asyncio.create_task(large_bodies.read(data, codec("openai-chat"), None, None))
         while not reading.done():
             await asyncio.sleep(0.001)
             now = time.perf_counter()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from dragoman.core.losses import Losses
 from dragoman.core.model import Media, Message, Text, ToolCall, ToolResult, Url
-from dragoman.transforms.pairing import NO_RESULT, pair
+from dragoman.transforms.pairing import NO_RESULT, facts_of, pair
 
 
 def user(*parts: object) -> Message:
@@ -141,29 +143,33 @@ CASES = {
 }
 
 
+def settled(messages: list[Message], legal: Callable[[str], str], losses: Losses) -> tuple[Message, ...]:
+    return pair([facts_of(message, legal) for message in messages], legal, losses)
+
+
 @pytest.mark.parametrize("messages, expected, kinds", CASES.values(), ids=CASES)
 def test_pairing(messages: list[Message], expected: list[Message], kinds: list[str]) -> None:
     losses = Losses()
-    assert list(pair(messages, str, losses)) == expected
+    assert list(settled(messages, str, losses)) == expected
     assert [loss.kind for loss in losses] == kinds
 
 
 @pytest.mark.parametrize("messages, expected, kinds", CASES.values(), ids=CASES)
 def test_what_is_in_order_stays(messages: list[Message], expected: list[Message], kinds: list[str]) -> None:
     losses = Losses()
-    assert list(pair(expected, str, losses)) == expected
+    assert list(settled(expected, str, losses)) == expected
     assert not list(losses)
 
 
 def test_ids_are_spelled_as_the_upstream_takes_them() -> None:
-    paired = pair([model(call("a:1")), user(result("a:1"))], lambda id: id.replace(":", "_"), Losses())
+    paired = settled([model(call("a:1")), user(result("a:1"))], lambda id: id.replace(":", "_"), Losses())
     assert [part.id for part in paired[0].parts if isinstance(part, ToolCall)] == ["a_1"]
     assert [part.call_id for part in paired[1].parts if isinstance(part, ToolResult)] == ["a_1"]
 
 
 def test_the_number_of_a_repeated_id_is_spelled_so_too() -> None:
     turns = [model(call("a")), user(result("a")), model(call("a")), user(result("a"))]
-    paired = pair(turns, lambda id: id.replace("_", "x"), Losses())
+    paired = settled(turns, lambda id: id.replace("_", "x"), Losses())
     assert [part.id for message in paired for part in message.parts if isinstance(part, ToolCall)] == [
         "a",
         "ax2",
@@ -173,4 +179,4 @@ def test_the_number_of_a_repeated_id_is_spelled_so_too() -> None:
 def test_the_cost_is_linear_in_calls() -> None:
     ids = [f"c{number % 9000}" for number in range(18_000)]  # a search through all would take minutes
     calls, results = model(*map(call, ids)), user(*map(result, reversed(ids)))
-    assert len(pair([calls, results], str, Losses())[1].parts) == len(ids)
+    assert len(settled([calls, results], str, Losses())[1].parts) == len(ids)

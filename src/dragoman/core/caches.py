@@ -81,16 +81,24 @@ def with_cached_tools(body: Wire) -> Wire:
     tools = body.get("tools")
     if not tools or not jsontext.is_array(tools):
         return body
+    found = cached_declarations(tools)
+    return body if found is tools else {**body, "tools": found}
+
+
+def cached_declarations(tools: Any) -> Any:
+    """`tools` from the cache, or as a candidate for it, or as they are."""
+    if type(tools) is CachedDeclarations or not tools or not jsontext.is_array(tools):
+        return tools
     try:
         content = _encode(tools)
     except (ValueError, TypeError, OverflowError, RecursionError):  # a huge number, endless nesting
-        return body
+        return tools
     if len(content) > _LONGEST:
-        return body
+        return tools
     found = _lists.get(content)
     if found is None and _lists.came_before(content):
         found = CachedDeclarations(tools, content)
-    return {**body, "tools": found} if found else body
+    return found or tools
 
 
 def cache_tools(body: Wire, tools: Iterable[AnyTool]) -> None:

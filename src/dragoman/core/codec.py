@@ -210,6 +210,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     client_limits: ProtocolLimits  # what its clients accept
     limits: Callable[[ModelProfile], ProtocolLimits]  # what its servers accept
     turns: str  # the field of a request that holds the conversation
+    repeats: Callable[[Wire], bool] = lambda turn: True  # whether an entry there means the same each time
     terminal: tuple[bytes, ...]  # one of these stands in every last frame, and perhaps in others
     is_end: Callable[[Frame], bool]  # whether a frame, with its data as bytes, is a last one
     keep_alive: bytes  # what may be sent to a client of this protocol while the upstream is silent

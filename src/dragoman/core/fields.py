@@ -270,16 +270,22 @@ class GivenSettings:
 class Body:
     """`glance` holds at least the fields that forwarding looks at; `wire`, read when it is first needed, all.
 
+    `outline` is like `wire`, with what is known of its conversation from earlier requests.
     Raises WireError, now and not later, where `data` is not a JSON object.
     """
 
-    __slots__ = ("_protocol", "_wire", "data", "glance")
+    __slots__ = ("_outline", "_protocol", "_wire", "data", "glance")
 
     def __init__(
-        self, data: bytes, protocol: str, glance: Glance | None = None, wire: Wire | None = None
+        self,
+        data: bytes,
+        protocol: str,
+        glance: Glance | None = None,
+        wire: Wire | None = None,
+        outline: Wire | None = None,
     ) -> None:
-        self.data, self._protocol, self._wire = data, protocol, wire
-        seen = glance.read(data) if glance and wire is None else None
+        self.data, self._protocol, self._wire, self._outline = data, protocol, wire, outline
+        seen = glance.read(data) if glance and wire is None and outline is None else outline
         self.glance: Wire = self.wire if seen is None else seen
 
     @property
@@ -292,3 +298,7 @@ class Body:
         if self._wire is None:
             self._wire = read_body(self.data, self._protocol)
         return self._wire
+
+    @property
+    def outline(self) -> Wire:
+        return self._outline or self.wire

@@ -64,6 +64,32 @@ def encode(value: Any) -> bytes:
         return _encoder.encode(_without_surrogates(value))
 
 
+def encode_spliced(body: dict[str, Any], field: str) -> bytes:
+    """Like `encode`, for a body with entries in `field`, or whole fields, that are text already.
+
+    They are copied once; the encoder's own buffer would grow with them several times.
+    """
+    pieces: list[Any] = []
+    plain: dict[str, Any] = {}
+    for name, value in body.items():
+        if type(value) is msgspec.Raw:
+            spliced: list[Any] = [value]
+        elif name == field and is_array(value):
+            entries = [entry if type(entry) is msgspec.Raw else encode(entry) for entry in value]
+            spliced = [b"[", b",".join(entries), b"]"]
+        else:
+            plain[name] = value
+            continue
+        if plain:
+            pieces += b",", encode(plain)[1:-1]
+            plain = {}
+        pieces += b",", encode(name), b":", *spliced
+    if plain:
+        pieces += b",", encode(plain)[1:-1]
+    pieces[:1] = [b"{"]
+    return b"".join([*pieces, b"}"])
+
+
 def dumps(value: Any) -> str:
     return encode(value).decode()
 

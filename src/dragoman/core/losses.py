@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from dragoman.core.errors import ConfigError, LossError
 from dragoman.core.jsontext import dumps, is_array, is_object
 from dragoman.core.loss_codes import Severity, severity_of
-from dragoman.core.model import Wire
+from dragoman.core.model import PastTurn, Wire
 
 LossKind = Literal["dropped", "changed", "invented", "emulated"]
 Strictness = bool | Literal["material", "minor", "cosmetic"]
@@ -133,10 +133,14 @@ def resolve(source: Any, where: str) -> Any:
         if name and is_object(source) and name in source:
             source = source[name]
         elif index and is_array(source) and int(index) < len(source):
-            source = source[int(index)]
+            source = _as_wire(source[int(index)])
         else:
             return ABSENT
-    return source
+    return list(map(_as_wire, source)) if is_array(source) else source
+
+
+def _as_wire(entry: Any) -> Any:
+    return entry.wire if isinstance(entry, PastTurn) else entry
 
 
 def with_values(losses: Iterable[Loss], *sources: Wire | None) -> list[Loss]:

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from dragoman.core import jsontext
+
 Wire = dict[str, Any]
 Extras = dict[str, Wire]
 Role = Literal["system", "developer", "user", "assistant"]
@@ -174,6 +176,34 @@ class Message(Value, frozen=True, eq=False):
     parts: tuple[AnyPart, ...]
 
 
+class PastTurn(Struct, eq=False):
+    """A message that stood at the same place of the same conversation in an earlier request, after the same
+    messages.
+
+    `piece` is its text in the array of messages, with what separates it from the one before. `made` holds
+    what functions made of it, by function and by whatever else the result depends on. `repeats` is false for
+    a message that has to be read each time.
+    """
+
+    piece: bytes
+    made: dict[Any, Any]
+    repeats: bool = True
+
+    @property
+    def wire(self) -> Any:
+        return jsontext.decode(self.piece.lstrip()[1:])
+
+
+class Past(Struct, eq=False):
+    """What was made of the messages of a request before, by the identity of the message.
+
+    `target` stands for everything else that decides what a message becomes.
+    """
+
+    made: dict[int, dict[Any, Any]]
+    target: object = None
+
+
 class ToolDeclaration(Value, frozen=True, eq=False):
     """`kind` custom: freeform text, `grammar` (syntax, definition) where it is constrained.
 
@@ -301,6 +331,7 @@ class Request(Value, frozen=True, eq=False):
     stream: bool = False
     compaction: Compaction | None = None
     edits: tuple[ContextEdit, ...] | None = None
+    past: Past | None = None
 
 
 # Responses

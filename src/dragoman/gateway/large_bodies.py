@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import msgspec
 
 from dragoman.core import jsontext
+from dragoman.core.codec import Codec
 from dragoman.core.errors import DragomanError
 from dragoman.core.fields import Body
 from dragoman.core.jsontext import Glance
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dragoman.exchange import Exchange
 
 P = ParamSpec("P")
+Recall = Callable[[Codec, bytes], Wire | None]
 T = TypeVar("T")
 
 LARGE = 256 * 1024  # bytes; below it, a body takes a few milliseconds
@@ -104,20 +106,22 @@ def free(items: list[Any]) -> None:
         del items[-_FREED:]
 
 
-async def read(data: bytes, protocol: str, glance: Glance | None) -> Body:
+async def read(data: bytes, client: Codec, glance: Glance | None, recall: Recall | None) -> Body:
     """A body of more than LARGE bytes. Raises WireError or TooManyValues."""
-    return await run_for(len(data), _read, data, protocol, glance)
+    return await run_for(len(data), _read, data, client, glance, recall)
 
 
-def _read(data: bytes, protocol: str, glance: Glance | None) -> Body:
+def _read(data: bytes, client: Codec, glance: Glance | None, recall: Recall | None) -> Body:
     commas = 0
     for start in range(0, len(data), _COUNTED):
         commas += data.count(b",", start, start + _COUNTED)
     if commas > MOST_VALUES:
         raise TooManyValues
     if glance:
-        return Body(data, protocol, glance)
-    return Body(data, protocol, wire=_decode_object(data, protocol))
+        return Body(data, client.name, glance)
+    if recall and (outline := recall(client, data)):
+        return Body(data, client.name, outline=outline)
+    return Body(data, client.name, wire=_decode_object(data, client.name))
 
 
 def _decode_object(data: bytes, protocol: str) -> Wire:

@@ -6,11 +6,16 @@ way back. What is needed beyond one exchange travels in ids.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import is_
+from typing import Any
+
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.codec import ProtocolLimits
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
     AnyTool,
@@ -18,6 +23,7 @@ from dragoman.core.model import (
     HostedTool,
     Media,
     Message,
+    Past,
     Request,
     Text,
     ToolCall,
@@ -31,9 +37,21 @@ from dragoman.core.token_estimate import estimate_tokens
 from dragoman.schemas.downgrade import can_be_strict, fit
 from dragoman.transforms import arguments, breakpoints, call_ids
 from dragoman.transforms.content import joined, settle_part, without_summarised
-from dragoman.transforms.pairing import pair
+from dragoman.transforms.pairing import MessageFacts, facts_of, pair
 from dragoman.transforms.states import return_states
 from dragoman.transforms.tools import Declared, Flattened, Names, flatten, names_for, recognise
+
+
+class _Prepared(Struct):
+    """What the ledger made of a message. `calls` are with the client's id and the number in an invented one,
+    `named` the ids of results with the name of the call. `made`: what was made of it in turn."""
+
+    facts: MessageFacts
+    calls: tuple[tuple[ToolCall, str, int], ...]
+    named: tuple[tuple[str, str | None], ...]
+    losses: tuple[Loss, ...]
+    marks: int
+    made: dict[Any, Any]
 
 
 class Ledger:
@@ -65,27 +83,45 @@ class Ledger:
         flattened = flatten(request.tools, self.losses, self.upstream)
         self.declared = flattened.declared
         self._used = flattened.names.copy()
-        messages = (
-            [without_summarised(m, self.losses) for m in request.messages] if summarise else request.messages
-        )
-        messages = [self._message(message, flattened, summarise) for message in messages]
+        past = request.past
+        known = Past({}, past.target) if past else None  # those that came before, as they are now
+        facts: list[MessageFacts] = []
+        for message in request.messages:
+            if summarise:
+                message = without_summarised(message, self.losses)
+            made = past.made.get(id(message)) if past else None
+            if made is None or known is None:
+                facts.append(self._message(message, flattened, summarise))
+            else:
+                facts.append(self._recalled(message, made, known, flattened, summarise))
         system = self._system(request.system) if self.is_foreign and request.system else request.system
         if self._marks > breakpoints.MOST and self.upstream.cache_breakpoints:
             own = sum([bool(text.cache) for text in system])
-            messages = breakpoints.latest(messages, breakpoints.MOST - own, self.losses)
+            facts = self._changed(facts, lambda m: breakpoints.latest(m, breakpoints.MOST - own, self.losses))
         if self.client.text_pieces:
-            messages = joined(messages)
+            facts = self._changed(facts, joined)
         self._used.update(dict.fromkeys(request.tool_choice.names if request.tool_choice else ()))
         self._names = names_for(tuple(self._used), self.upstream)
-        paired = pair(messages, lambda id: call_ids.legal(id, self.upstream), self.losses)
+        paired = pair(facts, self._legal, self.losses)
         self.prepared = replace(
             request,
             system=system,
-            messages=tuple([self._named(message) for message in paired]) if self._names.changed else paired,
+            messages=tuple([self._named(each, known) for each in paired]) if self._names.changed else paired,
             tools=_fit(request.tools, self.losses, flattened, self._names, self.client.schema_field),
             tool_choice=self._choice(request.tool_choice, flattened),
+            past=known,
         )
         return self.prepared
+
+    def _legal(self, id: str) -> str:
+        return call_ids.legal(id, self.upstream)
+
+    def _changed(
+        self, facts: list[MessageFacts], change: Callable[[list[Message]], list[Message]]
+    ) -> list[MessageFacts]:
+        same = {id(one.message): one for one in facts}
+        messages = change([one.message for one in facts])
+        return [same.get(id(message)) or facts_of(message, self._legal) for message in messages]
 
     def estimate(self) -> int:
         """Input tokens, roughly: clients show a meter before the upstream has counted."""
@@ -137,8 +173,52 @@ class Ledger:
             settled.append(text)
         return tuple(settled)
 
-    def _message(self, message: Message, flattened: Flattened, summarise: bool) -> Message:
+    def _recalled(
+        self, message: Message, made: dict[Any, Any], known: Past, flattened: Flattened, summarise: bool
+    ) -> MessageFacts:
+        """Like `_message`, for one that came before; of other messages it needs only the names of calls."""
+        prepared: _Prepared | None = made.get(known.target)
+        if prepared is None or (prepared.named and not self._still_named(prepared.named)):
+            prepared = self._learnt(message, flattened, summarise)
+            if any(type(part) is ToolCall and part.namespace for part in message.parts):
+                return prepared.facts  # its name depends on the tools of the request
+            made[known.target] = prepared
+        else:
+            for call, client_id, number in prepared.calls:
+                self.client_ids.add(client_id)
+                self.calls = max(self.calls + 1, number)
+                self._used[call.name] = None
+                if call.id:
+                    self._called[call.id] = call.name
+            self._marks += prepared.marks
+            if prepared.losses:
+                self.losses.extend(prepared.losses)
+        known.made[id(prepared.facts.message)] = prepared.made
+        return prepared.facts
+
+    def _still_named(self, named: tuple[tuple[str, str | None], ...]) -> bool:
+        called = self._called
+        for id, name in named:  # noqa: SIM110 - a generator takes twice the time
+            if called.get(id) != name:
+                return False
+        return True
+
+    def _learnt(self, message: Message, flattened: Flattened, summarise: bool) -> _Prepared:
+        ids = [self._opened_id(part) for part in message.parts if type(part) is ToolResult]
+        named = tuple([(id, self._called.get(id)) for id in ids])
+        marks, losses, self.losses = self._marks, self.losses, Losses()
+        facts = self._message(message, flattened, summarise)
+        reported, self.losses = tuple(self.losses), losses
+        losses.extend(reported)
+        client_ids = [part.id for part in message.parts if type(part) is ToolCall]
+        numbers = [call_ids.invented(call.id) or 0 for call in facts.calls]
+        calls = tuple(zip(facts.calls, client_ids, numbers, strict=True))
+        return _Prepared(facts, calls, named, reported, self._marks - marks, {})
+
+    def _message(self, message: Message, flattened: Flattened, summarise: bool) -> MessageFacts:
         parts: list[AnyPart] = []
+        calls: list[ToolCall] = []
+        results: list[ToolResult] = []
         changed = stateful = False
         for part in message.parts:
             kind = type(part)
@@ -158,11 +238,20 @@ class Ledger:
                 parts.append(made)
                 if made.state is not None:
                     stateful = True
+                if type(made) is ToolCall:
+                    calls.append(made)
+                elif type(made) is ToolResult:
+                    results.append(made)
         if changed:  # thoughts with state may have come from inside an id, too
             message = replace(message, parts=tuple(parts))
         if stateful or changed:
-            return return_states(message, self.origin, self.own, self.losses)
-        return message
+            settled = return_states(message, self.origin, self.own, self.losses)
+            if settled is not message:
+                return facts_of(settled, self._legal)
+        if not calls and not results:
+            return MessageFacts(message)
+        legal = all(self._legal(call.id) == call.id for call in calls)
+        return MessageFacts(message, tuple(calls), tuple(results), all(map(is_, results, parts)), legal)
 
     def _call(self, call: ToolCall, flattened: Flattened, before: list[AnyPart]) -> ToolCall:
         """The id as the upstream gave it; state and reasoning that travelled inside go to their places."""
@@ -190,9 +279,12 @@ class Ledger:
             self._called[call.id] = call.name
         return call
 
-    def _result(self, result: ToolResult, flattened: Flattened, summarise: bool) -> AnyPart | None:
+    def _opened_id(self, result: ToolResult) -> str:
         opened = call_ids.unwrap(result.call_id, self.client)
-        id = result.call_id if opened is None else opened.id
+        return result.call_id if opened is None else opened.id
+
+    def _result(self, result: ToolResult, flattened: Flattened, summarise: bool) -> AnyPart | None:
+        id = self._opened_id(result)
         name = self._called.get(id) or result.name
         if id != result.call_id or name != result.name:
             result = replace(result, call_id=id, name=name)
@@ -202,13 +294,25 @@ class Ledger:
             return result
         return settle_part(result, self.own, summarise, self.losses)
 
-    def _named(self, message: Message) -> Message:
+    def _named(self, message: Message, known: Past | None) -> Message:
+        """`message` with the names that the upstream takes."""
+        made = known.made.get(id(message)) if known else None
+        if made is not None and known and (found := made.get(self._names)):
+            named, known.made[id(named)] = found
+            return named
         encode = self._names.encode
-        named = [
-            replace(part, name=encode(part.name)) if isinstance(part, ToolCall | ToolResult) else part
-            for part in message.parts
-        ]
-        return replace(message, parts=tuple(named))
+        parts: list[AnyPart] = []
+        changed = False
+        for part in message.parts:
+            if isinstance(part, ToolCall | ToolResult) and (name := encode(part.name)) != part.name:
+                part, changed = replace(part, name=name), True
+            parts.append(part)
+        if not changed:
+            return message
+        named = replace(message, parts=tuple(parts))
+        if made is not None and known:
+            made[self._names] = named, {}
+        return named
 
     def _choice(self, choice: ToolChoice | None, flattened: Flattened) -> ToolChoice | None:
         """The names as the upstream knows them; a list of all the tools is no restriction."""

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from operator import is_
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.losses import Losses
@@ -20,40 +21,55 @@ from dragoman.transforms.call_ids import invent
 NO_RESULT = "No result was recorded for this call."
 
 
-def pair(messages: Iterable[Message], legal: Callable[[str], str], losses: Losses) -> tuple[Message, ...]:
-    """`messages` in the order every upstream accepts; `legal` spells an id as the upstream takes it."""
+class MessageFacts(Struct):
+    """A message with what pairing looks at. `results_first`: no other part stands before a result.
+
+    `is_legal`: the upstream takes the ids of the calls as they are.
+    """
+
+    message: Message
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    results_first: bool = True
+    is_legal: bool = True
+
+
+def facts_of(message: Message, legal: Callable[[str], str]) -> MessageFacts:
+    calls = tuple([part for part in message.parts if type(part) is ToolCall])
+    results = tuple([part for part in message.parts if type(part) is ToolResult])
+    first = all(type(part) is ToolResult for part in message.parts[: len(results)])
+    return MessageFacts(message, calls, results, first, all(legal(call.id) == call.id for call in calls))
+
+
+def pair(
+    messages: Iterable[MessageFacts], legal: Callable[[str], str], losses: Losses
+) -> tuple[Message, ...]:
+    """The messages in the order every upstream accepts; `legal` spells an id as the upstream takes it."""
     messages = tuple(messages)
-    if _in_order(messages, legal):
-        return messages
+    if _in_order(messages):
+        return tuple([facts.message for facts in messages])
     pairing = _Pairing(losses)
-    for message in messages:
-        pairing.add(message)
+    for facts in messages:
+        pairing.add(facts.message)
     return pairing.settled(legal)
 
 
-def _in_order(messages: tuple[Message, ...], legal: Callable[[str], str]) -> bool:
+def _in_order(messages: tuple[MessageFacts, ...]) -> bool:
     """Whether nothing needs to be done, as for nearly every request."""
     used: set[str] = set()
-    waiting: list[ToolCall] = []  # the calls that the next message must answer first
+    waiting: tuple[ToolCall, ...] = ()  # the calls that the next message must answer first
     turn = ""
-    for message in messages:
-        calls: list[ToolCall] = []
-        answered = 0
-        for position, part in enumerate(message.parts):
-            kind = type(part)
-            if kind is ToolCall:
-                calls.append(part)  # pyright: ignore[reportArgumentType] - by its type
-            elif kind is ToolResult:
-                if position >= len(waiting) or not _answers(part, waiting[position]):  # pyright: ignore[reportArgumentType] - by its type
-                    return False
-                answered += 1
-        if answered != len(waiting) or turn == message.role == "assistant":
+    for facts in messages:
+        results, role = facts.results, facts.message.role
+        if len(results) != len(waiting) or turn == role == "assistant":
             return False
-        for call in calls:
-            if not call.id or call.id in used or legal(call.id) != call.id:
+        if results and not (facts.results_first and all(map(_answers, results, waiting))):
+            return False
+        waiting, turn = facts.calls, role
+        for call in waiting:
+            if not call.id or call.id in used or not facts.is_legal:
                 return False
             used.add(call.id)
-        waiting, turn = calls, message.role
     return not waiting
 
 

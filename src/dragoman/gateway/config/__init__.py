@@ -51,6 +51,7 @@ class Config(Struct, frozen=True, kw_only=True):
     counting_file: SharedDescriptor | None = None
     max_body: int = 64 * _MB
     memory: int = 0  # bytes; 0: half of the machine's
+    history: int = 64 * _MB  # what is remembered of conversations
     tls_cert: str = ""
     tls_key: str = ""
     connections_per_address: int = 0
@@ -103,6 +104,7 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
         limits=limits,
         max_body=server.max_body_mb * _MB,
         memory=server.memory_mb * _MB,
+        history=server.history_mb * _MB,
         tls_cert=server.tls_cert,
         tls_key=server.tls_key,
         connections_per_address=server.connections_per_address,

@@ -20,6 +20,7 @@ class ServerTable(Struct, frozen=True, forbid_unknown_fields=True):
     grace: Count = 30
     request_timeout: Annotated[float, Meta(ge=0)] = 0  # seconds; 0: none
     memory_mb: Count = 0
+    history_mb: Count = 64
     tls_cert: str = ""
     tls_key: str = ""
     connections_per_address: Count = 0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import zlib
 from functools import lru_cache, partial
+from hashlib import blake2s
 
 from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
 from dragoman.core.fields import Body, read_body
+from dragoman.core.history import ConversationMemory
 from dragoman.core.model import Failure
 from dragoman.gateway import large_bodies
 from dragoman.gateway.config import Config
@@ -35,6 +37,7 @@ class RequestReader:
         cut_ids: CutIds | None = None,
     ) -> None:
         self._cut_ids = cut_ids
+        self._memory = ConversationMemory(config.history) if config.history else None
         self._max_body, self._stored_turns, self._wire_log = config.max_body, stored_turns, wire_log
         self._targets = lru_cache(maxsize=1024)(partial(find_targets, config))
         self._forwards = lru_cache(maxsize=1024)(self._may_forward)
@@ -64,10 +67,11 @@ class RequestReader:
         # A glance is enough for a body that passes unchanged. A wrong guess of its model costs only time
         model = request.route.model or jsontext.guess_model(data)
         glance = server.accounting.request if self._forwards(client.name, model) else None
+        recall = partial(self._memory.outline, _scope(request)) if self._memory and not glance else None
         if len(data) > LARGE:
-            request.body = body = await large_bodies.read(data, client.name, glance)
+            request.body = body = await large_bodies.read(data, client, glance, recall)
         else:
-            request.body = body = Body(data, client.name, glance)
+            request.body = body = Body(data, client.name, glance, outline=recall and recall(client, data))
         route, seen = request.route, body.glance
         request.model = route.model or str(seen.get("model") or "")
         request.stream = bool(seen.get("stream")) if route.stream is None else route.stream
@@ -91,6 +95,16 @@ class RequestReader:
         except UnknownModel:
             return False
         return any(target.provider.forwards(protocol) for target in targets)
+
+
+def _scope(request: GatewayRequest) -> str:
+    """Callers share no conversation: how fast an answer comes would tell one what another sent."""
+    return request.caller.id if request.caller else _digest(request.key) if request.key else ""
+
+
+@lru_cache(4096)
+def _digest(key: str) -> str:
+    return blake2s(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def check_model(request: GatewayRequest) -> None:

@@ -7,19 +7,23 @@ in front or right before a turn of the model, and no text is blank.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
+from dragoman.core.history import sent_before
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
     Foreign,
     Message,
+    Past,
     Reasoning,
     Refusal,
     Request,
@@ -84,16 +88,54 @@ def encode_native(request: Request, losses: Losses) -> tuple[tuple[Text, ...], l
     return request.system, messages
 
 
-def encode_foreign(request: Request, profile: ModelProfile, losses: Losses) -> tuple[list[Text], list[Wire]]:
+def encode_foreign(
+    request: Request, profile: ModelProfile, losses: Losses
+) -> tuple[list[Text], list[Wire | Raw]]:
     """System text and messages of a request from elsewhere, in the order that Anthropic demands."""
     leading = list(takewhile(_is_system, request.messages))
     system = [*request.system, *(text for message in leading for text in _texts(message, losses))]
-    turns = _joined([_fitted(message, losses) for message in request.messages[len(leading) :]])
+    rest = request.messages[len(leading) :]
+    messages = _encode_in_order(rest, request.past, losses) or _encode_mended(rest, profile, losses)
+    return [text for text in system if not _is_blank(text.text)], messages
+
+
+def _encode_in_order(
+    messages: Sequence[Message], past: Past | None, losses: Losses
+) -> list[Wire | Raw] | None:
+    """Messages that follow each other as Anthropic demands, as in nearly every request; None for others."""
+    if not messages or messages[0].role != "user" or messages[-1].role != "user":
+        return None
+    reported, wires, before = Losses(), list[Wire | Raw](), ""
+    for message in messages:
+        role = message.role
+        if role not in ("user", "assistant") or role == before == "assistant":
+            return None
+        sent = sent_before(message, past, "", _encode_alone) if past else None
+        if sent:
+            wires += sent.entries
+            if sent.losses:
+                reported.extend(sent.losses)
+        elif (entry := _encode_alone(message, reported)) is None:
+            return None
+        else:
+            wires += entry
+        before = role
+    losses.extend(reported)
+    return wires
+
+
+def _encode_alone(message: Message, losses: Losses, late: Losses | None = None) -> list[Wire] | None:
+    """A message that depends on no other; None where nothing is left of it."""
+    turn = _ended(_fitted(message, losses), losses)
+    return [{"role": turn.role, "content": encode_content(turn.parts, losses)}] if turn.parts else None
+
+
+def _encode_mended(messages: Sequence[Message], profile: ModelProfile, losses: Losses) -> list[Wire | Raw]:
+    turns = _joined([_fitted(message, losses) for message in messages])
     turns = [turn for turn in (_ended(turn, losses) for turn in turns) if turn.parts]
     turns = _placed(turns, profile.system_messages, losses)
     turns = _bounded(turns, not profile.prefill, losses)
-    messages = [{"role": turn.role, "content": encode_content(turn.parts, losses)} for turn in turns]
-    return [text for text in system if not _is_blank(text.text)], messages
+    return [{"role": turn.role, "content": encode_content(turn.parts, losses)} for turn in turns]
 
 
 def _is_system(message: Message) -> bool:

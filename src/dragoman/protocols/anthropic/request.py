@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
+from dragoman.core.history import decode_turns
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, Message, Request, Text, ToolResult, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
@@ -53,7 +54,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     model, stream = fields.nonempty("model"), fields.flag("stream")
     if (wires := fields.list("messages")) is None:
         raise WireError(PROTOCOL_NAME, "messages", "expected an array, got nothing")
-    messages = tuple([decode_message(m, f"messages[{i}]", losses) for i, m in enumerate(wires)])
+    messages, past = decode_turns(wires, "messages", decode_message, losses)
     system, withheld = decode_system(fields, losses)
     tools = _decode_tools(fields, messages, losses)
     choice, parallel = decode_choice(fields, losses)
@@ -76,6 +77,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
         stream,
         compaction,
         edits,
+        past,
         extras={PROTOCOL_NAME: extras},
     )
 

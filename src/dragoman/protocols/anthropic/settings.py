@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import get_args
 
+from msgspec import Raw
+
+from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, GivenSettings, describe, string
 from dragoman.core.losses import Losses
@@ -219,7 +222,7 @@ def _encode_budget(budget: int, settings: Settings, body: Wire, losses: Losses) 
     return {"type": "enabled", "budget_tokens": fitted}
 
 
-def _continues_without_thinking(messages: list[Wire]) -> bool:
+def _continues_without_thinking(messages: list[Wire | Raw]) -> bool:
     """Whether the conversation ends with the result of a call whose turn does not begin with thinking.
 
     With `thinking: enabled` Anthropic refuses it ("Expected `thinking` or `redacted_thinking`, but found
@@ -230,8 +233,9 @@ def _continues_without_thinking(messages: list[Wire]) -> bool:
     return _kinds(messages[-2])[:1] not in (["thinking"], ["redacted_thinking"])
 
 
-def _kinds(message: Wire) -> list[str]:
-    return [block["type"] for block in rows(message["content"])]
+def _kinds(message: Wire | Raw) -> list[str]:
+    wire = jsontext.decode(bytes(message)) if isinstance(message, Raw) else message  # one encoded before
+    return [block["type"] for block in rows(wire["content"])]
 
 
 def _encode_effort(effort: Effort, profile: ModelProfile, losses: Losses) -> Effort:

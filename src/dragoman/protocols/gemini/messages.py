@@ -6,15 +6,30 @@ consecutive messages of one role become one content.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
+from dragoman.core.history import decode_turns, sent_before
 from dragoman.core.jsontext import is_array, is_object
-from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Message, Reasoning, Request, Role, Text, ToolCall, ToolResult, Wire
+from dragoman.core.losses import Loss, Losses
+from dragoman.core.model import (
+    AnyPart,
+    Message,
+    Past,
+    Reasoning,
+    Request,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    Wire,
+)
 from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.gemini.parts import decode_parts, encode_part, encode_result, signed
 from dragoman.protocols.gemini.wire import (
@@ -36,10 +51,11 @@ _ROLES: dict[str, Role] = {
 }
 _USUAL: dict[str, Role] = {"user": "user", "model": "assistant"}
 _SYSTEM = frozenset({"system", "developer"})
+Calls = Callable[[], dict[str, ToolCall]]  # of the conversation, by id
 
 
-def decode_contents(fields: Fields, losses: Losses) -> tuple[Message, ...]:
-    """An array of contents; some clients send a single one, or a string."""
+def decode_contents(fields: Fields, losses: Losses) -> tuple[tuple[Message, ...], Past | None]:
+    """An array of contents, and which of them came before; some clients send a single one, or a string."""
     contents = fields.any("contents")
     if contents is None:
         raise WireError(PROTOCOL_NAME, "contents", "expected an array, got nothing")
@@ -47,8 +63,8 @@ def decode_contents(fields: Fields, losses: Losses) -> tuple[Message, ...]:
         contents = [contents]
     if not is_array(contents):
         raise fields.wrong("contents", "list", contents)
-    messages = [_decode_content(item, f"contents[{i}]", losses) for i, item in enumerate(contents)]
-    return _rejoined(tuple(messages))
+    messages, past = decode_turns(contents, "contents", _decode_content, losses)
+    return _rejoined(messages), past
 
 
 def _decode_content(content: Any, where: str, losses: Losses) -> Message:
@@ -131,27 +147,57 @@ def encode_contents(
     messages: list[Message], request: Request, native: bool, profile: ModelProfile, losses: Losses
 ) -> list[Wire]:
     """A native conversation keeps its contents; in others neighbours of one role become one."""
-    calls = {
-        part.id: part for message in request.messages for part in message.parts if type(part) is ToolCall
-    }
+    calls = cache(partial(_calls, request))
     nested = native or profile.media_in_results
+    past = None if native else request.past
+    alone = partial(_encode_alone, nested, profile.signed_calls)
     contents: list[Wire] = []
+    signed_before: dict[int, tuple[Loss, ...]] = {}  # by place in `contents`
     for message in messages:
-        parts = _encode_parts(message, calls, nested, native, losses)
+        sent = sent_before(message, past, "", alone) if past else None
+        if sent:
+            if sent.losses:
+                losses.extend(sent.losses)
+            parts: list[Wire | Raw] = [*sent.entries]
+        else:
+            parts = [*_encode_parts(message, calls, nested, native, losses)]
         content = _encode_content(message, parts)
         if not native and contents and contents[-1]["role"] == content.get("role"):
             contents[-1]["parts"] += parts
         elif parts or native:
             contents.append(content)
+        if sent and sent.late:
+            signed_before[len(contents) - 1] = sent.late
     if not native and contents and contents[-1]["role"] == "model":
         why = "Gemini does not continue the assistant's last message, but answers it"
         losses.changed(messages[-1].where, why, "message.prefill")
-    if calls and not native and profile.signed_calls:
-        _sign_calls(contents, calls, losses)
+    if not native and profile.signed_calls:
+        for place, content in enumerate(contents):
+            if place in signed_before:
+                losses.extend(signed_before[place])
+            elif content["role"] != "user" and type(content["parts"][0]) is not Raw:
+                _sign_call(content["parts"], calls, losses)
     return contents
 
 
-def _encode_content(message: Message, parts: list[Wire]) -> Wire:
+def _encode_alone(
+    nested: bool, signs: bool, message: Message, losses: Losses, late: Losses
+) -> list[Wire] | None:
+    """The parts of a message that depend on no other; None where a result does not name its call."""
+    if not all(part.name for part in message.parts if type(part) is ToolResult):
+        return None
+    calls = {part.id: part for part in message.parts if type(part) is ToolCall}
+    parts = _encode_parts(message, lambda: calls, nested, False, losses)
+    if signs and message.role == "assistant":
+        _sign_call(parts, lambda: calls, late)
+    return parts
+
+
+def _calls(request: Request) -> dict[str, ToolCall]:
+    return {part.id: part for message in request.messages for part in message.parts if type(part) is ToolCall}
+
+
+def _encode_content(message: Message, parts: list[Wire | Raw]) -> Wire:
     extras = own(message.extras, PROTOCOL_NAME)
     content: Wire = {"parts": parts} if parts else {}
     content["role"] = "model" if message.role == "assistant" else "user"
@@ -162,9 +208,7 @@ def _encode_content(message: Message, parts: list[Wire]) -> Wire:
     return content
 
 
-def _encode_parts(
-    message: Message, calls: dict[str, ToolCall], nested: bool, native: bool, losses: Losses
-) -> list[Wire]:
+def _encode_parts(message: Message, calls: Calls, nested: bool, native: bool, losses: Losses) -> list[Wire]:
     """Results first, the media that older models take beside them after all of them, then everything else."""
     results: list[Wire] = []
     rest: list[Wire] = []
@@ -179,10 +223,12 @@ def _encode_parts(
     return results + rest
 
 
-def _name(result: ToolResult, calls: dict[str, ToolCall], losses: Losses) -> str:
+def _name(result: ToolResult, calls: Calls, losses: Losses) -> str:
     """Gemini demands the name of the function with its result (G45: any-llm#1318, bifrost#1391)."""
-    call = calls.get(result.call_id) if result.call_id and not is_native(result) else None
-    name = call.name if call else result.name
+    if result.name:
+        return result.name
+    call = calls().get(result.call_id) if result.call_id and not is_native(result) else None
+    name = call.name if call else ""
     if not name and result.call_id:
         losses.invented(f"{result.where}.name", "no call in the conversation has this id", "call.name")
         return result.call_id
@@ -206,20 +252,17 @@ def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
     return part
 
 
-def _sign_calls(contents: list[Wire], calls: dict[str, ToolCall], losses: Losses) -> None:
+def _sign_call(parts: list[Wire], calls: Calls, losses: Losses) -> None:
     """Gemini 3 demands a signature on the first call of each step since the last user text (G97, G99).
 
     Earlier ones get it too: a prefix that changes with the next text of the user would not be cached.
     """
-    for content in contents:
-        if content["role"] == "user":
-            continue
-        first = next((part for part in content["parts"] if "functionCall" in part), None)
-        if first is not None and "thoughtSignature" not in first:
-            first["thoughtSignature"] = SENTINEL
-            call = calls[first["functionCall"].get("id", "")]
-            why = f"a signature, as Gemini did not make the call: {SENTINEL}"
-            losses.invented(call.where or call.name, why, "reasoning.signature")
+    first = next((part for part in parts if "functionCall" in part), None)
+    if first is not None and "thoughtSignature" not in first:
+        first["thoughtSignature"] = SENTINEL
+        call = calls()[first["functionCall"].get("id", "")]
+        why = f"a signature, as Gemini did not make the call: {SENTINEL}"
+        losses.invented(call.where or call.name, why, "reasoning.signature")
 
 
 # State that follows its text. A stream emits a text before the state that belongs to it, so to a client the

@@ -23,13 +23,13 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     """Settings are decoded, and also kept in the extras: they go back to Gemini unchanged."""
     fields = _opened_body(body)
     model = fields.text("model").removeprefix("models/")
-    messages = decode_contents(fields, losses)
+    messages, past = decode_contents(fields, losses)
     system = decode_system(fields, losses)
     tools, choice = decode_tools(fields, losses), decode_choice(fields, losses)
     extras = {PROTOCOL_NAME: fields.rest.copy()}
     settings = decode_settings(fields, losses)
     fields.extras(losses, quiet=_REMAINDERS)
-    return Request(model, messages, system, tools, choice, settings=settings, extras=extras)
+    return Request(model, messages, system, tools, choice, settings=settings, past=past, extras=extras)
 
 
 def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:

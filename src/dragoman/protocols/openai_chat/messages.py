@@ -9,13 +9,16 @@ after the last result of the turn.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
+from dragoman.core.history import SentMessage, sent_before
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -57,6 +60,7 @@ from dragoman.protocols.openai_chat.wire import (
     REQUIRED_MESSAGE,
     is_native,
     leftovers,
+    lifetime,
     text_part,
 )
 
@@ -76,70 +80,94 @@ def decode_message(message: Any, where: str, losses: Losses) -> Message:
     return Message(role, parts, where=where, extras=leftovers(fields, losses, QUIET_MESSAGE))
 
 
-def encode_messages(request: Request, profile: ModelProfile, losses: Losses) -> list[Wire]:
-    turns = _Turns(profile, losses)
+def encode_messages(request: Request, profile: ModelProfile, losses: Losses) -> list[Wire | Raw]:
     thinks = request.settings.effort != "none" and request.settings.budget != 0
+    turns, past = _Turns(profile, thinks, losses), request.past
     leading = tuple(takewhile(_is_foreign_system, request.messages))
     front = [*request.system, *(part for message in leading for part in message.parts)]
     if front and (content := encode_texts(front, profile, losses)):
-        turns.add({"role": "system", "content": content})
+        turns.write({"role": "system", "content": content})
+    if past and profile.assistant_after_tool:  # there a message depends on the one before
+        past = None
+    alone = partial(_encode_alone, profile, thinks)
     for message in request.messages[len(leading) :]:
-        match message.role:
-            case "user":
-                turns.add_user(message)
-            case "assistant":
-                turns.flush()
-                for wire in encode_assistant(message, profile, thinks, losses):
-                    turns.add(wire)
-            case _:
-                turns.flush()
-                turns.add_system(message)
+        sent = sent_before(message, past, thinks, alone) if past and not turns.shown else None
+        if sent:
+            turns.add_sent(sent)
+        else:
+            turns.add(message)
     turns.flush()
     return turns.messages
 
 
+def _encode_alone(
+    profile: ModelProfile, thinks: bool, message: Message, losses: Losses, late: Losses
+) -> list[Wire | Raw] | None:
+    """A message that depends on no other; None for one with media for the next message."""
+    turns = _Turns(profile, thinks, losses)
+    turns.add(message)
+    return None if turns.shown else turns.messages
+
+
 class _Turns:
-    """The messages written so far; `_shown` is media of tool results that waits for the last result."""
+    """The messages written so far; `shown` is media of tool results that waits for the last result."""
 
-    def __init__(self, profile: ModelProfile, losses: Losses) -> None:
-        self.messages: list[Wire] = []
-        self._profile, self._losses = profile, losses
-        self._shown: list[Wire] = []
+    def __init__(self, profile: ModelProfile, thinks: bool, losses: Losses) -> None:
+        self.messages: list[Wire | Raw] = []
+        self._profile, self._thinks, self._losses = profile, thinks, losses
+        self.shown: list[Wire] = []
 
-    def add(self, message: Wire) -> None:
-        self.messages.append(message)
+    def add(self, message: Message) -> None:
+        if message.role == "user":
+            self._add_user(message)
+            return
+        self.flush()
+        if message.role == "assistant":
+            for wire in encode_assistant(message, self._profile, self._thinks, self._losses):
+                self.write(wire)
+        else:
+            self._add_system(message)
 
-    def add_system(self, message: Message) -> None:
+    def add_sent(self, sent: SentMessage) -> None:
+        self.messages += sent.entries
+        if sent.losses:
+            self._losses.extend(sent.losses)
+
+    def write(self, wire: Wire) -> None:
+        marks = self._profile.cache_breakpoints == "cache_control"
+        self.messages.append(_with_cache_control(wire) if marks else wire)
+
+    def _add_system(self, message: Message) -> None:
         native, extras = is_native(message), own(message.extras, PROTOCOL_NAME)
         content = encode_texts(message.parts, self._profile, self._losses)
         if content or native:
             filled = {"content": content} if content else {}
-            self.add({"role": message.role if native else "system", **extras, **filled})
+            self.write({"role": message.role if native else "system", **extras, **filled})
 
-    def add_user(self, message: Message) -> None:
+    def _add_user(self, message: Message) -> None:
         """Results first, each a message of its own, then everything else."""
         rest: list[AnyPart] = []
         for part in message.parts:
             if isinstance(part, ToolResult):
                 wire, shown = encode_result(part, self._profile, self._losses)
-                self.add(wire)
-                self._shown += shown
+                self.write(wire)
+                self.shown += shown
             else:
                 rest.append(part)
         if rest or not message.parts:
             self._add_rest(message, rest)
 
     def flush(self) -> None:
-        if self._shown:
+        if self.shown:
             self._answer_tools()
-            self.add({"role": "user", "content": self._shown})
-            self._shown = []
+            self.write({"role": "user", "content": self.shown})
+            self.shown = []
 
     def _add_rest(self, message: Message, rest: Sequence[AnyPart]) -> None:
         content = encode_content(rest, self._losses) if rest else ""
-        if self._shown:
-            content = [*self._shown, *([text_part(content)] if isinstance(content, str) else content)]
-            self._shown = []
+        if self.shown:
+            content = [*self.shown, *([text_part(content)] if isinstance(content, str) else content)]
+            self.shown = []
         wire = {"role": "user", **own(message.extras, PROTOCOL_NAME)}
         if content:
             wire["content"] = content
@@ -147,15 +175,31 @@ class _Turns:
             if not content:
                 return
             self._answer_tools()
-        self.add(wire)
+        self.write(wire)
 
     def _answer_tools(self) -> None:
         """Mistral answers 400 to it: "Unexpected role 'user' after role 'tool'"."""
-        if self._profile.assistant_after_tool and self.messages and self.messages[-1]["role"] == "tool":
+        last = self.messages[-1] if self.messages and self._profile.assistant_after_tool else None
+        if is_object(last) and last["role"] == "tool":
             self._losses.invented(
                 "assistant message", "this upstream wants one between result and user", "message.filler"
             )
-            self.add({"role": "assistant", "content": "OK"})
+            self.write({"role": "assistant", "content": "OK"})
+
+
+def _with_cache_control(message: Wire) -> Wire:
+    """OpenRouter takes cache breakpoints under Anthropic's name."""
+    content = message.get("content")
+    if not is_array(content):
+        return message
+    parts: list[Any] = []
+    for part in content:
+        if mark := part.get("prompt_cache_breakpoint"):
+            ttl = {"ttl": "1h"} if lifetime(mark) == "1h" else {}
+            rest = {key: value for key, value in part.items() if key != "prompt_cache_breakpoint"}
+            part = {**rest, "cache_control": {"type": "ephemeral", **ttl}}
+        parts.append(part)
+    return {**message, "content": parts}
 
 
 def _is_foreign_system(message: Message) -> bool:

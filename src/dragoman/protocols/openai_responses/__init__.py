@@ -8,6 +8,7 @@ from dragoman.framing.sse import SSE
 from dragoman.protocols.openai_responses.compaction import encode_compaction
 from dragoman.protocols.openai_responses.grammar import Grammar
 from dragoman.protocols.openai_responses.hosted import ENCODED
+from dragoman.protocols.openai_responses.messages import repeats
 from dragoman.protocols.openai_responses.request import decode_request, encode_request
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
 from dragoman.protocols.openai_responses.server import HTTP, SERVER, decode_error, encode_error
@@ -45,6 +46,7 @@ CODEC = Codec(
     client_limits=LIMITS,
     limits=lambda profile: MARKED if profile.cache_breakpoints else LIMITS,
     turns="input",
+    repeats=repeats,
     terminal=(
         b"event: response.completed",
         b"event: response.incomplete",

@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from dragoman.core.conversations import summary_message
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
+from dragoman.core.history import sent_before
 from dragoman.core.jsontext import is_object
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
     Foreign,
     Message,
+    Past,
+    PastTurn,
     Reasoning,
     Refusal,
     Role,
@@ -58,48 +62,123 @@ from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, QUIET_
 _ROLES = frozenset({"user", "assistant", "system", "developer"})
 
 
-def decode_input(items: str | list[Any], losses: Losses, searches: bool = False) -> tuple[Message, ...]:
-    """`searches`: the client declared a tool search that it runs itself."""
+def decode_input(
+    items: str | list[Any], losses: Losses, searches: bool = False
+) -> tuple[tuple[Message, ...], Past | None]:
+    """The messages, and which of them came before.
+
+    `searches`: the client declared a tool search that it runs itself.
+    """
     if isinstance(items, str):
-        return (
-            Message("user", (Text(items, where="input"),), where="input", extras={ITEM: {"string": True}}),
-        )
-    messages: list[Message] = []
-    row: list[AnyPart] = []
-    role: Role | None = None
-    hosted: list[Any] = []
+        only = Message("user", (Text(items, where="input"),), where="input", extras={ITEM: {"string": True}})
+        return (only,), None
+    rows, hosted = _Rows(), list[Any]()
     for i, item in enumerate(items):
-        where = f"input[{i}]"
-        kind = item_type(item, where)
-        if kind == "message" and item.get("role") != "assistant":
-            _close(row, messages)
-            role = None
-            messages.append(_decode_message(Fields(item, where, PROTOCOL_NAME), losses))
-            continue
-        if kind == "shell_call" and is_hosted_shell(item):
-            hosted.append(item.get("call_id"))
-        parts = decode_item(item, where, i, losses, True, searches, hosted)
-        if (side := _side(parts, kind, role)) != role:
-            _close(row, messages)
-            role = side
-            messages.append(Message(side, (), where=where))
-        row += [_noted(part) for part in parts]
-    _close(row, messages)
-    return tuple(messages)
+        where, turn = f"input[{i}]", item if type(item) is PastTurn else None
+        if turn is None:
+            entry = _decode_entry(item, where, i, losses, searches, hosted)
+        else:
+            made: tuple[_Entry, tuple[Loss, ...]] | None = turn.made.get(decode_input)
+            if made is None:
+                reported = Losses()
+                entry = _decode_entry(turn.wire, where, i, reported, searches, hosted)
+                made = turn.made[decode_input] = entry, tuple(reported)
+            entry, already = made
+            if already:
+                losses.extend(already)
+        if isinstance(entry, Message):
+            rows.add_message(entry, turn)
+        else:
+            rows.add_parts(*entry, where, turn)
+    return rows.closed()
 
 
-def encode_input(messages: tuple[Message, ...], losses: Losses) -> str | list[Wire]:
+_Entry = Message | tuple[str, tuple[AnyPart, ...]]  # an item as a message, or its kind and parts
+
+
+def _decode_entry(
+    item: Any, where: str, at: int, losses: Losses, searches: bool, hosted: list[Any]
+) -> _Entry:
+    kind = item_type(item, where)
+    if kind == "message" and item.get("role") != "assistant":
+        return _decode_message(Fields(item, where, PROTOCOL_NAME), losses)
+    if kind == "shell_call" and is_hosted_shell(item):
+        hosted.append(item.get("call_id"))
+    return kind, tuple(map(_noted, decode_item(item, where, at, losses, True, searches, hosted)))
+
+
+class _Rows:
+    """Items become messages: each row of items of one side is one.
+
+    States:  no row → a row of the user or of the assistant → closed by an item of the other side
+    """
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._past = Past({})
+        self._role: Role | None = None
+        self._parts: list[AnyPart] = []
+        self._where = ""
+        self._turns: list[PastTurn | None] = []  # of the row
+
+    def add_message(self, message: Message, turn: PastTurn | None) -> None:
+        self._close()
+        self._role = None
+        self._messages.append(message)
+        if turn:
+            self._past.made[id(message)] = turn.made
+
+    def add_parts(self, kind: str, parts: tuple[AnyPart, ...], where: str, turn: PastTurn | None) -> None:
+        if (side := _side(parts, kind, self._role)) != self._role:
+            self._close()
+            self._role, self._where = side, where
+        self._parts += parts
+        self._turns.append(turn)
+
+    def _close(self) -> None:
+        """The turn of the last item stands for the row: it comes again only after the same items."""
+        if self._role is None:
+            return
+        last = self._turns[-1] if None not in self._turns else None
+        row: Message | None = last.made.get(_Rows) if last else None
+        if row is None:
+            row = Message(self._role, tuple(self._parts), where=self._where)
+        if last:
+            last.made[_Rows] = row
+            self._past.made[id(row)] = last.made
+        self._messages.append(row)
+        self._role, self._parts, self._turns = None, [], []
+
+    def closed(self) -> tuple[tuple[Message, ...], Past | None]:
+        self._close()
+        return tuple(self._messages), self._past if self._past.made else None
+
+
+def encode_input(messages: tuple[Message, ...], past: Past | None, losses: Losses) -> str | list[Wire | Raw]:
     match messages:
         case (Message(parts=(Text(text),)) as only,) if own(only.extras, ITEM).get("string"):
             return text
         case _:
-            return [item for message in messages for item in _encode_items(message, losses)]
+            pass
+    items: list[Wire | Raw] = []
+    for message in messages:
+        sent = sent_before(message, past, "", _encode_items) if past else None
+        if sent:
+            items += sent.entries
+            if sent.losses:
+                losses.extend(sent.losses)
+        else:
+            items += _encode_items(message, losses)
+    return items
 
 
-def _close(row: list[AnyPart], messages: list[Message]) -> None:
-    if row:
-        messages[-1] = replace(messages[-1], parts=tuple(row))
-        row.clear()
+_CHANGING = frozenset({"shell_call", "shell_call_output"})  # their meaning depends on who ran the shell
+_REPEATING = frozenset({"message", "reasoning", *CALLS, *OUTPUTS}) - _CHANGING
+
+
+def repeats(item: Wire) -> bool:
+    """Whether the item means the same in every request of its conversation, whatever else stands there."""
+    return (item.get("type") or ("message" if "role" in item else "")) in _REPEATING
 
 
 def _side(parts: tuple[AnyPart, ...], kind: str, role: Role | None) -> Role:
@@ -132,7 +211,7 @@ def _decode_message(fields: Fields, losses: Losses) -> Message:
     return Message(role, parts, where=fields.where, extras=fields.extras(losses, quiet=QUIET_ITEM))  # pyright: ignore[reportArgumentType] - checked above
 
 
-def _encode_items(message: Message, losses: Losses) -> list[Wire]:
+def _encode_items(message: Message, losses: Losses, late: Losses | None = None) -> list[Wire]:
     if native(message):
         content = encode_content(message.parts, "input_text", losses)
         return [{"role": message.role, "content": content, **own(message.extras, PROTOCOL_NAME)}]

@@ -43,9 +43,10 @@ def decode_request(body: Wire, losses: Losses) -> Request:
         if items and is_trigger(items[-1]):
             items, compaction = items[:-1], Compaction(extras={PROTOCOL_NAME: items[-1]})
         tools = decode_loaded(items, tools, losses)
+    messages, past = decode_input(items, losses, declares_search(tools))
     return Request(
         model,
-        decode_input(items, losses, declares_search(tools)),
+        messages,
         (Text(instructions, where="instructions"),) if instructions else (),
         tools,
         choice,
@@ -54,6 +55,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
         parallel=fields.take("parallel_tool_calls", bool),
         settings=_settings(fields, losses),
         compaction=compaction,
+        past=past,
     )
 
 
@@ -68,7 +70,9 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
                 why = "instructions are one text, which is cached with the conversation"
                 losses.dropped(f"{part.where}.cache", why, "cache.breakpoint")
     if messages or not ours:
-        body["input"] = encode_input(messages if request.tools else _without_loaded(messages), losses)
+        body["input"] = encode_input(
+            messages if request.tools else _without_loaded(messages), request.past, losses
+        )
     if request.compaction and native(request.compaction):
         body["input"] = [*body.get("input", ()), own(request.compaction.extras, PROTOCOL_NAME)]
     tools = encode_tools(request.tools, losses)

@@ -16,7 +16,7 @@ from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, HostedTool, Request, ToolChoice, ToolDeclaration, Wire
+from dragoman.core.model import AnyTool, HostedTool, PastTurn, Request, ToolChoice, ToolDeclaration, Wire
 from dragoman.protocols.openai_responses.hosted import (
     HOISTED,
     decode_hosted,
@@ -69,7 +69,9 @@ def encode_tools(tools: tuple[AnyTool, ...], losses: Losses) -> list[Wire]:
 def decode_loaded(items: list[Any], declared: tuple[AnyTool, ...], losses: Losses) -> tuple[AnyTool, ...]:
     """The `declared` tools, and those that items of the conversation add to them or load."""
     hoisted = [
-        (i, kind) for i, item in enumerate(items) if (kind := item_type(item, f"input[{i}]")) in HOISTED
+        (i, kind)
+        for i, item in enumerate(items)
+        if type(item) is not PastTurn and (kind := item_type(item, f"input[{i}]")) in HOISTED
     ]
     if not hoisted:
         return declared

@@ -1,0 +1,292 @@
+"""A request translates alike whether its conversation came before or not: bytes, losses, path, headers, and
+what the response needs of it. And what is remembered of one caller is nothing to another, and bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from msgspec.structs import replace
+
+import dragoman
+from dragoman.core import history, jsontext
+from dragoman.core.errors import DragomanError
+from dragoman.core.history import ConversationMemory
+from dragoman.core.losses import Losses
+from dragoman.core.model import (
+    AnyPart,
+    Base64,
+    Foreign,
+    Media,
+    Message,
+    PastTurn,
+    Reasoning,
+    Request,
+    Settings,
+    State,
+    Text,
+    ToolCall,
+    ToolDeclaration,
+    ToolResult,
+)
+from dragoman.profiles import profile_of
+from dragoman.protocols import codec
+from laws.strategies import requests
+from laws.test_prefix_laws import DIALECTS, FIRST, MODELS, TURNS, every_pair
+
+few = settings(max_examples=6)
+PNG = Media("image", "image/png", Base64("iVBORw0KGgo="))
+
+
+@pytest.fixture(autouse=True)
+def small_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "_SMALLEST", 0)
+
+
+def written(client: str, request: Request) -> bytes:
+    return jsontext.encode(codec(client).encode_request(request, Losses()))
+
+
+def agrees(client: str, upstream: str, bodies: Iterable[bytes], **how: Any) -> ConversationMemory:
+    """Each body becomes the same with the memory of those before it as without any."""
+    memory = ConversationMemory()
+    for body in bodies:
+        plain = dragoman.Exchange(client, upstream, **how)
+        remembering = dragoman.Exchange(client, upstream, memory=memory, **how)
+        assert outcome(remembering, body) == outcome(plain, body)
+    return memory
+
+
+def outcome(exchange: dragoman.Exchange, body: bytes) -> Any:
+    try:
+        sent: Any = exchange.request_bytes(body)
+    except DragomanError as error:
+        sent = str(error)
+    ledger = exchange._pipeline.ledger if exchange._pipeline else None  # pyright: ignore[reportPrivateUsage]
+    facts = ledger and (ledger.client_ids, ledger.calls, ledger.estimate(), ledger.declared.keys())
+    prepared = ledger and ledger.prepared and ledger.prepared.messages
+    return sent, exchange.losses, exchange.path, exchange.headers, exchange.session_key, facts, prepared
+
+
+def growing(client: str, request: Request) -> list[bytes]:
+    """The conversation as an agent sends it: each request twice, as some are retried, and then longer."""
+    ends = [i + 1 for i, message in enumerate(request.messages) if message.role != "assistant"]
+    return [written(client, replace(request, messages=request.messages[:end])) for end in ends for _ in "ab"]
+
+
+@every_pair
+@few
+@given(request=requests())
+def test_remembered_or_not(client: str, upstream: str, request: Request) -> None:
+    bodies = growing(client, request)
+    for how in ({}, {"dialect": "hermes"}, {"images": "summary"}, {"strict": True}):
+        agrees(client, upstream, bodies + bodies[-1:], **how)
+
+
+def script(client: str) -> Request:
+    """A long session with everything that depends on more than its message."""
+    messages = list(FIRST.messages)
+    for number, parts in enumerate(TURNS):
+        signed = [signature(part, client) for part in parts]
+        messages.append(Message("assistant", tuple(signed)))
+        calls = [part for part in parts if isinstance(part, ToolCall)]
+        results: list[AnyPart] = [
+            ToolResult(
+                call.id, call.name, (Text(f"r{number}"), PNG) if number == 1 else (Text(f"r{number}"),)
+            )
+            for call in calls
+        ]
+        messages.append(Message("user", (*results, Text(f"Go on {number}.", cache="5m"))))
+    return replace(FIRST, messages=tuple(messages))
+
+
+def signature(part: AnyPart, client: str) -> AnyPart:
+    return replace(part, state=State(client, "c2ln")) if isinstance(part, Reasoning) else part
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@every_pair
+def test_a_session(client: str, upstream: str, dialect: str | None) -> None:
+    provider, model = MODELS[upstream]
+    profile = profile_of(model, provider, upstream)
+    agrees(client, upstream, growing(client, script(client)), dialect=dialect, profile=profile)
+
+
+BREAKS: dict[str, tuple[Message, ...]] = {
+    "a call without a result": (
+        Message("assistant", (ToolCall("x", "list", "{}"),)),
+        Message("user", (Text("?"),)),
+    ),
+    "a result without a call": (Message("user", (ToolResult("gone", "list", (Text("r"),)),)),),
+    "the same id again": (
+        Message("assistant", (ToolCall("c1", "list", "{}"),)),
+        Message("user", (ToolResult("c1", "list", (Text("again"),)),)),
+    ),
+    "an id that others refuse": (
+        Message("assistant", (ToolCall("a b/c:ü", "list", "{}"),)),
+        Message("user", (ToolResult("a b/c:ü", "list", (Text("r"),)),)),
+    ),
+    "system text inside": (Message("system", (Text("Be brief."),)), Message("user", (Text("?"),))),
+    "two turns of the model": (
+        Message("assistant", (Text("One."),)),
+        Message("assistant", (Text("Two."),)),
+        Message("user", (Text("?"),)),
+    ),
+    "a blank text": (Message("user", (Text(" \n"),)), Message("user", (Text("?"),))),
+    "a custom tool": (
+        Message("assistant", (ToolCall("k", "patch", "*** Begin", kind="custom"),)),
+        Message("user", (ToolResult("k", "patch", (Text("ok"),), kind="custom"),)),
+    ),
+    "the model last": (Message("assistant", (Text("I was saying "),)),),
+}
+
+
+@pytest.mark.parametrize("messages", BREAKS.values(), ids=BREAKS)
+@every_pair
+def test_what_has_to_be_mended(client: str, upstream: str, messages: tuple[Message, ...]) -> None:
+    tools = (*FIRST.tools, ToolDeclaration("patch", "Freeform.", kind="custom"))
+    whole = script(client)
+    bodies: list[bytes] = []
+    for place in (1, len(whole.messages)):
+        broken = (*whole.messages[:place], *messages, *whole.messages[place:], Message("user", (Text("!"),)))
+        request = replace(whole, messages=broken, tools=tools)
+        bodies += [*[written(client, request)] * 3, *growing(client, request)[-6:]]
+        bodies += [written(client, replace(request, tools=FIRST.tools))] * 2  # the same messages, other tools
+    agrees(client, upstream, bodies)
+
+
+@every_pair
+def test_settings_and_targets_change_in_between(client: str, upstream: str) -> None:
+    memory, request = ConversationMemory(), script(client)
+    variants = [
+        request,
+        replace(request, settings=Settings(effort="none")),
+        replace(request, system=(), tools=()),
+        replace(request, settings=Settings(max_tokens=3000, budget=2000), stream=True),
+    ]
+    bodies = [written(client, each) for each in variants]
+    models = ["gemini-2.0-flash", "mistral-large-latest", "gpt-5.6", "deepseek-reasoner", "claude-opus-4-1"]
+    for _ in range(3):
+        for body in bodies:
+            for model in models:
+                how: Any = {"profile": profile_of(model, "", upstream), "origin": model}
+                plain = dragoman.Exchange(client, upstream, **how)
+                remembering = dragoman.Exchange(client, upstream, memory=memory, **how)
+                assert outcome(remembering, body) == outcome(plain, body)
+
+
+def test_responses_items_that_mean_something_else_each_time() -> None:
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "q"}}
+    items: list[Any] = [
+        {"role": "user", "content": "Look."},
+        {"type": "item_reference", "id": "msg_1"},
+        search,
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Found."}]},
+        {"type": "function_call", "call_id": "c1", "name": "list", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "r"},
+        {"role": "user", "content": "Go on."},
+    ]
+    bodies = [
+        jsontext.encode({"model": "m", "input": items[: i + 1]}) for i in range(len(items)) for _ in "ab"
+    ]
+    for upstream in MODELS:
+        agrees("openai-responses", upstream, bodies)
+
+
+def test_any_spelling_of_the_same_body() -> None:
+    messages = [{"role": "user" if i % 2 == 0 else "assistant", "content": f"é\\u{i}"} for i in range(7)]
+    body: Any = {"model": "m", "max_tokens": 9, "messages": messages}
+    spaced = jsontext.encode(body).replace(b",", b" ,\n ").replace(b":", b" : ")
+    escaped = jsontext.encode(body).replace(b'"messages"', b'"mess\\u0061ges"')
+    twice = jsontext.encode(body)[:-1] + b',"messages":[{"role":"user","content":"last one wins"}]}'
+    for each in (jsontext.encode(body), spaced, escaped, twice):
+        agrees(
+            "anthropic",
+            "openai-chat",
+            [each] * 4 + [each.replace(b"}]", b'},{"role":"user","content":""}]')] * 3,
+        )
+
+
+def test_broken_bodies_fail_alike_after_whole_ones() -> None:
+    whole = written("anthropic", script("anthropic"))
+    broken = [
+        whole[:-1],
+        whole[:-5] + b"!",
+        whole.replace(b'"user"', b'"usher"'),
+        b"[]",
+        whole + b"}",
+        b'"messages"',
+    ]
+    broken += [
+        whole[:-2] + b"\xff\xff}",
+        whole.replace(b"Go on 4.", b"\xed\xa0\x80"),
+        whole.replace(b"5m", b"\\ud800"),
+    ]
+    agrees("anthropic", "openai-chat", [whole, whole, *broken, whole, *broken])
+
+
+def test_a_remembered_message_is_not_parsed_again() -> None:
+    memory, client = ConversationMemory(), codec("anthropic")
+    bodies = growing("anthropic", script("anthropic"))
+    outlines = [memory.outline("", client, body) for body in bodies]
+    turns = outlines[-1]["messages"] if outlines[-1] else []
+    assert [type(turn) for turn in turns] == [PastTurn] * (len(turns) - 1) + [dict]
+
+
+def test_callers_share_nothing() -> None:
+    memory, client = ConversationMemory(), codec("openai-chat")
+    body = written("openai-chat", script("openai-chat"))
+    assert [memory.outline("a", client, body) is None for _ in range(3)] == [True, False, False]
+    assert memory.outline("b", client, body) is None
+
+
+def test_a_side_branch_does_not_displace_the_conversation() -> None:
+    memory, client = ConversationMemory(), codec("openai-chat")
+    request = script("openai-chat")
+    branch = replace(request, messages=(*request.messages[:3], Message("user", (Text("Something else"),))))
+    main, side = written("openai-chat", request), written("openai-chat", branch)
+    for _ in range(3):
+        memory.outline("", client, main)
+    for _ in range(5):
+        memory.outline("", client, side)
+    found = memory.outline("", client, main)
+    assert found
+    assert sum(isinstance(turn, PastTurn) for turn in found["messages"]) == len(found["messages"]) - 1
+
+
+def test_the_memory_is_bounded() -> None:
+    memory, client = ConversationMemory(400_000), codec("openai-chat")
+    for number in range(60):
+        messages = [{"role": "user", "content": f"{number} {i} " + "x" * 500} for i in range(20)]
+        body = jsontext.encode({"model": "m", "messages": messages})
+        for _ in range(3):
+            memory.outline("", client, body)
+        assert memory.size <= 400_000
+    assert 1 <= memory.conversations < 60
+    assert memory.size == sum(each.size for each in memory._recent.values())  # pyright: ignore[reportPrivateUsage]
+
+
+def test_foreign_parts_come_back_to_their_own_protocol() -> None:
+    own = Message(
+        "assistant", (Foreign("anthropic", {"type": "container_upload", "file_id": "f"}), Text("There."))
+    )
+    request = replace(script("anthropic"), messages=(*FIRST.messages, own, Message("user", (Text("?"),))))
+    agrees("anthropic", "openai-responses", growing("anthropic", request) * 2)
+
+
+@pytest.mark.parametrize("upstream", MODELS)
+def test_names_that_depend_on_the_other_tools(upstream: str) -> None:
+    function: dict[str, Any] = {"type": "function", "parameters": {"type": "object", "properties": {}}}
+    grouped = {"type": "namespace", "name": "files", "tools": [{**function, "name": "read"}]}
+    items: list[Any] = [
+        {"role": "user", "content": "Read. " * 60},  # longer than the beginning by which it is found
+        {"type": "function_call", "call_id": "c1", "name": "read", "namespace": "files", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "text"},
+        {"role": "user", "content": "Go on."},
+    ]
+    alone = jsontext.encode({"model": "m", "input": items, "tools": [grouped]})
+    plain = jsontext.encode({"model": "m", "input": items, "tools": [{**function, "name": "read"}]})
+    agrees("openai-responses", upstream, [alone, alone, alone, plain, plain, alone])
