@@ -30,7 +30,7 @@ from dragoman.dialects import recovery
 from dragoman.dialects.engine.dialect import Dialect
 from dragoman.framing import sse
 from dragoman.framing.jsonarray import JSON_ARRAY
-from dragoman.framing.splice import TextSplice
+from dragoman.framing.splice import DeltaSplice
 from dragoman.framing.sse import SSE
 from dragoman.profiles import profile_of
 from dragoman.protocols import protocol as find_protocol
@@ -153,9 +153,8 @@ class Pipeline:
         stages, framing = self._stages(), framing or client.framing
         reader = EventReader(self._upstream, [Sequencer(), *stages], self.losses)
         stream = TranslatedStream(reader, encoder, framing, self.losses, strict)
-        marks = self._codec.text_mark, client.codec.text_mark
-        if framing is self._upstream.framing is SSE and all(marks) and not strict and len(stages) == 1:
-            stream.splice(marks, stages[0])
+        if framing is self._upstream.framing is SSE and not strict:
+            stream.splice(self._codec, client.codec, stages)
         return stream
 
     def _stages(self) -> list[EventStage]:
@@ -295,13 +294,12 @@ class TranslatedStream:
         self._strict: Strictness = strict
         self._framing = framing.encoder()
         self._closed = False
-        self._splice: TextSplice | None = None
+        self._splice: DeltaSplice | None = None
 
-    def splice(self, marks: tuple[bytes, bytes], restorer: EventStage) -> None:
-        """Texts may pass without being decoded: `restorer` is the only stage that could change them."""
-        if isinstance(restorer, Restorer):
-            count = getattr(self._encoder, "count_text", None)
-            self._splice = TextSplice(marks, self._translate, restorer.flows_text, count)
+    def splice(self, upstream: Codec, client: Codec, stages: Sequence[EventStage]) -> None:
+        """Deltas may pass without being decoded, while these stages do not change them."""
+        skip = getattr(self._encoder, "skip_numbers", None)
+        self._splice = DeltaSplice(upstream, client, self._translate, stages, skip)
 
     @property
     def ended(self) -> bool:
@@ -325,6 +323,8 @@ class TranslatedStream:
         return events, self._encode(events)
 
     def close(self) -> bytes:
+        if self._splice:
+            self._splice.catch_up()
         out = self._encode(self._reader.close())
         if self._strict:
             self._losses.refuse(self._strict)
@@ -332,6 +332,8 @@ class TranslatedStream:
 
     def fail(self, failure: Failure) -> bytes:
         """End the stream with `failure`, in the client's protocol."""
+        if self._splice:
+            self._splice.catch_up()
         return self._finish(self._encode(self._reader.fail(failure)))
 
     def _encode(self, events: Iterable[Event]) -> list[bytes]:

@@ -5,6 +5,7 @@ A stream passes through stages in a row, none of which touches a socket, a clock
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -224,6 +225,7 @@ class Codec(Struct, frozen=True, kw_only=True):
         b""  # what every event holds; a stream that begins without it is encoded again for clients
     )
     spelling: dict[str, str] = {}  # neutral path -> how this protocol spells it, for Losses.respell
-    text_mark: bytes = b""  # before the text of an event that continues one, where it depends on nothing else
+    delta_text: Callable[[Wire], str] = lambda event: ""  # of an event that only continues a part
+    varying: re.Pattern[bytes] | None = None  # its fields that mean nothing: a `number` or a `padding`
     session: SessionCodec | None = None  # a server that keeps the conversation
     answers: str = ""  # the field of a reply, and of a frame, that is the array of answers, where it is one

@@ -102,7 +102,7 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
-def decode_object(text: str) -> dict[str, Any] | None:
+def decode_object(text: bytes | str) -> dict[str, Any] | None:
     """The object that `text` spells, or None where it spells something else or is broken."""
     try:
         value = decode(text)

@@ -1,1 +1,1 @@
-"""Bytes <-> frames; and `splice`, which carries text deltas from frame to frame without decoding."""
+"""Bytes <-> frames; and `splice`, which carries deltas from frame to frame without decoding."""

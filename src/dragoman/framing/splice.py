@@ -1,16 +1,18 @@
-"""Text of server-sent events that passes from one protocol to another without being decoded.
+"""Deltas of server-sent events that pass from one protocol to another without being decoded.
 
-Most events of a reply continue a text, and two of them differ in nothing but that text. So one is translated;
-what stands around its text on both sides is its frame, and the texts of the next ones are put into it.
+Most events of a reply continue a part, and two of them differ in nothing but their text and in fields that
+mean nothing (`Codec.varying`). So one is translated; what stands around its text on both sides is its frame,
+and the texts of the next ones are put into the client's frame.
 
-    learning  an event that only continues a text -> splicing  (its frame is known)
-    splicing  the same frame, plain text          -> splicing
-              the same frame, another text        -> splicing  (this event is translated)
+    learning  an event that only continues a part -> splicing  (its frame is known)
+    splicing  the same frame                      -> splicing
+              the same frame, a special text      -> splicing  (this event is translated)
               any other event                     -> learning
-    learning  `_TRIES` frames that never repeat   -> given up  (all is translated)
+    learning  `_TRIES` frames that never repeat   -> given up  (until the next part starts)
 
-A text is plain where its spelling is what our encoder would write: no escapes but the usual ones, valid
-UTF-8, none of the characters that `sse.Encoder` escapes. The law: the bytes are those of the translation.
+Decoder, stages and encoder do not see the spliced events. Before they get the next one they are fed the last
+of them with all the texts, and what they make of it is thrown away: one delta means to them what many mean.
+The law (`tests/laws/test_splice_laws.py`): the bytes are those of the translation.
 """
 
 from __future__ import annotations
@@ -19,123 +21,242 @@ import re
 from collections.abc import Callable, Sequence
 
 from dragoman.core import jsontext
-from dragoman.core.events import Event, PartDelta
+from dragoman.core.codec import Codec
+from dragoman.core.events import Event, EventStage, PartDelta, PartStart
+from dragoman.framing.sse import on_one_line
 
 Translate = Callable[[bytes], tuple[Sequence[Event], list[bytes]]]
+Hole = tuple[bytes, Callable[[bytes, int], re.Match[bytes] | None]]  # what stands before it, what fills it
 
 _TRIES = 8
-_END = b"\n\n"
-_PLAIN = re.compile(rb'[^"\\\x00-\x1f]*(?:\\["\\nrt][^"\\\x00-\x1f]*)*')
-_CUT_BY_READERS = re.compile("[\u0085\u2028\u2029]")
+_ENDS = b"\n\n", b"\r\n\r\n"  # of an event; Google's servers send the second
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_any_at = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*').match
+_plain_at = re.compile(rb'[ !#-\[\]-~]*(?:\\["\\nrt][ !#-\[\]-~]*)*').match  # ASCII as our encoder writes it
+_FILLS = {
+    "number": re.compile(rb"0|[1-9][0-9]{0,15}").match,
+    "padding": re.compile(rb"[A-Za-z0-9]*").match,
+}
 
 
-class TextSplice:
-    """`marks` stand before the text in an event of either side. `translate` decodes and encodes bytes as
-    they are, `flows` tells whether a text is open whose deltas pass unchanged, `count` gets the number of
-    characters that passed, where the encoder needs it."""
+class DeltaSplice:
+    """`translate` decodes and encodes bytes, with these stages between; `skip` advances the numbers of an
+    encoder that counts its events."""
 
     def __init__(
         self,
-        marks: tuple[bytes, bytes],
+        upstream: Codec,
+        client: Codec,
         translate: Translate,
-        flows: Callable[[], bool],
-        count: Callable[[int], None] | None,
+        stages: Sequence[EventStage],
+        skip: Callable[[int], None] | None,
     ) -> None:
-        self._marks, self._translate, self._flows, self._count = marks, translate, flows, count
+        self._text_of, self._varying, self._numbered = upstream.delta_text, upstream.varying, client.numbered
+        self._translate, self._stages, self._skip = translate, stages, skip
+        self._special: list[re.Pattern[str]] = []  # texts that a stage examines
         self._tries = _TRIES
+        self._end = b""  # of the events of this stream
         self._between = False  # the last byte that came ended an event
-        self._known = False  # splicing
-        self._before = self._after = b""  # around the text of the upstream's event
-        self._opening = self._closing = b""  # around that of the client's
+        self._known = False  # the frame of an event that continued the part that is open
+        self._ready = False  # it is known, nothing is held, and deltas of the part pass all stages unchanged
+        self._holes_before: tuple[Hole, ...] = ()
+        self._before = b""  # what stands before the text of the upstream's event, from the last hole on
+        self._holes_after: tuple[Hole, ...] = ()
+        self._after = b""
+        self._opening = self._closing = b""  # of the client's event
+        self._joint = b""  # between two texts; empty where the client gets nothing yet
+        self._middle = b""  # between the text and the number of an event
+        self._number: int | None = None  # of the client's last event, where they are numbered
+        self._spliced: list[bytes] = []  # texts that decoder, stages and encoder do not know of
+        self._last = b"", 0, 0, 0, 0  # where the last of them stands, in which event: begin, start, stop, end
 
     def feed(self, data: bytes) -> bytes:
-        if self._known and self._between and data.startswith(self._before) and data.endswith(self._after):
-            out = self._spliced([data[len(self._before) : -len(self._after)]])
-            if out is not None:
-                return out
-        return self._feed_events(data)
-
-    def _feed_events(self, data: bytes) -> bytes:
-        """Several events, or one that cannot be spliced."""
-        if not self._tries:
-            self._known = False
-            return b"".join(self._translate(data)[1])
         out: list[bytes] = []
-        if not self._between:  # the rest of an event
-            cut = data.find(_END) + 2
-            if cut < 2:
-                return self._translated(data)
-            out.append(self._translated(data[:cut], whole=False))
-            data = data[cut:]
-        *events, rest = data.split(_END)
-        place = 0
-        while place < len(events):
-            texts = self._texts(events, place) if self._known else []
-            spliced = self._spliced(texts) if texts else None
-            if spliced is None:
-                out.append(self._translated(events[place] + _END))
-                place += 1
-            else:
+        at = 0
+        while True:
+            framed = False
+            if self._ready:
+                spliced, at, framed = self._splice(data, at)
+                if at == len(data) and not out:
+                    return spliced
                 out.append(spliced)
-                place += len(texts)
-        if rest:
-            out.append(self._translated(rest))
+            if at == len(data):
+                return b"".join(out)
+            end = self._event_end(data, at)
+            out.append(self._translated(data[at:end], framed))
+            at = end
+
+    def catch_up(self) -> None:
+        """Tell decoder, stages and encoder what was spliced."""
+        if self._spliced:
+            texts, (data, begin, start, stop, end) = self._spliced, self._last
+            self._spliced = []
+            self._translate(b"%b%b%b" % (data[begin:start], b"".join(texts), data[stop:end]))
+            if self._skip and self._number is not None:
+                self._skip(len(texts) - 1)
+
+    def _splice(self, data: bytes, at: int) -> tuple[bytes, int, bool]:
+        """The client's events for those from `at` on that have the known frame, where the last of these ends,
+        and whether the next one has the frame too."""
+        before, after, size = self._before, self._after, len(data)
+        holes_before, holes_after, text_at = self._holes_before, self._holes_after, _plain_at
+        texts: list[bytes] = []
+        framed = False
+        while at < size:
+            start = _past(holes_before, data, at) if holes_before else at
+            if start < 0 or not data.startswith(before, start):
+                break
+            start += len(before)
+            stop = end = text_at(data, start).end()  # pyright: ignore[reportOptionalMemberAccess] - b"" matches
+            if holes_after:
+                end = _past(holes_after, data, stop)
+            if end < 0 or start == stop or not data.startswith(after, end):
+                if text_at is _any_at:
+                    break
+                text_at = _any_at
+                continue
+            text: bytes | None = data[start:stop]
+            if text_at is _any_at:
+                text, text_at = _respelled(text), _plain_at
+            if text is None or (self._special and self._is_special(text)):
+                framed = True
+                break
+            texts.append(text)
+            self._last = data, at, start, stop, end + len(after)
+            at = end + len(after)
+        if not texts:
+            return b"", at, framed
+        self._spliced += texts
+        self._tries = _TRIES
+        return self._written(texts), at, framed
+
+    def _is_special(self, spelled: bytes) -> bool:
+        """Whether a stage examines such texts: it looks for line breaks, too, which are escaped."""
+        text = spelled.decode()
+        return "\\" in text or any(special.search(text) for special in self._special)
+
+    def _written(self, texts: list[bytes]) -> bytes:
+        """The client's events with these texts."""
+        if self._number is None:
+            return b"%b%b%b" % (self._opening, self._joint.join(texts), self._closing) if self._joint else b""
+        opening, middle, closing, first = self._opening, self._middle, self._closing, self._number + 1
+        self._number += len(texts)
+        return b"".join(
+            [b"%b%b%b%d%b" % (opening, text, middle, n, closing) for n, text in enumerate(texts, first)]
+        )
+
+    def _event_end(self, data: bytes, at: int) -> int:
+        if not self._end:
+            self._end = _ENDS[_ENDS[1] in data]
+        end = data.find(self._end, at) if self._known or self._tries else -1
+        return end + len(self._end) if end >= 0 else len(data)
+
+    def _translated(self, data: bytes, framed: bool) -> bytes:
+        """`framed`: it has the known frame."""
+        self.catch_up()
+        whole, held = self._between, self._held()
+        events, out = self._translate(data)
+        self._between, self._ready = data.endswith(_ENDS), False
+        if not events and not self._between:  # half an event changes nothing
+            return b"".join(out)
+        collected = not events and self._held() > held
+        if not (events or collected or framed) or not all(map(_continues, events)):
+            self._known = False
+            if PartStart in map(type, events):
+                self._tries = _TRIES
+        if self._number is not None:
+            self._number += len(out)
+        if self._between and all(stage.flows() for stage in self._stages):
+            if whole and not framed and self._tries and (collected or len(events) == 1):
+                self._tries -= 1
+                event = events[0] if events else None
+                text = event.text if type(event) is PartDelta else ""
+                if len(out) < 2 and self._learn(data, text, b"".join(out)):
+                    self._known = True
+            self._ready = self._known
         return b"".join(out)
 
-    def _texts(self, events: list[bytes], place: int) -> list[bytes]:
-        """The texts of the events from `place` on, as far as they have the known frame."""
-        before, after = self._before, self._after[:-2]
-        start, end = len(before), -len(after)
-        texts: list[bytes] = []
-        for event in events[place:]:
-            if not (event.startswith(before) and event.endswith(after)):
-                break
-            texts.append(event[start:end])
-        return texts
+    def _held(self) -> int:
+        return sum([stage.held for stage in self._stages])
 
-    def _spliced(self, texts: list[bytes]) -> bytes | None:
-        """The client's events with these texts; None where one of them is not plain."""
-        joined = texts[0] if len(texts) == 1 else b" ".join(texts)
-        if not _PLAIN.fullmatch(joined) or b"" in texts:
-            return None
-        length = len(joined)
-        if not joined.isascii():
-            try:
-                text = joined.decode()
-            except UnicodeDecodeError:
-                return None
-            if _CUT_BY_READERS.search(text):
-                return None
-            length = len(text)
-        if self._count:
-            escapes = joined.replace(b"\\\\", b"\\").count(b"\\") if b"\\" in joined else 0
-            self._count(length - escapes - len(texts) + 1)
-        self._tries = _TRIES
-        if len(texts) == 1:
-            return b"%b%b%b" % (self._opening, joined, self._closing)
-        return b"%b%b%b" % (self._opening, (self._closing + self._opening).join(texts), self._closing)
+    def _learn(self, data: bytes, text: str, out: bytes) -> bool:
+        """Find the frames around `text` in an event and in what became of it; both are empty where it is held
+        back."""
+        if not text and not out:
+            text = self._text_of(jsontext.decode_object(data[data.find(b"{") :]) or {})
+        quoted = jsontext.encode(text)
+        opening, found, closing = out.partition(quoted)
+        if not text or (out and (not found or quoted in closing)):
+            return False
+        place = self._place(data, text, quoted)
+        number = re.search(rb"%b:(\d+)" % self._numbered, closing) if self._numbered else None
+        if not place or (out and self._numbered and not number):
+            return False
+        start, stop = place
+        self._holes_before, self._before = self._holes(data[:start])
+        self._holes_after, self._after = self._holes(data[stop:])
+        self._special = [stage.special for stage in self._stages if stage.special]
+        self._opening, self._closing, self._number = opening + b'"', b'"' + closing, None
+        self._joint = self._closing + self._opening if out else b""
+        if number:
+            self._middle, self._closing = b'"' + closing[: number.start(1)], closing[number.end(1) :]
+            self._number = int(number[1])
+        return True
 
-    def _translated(self, data: bytes, whole: bool = True) -> bytes:
-        """`whole`: it does not begin inside an event."""
-        events, out = self._translate(data)
-        self._between = data.endswith(_END)
-        event = events[0] if len(events) == 1 else None
-        is_text = type(event) is PartDelta and event.text and event.state is None and event.citation is None
-        if not is_text or not self._flows():
-            self._known = self._known and not events and not self._between  # half an event changes nothing
-        elif whole and not self._known and self._between and len(out) == 1 and type(event) is PartDelta:
-            self._learn(data, out[0], event.text)
-        return out[0] if len(out) == 1 else b"".join(out)
+    def _place(self, data: bytes, text: str, quoted: bytes) -> tuple[int, int] | None:
+        """Where in an event its text stands."""
+        at = data.find(quoted)
+        if at >= 0 and self._is_place(data, at + len(quoted) - 1, text):
+            return at + 1, at + len(quoted) - 1
+        for found in _STRING.finditer(data):  # the upstream spells it in another way, or several times
+            if _spells(found[0], quoted) and self._is_place(data, found.end() - 1, text):
+                return found.start() + 1, found.end() - 1
+        return None
 
-    def _learn(self, data: bytes, out: bytes, text: str) -> None:
-        self._tries -= 1
-        spelled, (mark, made_mark) = jsontext.encode(text)[1:-1], self._marks
-        if mark not in data:
-            mark = mark.replace(b'":"', b'": "')  # as Python's json.dumps writes it
-        sought, made = mark + spelled + b'"', made_mark + spelled + b'"'
-        if data.count(sought) != 1 or out.count(made) != 1 or data.count(_END) != 1:
-            return
-        start, made_start = data.find(sought) + len(mark), out.find(made) + len(made_mark)
-        self._before, self._after = data[:start], data[start + len(spelled) :]
-        self._opening, self._closing = out[:made_start], out[made_start + len(spelled) :]
-        self._known = True
+    def _is_place(self, data: bytes, stop: int, text: str) -> bool:
+        """Whether the text of an event ends at `stop`: a longer one at its place must be read as its text."""
+        event = jsontext.decode_object(b"%bx%b" % (data[data.find(b"{") : stop], data[stop:]))
+        return event is not None and self._text_of(event) == f"{text}x"
+
+    def _holes(self, side: bytes) -> tuple[tuple[Hole, ...], bytes]:
+        """The fields of `side` that may differ from event to event, and what stands behind the last one."""
+        holes: list[Hole] = []
+        at = 0
+        for found in self._varying.finditer(side) if self._varying else ():
+            kind = found.lastgroup or ""
+            holes.append((side[at : found.start(kind)], _FILLS[kind]))
+            at = found.end(kind)
+        return tuple(holes), side[at:]
+
+
+def _past(holes: tuple[Hole, ...], data: bytes, at: int) -> int:
+    """Where the last of these holes ends; -1 where they do not stand at `at`."""
+    for literal, fill in holes:
+        found = fill(data, at + len(literal)) if data.startswith(literal, at) else None
+        if found is None:
+            return -1
+        at = found.end()
+    return at
+
+
+def _continues(event: Event) -> bool:
+    return type(event) is PartDelta and event.state is None and event.citation is None
+
+
+def _respelled(spelled: bytes) -> bytes | None:
+    """A text as our encoder writes it; None where it is malformed."""
+    try:
+        text = jsontext.decode(b'"%b"' % spelled)
+    except ValueError:
+        return None
+    return on_one_line(jsontext.encode(text))[1:-1]
+
+
+def _spells(string: bytes, quoted: bytes) -> bool:
+    """Whether a JSON string says the same as one of ours."""
+    if string == quoted or b"\\" not in string:
+        return string == quoted
+    try:
+        return jsontext.encode(jsontext.decode(string)) == quoted
+    except ValueError:
+        return False

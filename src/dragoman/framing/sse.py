@@ -99,7 +99,7 @@ class Encoder:
         if type(data) is not bytes:
             data = jsontext.encode(data)
             if not data.isascii():
-                data = _on_one_line(data)
+                data = on_one_line(data)
         if event:
             return (b"event: %b\ndata: %b\n\n" % (event.encode(), data),)
         return (b"data: %b\n\n" % data,)
@@ -125,7 +125,8 @@ _CUT = (
 )
 
 
-def _on_one_line(data: bytes) -> bytes:
+def on_one_line(data: bytes) -> bytes:
+    """JSON without the characters that such readers cut at."""
     for character, escape in _CUT:
         if character[-1] in data and character in data:  # a single byte is found much faster
             data = data.replace(character, escape)

@@ -214,7 +214,8 @@ class Restorer(EventStage):
         self._part: AnyPart | None = None
         self._held: list[str] | None = None
         self._flowing = -1  # the part whose deltas pass as they are
-        self._is_call = False  # it is a call: its text is checked at its end
+        self._is_call = False
+        self._collects = False  # the text of the part is needed at its end
         self._announced = False  # the start of the call is already with the client
         self._text: list[str] = []
         self._state: State | None = None
@@ -223,7 +224,7 @@ class Restorer(EventStage):
     def feed(self, event: Event, /) -> Iterable[Event]:
         if type(event) is PartDelta:
             if event.index == self._flowing and event.state is None:
-                if self._is_call:
+                if self._collects:
                     self._text.append(event.text)
                 return (event,)
             return self._delta(event)
@@ -237,9 +238,12 @@ class Restorer(EventStage):
             return (self._settled(event),)
         return (event,)
 
-    def flows_text(self) -> bool:
-        """Whether a text is open whose deltas pass as they are."""
-        return self._flowing >= 0 and type(self._part) is Text
+    @property
+    def held(self) -> int:
+        return len(self._held or ())
+
+    def flows(self) -> bool:
+        return self._flowing >= 0 or bool(self._held)
 
     def whole(self, response: Response) -> Response:
         parts: list[AnyPart] = []
@@ -300,7 +304,7 @@ class Restorer(EventStage):
     def _start(self, part: AnyPart) -> Iterable[Event]:
         self._index += 1
         self._part, self._held, self._state, self._announced = part, None, part.state, False
-        self._flowing, self._is_call = -1, False
+        self._flowing, self._is_call, self._collects = -1, False, type(part) is not Text
         self._text.clear()
         if not isinstance(part, ToolCall):
             return (PartStart(self._index, part),)
@@ -328,7 +332,7 @@ class Restorer(EventStage):
             return ()
         if delta.text:
             self._text.append(delta.text)
-            if type(self._part) is not Reasoning and delta.index == self._index:
+            if delta.index == self._index:
                 self._flowing = delta.index
         return (delta,) if delta.index == self._index else (replace(delta, index=self._index),)
 

@@ -14,6 +14,7 @@ parsed as a call. Every other part passes; indices are counted anew.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
@@ -81,6 +82,16 @@ class DialectParser(EventStage):
 
     def close(self) -> Iterable[Event]:
         return [*self._finish(), *self._decide(accept=False)]
+
+    @property
+    def special(self) -> re.Pattern[str] | None:
+        text = next(iter(self._texts.values()), None)
+        return text.scanner.special if text else None
+
+    def flows(self) -> bool:
+        """A text of which nothing is held back: what has no special character passes."""
+        text = next(iter(self._texts.values())) if len(self._texts) == 1 else None
+        return text is not None and text.open is not None and type(text.kind) is Text and text.scanner.idle
 
     def _start(self, index: int, part: AnyPart) -> Iterable[Event]:
         decided = self._decide(accept=False)  # more follows: the reply does not end behind that call

@@ -76,6 +76,7 @@ class Scanner:
         )  # a closing marker may come without an opening one
         self._ready: list[Token] | None = None  # in HELD: what goes out nevertheless; `_out` is held
         self._search = searches(tuple([grammar.opening for grammar in grammars]), think)
+        self.special = self._search.special
         self._source = Source()
         self._code = MarkdownCode()
         self._kind: type[TextToken] | type[ReasoningToken] = TextToken
@@ -84,7 +85,7 @@ class Scanner:
         self._fresh = True  # neither text nor a call went out yet
         self._quiet = True  # no text since the start or the last call: all white space waits
         self._framed = False  # a call or reasoning came: white space beside it means nothing
-        self._idle = False  # in text, with nothing held back: what holds no special character is text
+        self.idle = False  # in text, with nothing held back: what holds no special character is text
         self._commits = 0
         self._frontier, self._tries = 0, 0
         self._reading = self._read()
@@ -93,7 +94,7 @@ class Scanner:
     def feed(self, text: str) -> list[Token]:
         if not text:
             return []
-        if self._idle and not self._search.special.search(text):
+        if self.idle and not self.special.search(text):
             self._code.words(text)
             return [TextToken(text)]
         self._source.push(text)
@@ -173,11 +174,11 @@ class Scanner:
             if not found:
                 self._advance_safely(search)
                 waits = self._space or self._quiet or self._ready is not None
-                self._idle = source.at == len(source.window) and not waits
+                self.idle = source.at == len(source.window) and not waits
                 if not (yield from source.more()):
                     self._advance(len(source.window))
                     return False
-                self._idle = False
+                self.idle = False
                 continue
             self._advance(found.start())
             if self._quoted():

@@ -12,7 +12,7 @@ from dragoman.protocols.anthropic.request import decode_request, encode_request
 from dragoman.protocols.anthropic.response import decode_response, encode_response
 from dragoman.protocols.anthropic.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.anthropic.settings import SPELLING
-from dragoman.protocols.anthropic.stream_decoder import StreamDecoder, is_end, state_slots
+from dragoman.protocols.anthropic.stream_decoder import StreamDecoder, delta_text, is_end, state_slots
 from dragoman.protocols.anthropic.stream_encoder import StreamEncoder
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
@@ -63,7 +63,7 @@ CODEC = Codec(
     state_hint=b'"signature"',
     state_slots=state_slots,
     envelope="message",
-    text_mark=b'"text":"',
+    delta_text=delta_text,
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     spelling=SPELLING,
 )

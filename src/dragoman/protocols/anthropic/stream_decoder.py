@@ -87,6 +87,16 @@ def is_end(frame: Frame) -> bool:
     return bool(event) and event.get("type", frame.event) in ("message_stop", "error")
 
 
+def delta_text(event: Wire) -> str:
+    """The text of an event that only continues a block; empty for any other."""
+    delta = event.get("delta")
+    if event.get("type") != "content_block_delta" or not is_object(delta) or len(delta) != 2:
+        return ""
+    text = delta.get(_TEXT_FIELDS.get(delta.get("type"), ""))
+    return text if type(text) is str else ""
+
+
+_TEXT_FIELDS: dict[Any, str] = dict(_DELTAS.values())
 _STATE = {"thinking": "signature", "signature_delta": "signature", "redacted_thinking": "data"}
 
 

@@ -10,7 +10,7 @@ from dragoman.protocols.gemini.request import decode_request, encode_request
 from dragoman.protocols.gemini.response import decode_response, encode_response
 from dragoman.protocols.gemini.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.gemini.settings import SPELLING
-from dragoman.protocols.gemini.stream_decoder import StreamDecoder, is_end, state_slots
+from dragoman.protocols.gemini.stream_decoder import VARYING, StreamDecoder, delta_text, is_end, state_slots
 from dragoman.protocols.gemini.stream_encoder import StreamEncoder
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
@@ -64,6 +64,8 @@ CODEC = Codec(
     keep_alive=b"\n",
     spelling=SPELLING,
     answers="candidates",
+    delta_text=delta_text,
+    varying=VARYING,
 )
 
 PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

@@ -67,6 +67,11 @@ from dragoman.protocols.gemini.wire import (
 )
 
 _CANDIDATE_KEYS = QUIET_CANDIDATE | {"content", "finishReason"}
+_PLAIN_KEYS = frozenset({"content", "index"})
+# The decoder reads these counts from the last chunk that has them
+VARYING = re.compile(
+    rb'"(?:candidatesTokenCount|thoughtsTokenCount|totalTokenCount|tokenCount)":\s*(?P<number>\d+)'
+)
 _THOUGHT_KEYS = frozenset({"text", "thought"})
 _WHOLE_CALL = frozenset({"id", "name", "args"})
 TEXT, THOUGHT = Text(), Reasoning()
@@ -79,6 +84,22 @@ def is_end(frame: Frame) -> bool:
     return bool(chunk.get("error") or (is_object(feedback) and feedback.get("blockReason"))) or any(
         candidate.get("finishReason") for candidate in rows(chunk.get("candidates"))
     )
+
+
+def delta_text(chunk: Wire) -> str:
+    """The text of a chunk that only continues a text or thought, and perhaps counts tokens; empty for any
+    other."""
+    candidates = chunk.get("candidates")
+    if not is_array(candidates) or len(candidates) != 1 or chunk.get("error") or chunk.get("promptFeedback"):
+        return ""
+    candidate = candidates[0]
+    content = candidate.get("content") if is_object(candidate) and candidate.keys() <= _PLAIN_KEYS else None
+    parts = content.get("parts") if is_object(content) and not candidate.get("index") else None
+    part = parts[0] if is_array(parts) and len(parts) == 1 else None
+    if not is_object(part) or not part.keys() <= _THOUGHT_KEYS:
+        return ""
+    text = part.get("text")
+    return text if type(text) is str else ""
 
 
 def state_slots(reply: Wire) -> Iterable[tuple[Wire, str]]:

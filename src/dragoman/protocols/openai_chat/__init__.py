@@ -11,7 +11,7 @@ from dragoman.protocols.openai_chat.request import decode_request, encode_reques
 from dragoman.protocols.openai_chat.response import decode_response, encode_response
 from dragoman.protocols.openai_chat.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.openai_chat.settings import SPELLING
-from dragoman.protocols.openai_chat.stream_decoder import StreamDecoder, is_end
+from dragoman.protocols.openai_chat.stream_decoder import VARYING, StreamDecoder, delta_text, is_end
 from dragoman.protocols.openai_chat.stream_encoder import StreamEncoder
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 from dragoman.schemas.openai import OPENAI
@@ -66,7 +66,8 @@ CODEC = Codec(
         b'"finish_reason": "',
     ),
     is_end=is_end,
-    text_mark=b'"content":"',
+    delta_text=delta_text,
+    varying=VARYING,
     keep_alive=b": keep-alive\n\n",
     answers="choices",
     spelling=SPELLING,

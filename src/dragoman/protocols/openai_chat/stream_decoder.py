@@ -17,6 +17,7 @@ kind begins. Calls stay open until the end, because their pieces may be interlea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -73,6 +74,38 @@ def is_end(frame: Frame) -> bool:
     return bool(chunk.get("error")) or any(c.get("finish_reason") for c in rows(chunk.get("choices")))
 
 
+def delta_text(chunk: Wire) -> str:
+    """The text of a chunk that only continues a text, a thought or a call; empty for any other."""
+    delta = _only_delta(chunk)
+    given = [key for key, value in delta.items() if value and key != "role"]
+    if len(given) != 1:
+        return ""
+    text = delta[given[0]] if given[0] in _TEXT_FIELDS else None
+    if given[0] == "tool_calls" and is_array(calls := delta["tool_calls"]) and len(calls) == 1:
+        entry = calls[0]
+        inner = entry.get("function") if is_object(entry) and type(entry.get("index")) is int else None
+        if is_object(inner) and not (entry.get("id") or entry.get("extra_content") or "custom" in entry):
+            text = inner.get("arguments") if not inner.get("name") else None
+    return text if type(text) is str else ""
+
+
+_TEXT_FIELDS = frozenset({"content", "reasoning_content", "reasoning", "refusal"})
+# OpenAI pads its chunks, so that their length tells nothing about the text
+VARYING = re.compile(rb'"obfuscation":\s*"(?P<padding>[A-Za-z0-9]*)"')
+
+
+def _only_delta(chunk: Wire) -> Wire:
+    """The delta of a chunk that has nothing else; empty for every other chunk."""
+    choices = chunk.get("choices")
+    if not is_array(choices) or len(choices) != 1 or chunk.get("usage") or chunk.get("error"):
+        return {}
+    choice = choices[0]
+    if not is_object(choice) or choice.get("finish_reason") or choice.get("index") or choice.get("logprobs"):
+        return {}
+    delta = choice.get("delta")
+    return delta if is_object(delta) else {}
+
+
 class StreamDecoder:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
@@ -91,8 +124,10 @@ class StreamDecoder:
         if data[:1] != b"{" and (data := data.strip())[:6] in (b"", b"[DONE]"):
             return self._done() if data else ()
         body = _parse(data)
-        if self._parts.flow is TEXT and (text := _more_text(body)):  # the hot path
-            return (PartDelta(self._parts.index, text),)
+        if self._parts.flow is TEXT:  # the hot path
+            delta = _only_delta(body)
+            if len(delta) == 1 and type(text := delta.get("content")) is str and text:
+                return (PartDelta(self._parts.index, text),)
         if (body.get("error") or frame.event == "error") and self._finish is None:
             return self._fail(body)
         choices = body.get("choices")
@@ -266,19 +301,6 @@ def _parse(data: bytes) -> Wire:
     if not is_object(body):
         raise WireError(PROTOCOL_NAME, "chunk", f"expected an object, got {describe(body)}")
     return body
-
-
-def _more_text(body: Wire) -> str:
-    """The text of a chunk that holds nothing else; empty for every other chunk."""
-    choices = body.get("choices")
-    if not is_array(choices) or len(choices) != 1 or body.get("usage") or body.get("error"):
-        return ""
-    choice = choices[0]
-    if not is_object(choice) or choice.get("finish_reason") or choice.get("index") or choice.get("logprobs"):
-        return ""
-    delta = choice.get("delta")
-    text = delta.get("content") if is_object(delta) and len(delta) == 1 else ""
-    return text if type(text) is str else ""
 
 
 def _text(value: Any, path: str) -> str:

@@ -93,10 +93,6 @@ class StreamEncoder:
     def close(self) -> Iterable[Frame]:
         return ()
 
-    def count_text(self, characters: int) -> None:
-        """So many characters of text went to the client without passing here."""
-        self._length += characters
-
     def _start(self, event: ResponseStart) -> Iterable[Frame]:
         self._usage = event.usage
         self._head = {

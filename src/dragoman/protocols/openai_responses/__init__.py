@@ -13,7 +13,13 @@ from dragoman.protocols.openai_responses.request import decode_request, encode_r
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
 from dragoman.protocols.openai_responses.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.openai_responses.settings import SPELLING
-from dragoman.protocols.openai_responses.stream_decoder import StreamDecoder, is_end, state_slots
+from dragoman.protocols.openai_responses.stream_decoder import (
+    VARYING,
+    StreamDecoder,
+    delta_text,
+    is_end,
+    state_slots,
+)
 from dragoman.protocols.openai_responses.stream_encoder import KEEP_ALIVE_EVENTS, StreamEncoder, continued
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 from dragoman.schemas.openai import OPENAI
@@ -68,6 +74,8 @@ CODEC = Codec(
     continued=continued,
     numbered=b'"sequence_number"',  # llama.cpp leaves out all numbers, and the OpenAI SDK stumbles over that
     spelling=SPELLING,
+    delta_text=delta_text,
+    varying=VARYING,
 )
 
 PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

@@ -11,6 +11,7 @@ in stream_calls.py. The encrypted content of reasoning counts only when its item
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
@@ -74,6 +75,21 @@ def is_end(frame: Frame) -> bool:
     return bool(event) and event.get("type", frame.event) in _ENDS
 
 
+def delta_text(event: Wire) -> str:
+    """The text of an event that only continues a part; empty for any other."""
+    text, kind = event.get("delta"), event.get("type")
+    return text if type(text) is str and type(kind) is str and kind.endswith(_DELTAS) else ""
+
+
+_DELTAS = (
+    "output_text.delta",
+    "refusal.delta",
+    "reasoning_summary_text.delta",
+    "reasoning_text.delta",
+    "function_call_arguments.delta",
+    "custom_tool_call_input.delta",
+)
+VARYING = re.compile(rb'"sequence_number":\s*(?P<number>\d+)|"obfuscation":\s*"(?P<padding>[A-Za-z0-9]*)"')
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
 
 
