@@ -97,6 +97,10 @@ def not_a_reply(body: Wire, missing: str) -> Failure:
     return Failure("server", message or f"the upstream's reply has no {missing}", 502)
 
 
+def truncated(missing: str) -> Failure:
+    return Failure("truncated", f"the upstream's stream ended without {missing}", 502)
+
+
 def bounded_wait(seconds: float) -> float | None:
     """A wait that an upstream asks for, at most a day; None for `inf` and `nan`."""
     return min(max(seconds, 0.0), _DAY) if math.isfinite(seconds) else None

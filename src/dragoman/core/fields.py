@@ -118,6 +118,12 @@ class Fields:
         del self.rest[key]
         return Fields(value, self.path(key), self.protocol)
 
+    def need_fields(self, key: str) -> Fields:
+        inner = self.fields(key)
+        if inner is None:
+            raise WireError(self.protocol, self.path(key), "expected an object, got nothing")
+        return inner
+
     def any(self, key: str) -> Any:
         """A value of any shape, for the caller to judge."""
         value = self.rest.get(key)
@@ -203,6 +209,18 @@ def made_by(protocol: str) -> Callable[[Value], bool]:
         return value.extras is not None and protocol in value.extras
 
     return is_native
+
+
+def printer(protocol: str) -> Callable[[Any, str], str]:
+    """Prints a value at a place as JSON text; a caller's dict may hold what JSON cannot say."""
+
+    def printed(value: Any, where: str) -> str:
+        try:
+            return jsontext.dumps(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise WireError(protocol, where, f"expected JSON, got {error}") from None
+
+    return printed
 
 
 def read_body(body: Wire | bytes | str, protocol: str) -> Wire:

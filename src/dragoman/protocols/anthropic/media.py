@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from typing import Literal
 
-from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, FileId, Foreign, Media, Plain, Url, Wire
@@ -21,9 +20,7 @@ def decode_media(
     """Other fields of the source stay in the extras, under `source`."""
     fields = Fields(block, where, PROTOCOL_NAME)
     del fields.rest["type"]
-    source = fields.fields("source")
-    if source is None:
-        raise WireError(PROTOCOL_NAME, fields.path("source"), "expected an object, got nothing")
+    source = fields.need_fields("source")
     name = fields.nonempty("title") if kind == "document" else ""
     match source.need("type", str):
         case "base64":

@@ -134,10 +134,6 @@ def encode_error(failure: Failure) -> tuple[int, Wire]:
     return _STATUS.get(failure.kind) or status_of(failure.kind), body
 
 
-def truncated(missing: str) -> Failure:
-    return Failure("truncated", f"the upstream's stream ended without {missing}", 502)
-
-
 def _failure_kind(name: str, status: int) -> FailureKind:
     """The type decides where it is one of Anthropic's, the status otherwise."""
     kind = ERRORS.decode(name)

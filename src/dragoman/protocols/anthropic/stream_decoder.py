@@ -44,6 +44,7 @@ from dragoman.core.events import (
     emptied,
     spelled,
 )
+from dragoman.core.failures import truncated
 from dragoman.core.fields import Fields, describe
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
@@ -52,7 +53,7 @@ from dragoman.core.seal import unseal_state
 from dragoman.core.server import rows
 from dragoman.protocols.anthropic.parts import decode_block, decode_citation
 from dragoman.protocols.anthropic.response import CUT, decode_stop, decode_usage
-from dragoman.protocols.anthropic.server import decode_error, truncated
+from dragoman.protocols.anthropic.server import decode_error
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_RESPONSE
 
 # The delta that fills a part, and the field that holds its text

@@ -6,16 +6,15 @@ The types document the wire; bodies stay plain dicts, so that fields newer than 
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, Required, TypedDict
+from typing import Final, Literal, Required, TypedDict
 
-from dragoman.core import jsontext
-from dragoman.core.errors import WireError
-from dragoman.core.fields import Table, made_by, word_set
+from dragoman.core.fields import Table, made_by, printer, word_set
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Extras, FailureKind, StopReason, Wire
 
 PROTOCOL_NAME: Final = "anthropic"
 is_native = made_by(PROTOCOL_NAME)
+printed = printer(PROTOCOL_NAME)
 NO_EXTRAS: Extras = {PROTOCOL_NAME: {}}  # shared by the many values that have none; never written to
 # Replies have every field of the vendor's schema, with null where it is empty: typed clients expect the keys.
 # These are the extras of blocks that come back from a reply without citations, or from a direct call.
@@ -240,14 +239,6 @@ QUIET_USAGE = word_set(
     "cache_creation service_tier inference_geo speed output_tokens_details iterations fallback_credit"
 )
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-
-
-def printed(value: Any, where: str) -> str:
-    """JSON text; a caller's dict may hold what JSON cannot say."""
-    try:
-        return jsontext.dumps(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise WireError(PROTOCOL_NAME, where, f"expected JSON, got {error}") from None
 
 
 def lifetime(block: Wire) -> str:

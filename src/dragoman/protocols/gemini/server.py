@@ -131,10 +131,6 @@ def encode_error(failure: Failure) -> tuple[int, Wire]:
     return status, {"error": error}
 
 
-def truncated(missing: str) -> Failure:
-    return Failure("truncated", f"the upstream's stream ended without {missing}", 502)
-
-
 def _is_blocked(body: Wire) -> bool:
     feedback = body.get("promptFeedback")
     return is_object(feedback) and feedback.get("blockReason") is not None

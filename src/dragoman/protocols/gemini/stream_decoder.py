@@ -46,6 +46,7 @@ from dragoman.core.events import (
     emptied,
     spelled,
 )
+from dragoman.core.failures import truncated
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
@@ -55,7 +56,7 @@ from dragoman.core.server import rows
 from dragoman.protocols.gemini.hosted import decode_grounding
 from dragoman.protocols.gemini.parts import decode_part
 from dragoman.protocols.gemini.response import decode_block, decode_stop, decode_time, read_usage
-from dragoman.protocols.gemini.server import decode_error_object, truncated
+from dragoman.protocols.gemini.server import decode_error_object
 from dragoman.protocols.gemini.wire import (
     FINISH_REASONS,
     PROTOCOL_NAME,

@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from typing import Any, Final, Literal, Required, TypedDict
 
-from dragoman.core import jsontext
-from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, Table, made_by, word_set
+from dragoman.core.fields import Fields, Table, made_by, printer, word_set
 from dragoman.core.model import Extras, FailureKind, StopReason, Wire
 
 PROTOCOL_NAME: Final = "gemini"
 is_native = made_by(PROTOCOL_NAME)
+printed = printer(PROTOCOL_NAME)
 NO_EXTRAS: Extras = {PROTOCOL_NAME: {}}  # shared by the many values that have none; never written to
 
 
@@ -290,11 +289,3 @@ def inner(fields: Fields, key: str) -> Fields | None:
 def enum_name(value: Any, names: tuple[str, ...]) -> Any:
     """The name of an enum value that came as a number; any other value as it is."""
     return names[value] if type(value) is int and 0 <= value < len(names) else value
-
-
-def printed(value: Any, where: str) -> str:
-    """JSON text; a caller's dict may hold what JSON cannot say."""
-    try:
-        return jsontext.dumps(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise WireError(PROTOCOL_NAME, where, f"expected JSON, got {error}") from None

@@ -6,6 +6,7 @@ from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
+from dragoman.protocols.openai import OPENAI_SCHEMAS
 from dragoman.protocols.openai_chat.grammar import Grammar
 from dragoman.protocols.openai_chat.request import decode_request, encode_request
 from dragoman.protocols.openai_chat.response import decode_response, encode_response
@@ -14,7 +15,6 @@ from dragoman.protocols.openai_chat.settings import SPELLING
 from dragoman.protocols.openai_chat.stream_decoder import VARYING, StreamDecoder, delta_text, is_end
 from dragoman.protocols.openai_chat.stream_encoder import StreamEncoder
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
-from dragoman.schemas.openai import OPENAI
 
 CLIENT_LIMITS = ProtocolLimits(
     schema_field="function.parameters",
@@ -23,7 +23,7 @@ CLIENT_LIMITS = ProtocolLimits(
     cache_breakpoints=True,
     hosted_tools=frozenset({"web_search"}),
     reasoning_state=False,
-    schema_rules=OPENAI,
+    schema_rules=OPENAI_SCHEMAS,
 )
 
 
@@ -38,7 +38,7 @@ def limits(profile: ModelProfile) -> ProtocolLimits:
         cache_breakpoints=bool(profile.cache_breakpoints),
         hosted_tools=frozenset(profile.hosted_tools or ()),
         reasoning_state=False,
-        schema_rules=OPENAI,
+        schema_rules=OPENAI_SCHEMAS,
     )
 
 

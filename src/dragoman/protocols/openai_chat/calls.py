@@ -12,7 +12,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
@@ -73,9 +72,7 @@ def _decode_call(call: Any, where: str, origin: str, losses: Losses) -> ToolCall
 def _decode_other(call: Any, where: str, origin: str, losses: Losses) -> ToolCall:
     fields = Fields(call, where, PROTOCOL_NAME)
     kind = "custom" if fields.rest.get("type") == "custom" else "function"
-    inner = fields.fields(kind)
-    if inner is None:
-        raise WireError(PROTOCOL_NAME, fields.path(kind), "expected an object, got nothing")
+    inner = fields.need_fields(kind)
     name = inner.nonempty("name")
     text = inner.nonempty("input") if kind == "custom" else decode_arguments(inner)
     rest = leftovers(inner, losses, QUIET_CALL)[PROTOCOL_NAME]
@@ -108,9 +105,7 @@ def _fits(extras: Wire, kind: str) -> bool:
 
 
 def _decode_legacy(fields: Fields, losses: Losses) -> ToolCall:
-    inner = fields.fields("function_call")
-    if inner is None:
-        raise WireError(PROTOCOL_NAME, fields.path("function_call"), "expected an object, got nothing")
+    inner = fields.need_fields("function_call")
     name, text = inner.need("name", str), decode_arguments(inner)
     rest = leftovers(inner, losses, QUIET_CALL)[PROTOCOL_NAME]
     return ToolCall("", name, text, where=inner.where, extras={PROTOCOL_NAME: {"function_call": rest}})

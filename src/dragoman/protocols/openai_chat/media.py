@@ -21,7 +21,7 @@ def decode_image(fields: Fields, part: Wire, losses: Losses) -> Media:
     if type(url := fields.rest.get("image_url")) is str:  # Mistral's short form
         media_type, source, _ = _decode_url(url)
         return Media("image", media_type, source, where=fields.where, extras={PROTOCOL_NAME: part})
-    image = _inner(fields, "image_url")
+    image = fields.need_fields("image_url")
     media_type, source, exact = _decode_url(url := image.need("url", str))
     if not exact:
         image.rest["url"] = url
@@ -32,7 +32,7 @@ def decode_image(fields: Fields, part: Wire, losses: Losses) -> Media:
 
 
 def decode_audio(fields: Fields, part: Wire, losses: Losses) -> Media:
-    audio = _inner(fields, "input_audio")
+    audio = fields.need_fields("input_audio")
     data, format = audio.need("data", str), audio.need("format", str)
     media_type = _AUDIO.get(format, f"audio/{format}")
     if data.startswith(("data:", "http")):  # DashScope accepts URLs in `data`
@@ -43,7 +43,7 @@ def decode_audio(fields: Fields, part: Wire, losses: Losses) -> Media:
 
 
 def decode_file(fields: Fields, part: Wire, losses: Losses) -> Media:
-    file = _inner(fields, "file")
+    file = fields.need_fields("file")
     name = file.text("filename")
     if id := file.take("file_id", str):
         source = FileId(id, PROTOCOL_NAME)
@@ -91,13 +91,6 @@ def _plain(source: Base64) -> Base64 | Plain:
         return Plain(base64.b64decode(source.data, validate=True).decode())
     except (binascii.Error, ValueError):
         return source
-
-
-def _inner(fields: Fields, key: str) -> Fields:
-    inner = fields.fields(key)
-    if inner is None:
-        raise WireError(PROTOCOL_NAME, fields.path(key), "expected an object, got nothing")
-    return inner
 
 
 def _extras(fields: Fields, inner: Fields, losses: Losses) -> dict[str, Wire]:

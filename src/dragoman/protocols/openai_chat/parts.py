@@ -33,6 +33,7 @@ from dragoman.core.model import (
 )
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.seal import seal_state, unseal_state
+from dragoman.protocols.openai import encode_lifetime, lifetime
 from dragoman.protocols.openai_chat.media import (
     decode_audio,
     decode_file,
@@ -43,10 +44,8 @@ from dragoman.protocols.openai_chat.media import (
 from dragoman.protocols.openai_chat.wire import (
     PROTOCOL_NAME,
     SEALED,
-    encode_lifetime,
     is_native,
     leftovers,
-    lifetime,
     text_part,
 )
 

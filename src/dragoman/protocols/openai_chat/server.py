@@ -5,7 +5,6 @@ Error bodies differ between servers; OpenAI's `{error: {message, type, param, co
 
 from __future__ import annotations
 
-import re
 from typing import Any, TypedDict
 
 from dragoman.core import jsontext
@@ -16,7 +15,6 @@ from dragoman.core.failures import (
     not_a_reply,
     recognise_overflow,
     status_of,
-    with_opening,
 )
 from dragoman.core.jsontext import Glance, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
@@ -24,18 +22,16 @@ from dragoman.core.server import (
     Accounting,
     Entry,
     Forwarding,
-    ListedModel,
     ProtocolServer,
-    RateLimitStatus,
     Route,
     count,
     listed,
     rows,
 )
+from dragoman.protocols.openai import encode_model, encode_models, error_message, rate_limit_headers
 from dragoman.protocols.openai_chat.response import decode_usage
 from dragoman.protocols.openai_chat.wire import CODES, TYPES
 
-_TOO_LONG = re.compile("context (?:window|length)", re.IGNORECASE)
 HTTP = Http(path=same_path("/chat/completions"))
 
 
@@ -52,7 +48,8 @@ def decode_error(body: Wire, status: int) -> Failure | None:
     if not is_object(error):
         error = {"message": error}
     code, kind_name = error.get("code"), error.get("type")
-    message = _error_message(error)
+    message: Any = error.get("message") or error.get("detail") or error
+    message = message if isinstance(message, str) else jsontext.dumps(message)
     status = status if status >= 400 else _status_in(code)
     name = code if isinstance(code, str) and code else kind_name
     name = name if isinstance(name, str) else ""
@@ -64,20 +61,9 @@ def encode_error(failure: Failure) -> tuple[int, Wire]:
     code = CODES.encode(failure.kind) or None
     if failure.code == UNKNOWN_ROUTE:  # else it would read `model_not_found`
         code = UNKNOWN_ROUTE
-    message = failure.message
-    if failure.kind == "context_too_long":  # many agents look at the words only
-        message = with_opening(message, "Your input exceeds the context window of this model", _TOO_LONG)
-    error = {"message": message, "type": TYPES.encode(failure.kind), "param": None, "code": code}
+    type = TYPES.encode(failure.kind)
+    error = {"message": error_message(failure), "type": type, "param": None, "code": code}
     return status_of(failure.kind), {"error": error}
-
-
-def truncated(missing: str) -> Failure:
-    return Failure("truncated", f"the upstream's stream ended without {missing}", 502)
-
-
-def _error_message(error: Wire) -> str:
-    message: Any = error.get("message") or error.get("detail") or error
-    return message if isinstance(message, str) else jsontext.dumps(message)
 
 
 def _status_in(code: Any) -> int:
@@ -111,35 +97,6 @@ ROUTES = (
 )
 
 
-# Model lists
-
-
-def encode_models(models: tuple[ListedModel, ...]) -> Wire:
-    """There is no `models` for Codex here: an entry of its catalogue must hold `base_instructions`, which
-    replace Codex's own prompt. `dragoman run codex` sets `model_context_window` instead."""
-    return {"object": "list", "data": [encode_model(model) for model in models]}
-
-
-def encode_model(model: ListedModel) -> Wire:
-    """OpenAI's four fields, and the sizes and capabilities under the names that agents look for."""
-    wire: Wire = {"id": model.name, "object": "model", "created": 0, "owned_by": "dragoman"}
-    profile = model.profile
-    if window := profile.context_window:  # OpenRouter's, Groq's and vLLM's name for it
-        wire |= {"context_length": window, "context_window": window, "max_model_len": window}
-    if profile.max_output:
-        wire["max_completion_tokens"] = profile.max_output
-    if window or profile.max_output:  # OpenRouter, from here on
-        wire["top_provider"] = {"context_length": window, "max_completion_tokens": profile.max_output}
-    if profile.images is not None:
-        wire["architecture"] = {"input_modalities": model.modalities, "output_modalities": ["text"]}
-    if profile.reasoning:
-        wire["reasoning"] = {
-            "supported_efforts": None if profile.efforts is None else list(profile.efforts),
-            "default_effort": profile.default_effort,
-        }
-    return wire
-
-
 class _RequestGlance(TypedDict, total=False):
     model: Any
     stream: Any
@@ -168,14 +125,6 @@ def _count_calls(body: Wire) -> int:
     return sum([count(message.get("tool_calls")) for message in messages if is_object(message)])
 
 
-def _rate_limit_headers(quota: RateLimitStatus) -> dict[str, str]:
-    return {
-        "x-ratelimit-limit-requests": str(quota.limit),
-        "x-ratelimit-remaining-requests": str(quota.remaining),
-        "x-ratelimit-reset-requests": f"{quota.reset:.3f}s",
-    }
-
-
 ACCOUNTING = Accounting(
     request=Glance(_RequestGlance),
     reply=Glance(_ReplyGlance),
@@ -194,6 +143,6 @@ SERVER = ProtocolServer(
     encode_model=encode_model,
     encode_count=lambda tokens: {"input_tokens": tokens},
     accounting=ACCOUNTING,
-    encode_quota=_rate_limit_headers,
+    encode_quota=rate_limit_headers,
     forwarding=Forwarding(lambda model, path: path, ("openai-chat", "openai-responses")),
 )

@@ -5,16 +5,15 @@ The name of a setting, and whether it is accepted, depends on the server behind 
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, get_args
 
-from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, GivenSettings, boolean, string
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.settings import effort_for
+from dragoman.protocols.openai import encode_user
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 _EFFORTS = frozenset(get_args(Effort))
@@ -65,14 +64,19 @@ def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses
     wire |= _encode_output(settings.output, losses)
     wire.update(_SAME_NAME(settings))
     if settings.user is not None:
-        wire["user"] = _encode_user(settings.user, losses)
+        wire["user"] = encode_user(settings.user, losses)
     if (settings.n or 1) > 1:
         wire["n"] = settings.n
     if settings.store:
         wire["store"] = True
     if settings.service_tier is not None:
         wire |= _encode_tier(settings.service_tier, losses)
-    wire |= _encode_openai(settings, profile, losses)
+    if settings.verbosity is not None and profile.verbosity:
+        wire["verbosity"] = settings.verbosity
+    elif settings.verbosity is not None:
+        losses.dropped("verbosity", "this model has no such setting", "setting.verbosity")
+    if settings.cache_key is not None:
+        wire["prompt_cache_key"] = settings.cache_key
     if settings.top_k is not None:
         losses.dropped("top_k", "Chat has no such setting", "setting.top_k")
     if settings.show_reasoning is False:
@@ -85,28 +89,6 @@ def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses
 
 
 _SAME_NAME = GivenSettings("seed", "metadata")
-_LONGEST_USER = 64
-
-
-def _encode_user(user: str, losses: Losses) -> str:
-    """OpenAI answers 400 to more than 64 characters; Claude Code's user_id has about 150."""
-    if len(user) <= _LONGEST_USER:
-        return user
-    losses.changed("user", f"longer than {_LONGEST_USER} characters: sent as its hash", "setting.user")
-    return hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _encode_openai(settings: Settings, profile: ModelProfile, losses: Losses) -> Wire:
-    """Fields of OpenAI's own that compatible servers may refuse."""
-    wire: Wire = {}
-    if settings.verbosity is not None:
-        if profile.verbosity:
-            wire["verbosity"] = settings.verbosity
-        else:
-            losses.dropped("verbosity", "this model has no such setting", "setting.verbosity")
-    if settings.cache_key is not None:
-        wire["prompt_cache_key"] = settings.cache_key
-    return wire
 
 
 def _decode_stop(fields: Fields, key: str) -> tuple[str, ...] | None:
@@ -230,9 +212,7 @@ def _decode_output(fields: Fields, losses: Losses) -> OutputFormat | None:
 
 
 def _decode_schema(format: Fields, losses: Losses) -> OutputFormat:
-    schema = format.fields("json_schema")
-    if schema is None:
-        raise WireError(PROTOCOL_NAME, "response_format.json_schema", "expected an object, got nothing")
+    schema = format.need_fields("json_schema")
     output = OutputFormat(
         "schema",
         schema.object("schema"),

@@ -33,6 +33,7 @@ from dragoman.core.events import (
     ResponseFailed,
     ResponseStart,
 )
+from dragoman.core.failures import truncated
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
@@ -40,7 +41,7 @@ from dragoman.core.model import AnyPart, Citation, Foreign, Reasoning, Refusal, 
 from dragoman.core.server import rows
 from dragoman.protocols.openai_chat.parts import StreamedDetails, decode_citation, decode_images, thought_text
 from dragoman.protocols.openai_chat.response import decode_stop, decode_usage, is_cut
-from dragoman.protocols.openai_chat.server import decode_error, truncated
+from dragoman.protocols.openai_chat.server import decode_error
 from dragoman.protocols.openai_chat.stream_calls import AssembledCall, CallAssembly, Piece
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_CHOICE, QUIET_RESPONSE
 

@@ -83,9 +83,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
     fields = Fields(tool, where, PROTOCOL_NAME)
     match kind := fields.rest.get("type"):
         case None | "function":
-            inner = fields.fields("function")
-            if inner is None:
-                raise WireError(PROTOCOL_NAME, f"{where}.function", "expected an object, got nothing")
+            inner = fields.need_fields("function")
             extras = leftovers(fields, losses, _QUIET_TOOL)[PROTOCOL_NAME]
             extras["function"] = inner.rest
             return _decode_function(inner, extras, losses)
@@ -142,9 +140,7 @@ def _encode_function(tool: ToolDeclaration, rest: Wire | None) -> Wire:
 
 def _decode_custom(fields: Fields, losses: Losses) -> ToolDeclaration:
     """`format` is read and also stays in the extras, so the grammar goes back as it came."""
-    inner = fields.fields("custom")
-    if inner is None:
-        raise WireError(PROTOCOL_NAME, fields.path("custom"), "expected an object, got nothing")
+    inner = fields.need_fields("custom")
     grammar = None
     match inner.rest.get("format"):
         case {"type": "grammar", "grammar": {"syntax": str(syntax), "definition": str(definition)}}:

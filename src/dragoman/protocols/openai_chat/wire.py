@@ -13,6 +13,7 @@ from dragoman.core.fields import NOTHING, Fields, Table, made_by, word_set
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Extras, FailureKind, StopReason, Wire
+from dragoman.protocols.openai import ERROR_TYPES
 
 PROTOCOL_NAME: Final = "openai-chat"
 is_native = made_by(PROTOCOL_NAME)
@@ -48,24 +49,8 @@ CODES: Table[FailureKind] = Table(
     ("stream_truncated", "truncated"),
     other=("", "server"),
 )
-# error.type <-> kind, where a stream's error has neither code nor status
 TYPES: Table[FailureKind] = Table(
-    ("invalid_request_error", "bad_request"),
-    ("invalid_request_error", "context_too_long"),
-    ("invalid_request_error", "too_large"),
-    ("invalid_request_error", "unauthenticated"),
-    ("authentication_error", "unauthenticated"),
-    ("insufficient_quota", "billing"),
-    ("permission_error", "forbidden"),
-    ("invalid_request_error", "not_found"),
-    ("not_found_error", "not_found"),
-    ("invalid_request_error", "conflict"),
-    ("rate_limit_error", "rate_limit"),
-    ("requests", "rate_limit"),
-    ("tokens", "rate_limit"),
-    ("server_error", "server"),
-    ("overloaded_error", "overloaded"),
-    other=("server_error", "server"),
+    *ERROR_TYPES, ("overloaded_error", "overloaded"), other=("server_error", "server")
 )
 
 
@@ -188,15 +173,3 @@ def _is_empty(value: Any) -> bool:
 
 def text_part(text: str) -> Wire:
     return {"type": "text", "text": text}
-
-
-def lifetime(mark: Any) -> str:
-    """Of a cache breakpoint, as Part.cache says it; OpenAI's lifetimes are 30m and 12h."""
-    if not is_object(mark):
-        return ""
-    return "1h" if mark.get("ttl") in ("1h", "12h") else "5m"
-
-
-def encode_lifetime(cache: str) -> Wire:
-    """Without `ttl` it is that of the request, 30m."""
-    return {"prompt_cache_breakpoint": {"mode": "explicit"} | ({"ttl": "12h"} if cache == "1h" else {})}

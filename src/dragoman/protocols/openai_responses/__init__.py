@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
+from dragoman.protocols.openai import OPENAI_SCHEMAS
 from dragoman.protocols.openai_responses.compaction import encode_compaction
 from dragoman.protocols.openai_responses.grammar import Grammar
 from dragoman.protocols.openai_responses.hosted import ENCODED
@@ -22,7 +23,6 @@ from dragoman.protocols.openai_responses.stream_decoder import (
 )
 from dragoman.protocols.openai_responses.stream_encoder import KEEP_ALIVE_EVENTS, StreamEncoder, continued
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
-from dragoman.schemas.openai import OPENAI
 
 LIMITS = ProtocolLimits(
     protocol=PROTOCOL_NAME,
@@ -32,7 +32,7 @@ LIMITS = ProtocolLimits(
     namespaces=True,
     deferred_tools=True,
     hosted_tools=frozenset(ENCODED),
-    schema_rules=OPENAI,
+    schema_rules=OPENAI_SCHEMAS,
     compaction=encode_compaction,
 )
 

@@ -23,13 +23,12 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.seal import unseal_state
+from dragoman.protocols.openai import encode_lifetime, lifetime
 from dragoman.protocols.openai_responses.media import decode_audio, decode_file, decode_image, encode_media
 from dragoman.protocols.openai_responses.wire import (
     PROTOCOL_NAME,
     QUIET_ITEM,
     QUIET_PART,
-    encode_lifetime,
-    lifetime,
     native,
 )
 

@@ -21,21 +21,19 @@ from dragoman.core.failures import (
     not_a_reply,
     recognise_overflow,
     status_of,
-    with_opening,
 )
 from dragoman.core.fields import Fields, describe, word_set
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.server import (
     Accounting,
-    ListedModel,
     ProtocolServer,
-    RateLimitStatus,
     Route,
     count,
     listed,
     rows,
 )
+from dragoman.protocols.openai import encode_model, encode_models, error_message, rate_limit_headers
 from dragoman.protocols.openai_responses.background import BACKGROUND
 from dragoman.protocols.openai_responses.batches import BATCHES, FILES
 from dragoman.protocols.openai_responses.compaction import (
@@ -62,9 +60,7 @@ from dragoman.protocols.openai_responses.websocket import (
 )
 from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME, SECRETS, TYPES
 
-HTTP = Http(
-    path=same_path("/responses"),
-)
+HTTP = Http(path=same_path("/responses"))
 # Kinds whose code clients of this API expect in an error body; other kinds have only a type
 _CODED = word_set("context_too_long unauthenticated billing not_found rate_limit overloaded")
 # Codes of our own refusals -> the request field at fault
@@ -79,9 +75,6 @@ _STORE_CODES = {
     LANE_LIMIT: "stream_id",
     CONNECTION_LIMIT: None,
 }
-
-
-_TOO_LONG = re.compile("context (?:window|length)", re.IGNORECASE)
 
 
 def decode_error(body: Wire, status: int) -> Failure | None:
@@ -105,7 +98,7 @@ def encode_error(failure: Failure) -> tuple[int, Wire]:
     code = CODES.encode(kind) if kind in _CODED else None
     param = _STORE_CODES.get(failure.code)
     error = {
-        "message": _message(failure),
+        "message": error_message(failure),
         "type": TYPES.encode(kind),
         "param": param,
         "code": failure.code if failure.code in _STORE_CODES or failure.code == UNKNOWN_ROUTE else code,
@@ -115,17 +108,7 @@ def encode_error(failure: Failure) -> tuple[int, Wire]:
 
 def encode_failure(failure: Failure) -> Wire:
     """The `error` of a failed response."""
-    return {"code": CODES.encode(failure.kind) or "server_error", "message": _message(failure)}
-
-
-def _message(failure: Failure) -> str:
-    if failure.kind != "context_too_long":
-        return failure.message
-    return with_opening(failure.message, "Your input exceeds the context window of this model", _TOO_LONG)
-
-
-def truncated(missing: str) -> Failure:
-    return Failure("truncated", f"the upstream's stream ended without {missing}", 502)
+    return {"code": CODES.encode(failure.kind) or "server_error", "message": error_message(failure)}
 
 
 def _failure(error: Any, status: int) -> Failure:
@@ -159,10 +142,7 @@ ROUTES = (
     Route("POST", "/v1/responses/compact", "compact"),
     Route("POST", "/v1/responses/input_tokens", "count"),
     Route(
-        "GET",
-        "/v1/responses/{id}",
-        "retrieve",
-        query=lambda query: {"stream": query.get("stream") == "true"},
+        "GET", "/v1/responses/{id}", "retrieve", query=lambda query: {"stream": query.get("stream") == "true"}
     ),
     Route("DELETE", "/v1/responses/{id}", "delete"),
     Route("GET", "/v1/responses/{id}/input_items", "items"),
@@ -181,22 +161,6 @@ ROUTES = (
 )
 
 
-def encode_models(models: tuple[ListedModel, ...]) -> Wire:
-    return {"object": "list", "data": [encode_model(model) for model in models]}
-
-
-def encode_model(model: ListedModel) -> Wire:
-    return {"id": model.name, "object": "model", "created": 0, "owned_by": "dragoman"}
-
-
-def _rate_limit_headers(quota: RateLimitStatus) -> dict[str, str]:
-    return {
-        "x-ratelimit-limit-requests": str(quota.limit),
-        "x-ratelimit-remaining-requests": str(quota.remaining),
-        "x-ratelimit-reset-requests": f"{quota.reset:.3f}s",
-    }
-
-
 class _ItemGlance(TypedDict, total=False):
     type: Any
 
@@ -212,14 +176,8 @@ class _ReplyGlance(TypedDict, total=False):
 
 
 _ENDS = word_set("response.completed response.incomplete")
-_HOLD_RESPONSE = (
-    "created",
-    "queued",
-    "in_progress",
-    "completed",
-    "incomplete",
-    "failed",
-)  # events that hold the response
+# Events that hold the response
+_HOLD_RESPONSE = ("created", "queued", "in_progress", "completed", "incomplete", "failed")
 
 
 def decode_storage(request: Wire) -> StorageRequest:
@@ -249,7 +207,8 @@ def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -
     if before or found:
         earlier = [item for past in before for item in (*past.items, *rows(past.reply.get("output")))]
         joined["input"] = after_compaction(earlier) + [
-            _resolved(item, found) for item in input_items(request)
+            found[str(item["id"])] if is_object(item) and _is_reference(item) else item
+            for item in input_items(request)
         ]
     return joined
 
@@ -262,10 +221,6 @@ def unanswered(request: Wire) -> Failure | None:
             problem = f"No tool call found for function call output with call_id {id}."
             return Failure("bad_request", problem, 400, "call_not_found")
     return None
-
-
-def _resolved(item: Any, found: Mapping[str, Wire]) -> Any:
-    return found[str(item["id"])] if is_object(item) and _is_reference(item) else item
 
 
 def _is_reference(item: Wire) -> bool:
@@ -374,7 +329,7 @@ SERVER = ProtocolServer(
     encode_model=encode_model,
     encode_count=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
     accounting=ACCOUNTING,
-    encode_quota=_rate_limit_headers,
+    encode_quota=rate_limit_headers,
     count_path=lambda model: "/responses/input_tokens",
     forwards=("openai-beta",),
     streams_overflow=True,

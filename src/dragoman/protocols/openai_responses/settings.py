@@ -5,7 +5,6 @@ The API has no stop, seed, penalty, top_k or n, and models that reason refuse sa
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, get_args
 
 from dragoman.core.fields import Fields, GivenSettings, boolean, string
@@ -13,6 +12,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.settings import effort_for
+from dragoman.protocols.openai import encode_user
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 _EFFORTS = frozenset(get_args(Effort))
@@ -21,7 +21,6 @@ _TIERS = {"auto": "auto", "standard": "default", "standard_only": "default"} | {
 }
 _ENCRYPTED, _LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
 _ABSENT = GivenSettings("top_k", "frequency_penalty", "presence_penalty", "seed", "stop")
-_LONGEST_USER = 64
 # How a client of this protocol spells a neutral setting, for the reports of losses
 SPELLING = {
     "messages": "input",
@@ -93,7 +92,7 @@ def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses
     if text:
         wire["text"] = text
     if settings.user is not None:
-        wire["safety_identifier"] = _encode_user(settings.user, losses)
+        wire["safety_identifier"] = encode_user(settings.user, losses)
     if settings.metadata:
         wire["metadata"] = _encode_metadata(settings.metadata, losses)
     if settings.service_tier is not None:
@@ -207,13 +206,6 @@ def _encode_output(output: OutputFormat | None) -> Wire:
             return {"format": {"type": "json_object"}}
         case _:
             return {}
-
-
-def _encode_user(user: str, losses: Losses) -> str:
-    if len(user) <= _LONGEST_USER:
-        return user
-    losses.changed("user", f"longer than {_LONGEST_USER} characters: sent as its hash", "setting.user")
-    return hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _encode_metadata(metadata: dict[str, Any], losses: Losses) -> dict[str, str]:

@@ -28,6 +28,7 @@ from dragoman.core.events import (
     ResponseStart,
     emptied,
 )
+from dragoman.core.failures import truncated
 from dragoman.core.fields import Fields, describe
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
@@ -36,7 +37,7 @@ from dragoman.core.server import rows
 from dragoman.protocols.openai_responses.messages import decode_item, item_type
 from dragoman.protocols.openai_responses.parts import decode_citation, decode_part
 from dragoman.protocols.openai_responses.response import decode_stop, decode_usage
-from dragoman.protocols.openai_responses.server import decode_error, truncated
+from dragoman.protocols.openai_responses.server import decode_error
 from dragoman.protocols.openai_responses.stream_calls import (
     ItemAssembly,
     StreamedItem,

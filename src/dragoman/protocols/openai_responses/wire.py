@@ -5,15 +5,15 @@ The TypedDicts describe what we read and write. Wire objects stay plain dicts, s
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NotRequired, TypedDict
+from typing import Final, Literal, NotRequired, TypedDict
 
-from dragoman.core import jsontext
-from dragoman.core.errors import WireError
-from dragoman.core.fields import Table, word_set
-from dragoman.core.jsontext import is_object
-from dragoman.core.model import FailureKind, StopReason, Value, Wire
+from dragoman.core.fields import Table, made_by, printer, word_set
+from dragoman.core.model import FailureKind, StopReason, Wire
+from dragoman.protocols.openai import ERROR_TYPES
 
 PROTOCOL_NAME: Final = "openai-responses"
+native = made_by(PROTOCOL_NAME)
+printed = printer(PROTOCOL_NAME)
 
 # Key of our own notes in the extras of a value: the item or namespace that it belongs to. Never written.
 ITEM: Final = "openai-responses item"
@@ -48,22 +48,8 @@ CODES: Table[FailureKind | Literal[""]] = Table(
     other=("", ""),
 )
 
-# error.type beside kinds, where there is no code
 TYPES: Table[FailureKind | Literal[""]] = Table(
-    ("invalid_request_error", "bad_request"),
-    ("invalid_request_error", "context_too_long"),
-    ("invalid_request_error", "too_large"),
-    ("invalid_request_error", "unauthenticated"),
-    ("invalid_request_error", "not_found"),
-    ("invalid_request_error", "conflict"),
-    ("authentication_error", "unauthenticated"),
-    ("permission_error", "forbidden"),
-    ("not_found_error", "not_found"),
-    ("insufficient_quota", "billing"),
-    ("rate_limit_error", "rate_limit"),
-    ("requests", "rate_limit"),
-    ("tokens", "rate_limit"),
-    ("server_error", "server"),
+    *ERROR_TYPES,
     ("server_error", "overloaded"),
     ("server_error", "timeout"),
     ("server_error", "truncated"),
@@ -156,28 +142,3 @@ QUIET_RESPONSE = word_set(
 )
 SECRETS = ("authorization", "headers")  # of a remote MCP server; never repeated
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-
-
-def printed(value: Any, where: str) -> str:
-    """JSON text; a dict that a caller built may hold values that JSON cannot."""
-    try:
-        return jsontext.dumps(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise WireError(PROTOCOL_NAME, where, f"expected JSON, got {error}") from None
-
-
-def native(value: Value) -> bool:
-    """Whether `value` came from this protocol and goes back as it came."""
-    return value.extras is not None and PROTOCOL_NAME in value.extras
-
-
-def lifetime(mark: Any) -> str:
-    """Of a cache breakpoint, as Part.cache says it; OpenAI's lifetimes are 30m and 12h."""
-    if not is_object(mark):
-        return ""
-    return "1h" if mark.get("ttl") == "12h" else "5m"
-
-
-def encode_lifetime(cache: str) -> Wire:
-    """Without `ttl` it is that of the request, 30m."""
-    return {"prompt_cache_breakpoint": {"mode": "explicit"} | ({"ttl": "12h"} if cache == "1h" else {})}
