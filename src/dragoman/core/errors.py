@@ -36,6 +36,12 @@ class GrammarError(DragomanError):
     """A stream that breaks the order of events its protocol demands."""
 
 
+def expect(holds: bool, problem: str) -> None:
+    """Raises GrammarError with `problem` unless the condition holds."""
+    if not holds:
+        raise GrammarError(problem)
+
+
 class LossError(DragomanError):
     """Strict mode: `losses` lists what the translation could not carry across."""
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from dragoman.core.errors import WireError
 from dragoman.core.losses import Loss
 from dragoman.core.model import Failure, Wire
 
@@ -132,6 +133,13 @@ class FileCodec(Struct, frozen=True, kw_only=True):
     encode_deleted: Callable[[str], Wire]
     decode_page: Callable[[Mapping[str, str]], PageQuery]
     unknown: Callable[[str], Failure]
+
+
+def page_limit(query: Mapping[str, str], default: int, most: int, protocol: str) -> int:
+    given = query.get("limit", str(default))
+    if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= most:
+        raise WireError(protocol, "limit", f"expected a whole number from 1 to {most}, got {given!r}")
+    return int(given)
 
 
 def encode_losses(losses: Sequence[Loss]) -> Wire:

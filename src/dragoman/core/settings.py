@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Wire
 
@@ -33,6 +35,15 @@ def effort_for(budget: int) -> Effort:
         if budget <= most:
             return effort
     return "xhigh"
+
+
+def encode_tier(
+    tier: str, known: Mapping[str, str], vendor: str, losses: Losses, field: str = "service_tier"
+) -> Wire:
+    """`known`: the target's word for a service tier, empty where it means the default."""
+    if tier not in known:
+        losses.dropped("service_tier", f"{vendor} has no tier {tier!r}", "setting.service_tier")
+    return {field: known[tier]} if known.get(tier) else {}
 
 
 def described_schema(output: OutputFormat, losses: Losses) -> Wire:

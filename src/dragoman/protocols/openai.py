@@ -46,6 +46,10 @@ ERROR_TYPES: tuple[tuple[str, FailureKind], ...] = (
     ("server_error", "server"),
 )
 _TOO_LONG = re.compile("context (?:window|length)", re.IGNORECASE)
+TIERS = {tier: tier for tier in ("auto", "default", "flex", "scale", "priority", "fast")} | {
+    "standard": "default",
+    "standard_only": "default",
+}
 _LONGEST_USER = 64
 
 

@@ -21,6 +21,7 @@ from dragoman.core.jobs import (
     LineOutcome,
     PageQuery,
     encode_losses,
+    page_limit,
 )
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Wire
@@ -87,13 +88,10 @@ def _time(seconds: float | None) -> str | None:
 
 def _encode_result(line: LineOutcome) -> Wire:
     result: Wire = {"type": _STATUS[line.status]}
-    match line.status:
-        case "completed":
-            result["message"] = line.body
-        case "failed":
-            result["error"] = {"request_id": line.request_id or None, **(line.body or {})}
-        case _:
-            pass
+    if line.status == "completed":
+        result["message"] = line.body
+    elif line.status == "failed":
+        result["error"] = {"request_id": line.request_id or None, **(line.body or {})}
     return {"custom_id": line.custom_id, "result": result, **encode_losses(line.losses)}
 
 
@@ -103,10 +101,8 @@ def _encode_page(data: Sequence[Wire], has_more: bool) -> Wire:
 
 
 def _decode_page(query: Mapping[str, str]) -> PageQuery:
-    given = query.get("limit", "20")
-    if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= _LARGEST_PAGE:
-        raise _wrong("limit", f"expected a whole number from 1 to {_LARGEST_PAGE}, got {given!r}")
-    return PageQuery(int(given), query.get("after_id", ""), query.get("before_id", ""))
+    limit = page_limit(query, 20, _LARGEST_PAGE, PROTOCOL_NAME)
+    return PageQuery(limit, query.get("after_id", ""), query.get("before_id", ""))
 
 
 BATCHES = BatchCodec(

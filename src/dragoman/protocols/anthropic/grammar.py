@@ -12,7 +12,7 @@ from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
-from dragoman.core.errors import GrammarError
+from dragoman.core.errors import GrammarError, expect
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 
@@ -44,14 +44,14 @@ class Grammar:
         if self._state == "end":
             raise GrammarError(f"{kind} after the end of the stream")
         if kind == "error":
-            _expect(is_object(body.get("error")), "error without an error object")
+            expect(is_object(body.get("error")), "error without an error object")
             self._state = "end"
         elif kind != "ping":
             self._step(str(kind), body)
         return (frame,)
 
     def close(self) -> Iterable[Frame]:
-        _expect(self._state == "end", "the stream ends without message_stop or error")
+        expect(self._state == "end", "the stream ends without message_stop or error")
         return ()
 
     def _step(self, kind: str, body: Wire) -> None:
@@ -60,18 +60,20 @@ class Grammar:
             case "start", "message_start":
                 self._state = "delta" if _is_whole(body.get("message")) else "blocks"
             case "blocks", "content_block_start":
-                _expect(self._open is None, f"block {index} starts while block {self._open} is open")
-                _expect(index == self._blocks, f"block {index} starts, expected {self._blocks}")
+                expect(self._open is None, f"block {index} starts while block {self._open} is open")
+                expect(index == self._blocks, f"block {index} starts, expected {self._blocks}")
                 self._kind = _kind(body.get("content_block"), "content_block")
                 self._open, self._blocks = index, self._blocks + 1
             case "blocks", "content_block_delta":
-                _expect(index == self._open, f"content_block_delta for block {index}, which is not open")
-                self._check_delta(_kind(body.get("delta"), "delta"))
+                expect(index == self._open, f"content_block_delta for block {index}, which is not open")
+                delta = _kind(body.get("delta"), "delta")
+                known = delta in _FILLS and self._kind in _KNOWN
+                expect(not known or self._kind in _FILLS[delta], f"{delta} for a block of type {self._kind}")
             case "blocks", "content_block_stop":
-                _expect(index == self._open, f"content_block_stop for block {index}, which is not open")
+                expect(index == self._open, f"content_block_stop for block {index}, which is not open")
                 self._open = None
             case (("blocks" | "delta"), "message_delta"):
-                _expect(self._open is None, f"message_delta while block {self._open} is open")
+                expect(self._open is None, f"message_delta while block {self._open} is open")
                 _check_end(body)
                 self._state = "delta"
             case "delta", "message_stop":
@@ -79,26 +81,22 @@ class Grammar:
             case _:
                 raise GrammarError(f"{kind} is not allowed in state {self._state}")
 
-    def _check_delta(self, kind: str) -> None:
-        known = kind in _FILLS and self._kind in _KNOWN
-        _expect(not known or self._kind in _FILLS[kind], f"{kind} for a block of type {self._kind}")
-
 
 def _is_whole(message: Any) -> bool:
     """Whether message_start has the whole reply, as with programmatic tool calling."""
-    _expect(is_object(message), "message_start without its message")
-    _expect(is_array(message.get("content")), "message_start without content")
+    expect(is_object(message), "message_start without its message")
+    expect(is_array(message.get("content")), "message_start without content")
     usage = message.get("usage")
     counted = is_object(usage) and type(usage.get("input_tokens")) is int
-    _expect(counted, "message_start without usage.input_tokens")
+    expect(counted, "message_start without usage.input_tokens")
     return bool(message.get("stop_reason"))
 
 
 def _check_end(body: Wire) -> None:
     delta, usage = body.get("delta"), body.get("usage")
-    _expect(is_object(delta) and "stop_reason" in delta, "message_delta without a stop_reason")
+    expect(is_object(delta) and "stop_reason" in delta, "message_delta without a stop_reason")
     counted = is_object(usage) and type(usage.get("output_tokens")) is int
-    _expect(counted, "message_delta without usage.output_tokens")
+    expect(counted, "message_delta without usage.output_tokens")
 
 
 def _kind(value: Any, name: str) -> str:
@@ -116,8 +114,3 @@ def _parse(frame: Frame) -> Wire:
     if not is_object(body):
         raise GrammarError("the data of an event is not an object")
     return body
-
-
-def _expect(holds: bool, problem: str) -> None:
-    if not holds:
-        raise GrammarError(problem)

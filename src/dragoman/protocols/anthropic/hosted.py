@@ -33,6 +33,7 @@ from dragoman.core.model import (
 )
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.seal import seal
+from dragoman.core.server import rows
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, is_native, printed
 
 _DATED = re.compile(r"(.*?)(?:_toolset)?_\d{8}")
@@ -365,8 +366,7 @@ def _source(item: Wire) -> str:
 def _texts(content: Any) -> list[str]:
     if isinstance(content, str):
         return [content]
-    blocks = content if is_array(content) else []
-    return [block["text"] for block in blocks if is_object(block) and isinstance(block.get("text"), str)]
+    return [block["text"] for block in rows(content) if isinstance(block.get("text"), str)]
 
 
 def _dig(value: Any, *keys: str) -> Any:
@@ -399,7 +399,7 @@ def encode_search(
     found = {
         citation.url: citation.title for citation in citations if citation.url and not is_native(citation)
     }
-    if request is None or not found or not _declares_search(request):
+    if request is None or not found or not any(tool.kind == "web_search" for tool in request.tools):
         return ()
     losses.invented("content", "a search, as the model cites what it found", "hosted.web_search")
     name = _SEARCH_ID + re.sub(r"[^a-zA-Z0-9]", "_", id)
@@ -413,7 +413,13 @@ def encode_search(
         }
         for url, title in found.items()
     ]
-    query = {"query": _last_user_text(request)}
+    texts = [
+        part.text
+        for message in request.messages
+        for part in message.parts
+        if message.role == "user" and isinstance(part, Text)
+    ]
+    query = {"query": texts[-1] if texts else ""}
     return (
         {"type": "server_tool_use", "id": name, "name": "web_search", "input": query, **_DIRECT},
         {"type": "web_search_tool_result", "tool_use_id": name, "content": results, **_DIRECT},
@@ -422,24 +428,7 @@ def encode_search(
 
 def is_made_here(block: Wire) -> bool:
     match block:
-        case {"type": "server_tool_use", "id": str(id)}:
-            return id.startswith(_SEARCH_ID)
-        case {"type": "web_search_tool_result", "tool_use_id": str(id)}:
-            return id.startswith(_SEARCH_ID)
+        case {"type": "server_tool_use", "id": id} | {"type": "web_search_tool_result", "tool_use_id": id}:
+            return isinstance(id, str) and id.startswith(_SEARCH_ID)
         case _:
             return False
-
-
-def _declares_search(request: Request) -> bool:
-    return any(isinstance(tool, HostedTool) and tool.kind == "web_search" for tool in request.tools)
-
-
-def _last_user_text(request: Request) -> str:
-    texts = [
-        part.text
-        for message in request.messages
-        if message.role == "user"
-        for part in message.parts
-        if isinstance(part, Text)
-    ]
-    return texts[-1] if texts else ""

@@ -85,15 +85,11 @@ def _authenticate(key: str, request: OutgoingRequest) -> dict[str, str]:
     return bearer(key, request) if key.startswith("sk-ant-oat") else {"x-api-key": key}
 
 
-def _betas(body: Wire) -> dict[str, str]:
-    return {"anthropic-beta": "mcp-client-2025-11-20"} if "mcp_servers" in body else {}
-
-
 HTTP = Http(
     path=same_path("/v1/messages"),
     authenticate=_authenticate,
     headers={"anthropic-version": "2023-06-01"},
-    headers_for=_betas,
+    headers_for=lambda body: {"anthropic-beta": "mcp-client-2025-11-20"} if "mcp_servers" in body else {},
 )
 
 
@@ -295,7 +291,8 @@ def _join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) 
     inherited = before[0].settings
     for key in _INHERITED:
         if request.get(key) is not None and request[key] != inherited.get(key):
-            raise ConversationError(_mismatch(key))
+            problem = f"{key}: a thread keeps the {key} it was created with; create a new one to change it"
+            raise ConversationError(Failure("bad_request", problem, 400, "thread_fingerprint_mismatch"))
     earlier = [message for past in before for message in (*past.items, *_as_message(past.reply))]
     return {
         **joined,
@@ -332,11 +329,6 @@ def _whole(frames: Sequence[Frame]) -> Wire | None:
         return encode_response(fold([*events, *decoder.close()]), Losses())
     except DragomanError:
         return None
-
-
-def _mismatch(key: str) -> Failure:
-    problem = f"{key}: a thread keeps the {key} it was created with; create a new one to change it"
-    return Failure("bad_request", problem, 400, "thread_fingerprint_mismatch")
 
 
 def _unknown(id: str) -> Failure:

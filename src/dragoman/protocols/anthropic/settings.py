@@ -17,13 +17,14 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.server import rows
-from dragoman.core.settings import budget_for, described_schema, effort_for
+from dragoman.core.settings import budget_for, described_schema, effort_for, encode_tier
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 JSON_INSTRUCTION = "Respond with one valid JSON object and nothing else: no prose, no code fence."
 _LEVELS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 _EFFORTS: dict[str, Effort] = {effort: effort for effort in get_args(Effort)}
 _BUDGETS = {"adaptive": -1, "disabled": 0}
+_TIERS = {"auto": "auto"} | dict.fromkeys(("standard_only", "standard", "default"), "standard_only")
 _LEAST_BUDGET = 1024
 _MOST_THINKING = 0.8  # the share of max_tokens where we choose the budget: the rest is for the answer
 # How a client of this protocol spells a neutral setting, for the reports of losses
@@ -72,7 +73,7 @@ def encode_settings(request: Request, body: Wire, profile: ModelProfile, losses:
     if settings.user is not None:
         wire["metadata"] = {"user_id": settings.user}
     if settings.service_tier is not None:
-        wire |= _encode_tier(settings.service_tier, losses)
+        wire |= encode_tier(settings.service_tier, _TIERS, "Anthropic", losses)
     for name, value in _UNSUPPORTED(settings):
         if value is not False:
             losses.dropped(name, "Anthropic has no such setting", f"setting.{name}")
@@ -282,14 +283,3 @@ def _sampling_problem(
     if beside and not thinking and profile.sampling == "one":
         return "the model takes temperature or top_p, not both"
     return ""
-
-
-def _encode_tier(tier: str, losses: Losses) -> Wire:
-    match tier:
-        case "auto" | "standard_only":
-            return {"service_tier": tier}
-        case "default" | "standard":
-            return {"service_tier": "standard_only"}
-        case _:
-            losses.dropped("service_tier", f"Anthropic has no tier {tier!r}", "setting.service_tier")
-            return {}

@@ -13,21 +13,14 @@ from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
-from dragoman.core.errors import GrammarError
+from dragoman.core.errors import expect
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 from dragoman.core.server import rows
 
 _DATA = (
-    "text",
-    "inlineData",
-    "fileData",
-    "functionCall",
-    "functionResponse",
-    "executableCode",
-    "codeExecutionResult",
-    "toolCall",
-    "toolResponse",
+    *("text", "inlineData", "fileData", "functionCall", "functionResponse"),
+    *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
 )
 _URL_SAFE = str.maketrans("-_", "+/")
 
@@ -41,12 +34,12 @@ class Grammar:
         self._open: dict[int, bool] = {}  # candidates: whether more of them may follow
 
     def feed(self, frame: Frame, /) -> Iterable[Frame]:
-        _expect(not frame.event, f"an event named {frame.event!r}; Gemini's have no names")
+        expect(not frame.event, f"an event named {frame.event!r}; Gemini's have no names")
         chunk = jsontext.decode(frame.data) if isinstance(frame.data, bytes | str) else frame.data
-        _expect(is_object(chunk), "a chunk that is no object")
-        _expect(not self._ended or self._begins_another(chunk), "a chunk after the end of the stream")
+        expect(is_object(chunk), "a chunk that is no object")
+        expect(not self._ended or self._begins_another(chunk), "a chunk after the end of the stream")
         if "error" in chunk:
-            _expect(
+            expect(
                 next(iter(chunk)) == "error", "an error that is not the first key: google-genai overlooks it"
             )
             self._ended = True
@@ -54,13 +47,13 @@ class Grammar:
         feedback = chunk.get("promptFeedback")
         self._ended = is_object(feedback) and "blockReason" in feedback
         candidates = chunk.get("candidates", [])
-        _expect(is_array(candidates) and all(map(is_object, candidates)), "candidates that are no objects")
+        expect(is_array(candidates) and all(map(is_object, candidates)), "candidates that are no objects")
         for candidate in candidates:
             self._candidate(candidate)
         return (frame,)
 
     def close(self) -> Iterable[Frame]:
-        _expect(self._ended, "the stream ends without finishReason, blockReason or error")
+        expect(self._ended, "the stream ends without finishReason, blockReason or error")
         return ()
 
     def _begins_another(self, chunk: Wire) -> bool:
@@ -70,34 +63,32 @@ class Grammar:
 
     def _candidate(self, candidate: Wire) -> None:
         index = candidate.get("index", 0)
-        _expect(self._open.get(index, True), f"more of candidate {index} after its finishReason")
+        expect(self._open.get(index, True), f"more of candidate {index} after its finishReason")
         self._open[index] = not candidate.get("finishReason")
         content = candidate.get("content", {"parts": []})
-        _expect(
-            content.get("role", "model") == "model", f"content of role {content.get('role')!r}, not model"
-        )
+        expect(content.get("role", "model") == "model", f"content of role {content.get('role')!r}, not model")
         for part in content.get("parts", []):
             self._part(part)
         if candidate.get("finishReason"):
-            _expect(isinstance(candidate["finishReason"], str), "a finishReason that is no string")
+            expect(isinstance(candidate["finishReason"], str), "a finishReason that is no string")
             self._ended = not any(self._open.values())
 
     def _part(self, part: Any) -> None:
-        _expect(is_object(part), "a part that is no object")
+        expect(is_object(part), "a part that is no object")
         named = [key for key in _DATA if key in part]
-        _expect(len(named) == 1, f"a part with {named or 'no data'}; each has one kind of data")
+        expect(len(named) == 1, f"a part with {named or 'no data'}; each has one kind of data")
         if "text" in part:
-            _expect(isinstance(part["text"], str), "a text that is no string")
+            expect(isinstance(part["text"], str), "a text that is no string")
         if "functionCall" in part:
             self._call(part["functionCall"])
         if "thoughtSignature" in part:
-            _expect(_is_base64(part["thoughtSignature"]), "a thoughtSignature that is not base64")
+            expect(_is_base64(part["thoughtSignature"]), "a thoughtSignature that is not base64")
 
     def _call(self, call: Any) -> None:
         """Whole, or begun by its name and grown by pieces."""
-        _expect(is_object(call), "a functionCall that is no object")
-        _expect(self._growing or isinstance(call.get("name"), str), "a functionCall without a name")
-        _expect(is_object(call.get("args", {})), "a functionCall whose args are no object")
+        expect(is_object(call), "a functionCall that is no object")
+        expect(self._growing or isinstance(call.get("name"), str), "a functionCall without a name")
+        expect(is_object(call.get("args", {})), "a functionCall whose args are no object")
         self._growing = call.get("willContinue") is True
 
 
@@ -109,8 +100,3 @@ def _is_base64(text: Any) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _expect(holds: bool, problem: str) -> None:
-    if not holds:
-        raise GrammarError(problem)

@@ -8,7 +8,7 @@ from dragoman.core.fields import Fields, GivenSettings, boolean, word_set
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, ToolDeclaration, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.settings import budget_for, described_schema, effort_for
+from dragoman.core.settings import budget_for, described_schema, effort_for, encode_tier
 from dragoman.protocols.gemini.tools import decode_schema, json_schema
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME, inner, opened
 
@@ -41,6 +41,9 @@ SPELLING = {name: f"generationConfig.{key}" for name, (key, _) in _SAME.items()}
     "messages": "contents",
 }
 _TIERS = {"standard": "default", "unspecified": "auto"}
+_WRITTEN_TIERS = {"flex": "flex", "priority": "priority", "auto": ""} | dict.fromkeys(
+    ("default", "standard", "standard_only"), "standard"
+)
 _MOST_STOPS = 5
 
 
@@ -79,7 +82,8 @@ def encode_settings(request: Request, profile: ModelProfile, losses: Losses) -> 
         config["thinkingConfig"] = thinking
     body: Wire = {"generationConfig": config} if config else {}
     body |= _encode_labels(settings.metadata, losses)
-    body |= _encode_tier(settings.service_tier, losses)
+    if settings.service_tier is not None:
+        body |= encode_tier(settings.service_tier, _WRITTEN_TIERS, "Gemini", losses, "serviceTier")
     if settings.store:
         body["store"] = True
     for name, _ in _UNSUPPORTED(settings):
@@ -192,19 +196,6 @@ def _encode_labels(metadata: dict[str, Any] | None, losses: Losses) -> Wire:
         else:
             losses.dropped(f"metadata.{key}", "Gemini's labels are strings", "setting.metadata")
     return {"labels": labels} if labels else {}
-
-
-def _encode_tier(tier: str | None, losses: Losses) -> Wire:
-    match tier:
-        case None | "auto":
-            return {}
-        case "flex" | "priority":
-            return {"serviceTier": tier}
-        case "default" | "standard" | "standard_only":
-            return {"serviceTier": "standard"}
-        case _:
-            losses.dropped("service_tier", f"Gemini has no tier {tier!r}", "setting.service_tier")
-            return {}
 
 
 def config_as_body(config: Any) -> tuple[Wire, Wire, Wire]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
-from dragoman.core.errors import GrammarError
+from dragoman.core.errors import GrammarError, expect
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 
@@ -33,10 +33,10 @@ class Grammar:
         self._head: tuple[Any, ...] = ()
 
     def feed(self, frame: Frame, /) -> Iterable[Frame]:
-        self._expect(not frame.event, f"event is named {frame.event!r}; Chat names none")
-        self._expect(not self._ended, "a frame after the end of the stream")
+        expect(not frame.event, f"event is named {frame.event!r}; Chat names none")
+        expect(not self._ended, "a frame after the end of the stream")
         if frame.data == b"[DONE]":
-            self._expect(self._is_finished(), "[DONE] before a finish reason")
+            expect(self._is_finished(), "[DONE] before a finish reason")
             self._ended = True
             return (frame,)
         body = jsontext.decode(frame.data) if isinstance(frame.data, bytes | str) else frame.data
@@ -47,38 +47,38 @@ class Grammar:
         return (frame,)
 
     def close(self) -> Iterable[Frame]:
-        self._expect(self._ended, "the stream ends without [DONE] or error")
+        expect(self._ended, "the stream ends without [DONE] or error")
         return ()
 
     def _chunk(self, body: Wire) -> None:
-        self._expect(body.get("object") == "chat.completion.chunk", f"object is {body.get('object')!r}")
+        expect(body.get("object") == "chat.completion.chunk", f"object is {body.get('object')!r}")
         head = (body.get("id"), body.get("created"), body.get("model"))
-        self._expect(self._head in ((), head), f"id, created and model change from {self._head} to {head}")
+        expect(self._head in ((), head), f"id, created and model change from {self._head} to {head}")
         self._head = head
         choices = body.get("choices")
-        self._expect(is_array(choices), "choices is not an array")
+        expect(is_array(choices), "choices is not an array")
         if not choices:
-            self._expect(self._is_finished(), "a chunk without choices before the finish reason")
+            expect(self._is_finished(), "a chunk without choices before the finish reason")
             return
         for choice in choices:
-            self._expect(type(choice.get("index")) is int, "a choice without an index")
+            expect(type(choice.get("index")) is int, "a choice without an index")
             self._choice(choice, self._choices.setdefault(choice["index"], _Choice()))
 
     def _is_finished(self) -> bool:
         return bool(self._choices) and all(choice.state == "finished" for choice in self._choices.values())
 
     def _choice(self, choice: Wire, so_far: _Choice) -> None:
-        self._expect(so_far.state != "finished", "a choice after its finish reason")
+        expect(so_far.state != "finished", "a choice after its finish reason")
         delta = choice.get("delta")
         if not is_object(delta):
             raise GrammarError("a choice without a delta")
-        self._expect(
+        expect(
             ("role" in delta) == (so_far.state == "start"),
             "the role stands in the first chunk and only there",
         )
         so_far.state = "content"
         for key in ("content", "refusal", "reasoning_content"):
-            self._expect(isinstance(delta.get(key), str | None), f"{key} is not a string")
+            expect(isinstance(delta.get(key), str | None), f"{key} is not a string")
         for entry in delta.get("tool_calls") or ():
             self._call(entry, so_far)
         if choice.get("finish_reason") is not None:
@@ -90,16 +90,12 @@ class Grammar:
         if type(index) is not int or not is_object(inner):
             raise GrammarError("a piece of a call without its index or its function")
         text = inner.get("input" if kind == "custom" else "arguments")
-        self._expect(isinstance(text, str | None), "arguments are not a string")
-        self._expect(index <= so_far.calls, f"call {index} begins, expected {so_far.calls}")
+        expect(isinstance(text, str | None), "arguments are not a string")
+        expect(index <= so_far.calls, f"call {index} begins, expected {so_far.calls}")
         begins = index == so_far.calls
         sent = [bool(entry.get("id")), bool(entry.get("type")), bool(inner.get("name"))]
-        self._expect(
+        expect(
             all(sent) if begins else not (sent[0] or sent[2]),
             f"call {index}: id, type and name are sent with its first piece, once",
         )
         so_far.calls += begins
-
-    def _expect(self, holds: bool, problem: str) -> None:
-        if not holds:
-            raise GrammarError(problem)

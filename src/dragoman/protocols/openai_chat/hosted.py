@@ -28,11 +28,8 @@ _DOMAINS = {"allowed_domains": "allowed_domains", "excluded_domains": "blocked_d
 def decode_hosted(fields: Fields, kind: str) -> HostedTool:
     """A declaration in `tools`; it is kept whole in the extras."""
     name, parameters = fields.rest.get("name"), fields.rest.get("parameters")
-    settings = (
-        {neutral: parameters[key] for key, neutral in _DOMAINS.items() if parameters.get(key)}
-        if is_object(parameters)
-        else {}
-    )
+    given = parameters if is_object(parameters) else {}
+    settings = {neutral: given[key] for key, neutral in _DOMAINS.items() if given.get(key)}
     return HostedTool(
         _HOSTED.get(kind, "other"),
         name if type(name) is str else "",

@@ -12,12 +12,11 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.settings import effort_for
-from dragoman.protocols.openai import encode_user
+from dragoman.core.settings import effort_for, encode_tier
+from dragoman.protocols.openai import TIERS, encode_user
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 _EFFORTS = frozenset(get_args(Effort))
-_TIERS = {"auto": "auto", "standard_only": "default", "standard": "default", "default": "default"}
 # How a client of this protocol spells a neutral setting, for the reports of losses
 SPELLING = {
     "max_tokens": "max_completion_tokens|max_tokens",
@@ -70,7 +69,7 @@ def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses
     if settings.store:
         wire["store"] = True
     if settings.service_tier is not None:
-        wire |= _encode_tier(settings.service_tier, losses)
+        wire |= encode_tier(settings.service_tier, TIERS, "Chat", losses)
     if settings.verbosity is not None and profile.verbosity:
         wire["verbosity"] = settings.verbosity
     elif settings.verbosity is not None:
@@ -244,12 +243,3 @@ def _encode_schema(output: OutputFormat, losses: Losses) -> Wire:
     if output.strict is not None:
         wire["strict"] = output.strict
     return wire
-
-
-def _encode_tier(tier: str, losses: Losses) -> Wire:
-    if tier in ("flex", "scale", "priority", "fast"):
-        return {"service_tier": tier}
-    if tier in _TIERS:
-        return {"service_tier": _TIERS[tier]}
-    losses.dropped("service_tier", f"Chat has no tier {tier!r}", "setting.service_tier")
-    return {}

@@ -21,7 +21,6 @@ from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME
 
 _BEFORE = frozenset({"response.created", "response.queued", "response.in_progress"})
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
-_LAST = {"completed": "response.completed", "failed": "response.failed"}
 
 
 def _encode_queued(request: Wire, id: str, created: int) -> Wire:
@@ -42,13 +41,9 @@ def _event(step: str, number: int, reply: Wire) -> Wire:
     return {"type": f"response.{step}", "sequence_number": number, "response": reply}
 
 
-def _first_events(reply: Wire) -> list[Wire]:
-    return [_event("created", 0, reply), _event("queued", 1, reply)]
-
-
 def _last_event(reply: Wire, number: int) -> Wire:
-    kind = _LAST.get(str(reply.get("status")), "response.incomplete")
-    return {"type": kind, "sequence_number": number, "response": reply}
+    status = reply.get("status")
+    return _event(status if status in ("completed", "failed") else "incomplete", number, reply)
 
 
 def _renumber(event: Wire, number: int) -> Wire | None:
@@ -65,10 +60,6 @@ def _reply_of(event: Wire) -> Wire | None:
     return reply if event.get("type") in _ENDS and is_object(reply) else None
 
 
-def _run_body(request: Wire) -> Wire:
-    return {key: value for key, value in request.items() if key != "background"}
-
-
 def _starting_after(query: Mapping[str, str]) -> int:
     given = query.get("starting_after", "")
     if not given:
@@ -82,12 +73,12 @@ BACKGROUND = BackgroundCodec(
     label=lambda reply: {**reply, "background": True},
     encode_queued=_encode_queued,
     with_status=_with_status,
-    first_events=_first_events,
+    first_events=lambda reply: [_event("created", 0, reply), _event("queued", 1, reply)],
     restart_event=lambda reply, number: _event("in_progress", number, reply),
     last_event=_last_event,
     renumber=_renumber,
     reply_of=_reply_of,
-    run_body=_run_body,
+    run_body=lambda request: {key: value for key, value in request.items() if key != "background"},
     starting_after=_starting_after,
     not_background=Failure(
         "bad_request", "Only responses created with background=true can be cancelled.", 400

@@ -6,7 +6,7 @@ what fails when a line runs is a line of the error file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from dragoman.core import jsontext
@@ -23,9 +23,11 @@ from dragoman.core.jobs import (
     PageQuery,
     StoredFile,
     encode_losses,
+    page_limit,
 )
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
+from dragoman.protocols.openai_responses.items import whole_list
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 ENDPOINTS = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings")
@@ -34,10 +36,7 @@ _MOST_METADATA, _LONGEST_KEY, _LONGEST_VALUE = 16, 64, 512
 _SHORTEST_LIFE, _LONGEST_LIFE = 3600, 30 * DAY
 _NOT_RUN = {
     "cancelled": ("batch_cancelled", "This request was not executed, because the batch was cancelled."),
-    "expired": (
-        "batch_expired",
-        "This request could not be executed before the completion window expired.",
-    ),
+    "expired": ("batch_expired", "This request could not be executed before the completion window expired."),
 }
 
 
@@ -209,24 +208,12 @@ def _encode_result(line: LineOutcome) -> Wire:
     return {**result, **encode_losses(line.losses)}
 
 
-def _encode_page(data: Sequence[Wire], has_more: bool) -> Wire:
-    ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {}
-    return {
-        "object": "list",
-        "data": list(data),
-        **(ends or {"first_id": None, "last_id": None}),
-        "has_more": has_more,
-    }
-
-
 def _decode_page(query: Mapping[str, str], most: int, default: int) -> PageQuery:
-    given, order = query.get("limit", str(default)), query.get("order", "desc")
-    if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= most:
-        raise _wrong("limit", f"expected a whole number from 1 to {most}, got {given!r}")
+    limit, order = page_limit(query, default, most, PROTOCOL_NAME), query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise _wrong("order", f"expected asc or desc, got {order!r}")
     purpose = query.get("purpose", "")
-    return PageQuery(int(given), query.get("after", ""), ascending=order == "asc", purpose=purpose)
+    return PageQuery(limit, query.get("after", ""), ascending=order == "asc", purpose=purpose)
 
 
 def _decode_upload(form: Mapping[str, str]) -> tuple[str, float]:
@@ -263,7 +250,7 @@ BATCHES = BatchCodec(
     read_lines=_read_lines,
     encode_batch=_encode_batch,
     encode_created=_encode_created,
-    encode_page=_encode_page,
+    encode_page=whole_list,
     encode_result=_encode_result,
     encode_deleted=lambda id: {},
     decode_page=lambda query: _decode_page(query, 100, 20),
@@ -274,7 +261,7 @@ FILES = FileCodec(
     id_prefix="file-",
     decode_upload=_decode_upload,
     encode_file=_encode_file,
-    encode_page=_encode_page,
+    encode_page=whole_list,
     encode_deleted=lambda id: {"id": id, "object": "file", "deleted": True},
     decode_page=lambda query: _decode_page(query, 10_000, 10_000),
     unknown=lambda id: _unknown("file", id),

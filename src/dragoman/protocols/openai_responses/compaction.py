@@ -73,18 +73,6 @@ def _threshold(managed: Any) -> int:
     return min(edit["compact_threshold"] for edit in managed)
 
 
-def without(request: Wire) -> Wire:
-    return {key: value for key, value in request.items() if key != "context_management"}
-
-
-def part_of(reply: Wire) -> Wire | None:
-    return next((item for item in rows(reply.get("output")) if item.get("type") in ITEMS), None)
-
-
-def compacted(request: Wire, part: Wire, tokens: int) -> Wire:
-    return {**request, "input": [*staying(input_items(request), tokens), part]}
-
-
 def staying(items: list[Any], tokens: int = 0) -> list[Wire]:
     """The messages that stay beside a summary of all `items`: those of the user and of the developer.
 
@@ -126,14 +114,17 @@ def encode_reply(request: Wire, reply: Wire) -> Wire:
     messages = [
         _listed(item, i) for i, item in enumerate(staying(input_items(request))) if item["role"] == "user"
     ]
-    items = [*messages, *(item for item in rows(reply.get("output")) if item.get("type") in ITEMS)]
     return {
         "id": reply["id"],
         "object": "response.compaction",
         "created_at": reply["created_at"],
-        "output": items,
+        "output": [*messages, *_compactions(reply)],
         "usage": reply["usage"],
     }
+
+
+def _compactions(reply: Wire) -> list[Wire]:
+    return [item for item in rows(reply.get("output")) if item.get("type") in ITEMS]
 
 
 def _listed(message: Wire, place: int) -> Wire:
@@ -144,5 +135,12 @@ def _listed(message: Wire, place: int) -> Wire:
 
 
 COMPACTION = CompactionCodec(
-    decode=decode, without=without, part_of=part_of, compacted=compacted, encode_reply=encode_reply
+    decode=decode,
+    without=lambda request: {key: request[key] for key in request if key != "context_management"},
+    part_of=lambda reply: next(iter(_compactions(reply)), None),
+    compacted=lambda request, part, tokens: {
+        **request,
+        "input": [*staying(input_items(request), tokens), part],
+    },
+    encode_reply=encode_reply,
 )

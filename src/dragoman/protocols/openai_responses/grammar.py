@@ -7,7 +7,7 @@ from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
-from dragoman.core.errors import GrammarError
+from dragoman.core.errors import expect
 from dragoman.core.model import Wire
 
 _LIFE = frozenset({"response.created", "response.queued", "response.in_progress"})
@@ -41,16 +41,16 @@ class Grammar:
             return (frame,)
         body = jsontext.decode(frame.data) if isinstance(frame.data, bytes | str) else frame.data
         kind = body.get("type")
-        _expect(frame.event == kind, f"event is named {frame.event!r} but its data says {kind!r}")
-        _expect(self._state != "end", f"{kind} after the end of the stream")
+        expect(frame.event == kind, f"event is named {frame.event!r} but its data says {kind!r}")
+        expect(self._state != "end", f"{kind} after the end of the stream")
         self._sequence += 1
         number = body.get("sequence_number")
-        _expect(number == self._sequence, f"{kind} has sequence_number {number}, expected {self._sequence}")
+        expect(number == self._sequence, f"{kind} has sequence_number {number}, expected {self._sequence}")
         self._step(kind, body)
         return (frame,)
 
     def close(self) -> Iterable[Frame]:
-        _expect(self._state == "end", "the stream ends without completed, incomplete, failed or error")
+        expect(self._state == "end", "the stream ends without completed, incomplete, failed or error")
         return ()
 
     def _step(self, kind: str, body: Wire) -> None:
@@ -58,13 +58,13 @@ class Grammar:
             self._state = "end"
             return
         if self._state == "start":
-            _expect(kind == "response.created", f"{kind} before response.created")
+            expect(kind == "response.created", f"{kind} before response.created")
             self._state = "items"
         if kind in _LIFE or kind in _TERMINAL:
             self._check_response(kind, body)
         elif kind == "response.output_item.added":
             index = body.get("output_index")
-            _expect(index not in self._items and index not in self._done, f"item {index} is announced twice")
+            expect(index not in self._items and index not in self._done, f"item {index} is announced twice")
             self._items[index] = body["item"]
         elif "output_index" in body:
             self._check_item(kind, body)
@@ -72,21 +72,19 @@ class Grammar:
     def _check_response(self, kind: str, body: Wire) -> None:
         response = body["response"]
         self._id = self._id or response.get("id")
-        _expect(
-            response.get("id") == self._id, f"{kind} has id {response.get('id')!r}, expected {self._id!r}"
-        )
+        expect(response.get("id") == self._id, f"{kind} has id {response.get('id')!r}, expected {self._id!r}")
         if kind not in _TERMINAL:
             return
         self._state = "end"
         if kind == "response.failed":
-            _expect(bool(response.get("error")), "response.failed without an error")
+            expect(bool(response.get("error")), "response.failed without an error")
             return
-        _expect(
+        expect(
             response.get("status") == kind.removeprefix("response."),
             f"{kind} has status {response.get('status')}",
         )
-        _expect(isinstance(response.get("usage"), dict), f"{kind} without usage")
-        _expect(
+        expect(isinstance(response.get("usage"), dict), f"{kind} without usage")
+        expect(
             not (self._items and kind == "response.completed"),
             f"{kind} while item {next(iter(self._items), None)} is open",
         )
@@ -94,25 +92,25 @@ class Grammar:
         final = {f"{item.get('type')} {item.get('id')}" for item in output}
         for item in [*self._done.values(), *self._items.values()]:
             name = f"{item.get('type')} {item.get('id')}"
-            _expect(name in final, f"the output of {kind} lacks {name}")
+            expect(name in final, f"the output of {kind} lacks {name}")
 
     def _check_item(self, kind: str, body: Wire) -> None:
         index = body["output_index"]
-        _expect(index in self._items, f"{kind} for item {index}, which is not open")
+        expect(index in self._items, f"{kind} for item {index}, which is not open")
         if kind == "response.output_item.done":
             item, done = self._items.pop(index), body["item"]
-            _expect(
+            expect(
                 item.get("id") == done.get("id"),
                 f"item {index} changes its id from {item.get('id')} to {done.get('id')}",
             )
-            _expect(
+            expect(
                 not any(inner[1] == index for inner in self._inner),
                 f"item {index} is done while a part of it is open",
             )
             self._done[index] = done
             return
         id = self._items[index].get("id")
-        _expect(
+        expect(
             "item_id" not in body or body["item_id"] == id,
             f"{kind} names item {body.get('item_id')}, expected {id}",
         )
@@ -125,18 +123,11 @@ class Grammar:
         if stem in _OUTER:
             part = (stem, body["output_index"], body.get("content_index", body.get("summary_index")))
             if step == "added":
-                _expect(part not in self._inner, f"part {part[2]} of item {part[1]} is announced twice")
+                expect(part not in self._inner, f"part {part[2]} of item {part[1]} is announced twice")
                 self._inner.add(part)
             else:
-                _expect(
-                    part in self._inner, f"{kind} for part {part[2]} of item {part[1]}, which is not open"
-                )
+                expect(part in self._inner, f"{kind} for part {part[2]} of item {part[1]}, which is not open")
                 self._inner.discard(part)
         elif number:
             part = (outer, body["output_index"], body.get(number))
-            _expect(part in self._inner, f"{kind} for part {part[2]} of item {part[1]}, which is not open")
-
-
-def _expect(holds: bool, problem: str) -> None:
-    if not holds:
-        raise GrammarError(problem)
+            expect(part in self._inner, f"{kind} for part {part[2]} of item {part[1]}, which is not open")

@@ -32,6 +32,7 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
+from dragoman.core.server import rows
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, native, printed
 
 _KINDS: dict[str, HostedKind] = {
@@ -101,28 +102,20 @@ def encode_hosted(tool: HostedTool, losses: Losses) -> Wire | None:
             return {"type": "code_interpreter", "container": {"type": "auto"}}
         case kind if kind in _PLAIN:
             if kind == "computer":
-                losses.changed(
-                    tool.where,
-                    f"calls of a computer have a form that only {PROTOCOL_NAME} understands",
-                    "hosted.computer",
-                )
+                why = f"calls of a computer have a form that only {PROTOCOL_NAME} understands"
+                losses.changed(tool.where, why, "hosted.computer")
             return {"type": kind}
         case kind:
-            losses.dropped(
-                tool.where, f"{PROTOCOL_NAME} has no hosted {tool.name or kind} tool", f"hosted.{kind}"
-            )
+            why = f"{PROTOCOL_NAME} has no hosted {tool.name or kind} tool"
+            losses.dropped(tool.where, why, f"hosted.{kind}")
             return None
 
 
 def _decode_web_search(rest: Wire) -> dict[str, Any]:
-    settings: dict[str, Any] = {}
-    filters, location = rest.get("filters"), rest.get("user_location")
-    for key in ("allowed_domains", "blocked_domains"):
-        if isinstance(filters, dict) and filters.get(key):  # pyright: ignore[reportUnknownMemberType] - JSON
-            settings[key] = filters[key]
-    if isinstance(location, dict):
-        place = {key: value for key, value in location.items() if key != "type" and value}  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
-        settings |= {"location": place} if place else {}
+    filters, location = _object(rest, "filters"), _object(rest, "user_location")
+    settings = {key: filters[key] for key in ("allowed_domains", "blocked_domains") if filters.get(key)}
+    if place := {key: value for key, value in location.items() if key != "type" and value}:
+        settings["location"] = place
     if rest.get("search_context_size"):
         settings["context_size"] = rest["search_context_size"]
     return settings
@@ -139,11 +132,8 @@ def _encode_web_search(tool: HostedTool, losses: Losses) -> Wire:
             case "context_size" if value in ("low", "medium", "high"):
                 wire["search_context_size"] = value
             case _ if value:
-                losses.dropped(
-                    f"{tool.where}.{key}",
-                    f"the web search of {PROTOCOL_NAME} has no such setting",
-                    "hosted.setting",
-                )
+                why = f"the web search of {PROTOCOL_NAME} has no such setting"
+                losses.dropped(f"{tool.where}.{key}", why, "hosted.setting")
             case _:
                 pass
     return wire
@@ -190,11 +180,8 @@ def decode_foreign(item: Wire, kind: str, where: str, losses: Losses, history: b
     """An item that no other protocol has, kept whole. `history`: it is part of a request."""
     words = _in_words(kind, item, where) if history else ""
     if words:
-        losses.changed(
-            where,
-            f"an item of type {kind} is only understood by {PROTOCOL_NAME}: it is sent as text",
-            "part.unknown",
-        )
+        why = f"an item of type {kind} is only understood by {PROTOCOL_NAME}: it is sent as text"
+        losses.changed(where, why, "part.unknown")
     elif kind == "tool_search_output":
         losses.changed(where, "the tools that it found are declared with the others", "hosted.tool_search")
     elif kind not in HOISTED:
@@ -211,10 +198,10 @@ def _in_words(kind: str, item: Wire, where: str) -> str:
             query = {key: action[key] for key in ("query", "queries", "url") if action.get(key)}
             return f"[web_search: {printed(query, where)}]" if query else ""
         case "file_search_call":
-            found = [_text(result, "text") for result in _objects(item.get("results"))]
+            found = [_text(result, "text") for result in rows(item.get("results"))]
             return "\n".join([f"[file_search: {printed(item.get('queries'), where)}]", *filter(None, found)])
         case "code_interpreter_call":
-            logs = [_text(output, "logs") for output in _objects(item.get("outputs"))]
+            logs = [_text(output, "logs") for output in rows(item.get("outputs"))]
             return _ran(_text(item, "code"), [log for log in logs if log])
         case "mcp_call":
             failed = f"failed: {printed(item['error'], where)}" if item.get("error") else ""
@@ -222,7 +209,7 @@ def _in_words(kind: str, item: Wire, where: str) -> str:
         case "shell_call":
             return f"[shell: {printed(_object(item, 'action').get('commands'), where)}]"
         case "shell_call_output":
-            outputs = _objects(item.get("output"))
+            outputs = rows(item.get("output"))
             return f"[shell result: {''.join(_text(o, 'stdout') + _text(o, 'stderr') for o in outputs)}]"
         case _:
             return ""
@@ -236,10 +223,6 @@ def _ran(code: str, logs: list[str]) -> str:
 def _object(item: Wire, key: str) -> Wire:
     value = item.get(key)
     return value if is_object(value) else {}
-
-
-def _objects(value: Any) -> list[Wire]:
-    return [item for item in value if is_object(item)] if is_array(value) else []
 
 
 def _text(item: Wire, key: str) -> str:
@@ -275,13 +258,8 @@ def encode_search_tool(tool: ToolDeclaration) -> Wire:
 def decode_search(fields: Fields, losses: Losses) -> ToolCall:
     """Here the arguments are an object, which also stays in the extras."""
     id, arguments = fields.need("call_id", str), fields.rest.get("arguments")
-    text = (
-        arguments
-        if isinstance(arguments, str)
-        else ""
-        if arguments is None
-        else printed(arguments, fields.path("arguments"))
-    )
+    written = arguments is None or isinstance(arguments, str)
+    text = arguments or "" if written else printed(arguments, fields.path("arguments"))
     return ToolCall(
         id, TOOL_SEARCH, text, where=fields.where, extras=fields.extras(losses, quiet=_QUIET_SEARCH)
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
+from dragoman.core.jobs import page_limit
 from dragoman.core.model import Wire
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
@@ -29,7 +30,9 @@ def spelled_out(item: Wire, name: str) -> Wire:
     if kind == "message":
         content = item.get("content")
         if isinstance(content, str):
-            out["content"] = [_message_part(content, item.get("role") == "assistant")]
+            written: Wire = {"type": "output_text", "text": content, "annotations": []}
+            read = {"type": "input_text", "text": content}
+            out["content"] = [written if item.get("role") == "assistant" else read]
         out.setdefault("status", "completed")
     elif kind.endswith("_output"):
         out.setdefault("status", "completed")
@@ -46,7 +49,7 @@ def with_random_id(item: Wire, random: bytes) -> Wire:
 def page(listed: Sequence[Wire], query: Mapping[str, str]) -> Wire:
     """`listed`, oldest first, as `order`, `after` and `limit` in the query ask for it."""
     ordered = list(listed) if _choice(query, "order", ("desc", "asc")) == "asc" else list(reversed(listed))
-    after, limit = query.get("after"), _limit(query)
+    after, limit = query.get("after"), page_limit(query, _DEFAULT_PAGE, _LARGEST_PAGE, PROTOCOL_NAME)
     ids = [item.get("id") for item in ordered]
     if after and after not in ids:
         raise WireError(PROTOCOL_NAME, "after", f"no item {after!r} is in this list")
@@ -57,21 +60,6 @@ def page(listed: Sequence[Wire], query: Mapping[str, str]) -> Wire:
 def whole_list(shown: Sequence[Wire], has_more: bool = False) -> Wire:
     first, last = (shown[0].get("id"), shown[-1].get("id")) if shown else (None, None)
     return {"object": "list", "data": [*shown], "first_id": first, "last_id": last, "has_more": has_more}
-
-
-def _message_part(text: str, by_assistant: bool) -> Wire:
-    if by_assistant:
-        return {"type": "output_text", "text": text, "annotations": []}
-    return {"type": "input_text", "text": text}
-
-
-def _limit(query: Mapping[str, str]) -> int:
-    limit = query.get("limit", str(_DEFAULT_PAGE))
-    if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:9]) <= _LARGEST_PAGE:
-        raise WireError(
-            PROTOCOL_NAME, "limit", f"expected a whole number from 1 to {_LARGEST_PAGE}, got {limit!r}"
-        )
-    return int(limit)
 
 
 def _choice(query: Mapping[str, str], key: str, allowed: tuple[str, ...]) -> str:

@@ -11,14 +11,12 @@ from dragoman.core.fields import Fields, GivenSettings, boolean, string
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.settings import effort_for
-from dragoman.protocols.openai import encode_user
+from dragoman.core.settings import effort_for, encode_tier
+from dragoman.protocols.openai import TIERS, encode_user
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 _EFFORTS = frozenset(get_args(Effort))
-_TIERS = {"auto": "auto", "standard": "default", "standard_only": "default"} | {
-    tier: tier for tier in ("default", "flex", "scale", "priority", "fast", "ultrafast")
-}
+_TIERS = {**TIERS, "ultrafast": "ultrafast"}
 _ENCRYPTED, _LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
 _ABSENT = GivenSettings("top_k", "frequency_penalty", "presence_penalty", "seed", "stop")
 # How a client of this protocol spells a neutral setting, for the reports of losses
@@ -96,7 +94,7 @@ def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses
     if settings.metadata:
         wire["metadata"] = _encode_metadata(settings.metadata, losses)
     if settings.service_tier is not None:
-        wire |= _encode_tier(settings.service_tier, losses)
+        wire |= encode_tier(settings.service_tier.lower(), _TIERS, PROTOCOL_NAME, losses)
     if settings.cache_key is not None:
         wire["prompt_cache_key"] = settings.cache_key
     if tools and request.parallel is not None:
@@ -212,13 +210,6 @@ def _encode_metadata(metadata: dict[str, Any], losses: Losses) -> dict[str, str]
     if not all(isinstance(value, str) for value in metadata.values()):
         losses.changed("metadata", f"{PROTOCOL_NAME} takes texts only", "setting.metadata")
     return {key: value if isinstance(value, str) else str(value) for key, value in metadata.items()}
-
-
-def _encode_tier(tier: str, losses: Losses) -> Wire:
-    if tier.lower() in _TIERS:
-        return {"service_tier": _TIERS[tier.lower()]}
-    losses.dropped("service_tier", f"{PROTOCOL_NAME} has no tier {tier!r}", "setting.service_tier")
-    return {}
 
 
 def _decode_include(fields: Fields, losses: Losses) -> bool | None:
