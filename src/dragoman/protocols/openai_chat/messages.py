@@ -34,6 +34,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.model_profile import ModelProfile
+from dragoman.protocols.openai import lifetime
 from dragoman.protocols.openai_chat.calls import (
     decode_calls,
     decode_result,
@@ -60,7 +61,6 @@ from dragoman.protocols.openai_chat.wire import (
     REQUIRED_MESSAGE,
     is_native,
     leftovers,
-    lifetime,
     text_part,
 )
 

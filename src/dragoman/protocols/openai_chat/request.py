@@ -11,7 +11,6 @@ from dragoman.core.history import decode_turns
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
-from dragoman.protocols.openai import lifetime
 from dragoman.protocols.openai_chat.messages import decode_message, encode_messages
 from dragoman.protocols.openai_chat.settings import decode_settings, encode_settings
 from dragoman.protocols.openai_chat.tools import decode_choice, decode_tools, encode_choice, encode_tools
