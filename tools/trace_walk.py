@@ -135,9 +135,9 @@ def gateway() -> Walk:
     def client() -> None:
         connection = HTTPConnection("127.0.0.1", listening.getsockname()[1], timeout=30)
         try:
-            replies.append(asked(connection))
+            replies.append(send_request(connection))
             on_loop(server, lambda: sys.settrace(walk.trace))
-            replies.append(asked(connection))
+            replies.append(send_request(connection))
             on_loop(server, lambda: sys.settrace(None))
         finally:
             server.loop.call_soon_threadsafe(server.end_soon)
@@ -155,7 +155,7 @@ def gateway() -> Walk:
     return walk
 
 
-def asked(connection: HTTPConnection) -> bytes:
+def send_request(connection: HTTPConnection) -> bytes:
     connection.request("POST", "/v1/messages", json.dumps(REQUEST), HEADERS)
     return connection.getresponse().read()
 

@@ -1,16 +1,20 @@
-"""Every Python block of the README and of docs/ runs as written, in order, one namespace per page."""
+"""Every Python block of the README and of docs/ runs as written, in order, one namespace per page.
+
+Links have targets, and the files and modules that pages name exist.
+"""
 
 import re
-from pathlib import Path
+import subprocess
+from pathlib import Path, PurePath
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = {
-    str(page.relative_to(ROOT)): page
-    for page in (ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md")))
-}
+ROOT_PAGES = (ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md")
+PAGES = {str(page.relative_to(ROOT)): page for page in (*ROOT_PAGES, *sorted((ROOT / "docs").rglob("*.md")))}
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"`([\w./-]+(?:\.(?:py|toml|md|js|svg)|/))`")  # a path in backticks, without placeholders
+EXAMPLES = {"NNNN-the-choice-in-a-few-words.md", "dragoman.toml"}
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -47,3 +51,26 @@ def test_links_lead_somewhere(page: Path):
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     dead = [target for target in LINK.findall(text) if not (page.parent / target).exists()]
     assert dead == []
+
+
+@pytest.fixture(scope="module")
+def tracked() -> set[str]:
+    """Every file and folder of the repository, by its path and by each end of its path."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = [PurePath(line) for line in listed.stdout.splitlines()]
+    paths = {path for file in files for path in (file, *file.parents)}
+    return {str(PurePath(*path.parts[start:])) for path in paths for start in range(len(path.parts))}
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+def test_files_that_a_page_names_exist(page: Path, tracked: set[str]):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    named = {found.rstrip("/") for found in FILE.findall(text)} - EXAMPLES
+    assert sorted(named - tracked) == []
+
+
+def test_the_layers_of_the_design_page_are_those_of_the_package():
+    design = (ROOT / "docs/explanation/design.md").read_text()
+    layers = {*re.findall(r"\w+", design.partition("\ncore ←")[2].partition("```")[0]), "core"}
+    modules = [path.stem for path in (ROOT / "src/dragoman").iterdir() if path.name != "py.typed"]
+    assert layers == {name for name in modules if not name.startswith("_")}

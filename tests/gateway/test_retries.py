@@ -263,6 +263,7 @@ def test_a_dead_provider_does_not_slow_its_replacement_down() -> None:
     with Bench(replace(HASTY, opens_after=1), one=None, two=Canned(GOOD)) as bench:
         for _ in range(3):
             assert ask(bench.stand.url, "openai-chat", "hi", "m").status == 200
+        wait_until(lambda: len(bench.stand.records) == 3)
         assert [line["tries"] for line in bench.stand.records] == [2, 1, 1]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from dragoman.cli.settings import config_option, file_in_force, settings_of
-from dragoman.cli.welcome import answers, listens, unanswered
+from dragoman.cli.welcome import access, served, unserved
 
 
 @click.command()
@@ -18,10 +18,10 @@ def command(config: str | None) -> int:
     """
     settings = settings_of(config)
     click.echo(f"{file_in_force(settings)}: no mistakes")
-    click.echo(f"would listen on {settings.host}:{settings.port} ({listens(settings)})")
-    for line in answers(settings):
+    click.echo(f"would listen on {settings.host}:{settings.port} ({access(settings)})")
+    for line in served(settings):
         click.echo(line)
-    problems = unanswered(settings)
+    problems = unserved(settings)
     for problem in problems:
         click.echo(click.style(problem, fg="red"), err=True)
     return 1 if problems else 0

@@ -22,13 +22,13 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("file", type=click.File("rb"))
 @click.option(
-    "--from", "source", type=click.Choice(protocols()), help="What FILE speaks; a recording says it."
+    "--from", "source", type=click.Choice(protocols()), help="The protocol of FILE; a recording names it."
 )
 @click.option("--to", "target", default="all", show_default=True, help="all, a provider, or provider:model.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def command(file: IO[bytes], source: str | None, target: str, as_json: bool, config: str | None) -> int:
-    """Say what the request in FILE would lose at each provider.
+    """Print what the request in FILE would lose at each provider.
 
     FILE is a request body or a recording. `all` are the configured providers; without any, all known ones.
     Exit code 1: nothing can take the request.
@@ -45,7 +45,7 @@ def command(file: IO[bytes], source: str | None, target: str, as_json: bool, con
         recording = load_recording(body)
         body, source, model = recording.request.body.data, recording.summary.client, recording.summary.model
     if source is None:
-        raise click.UsageError("say with --from what protocol FILE speaks")
+        raise click.UsageError("--from must name the protocol of FILE")
     available = {**known(), **settings.providers} if not settings.providers else dict(settings.providers)
     if target == "all":
         plans = plan_all(body, source, available.values(), model or "model")

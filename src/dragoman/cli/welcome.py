@@ -18,17 +18,19 @@ _WIDTH = 12
 
 def welcome(config: Config, url: str, workers: int) -> str:
     many = f", {workers} workers" if workers > 1 else ""
-    where = f"dragoman {__version__} listens on {click.style(url, bold=True)} ({listens(config)}{many})"
+    where = (
+        f"dragoman {__version__} listens on {click.style(url, bold=True)} ({access(config)}{many})"
+    )
     file = _row("config", file_in_force(config))
-    return "\n".join([where, file, *answers(config), *unanswered(config), "", *_agents(config, url), ""])
+    return "\n".join([where, file, *served(config), *unserved(config), "", *_agents(config, url), ""])
 
 
-def listens(config: Config) -> str:
-    """Who may use it."""
+def access(config: Config) -> str:
+    """Whether clients need a key."""
     return "clients need a key" if config.keys else "loopback only: no keys are set"
 
 
-def answers(config: Config) -> list[str]:
+def served(config: Config) -> list[str]:
     """A line for each provider and each model. Whether a key is there, never the key."""
     if not config.providers:
         provider = ["no provider has a key: the demo model answers, a script that really calls tools"]
@@ -37,7 +39,7 @@ def answers(config: Config) -> list[str]:
     return provider + [_row("model", f"{requested} → {', '.join(to)}") for requested, to in config.models]
 
 
-def unanswered(config: Config) -> list[str]:
+def unserved(config: Config) -> list[str]:
     """Models whose providers all lack their key."""
     return [
         f"{requested} cannot be served: {', '.join(targets)} lack their keys"

@@ -1,6 +1,6 @@
 """One event loop on a thread of its own, on which everything that is called synchronously runs.
 
-It is shared and made when first needed, so that connections are kept between calls, and so that the
+It is shared and made when first needed, so that connections stay open between calls, and so that the
 synchronous functions also work where another loop is already running.
 """
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.client.background import wait_for
-from dragoman.client.many import Batch, BatchOptions, Progress, PromptReply
+from dragoman.client.many import BatchOptions, Progress, PromptBatch, PromptReply
 from dragoman.client.messages import Prompt
 from dragoman.client.output import OutputSpec
 from dragoman.client.providers import Model
@@ -60,7 +60,7 @@ async def agenerate_file(
     `generate_many`, and `retry_failed`, which sends again what ended in an error before.
     """
     retry_failed = options.pop("retry_failed", False)
-    batch = Batch(model, output, options, _count(Path(source)))
+    batch = PromptBatch(model, output, options, _count(Path(source)))
 
     async def ask(line: PromptLine) -> Result[Any]:
         return await batch.ask(line.prompt, line.settings)

@@ -9,7 +9,7 @@ _LONGEST = 2000  # characters of a result that are shown
 
 
 def markdown_of(messages: Iterable[Any]) -> str:
-    """What the model said, with its calls and their results between."""
+    """The text of the replies, with calls and their results between."""
     return "\n\n".join(piece for message in messages for piece in _pieces(message))
 
 

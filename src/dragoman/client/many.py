@@ -195,7 +195,7 @@ def generate_many(
 async def _counted_replies(
     prompts: Iterable[Prompt], model: str | Model, output: OutputSpec[Output], options: BatchOptions
 ) -> AsyncGenerator[list[PromptReply[Prompt, Output]]]:
-    batch = Batch(model, output, options, len(prompts) if isinstance(prompts, Sized) else None)
+    batch = PromptBatch(model, output, options, len(prompts) if isinstance(prompts, Sized) else None)
     async with aclosing(batch.replies(iter(enumerate(prompts)), batch.ask)) as batches:
         async for replies in batches:
             for reply in replies:
@@ -203,7 +203,7 @@ async def _counted_replies(
             yield replies
 
 
-class Batch(Generic[Output]):
+class PromptBatch(Generic[Output]):
     """Many prompts for one model: how they are sent, how many at a time, and how far it is."""
 
     def __init__(

@@ -47,7 +47,7 @@ class TranslatedReply(Struct, frozen=True):
 
 
 class SyncBody:
-    """The pieces of a body for code that is not async; whoever reads it closes it."""
+    """The pieces of a body for code that is not async; its reader closes it."""
 
     def __init__(self, body: AsyncGenerator[bytes]) -> None:
         self._body = body

@@ -37,7 +37,7 @@ def environment_of(
     hidden = {*unset, *secrets, *_DATABASE}
     for provider in known().values():
         hidden |= {*provider.key_variables}
-    kept = {
+    visible = {
         name: value
         for name, value in environ.items()
         if name not in hidden and not name.startswith("DRAGOMAN_")
@@ -47,7 +47,7 @@ def environment_of(
         for name in ("NO_PROXY", "no_proxy")
         if name in environ or name == "NO_PROXY"
     }
-    return {**kept, **direct, **added}
+    return {**visible, **direct, **added}
 
 
 @contextmanager
