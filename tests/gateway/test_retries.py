@@ -16,7 +16,7 @@ from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask
 from gateway.running import running
-from gateway.stands import HASTY, Stand, gateway
+from gateway.stands import HASTY, Stand, gateway, wait_until
 
 GOOD = Answer(200, chat("well"))
 STREAM = Answer(200, *chunks("well"), content_type="text/event-stream")

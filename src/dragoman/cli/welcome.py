@@ -18,9 +18,7 @@ _WIDTH = 12
 
 def welcome(config: Config, url: str, workers: int) -> str:
     many = f", {workers} workers" if workers > 1 else ""
-    where = (
-        f"dragoman {__version__} listens on {click.style(url, bold=True)} ({access(config)}{many})"
-    )
+    where = f"dragoman {__version__} listens on {click.style(url, bold=True)} ({access(config)}{many})"
     file = _row("config", file_in_force(config))
     return "\n".join([where, file, *served(config), *unserved(config), "", *_agents(config, url), ""])
 
