@@ -29,7 +29,7 @@ TOOL: dict[str, Any] = {
     "description": "Get the current weather for a city",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
-ASKED: dict[str, Any] = {
+REQUEST: dict[str, Any] = {
     "model": "m",
     "messages": [{"role": "user", "content": PROMPT}],
     "tools": [{"type": "function", "function": TOOL}],
@@ -46,8 +46,8 @@ head = f"HTTP/1.1 200 OK\\r\\ncontent-type: application/json\\r\\ncontent-length
 head = head.encode()
 
 async def serve(reader, writer):
-    while asked := (await reader.readuntil(b"\\r\\n\\r\\n")).lower():
-        await reader.readexactly(int(asked.split(b"content-length: ")[1].split(b"\\r")[0]))
+    while request := (await reader.readuntil(b"\\r\\n\\r\\n")).lower():
+        await reader.readexactly(int(request.split(b"content-length: ")[1].split(b"\\r")[0]))
         writer.write(head + body)
 
 async def main():
@@ -105,7 +105,7 @@ def bare(port: int) -> Ask:
 
     def ask() -> str:
         headers = {"content-type": "application/json", "authorization": "Bearer k"}
-        connection.request("POST", "/v1/chat/completions", json.dumps(ASKED), headers)
+        connection.request("POST", "/v1/chat/completions", json.dumps(REQUEST), headers)
         reply = json.loads(connection.getresponse().read())
         return reply["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
 
@@ -122,7 +122,7 @@ def ours(port: int) -> Ask:
 
 def sdk(port: int) -> Ask:
     made: Any = import_module("openai").OpenAI(api_key="k", base_url=f"http://127.0.0.1:{port}/v1")
-    return lambda: made.chat.completions.create(**ASKED).choices[0].message.tool_calls[0].function.arguments
+    return lambda: made.chat.completions.create(**REQUEST).choices[0].message.tool_calls[0].function.arguments
 
 
 def litellm(port: int) -> Ask:
@@ -131,8 +131,8 @@ def litellm(port: int) -> Ask:
     with suppress(AttributeError):
         peer.suppress_debug_info = True
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
-    asked = {**ASKED, "model": "openai/m", "api_key": "k", "api_base": f"http://127.0.0.1:{port}/v1"}
-    return lambda: peer.completion(**asked).choices[0].message.tool_calls[0].function.arguments
+    request = {**REQUEST, "model": "openai/m", "api_key": "k", "api_base": f"http://127.0.0.1:{port}/v1"}
+    return lambda: peer.completion(**request).choices[0].message.tool_calls[0].function.arguments
 
 
 CONTENDERS: dict[str, Callable[[int], Ask]] = {

@@ -54,8 +54,8 @@ def reply(name: str, size: int) -> list[Event]:
         Message("user", (ToolResult("call_1", TOOL.name, (Text("ok"),)),)),
     )
     rendered = dialect(name).render(Request("m", history, tools=(TOOL,)), Losses())
-    said = "".join(part.text for part in rendered.messages[0].parts if isinstance(part, Text))
+    call = "".join(part.text for part in rendered.messages[0].parts if isinstance(part, Text))
     alone = name in ("llama3-json", "pythonic")  # a call of theirs is the whole reply
-    text = ("" if alone else PROSE * (size // 2 // len(PROSE)) + "\n\n") + said
+    text = ("" if alone else PROSE * (size // 2 // len(PROSE)) + "\n\n") + call
     deltas: list[Event] = [PartDelta(0, text[at : at + PIECE]) for at in range(0, len(text), PIECE)]
     return [ResponseStart("r", "m"), PartStart(0, Text()), *deltas, PartEnd(0), ResponseEnd(Stop("end"))]

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from bench.bars import line
-from bench.client import ASKED, SERVER
+from bench.client import REQUEST, SERVER
 from dragoman import Provider, agenerate_many
 
 CALLS, CONCURRENCY, TURNS = 3000, 16, 3
@@ -45,7 +45,7 @@ async def bare(port: int) -> float:
 
     async def work(client: Any) -> None:
         for _ in calls:
-            (await client.post(url, json=ASKED)).json()
+            (await client.post(url, json=REQUEST)).json()
 
     async with httpx.AsyncClient() as client:
         started = perf_counter()
@@ -59,7 +59,7 @@ async def sockets(port: int) -> float:
     async def work() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in calls:
-            body = json.dumps(ASKED).encode()
+            body = json.dumps(REQUEST).encode()
             head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
             writer.write(head.encode() + body)
             answered = (await reader.readuntil(b"\r\n\r\n")).lower()

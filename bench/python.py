@@ -1,7 +1,7 @@
 """`python3 bench/python.py`: the path of the fastest Python on this machine; the benchmark is made with it.
 
 Distributions and container images compile Python with profile-guided optimisation. Where somebody built one
-without it (pyenv does, unless it is told), every contender in Python would look slower than people meet it.
+without it (pyenv does, unless configured otherwise), every contender in Python would look slower than usual.
 """
 
 import os
@@ -28,8 +28,8 @@ print(min(work() for _ in range(5)))
 
 def seconds(python: str) -> float:
     """What the probe takes; forever, where it cannot run."""
-    told = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True)
-    return float(told.stdout) if told.returncode == 0 else float("inf")
+    ran = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True)
+    return float(ran.stdout) if ran.returncode == 0 else float("inf")
 
 
 def fastest() -> str:

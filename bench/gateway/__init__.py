@@ -1,1 +1,1 @@
-"""How much a gateway costs: dragoman, its peers and nginx in front of the same upstream, on one core."""
+"""What a gateway costs: dragoman, its peers and nginx in front of the same upstream, on one core."""

@@ -1,10 +1,10 @@
-"""The marks that the gateway is held to, beside what a run measured. Ratios, so that machines compare."""
+"""The marks that the gateway must keep, beside what a run measured. Ratios, so that machines compare."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from bench.gateway.contenders import DRAGOMAN, LIMIT, LITELLM, TENSORZERO
-from bench.gateway.figures import Taken, Values
+from bench.gateway.figures import Measurements, Values
 from bench.gateway.pairs import CHAT_CHAT, Pair
 from bench.gateway.run import Results
 
@@ -32,12 +32,12 @@ class Bar(NamedTuple):
 
 
 def bars(results: Results) -> Iterator[Bar]:
-    """Those that this run has figures for."""
-    ours = results.get(DRAGOMAN.name, Taken())
+    """Of the figures that this run has."""
+    ours = results.get(DRAGOMAN.name, Measurements())
     for pair, values in ours.pairs.items():
         yield from beside_limit(pair, values, limit_of(results, pair))
     for peer, times in TIMES_PEER.items():
-        theirs = results.get(peer, Taken()).pairs
+        theirs = results.get(peer, Measurements()).pairs
         for pair in ours.pairs:
             if "rate" in theirs.get(pair, {}) and "rate" in ours.pairs[pair]:
                 measured = ours.pairs[pair]["rate"] / theirs[pair]["rate"]
@@ -48,8 +48,8 @@ def bars(results: Results) -> Iterator[Bar]:
 
 
 def limit_of(results: Results, pair: Pair) -> Values:
-    """nginx with the same traffic; what it cannot do is held against its Chat → Chat."""
-    limit = results.get(LIMIT.name, Taken()).pairs
+    """nginx with the same traffic; pairs that it cannot serve are compared with its Chat → Chat."""
+    limit = results.get(LIMIT.name, Measurements()).pairs
     return limit.get(pair) or limit.get(CHAT_CHAT, {})
 
 

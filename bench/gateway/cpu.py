@@ -19,12 +19,12 @@ from pathlib import Path
 
 from bench.gateway.commits import gateway_at
 from bench.gateway.contenders import DRAGOMAN, LIMIT, RELAY, Gateway
-from bench.gateway.figures import Taken
+from bench.gateway.figures import Measurements
 from bench.gateway.measure import Running
 from bench.gateway.pairs import CHAT_CHAT
 from bench.gateway.processes import OTHERS, raise_priority
 from bench.gateway.rows import OF_PROCESS, Row, rows
-from bench.gateway.run import begin, tell
+from bench.gateway.run import begin, progress
 from bench.gateway.table import head
 from bench.gateway.table import row as line
 from bench.gateway.upstream import Upstream, serving
@@ -59,7 +59,7 @@ def measured(against: Sequence[str], wanted: Sequence[Row], rounds: int) -> CpuF
         gateways = [DRAGOMAN, *commits, LIMIT, RELAY]
         running = [one for each in gateways if (one := started(stack, each, place, upstream, figures))]
         for number in range(rounds):
-            tell(f"round {number + 1} of {rounds}")
+            progress(f"round {number + 1} of {rounds}")
             for row in wanted:
                 for one in running if number % row.every == 0 else ():
                     take(row, one, figures)
@@ -69,10 +69,10 @@ def measured(against: Sequence[str], wanted: Sequence[Row], rounds: int) -> CpuF
 def started(
     stack: ExitStack, gateway: Gateway, place: Path, upstream: Upstream, figures: CpuFigures
 ) -> Running | None:
-    taken = Taken()
+    taken = Measurements()
     one = begin(stack, gateway, place, upstream, taken)
     if one is None:
-        tell(f"{gateway.name}: {taken.notes}")
+        progress(f"{gateway.name}: {taken.notes}")
         return None
     if gateway.endpoint is DRAGOMAN.endpoint:
         env = gateway.start(place, one.port, upstream).env
@@ -90,7 +90,7 @@ def take(row: Row, one: Running, figures: CpuFigures) -> None:
     try:
         figures.add(row, one.gateway.name, row.take(one))
     except OSError as error:
-        tell(f"{one.gateway.name}, {row.title}: {error}")
+        progress(f"{one.gateway.name}, {row.title}: {error}")
 
 
 def report(figures: CpuFigures) -> str:

@@ -1,4 +1,4 @@
-"""The figures that are taken, and what a run has of them: the best of several, and reasons for gaps."""
+"""The figures of a run: the best of several rounds, and why some are missing."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -35,8 +35,8 @@ Values = dict[str, float]
 
 
 @dataclass(slots=True)
-class Taken:
-    """What was measured of one gateway; `notes` say what could not be, by pair or for all of it."""
+class Measurements:
+    """Of one gateway; `notes` says what could not be measured and why."""
 
     version: str = ""
     values: Values = field(default_factory=dict[str, float])

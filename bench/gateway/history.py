@@ -11,11 +11,11 @@ from functools import cache
 from itertools import count
 
 from bench.conversation import Conversation, Round, make_conversation
-from bench.gateway.asking import Connections
 from bench.gateway.bodies import small
 from bench.gateway.measure import Running
 from bench.gateway.pairs import WHOLE, Pair
 from bench.gateway.processes import cpu_microseconds
+from bench.gateway.requests import Connections
 
 NUMBER = "#number#"
 NUMBERS = count(10**7)  # as many digits as NUMBER has characters
@@ -51,7 +51,7 @@ def conversation(rounds: int) -> Conversation:
 
 def wires_of(one: Running, pair: Pair, talk: Conversation, numbers: Iterable[int]) -> list[bytes]:
     """The same request of several conversations."""
-    template, number = one.asked(pair, WHOLE, talk).wire, NUMBER.encode()
+    template, number = one.request(pair, WHOLE, talk).wire, NUMBER.encode()
     return [template.replace(number, b"%d" % each) for each in numbers]
 
 

@@ -1,7 +1,7 @@
 """`python -m bench.gateway.opcodes`: how many bytecodes of Python a whole request takes, pair by pair.
 
-Not a time, but the same number on a busy machine as on a quiet one: what to look at while changing the hot
-path. `--pair anthropic:openai-chat` tells where they are spent.
+The number does not depend on the load of the machine, so it shows whether a change affects the hot path.
+`--pair anthropic:openai-chat` lists the functions.
 """
 
 import argparse
@@ -20,11 +20,11 @@ from typing import Any
 import uvloop
 from msgspec.structs import replace
 
-from bench.gateway.asking import BenchRequest
 from bench.gateway.bodies import large, request_body, small
-from bench.gateway.contenders.base import usual_door
+from bench.gateway.contenders.base import default_endpoint
 from bench.gateway.contenders.ours import provider
 from bench.gateway.pairs import PAIRS, UPSTREAMS, WHOLE, Pair
+from bench.gateway.requests import BenchRequest
 from bench.gateway.upstream import Upstream, serving
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
@@ -52,15 +52,15 @@ class Spent:
         return self.trace
 
 
-def spent(config: str, asked: Callable[[int], BenchRequest]) -> Spent:
+def spent(config: str, request: Callable[[int], BenchRequest]) -> Spent:
     """What the requests after the first few took. The tracer sits in the thread of the gateway."""
     settings = replace(load(config, {}), port=0)
     listening, counts = bind(settings), Spent()
     server = HttpServer(Gateway(settings, AccessLog(lambda line: None)), 1)
     failed = list[int]()
 
-    def ask() -> None:
-        one = asked(listening.getsockname()[1])
+    def send_all() -> None:
+        one = request(listening.getsockname()[1])
         connection = HTTPConnection("127.0.0.1", one.port, timeout=60)
         for place in range(WARM + COUNTED):
             if place == WARM:
@@ -76,7 +76,7 @@ def spent(config: str, asked: Callable[[int], BenchRequest]) -> Spent:
         server.end_soon()
 
     async def serve() -> None:
-        server.loop.call_later(0.2, threading.Thread(target=ask).start)
+        server.loop.call_later(0.2, threading.Thread(target=send_all).start)
         await server.run(listening)
 
     with Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -88,13 +88,13 @@ def spent(config: str, asked: Callable[[int], BenchRequest]) -> Spent:
 
 
 def counted(upstream: Upstream, pair: Pair, is_large: bool) -> Spent:
-    usual = usual_door(pair, WHOLE)
+    usual = default_endpoint(pair, WHOLE)
     body = request_body(pair.client, f"{usual.model}:m", WHOLE, large() if is_large else small())
     config = "".join(provider(upstream, name, WHOLE) for name in UPSTREAMS)
     return spent(config, lambda port: BenchRequest(port, usual.path, body))
 
 
-def tell(counts: Spent, most: int) -> None:
+def show(counts: Spent, most: int) -> None:
     rounds = COUNTED - 1
     files = Counter[str]()
     for name, number in counts.opcodes.items():
@@ -108,7 +108,7 @@ def tell(counts: Spent, most: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--pair", default="", help="client:upstream, to see where they are spent")
+    parser.add_argument("--pair", default="", help="client:upstream, to list its functions")
     parser.add_argument("--top", type=int, default=60)
     parser.add_argument("--large", action="store_true", help="the request of 150 kB")
     chosen = parser.parse_args()
@@ -119,7 +119,7 @@ def main() -> None:
                 counts = counted(upstream, pair, chosen.large)
                 print(f"{sum(counts.opcodes.values()) / (COUNTED - 1):8.0f}  {pair.title}", flush=True)
                 if chosen.pair:
-                    tell(counts, chosen.top)
+                    show(counts, chosen.top)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Which client speaks to which upstream, and what the benchmark asks of that pair."""
+"""Pairs of a client's protocol and an upstream's, and the kinds of replies that are measured."""
 
 from typing import Literal, NamedTuple
 
 Kind = Literal["whole", "stream", "pause", "pace", "hold"]
-"""How the upstream answers: at once, whole or as a stream; with a pause after the first text; event by event;
-without end."""
+"""How the upstream replies: at once, whole or as a stream; with a pause after the first text; one event every
+5 ms; without end."""
 
 WHOLE: Kind = "whole"
 STREAM: Kind = "stream"

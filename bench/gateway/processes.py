@@ -12,7 +12,7 @@ from pathlib import Path
 TICK = os.sysconf("SC_CLK_TCK")
 CORES = sorted(os.sched_getaffinity(0))
 TESTED, OTHERS = CORES[0], CORES[-1]
-"""The core of the gateway under test, and the one of upstream and load; the same where there is only one."""
+"""The core of the gateway under test, and the one of upstream and load; one core serves for both."""
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def raise_priority(nice: int) -> None:
-    """Of our group too: some schedulers share a core between groups before they look at members."""
+    """Of the scheduler's group too: with autogroup, a core is shared between groups first."""
     os.nice(nice)
     if nice:
         Path("/proc/self/autogroup").write_text(str(nice))

@@ -12,12 +12,12 @@ from contextlib import ExitStack
 from http.client import HTTPConnection
 from pathlib import Path
 
-from bench.gateway.asking import BenchRequest
 from bench.gateway.bodies import large, request_body, small
-from bench.gateway.contenders.base import usual_door
+from bench.gateway.contenders.base import default_endpoint
 from bench.gateway.contenders.ours import DRAGOMAN
 from bench.gateway.pairs import ANTHROPIC_CHAT, CHAT_CHAT, STREAM, WHOLE, Kind, Pair
 from bench.gateway.processes import cpu_microseconds, free_port, memory_kb, running, wait_for
+from bench.gateway.requests import BenchRequest
 from bench.gateway.upstream import Upstream, serving
 
 CASES: tuple[tuple[str, Pair, Kind, bool], ...] = (
@@ -31,8 +31,8 @@ INSPECTOR = "[inspector]\nenabled = true\n"
 SETTLE_SECONDS = 0.4  # the recorder works on after the last reply
 
 
-def asked(port: int, pair: Pair, kind: Kind, is_large: bool) -> BenchRequest:
-    usual = usual_door(pair, kind)
+def request_to(port: int, pair: Pair, kind: Kind, is_large: bool) -> BenchRequest:
+    usual = default_endpoint(pair, kind)
     body = request_body(pair.client, f"{usual.model}:m", kind, large() if is_large else small())
     return BenchRequest(port, usual.path, body)
 
@@ -78,7 +78,7 @@ def main() -> None:
             best = [float("inf"), float("inf")]
             for _ in range(chosen.rounds):
                 for index, (port, pid) in enumerate(gateways):
-                    spent = cpu_per_request(pid, asked(port, pair, kind, is_large), chosen.requests)
+                    spent = cpu_per_request(pid, request_to(port, pair, kind, is_large), chosen.requests)
                     best[index] = min(best[index], spent)
             off, on = best
             print(f"{title:22}{off:8.0f}{on:8.0f}   {on / off - 1:+.0%}", flush=True)

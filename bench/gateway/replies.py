@@ -1,4 +1,4 @@
-"""The text and the call in what a client got, whole or streamed: checked before anything is measured."""
+"""The text and the call in a reply, whole or streamed: checked before anything is measured."""
 
 import json
 from collections.abc import Iterator
@@ -9,22 +9,22 @@ from bench.streams import TOOL, Reply
 
 
 class WrongReply(Exception):
-    """What came back is not the reply that the upstream gave; the message says in what."""
+    """The reply differs from the one that the upstream sent; the message says in what."""
 
 
 def check(client: str, kind: Kind, body: bytes, reply: Reply) -> None:
     try:
-        text, name, arguments = said(client, kind, body)
+        text, name, arguments = text_and_call(client, kind, body)
         value = json.loads(arguments)
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise WrongReply(f"no call in {body[:300]!r}") from error
     if name != TOOL or value != json.loads(reply.arguments):
         raise WrongReply(f"called {name}({arguments[:100]})")
     if text.strip() != reply.text.strip():
-        raise WrongReply(f"said {text[:100]!r}")
+        raise WrongReply(f"text {text[:100]!r}")
 
 
-def said(client: str, kind: Kind, body: bytes) -> tuple[str, str, str]:
+def text_and_call(client: str, kind: Kind, body: bytes) -> tuple[str, str, str]:
     if kind == "whole":
         return WHOLE[client](json.loads(body))
     text, name, arguments = "", "", ""

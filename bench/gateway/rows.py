@@ -1,11 +1,10 @@
-"""What `bench.gateway.cpu` measures, row by row, and the mark that each row is held to."""
+"""The rows of `bench.gateway.cpu`: what is measured, and the mark for each."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
 from bench.gateway import history
-from bench.gateway.asking import END, opened
 from bench.gateway.bodies import frames
 from bench.gateway.measure import PACED_STREAMS, Running
 from bench.gateway.pairs import (
@@ -18,6 +17,7 @@ from bench.gateway.pairs import (
     Pair,
 )
 from bench.gateway.processes import cpu_microseconds
+from bench.gateway.requests import END, opened
 from bench.gateway.stall import idle_ping, worst_ping
 
 CHAT_GEMINI = Pair("openai-chat", "gemini")
@@ -96,7 +96,7 @@ HISTORIES = (
     ("150 kB, 5 % new", history.growing, 0.45),
     ("150 kB, new conversation", history.cold, 1.05),
 )
-OF_PROCESS = {  # by the key in `Taken.values`
+OF_PROCESS = {  # by the key in `Measurements.values`
     "stream_kb": Row("memory, kB per open stream", None, 0, None, Mark(ratio=1.05)),
     "idle": Row("memory, idle, MB", None, 0, None, Mark(at_most=60)),
     "start": Row("start to the first answer, s", None, 2, None, Mark(at_most=1)),
@@ -133,7 +133,7 @@ def rows() -> Iterator[Row]:
     for pair in (*FORWARDED, *SPLICED, *STREAMED):
         often = pair in (CHAT_CHAT, *SPLICED)
         yield Row("stream event, paced", pair, 1, partial(paced_event, pair), Mark(above_limit=18), often, 4)
-    yield Row("ping while idle, ms", CHAT_CHAT, 1, lambda one: idle_ping(one, BODIES))
+    yield Row("ping while idle, ms", CHAT_CHAT, 1, partial(idle_ping, BODIES))
     for pair in (CHAT_CHAT, *LARGE):
         yield Row(STALL, pair, 1, partial(worst_ping, pair, BODIES), Mark(at_most=10))
     yield from OF_PROCESS.values()
@@ -141,14 +141,14 @@ def rows() -> Iterator[Row]:
 
 def stream_event(pair: Pair, one: Running) -> float:
     """The upstream sends as fast as it can, so that many events come in one read."""
-    wires = [one.asked(pair, STREAM).wire] * history.LARGE_AT_ONCE
+    wires = [one.request(pair, STREAM).wire] * history.LARGE_AT_ONCE
     cpu = history.cpu_of(one, iter([wires] * (1 + TURNS)), unmeasured=1)
     return cpu / len(frames(pair.upstream))
 
 
 def paced_event(pair: Pair, one: Running) -> float:
-    """Every event arrives by itself, so that what waking up costs is seen."""
+    """Every event arrives by itself, so that each one wakes the gateway."""
     before = cpu_microseconds(one.pid)
-    with opened(one.asked(pair, PACE), PACED_STREAMS, END):
+    with opened(one.request(pair, PACE), PACED_STREAMS, END):
         taken = cpu_microseconds(one.pid) - before
     return taken / PACED_STREAMS / len(frames(pair.upstream))

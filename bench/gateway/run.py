@@ -1,4 +1,4 @@
-"""A run: every gateway is started and checked once, then they take turns, so that noise hits all alike."""
+"""A run: every gateway is started and checked once, then they take turns, so that noise affects all alike."""
 
 import os
 import sys
@@ -8,16 +8,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.gateway.asking import ask
 from bench.gateway.contenders import Gateway, Missing
-from bench.gateway.figures import Taken, keep_best
+from bench.gateway.figures import Measurements, keep_best
 from bench.gateway.measure import TAKES, Running, memory, why_not
 from bench.gateway.pairs import PAIRS, WHOLE, Pair
 from bench.gateway.processes import OTHERS, TESTED, cpu_seconds, free_port, running, wait_for
+from bench.gateway.requests import send
 from bench.gateway.upstream import Upstream, serving
 from bench.gateway.wrk import LoadFailed
 
-Results = dict[str, Taken]
+Results = dict[str, Measurements]
 QUIET = 0.02  # seconds of CPU in half a second, of all gateways together
 
 
@@ -31,7 +31,7 @@ class Plan:
 
 def run(plan: Plan, place: Path) -> Results:
     os.sched_setaffinity(0, {OTHERS})
-    results = {gateway.name: Taken() for gateway in plan.gateways}
+    results = {gateway.name: Measurements() for gateway in plan.gateways}
     with serving(place) as upstream, ExitStack() as stack:
         started = {
             gateway.name: begun
@@ -43,7 +43,7 @@ def run(plan: Plan, place: Path) -> Results:
         ]
         for number in range(plan.rounds):
             for pair, name in turns:
-                tell(f"round {number + 1} of {plan.rounds}: {name}, {pair.title}")
+                progress(f"round {number + 1} of {plan.rounds}: {name}, {pair.title}")
                 started[name] = one = alive(stack, started[name], results[name])
                 wait_for_quiet([each.pid for each in started.values()])
                 measure(one, pair, plan.seconds, results[name])
@@ -51,9 +51,9 @@ def run(plan: Plan, place: Path) -> Results:
 
 
 def begin(
-    stack: ExitStack, gateway: Gateway, place: Path, upstream: Upstream, taken: Taken
+    stack: ExitStack, gateway: Gateway, place: Path, upstream: Upstream, taken: Measurements
 ) -> Running | None:
-    """Started twice: for the better time, and for its memory while it is fresh."""
+    """Start it twice: the better time counts, and memory is measured in a fresh process."""
     try:
         taken.version = gateway.version()
         with starting(gateway, place, upstream, taken) as fresh:
@@ -64,8 +64,8 @@ def begin(
         return None
 
 
-def alive(stack: ExitStack, one: Running, taken: Taken) -> Running:
-    """Who died on the way is started again, and the page tells it."""
+def alive(stack: ExitStack, one: Running, taken: Measurements) -> Running:
+    """Start a gateway that has died again; a note says so."""
     try:
         wait_for(one.port, 1)
         return one
@@ -73,14 +73,14 @@ def alive(stack: ExitStack, one: Running, taken: Taken) -> Running:
         try:
             again = stack.enter_context(starting(one.gateway, one.place, one.upstream, taken))
         except (Missing, OSError) as reason:
-            taken.notes["died"] = f"it died and does not start again: {reason}"
+            taken.notes["died"] = f"it died and did not start again: {reason}"
             return one
-        taken.notes["died"] = "it died on the way and was started again"
+        taken.notes["died"] = "it died during the run and was started again"
         return again
 
 
 def wait_for_quiet(pids: Sequence[int], seconds: float = 15) -> None:
-    """Until nobody works: they share a core, and some go on for a while after their last answer."""
+    """They share a core, and some work on for a while after their last reply."""
     until = time.monotonic() + seconds
     before = sum(map(cpu_seconds, pids))
     while time.monotonic() < until:
@@ -91,7 +91,7 @@ def wait_for_quiet(pids: Sequence[int], seconds: float = 15) -> None:
         before = now
 
 
-def take_memory(fresh: Running, taken: Taken) -> None:
+def take_memory(fresh: Running, taken: Measurements) -> None:
     try:
         keep_best(taken.values, memory(fresh, first_pair(fresh)))
     except OSError as error:
@@ -99,8 +99,8 @@ def take_memory(fresh: Running, taken: Taken) -> None:
 
 
 @contextmanager
-def starting(gateway: Gateway, place: Path, upstream: Upstream, taken: Taken) -> Generator[Running]:
-    tell(f"starting {gateway.name}")
+def starting(gateway: Gateway, place: Path, upstream: Upstream, taken: Measurements) -> Generator[Running]:
+    progress(f"starting {gateway.name}")
     port = free_port()
     how = gateway.start(place, port, upstream)
     log = place / f"{gateway.name}.out"
@@ -108,35 +108,35 @@ def starting(gateway: Gateway, place: Path, upstream: Upstream, taken: Taken) ->
     with running(how.command, log, how.env, TESTED) as process:
         until = since + gateway.start_timeout
         if how.port_file:
-            port = port_told(how.port_file, until, log)
+            port = read_port(how.port_file, until, log)
         one = Running(gateway, process.pid, port, place, upstream)
         wait_for_answer(one, until, log)
         keep_best(taken.values, {"start": time.perf_counter() - since})
         yield one
 
 
-def port_told(port_file: Path, until: float, log: Path) -> int:
+def read_port(port_file: Path, until: float, log: Path) -> int:
     while time.perf_counter() < until:
-        if port_file.exists() and (told := port_file.read_text()):
-            return int(told)
+        if port_file.exists() and (port := port_file.read_text()):
+            return int(port)
         time.sleep(0.005)
     raise Missing(f"does not start; its log ends: {end_of(log)}")
 
 
 def wait_for_answer(one: Running, until: float, log: Path) -> None:
-    asked = one.asked(first_pair(one), WHOLE)
-    said = "it does not listen"
+    request = one.request(first_pair(one), WHOLE)
+    problem = "it does not listen"
     while time.perf_counter() < until:
         try:
-            status, body = ask(asked)
+            status, body = send(request)
         except OSError:
             time.sleep(0.005)
             continue
         if status == 200:
             return
-        said = f"status {status}: {body[:200].decode(errors='replace')}"
+        problem = f"status {status}: {body[:200].decode(errors='replace')}"
         time.sleep(0.02)
-    raise Missing(f"no answer in time ({said}); its log ends: {end_of(log)}")
+    raise Missing(f"no reply in time ({problem}); its log ends: {end_of(log)}")
 
 
 def end_of(log: Path) -> str:
@@ -144,7 +144,7 @@ def end_of(log: Path) -> str:
 
 
 def first_pair(one: Running) -> Pair:
-    """The one whose start and memory are taken: a translating one, where it has any."""
+    """The pair for start and memory: one that translates, if there is any."""
     able = [pair for pair in PAIRS if one.offers(pair)]
     return max(able, key=lambda pair: pair.translates)
 
@@ -156,7 +156,7 @@ def fits(one: Running, pair: Pair, results: Results) -> bool:
     return not reason
 
 
-def measure(one: Running, pair: Pair, seconds: float, taken: Taken) -> None:
+def measure(one: Running, pair: Pair, seconds: float, taken: Measurements) -> None:
     best = taken.pairs.setdefault(pair, {})
     for take in TAKES:
         try:
@@ -165,5 +165,5 @@ def measure(one: Running, pair: Pair, seconds: float, taken: Taken) -> None:
             taken.notes[f"{pair.title}, {take.__name__}"] = str(error)
 
 
-def tell(what: str) -> None:
+def progress(what: str) -> None:
     print(what, file=sys.stderr, flush=True)

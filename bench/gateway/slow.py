@@ -1,4 +1,4 @@
-"""An upstream that takes its time, with frames as chunks of HTTP.
+"""A slow upstream, with frames as chunks of HTTP.
 
 `/<upstream>/pause/…` waits a moment after the first text, `/<upstream>/hold/…` until the other side goes, and
 `/<upstream>/pace/…` sends each frame by itself.

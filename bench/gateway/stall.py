@@ -1,4 +1,4 @@
-"""How long one large request keeps others waiting: /healthz is asked every millisecond meanwhile."""
+"""How long one large request keeps others waiting: /healthz is requested every millisecond meanwhile."""
 
 import socket
 import statistics
@@ -6,10 +6,10 @@ import time
 from threading import Event, Thread
 from typing import NamedTuple
 
-from bench.gateway.asking import SECONDS, Connections, read_whole
 from bench.gateway.history import conversation, new_numbers, wires_of
 from bench.gateway.measure import Running
 from bench.gateway.pairs import Pair
+from bench.gateway.requests import SECONDS, Connections, read_whole
 
 ROUNDS = 290  # about 1 MB, 581 messages
 PING = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
@@ -41,7 +41,7 @@ class Pinger(Thread):
         self.join()
 
     def worst(self, since: float, until: float) -> float:
-        """Milliseconds of the slowest answer that was awaited in this time."""
+        """Milliseconds of the slowest reply that was awaited in this time."""
         return 1e3 * max(
             (ping.answered - ping.sent for ping in self.pings if ping.sent < until and ping.answered > since),
             default=0.0,
@@ -65,7 +65,7 @@ def worst_ping(pair: Pair, times: int, one: Running) -> float:
     return statistics.median(pinger.worst(*window) for window in windows)
 
 
-def idle_ping(one: Running, times: int) -> float:
+def idle_ping(times: int, one: Running) -> float:
     """The same without a large request."""
     pinger = Pinger(one.port)
     pinger.start()

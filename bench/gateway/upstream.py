@@ -1,4 +1,4 @@
-"""The upstream that everybody stands before: nginx with replies from files, and a slow one of our own.
+"""The upstream of all gateways: nginx with replies from files, and a slow one of our own.
 
 nginx answers a POST from a file by turning its 405 into the file; `mirror` makes it read the whole request
 first. It cannot see `stream` in a body, so each kind of reply has an address of its own.
@@ -38,7 +38,7 @@ class Upstream:
     slow: int
 
     def base(self, upstream: str, kind: Kind) -> str:
-        """Where this upstream answers in this way, without the version that some SDKs want after it."""
+        """The base URL of this kind of reply, without the version that some SDKs want after it."""
         return f"http://127.0.0.1:{self.port(kind)}/{upstream}/{kind}"
 
     def port(self, kind: Kind) -> int:

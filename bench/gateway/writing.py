@@ -1,4 +1,4 @@
-"""Where a run is kept: its figures as JSON, the plot, and the table in the page about performance."""
+"""Saves a run: its figures as JSON, the plot, and the tables in the page about performance."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.gateway.figures import Taken
+from bench.gateway.figures import Measurements
 from bench.gateway.pairs import PAIRS
 from bench.gateway.plot import plot
 from bench.gateway.run import Results
@@ -22,7 +22,7 @@ BY_TITLE = {pair.title: pair for pair in PAIRS}
 
 
 def circumstances(module: str = "bench.gateway") -> str:
-    """Taken before a run begins, so that the load is that of other work."""
+    """Measurements before a run begins, so that the load is that of other work."""
     command = " ".join(["python -m", module, *sys.argv[1:]])
     load = os.getloadavg()[0]
     python = platform.python_version()
@@ -41,13 +41,13 @@ def saved() -> tuple[Results, str]:
     return {name: decode_taken(kept) for name, kept in made["gateways"].items()}, made["made_by"]
 
 
-def encode_taken(taken: Taken) -> dict[str, Any]:
+def encode_taken(taken: Measurements) -> dict[str, Any]:
     return {**asdict(taken), "pairs": {pair.title: values for pair, values in taken.pairs.items()}}
 
 
-def decode_taken(kept: dict[str, Any]) -> Taken:
+def decode_taken(kept: dict[str, Any]) -> Measurements:
     pairs = {BY_TITLE[title]: values for title, values in kept["pairs"].items()}
-    return Taken(kept["version"], kept["values"], pairs, kept["notes"])
+    return Measurements(kept["version"], kept["values"], pairs, kept["notes"])
 
 
 def publish(results: Results, made_by: str) -> None:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.gateway.asking import BenchRequest
+from bench.gateway.requests import BenchRequest
 
 SCRIPT = """
 local file = io.open({body}, "rb")
@@ -41,24 +41,24 @@ class LoadFailed(Exception):
     """Under load something else than a good answer came, or nothing at all."""
 
 
-def load(place: Path, asked: BenchRequest, connections: int, seconds: float) -> Seen:
+def load(place: Path, request: BenchRequest, connections: int, seconds: float) -> Seen:
     body, script = place / "wrk.body", place / "wrk.lua"
-    body.write_bytes(asked.body)
-    headers = ", ".join(f"[{quote(name)}] = {quote(value)}" for name, value in asked.all_headers.items())
-    script.write_text(SCRIPT.format(body=quote(str(body)), path=quote(asked.path), headers=headers))
+    body.write_bytes(request.body)
+    headers = ", ".join(f"[{quote(name)}] = {quote(value)}" for name, value in request.all_headers.items())
+    script.write_text(SCRIPT.format(body=quote(str(body)), path=quote(request.path), headers=headers))
     command = ["wrk", "-t1", f"-c{connections}", "-d1h", "--timeout", "60s", "-s", str(script)]
     with subprocess.Popen(
-        [*command, f"http://127.0.0.1:{asked.port}"],
+        [*command, f"http://127.0.0.1:{request.port}"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     ) as wrk:
         time.sleep(seconds)
         wrk.send_signal(signal.SIGINT)  # it stops and reports; its own clock counts whole seconds
-        said, _ = wrk.communicate()
+        output, _ = wrk.communicate()
     if wrk.returncode:
-        raise LoadFailed(said.strip())
-    seen = Seen(**json.loads(said.strip().splitlines()[-1]))
+        raise LoadFailed(output.strip())
+    seen = Seen(**json.loads(output.strip().splitlines()[-1]))
     if seen.wrong or not seen.count:
         raise LoadFailed(f"{seen.wrong} of {seen.count} answers went wrong")
     return seen

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from bench.gateway import bars, bodies, replies, slow, table, writing
-from bench.gateway.figures import Taken, keep_best
+from bench.gateway.figures import Measurements, keep_best
 from bench.gateway.pairs import ANTHROPIC_ANTHROPIC, ANTHROPIC_CHAT, CHAT_ANTHROPIC, CHAT_CHAT, STREAM, WHOLE
 from bench.gateway.plot import plot
 
@@ -47,12 +47,12 @@ def test_the_best_is_the_highest_rate_and_the_lowest_cost():
     assert best == {"rate": 10.0, "cpu": 4.0, "first": 1.0}
 
 
-def results(rate: float) -> dict[str, Taken]:
-    limit = Taken(pairs={CHAT_CHAT: {"rate": 100.0, "events": 1000.0, "p50": 0.1}})
+def results(rate: float) -> dict[str, Measurements]:
+    limit = Measurements(pairs={CHAT_CHAT: {"rate": 100.0, "events": 1000.0, "p50": 0.1}})
     ours = {"rate": rate, "events": rate * 10, "p50": 0.2}
-    peer = Taken(pairs={CHAT_ANTHROPIC: {"rate": 10.0}}, notes={"Chat → Gemini": "not offered"})
+    peer = Measurements(pairs={CHAT_ANTHROPIC: {"rate": 10.0}}, notes={"Chat → Gemini": "not offered"})
     pairs = {CHAT_CHAT: ours, ANTHROPIC_CHAT: ours, CHAT_ANTHROPIC: ours}
-    return {"nginx": limit, "dragoman": Taken("1", {"start": 0.5}, pairs), "TensorZero": peer}
+    return {"nginx": limit, "dragoman": Measurements("1", {"start": 0.5}, pairs), "TensorZero": peer}
 
 
 @pytest.mark.parametrize("rate, kept", {50: True, 5: False}.items())
@@ -74,7 +74,10 @@ def test_a_figure_that_could_not_be_taken_has_no_bar():
 
 
 def test_a_run_without_the_limit_or_a_peer_is_shown_all_the_same():
-    alone = {"dragoman": results(5)["dragoman"], "LiteLLM": Taken(notes={"missing": "it is not installed"})}
+    alone = {
+        "dragoman": results(5)["dragoman"],
+        "LiteLLM": Measurements(notes={"missing": "it is not installed"}),
+    }
     assert "- LiteLLM, missing: it is not installed" in table.report(alone)
     ElementTree.fromstring(plot(alone))
 

@@ -1,4 +1,4 @@
-"""Who is measured, the limit first."""
+"""The gateways that are measured, the limit first."""
 
 from bench.gateway.contenders import litellm, ours, portkey, proxy, relay, tensorzero
 from bench.gateway.contenders.base import Gateway, Missing

@@ -1,4 +1,4 @@
-"""What a gateway under test is: how it is started, and how one of its clients asks for a pair."""
+"""A gateway under test: how it is started, and where its clients find a pair."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from bench.gateway.upstream import Upstream
 
 
 class Missing(Exception):
-    """This machine cannot run it; the message says why."""
+    """This machine cannot run the gateway; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """`port_file` is where a gateway that chooses its port itself tells which."""
+    """`port_file` holds the port of a gateway that chooses it itself."""
 
     command: list[str]
     env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -23,7 +23,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a client of one protocol goes for one pair: the path, and what it calls the model."""
+    """Path and model for one pair."""
 
     path: str
     model: str
@@ -41,5 +41,5 @@ class Gateway:
     start_timeout: float = 20.0  # seconds until it must have answered once
 
 
-def usual_door(pair: Pair, kind: Kind) -> Endpoint:
+def default_endpoint(pair: Pair, kind: Kind) -> Endpoint:
     return Endpoint(PATHS[pair.client], f"{pair.upstream}-{kind}")

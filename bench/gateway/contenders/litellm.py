@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bench.gateway.contenders.base import Endpoint, Gateway, Missing, Start, usual_door
+from bench.gateway.contenders.base import Endpoint, Gateway, Missing, Start, default_endpoint
 from bench.gateway.pairs import KINDS, UPSTREAMS, Kind, Pair
 from bench.gateway.upstream import Upstream
 
@@ -59,7 +59,7 @@ def model(upstream: Upstream, name: str, kind: Kind) -> dict[str, Any]:
 
 
 def endpoint(upstream: Upstream, pair: Pair, kind: Kind) -> Endpoint | None:
-    return usual_door(pair, kind) if pair.upstream in ITS_PREFIX else None
+    return default_endpoint(pair, kind) if pair.upstream in ITS_PREFIX else None
 
 
 LITELLM = Gateway("LiteLLM", version, start, endpoint, start_timeout=90)

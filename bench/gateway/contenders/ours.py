@@ -1,15 +1,15 @@
-"""dragoman as it comes: one worker, its log on, metrics on."""
+"""dragoman with its defaults: one worker, access log, metrics."""
 
 import json
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 
-from bench.gateway.contenders.base import Endpoint, Gateway, Start, usual_door
+from bench.gateway.contenders.base import Endpoint, Gateway, Start, default_endpoint
 from bench.gateway.pairs import KINDS, UPSTREAMS, Kind, Pair
 from bench.gateway.upstream import Upstream
 
-AFTER_BASE = dict.fromkeys(("openai-chat", "hermes", "openai-responses"), "/v1")
+AFTER_BASE = {"openai-chat": "/v1", "hermes": "/v1", "openai-responses": "/v1"}
 
 
 def start(place: Path, port: int, upstream: Upstream) -> Start:
@@ -31,7 +31,7 @@ def provider(upstream: Upstream, name: str, kind: Kind) -> str:
 
 
 def endpoint(upstream: Upstream, pair: Pair, kind: Kind) -> Endpoint:
-    usual = usual_door(pair, kind)
+    usual = default_endpoint(pair, kind)
     return Endpoint(usual.path, f"{usual.model}:m")
 
 

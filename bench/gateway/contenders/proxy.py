@@ -1,4 +1,4 @@
-"""nginx as a pure proxy, which reads nothing of what it carries: the limit."""
+"""nginx as a proxy that parses no body: the limit."""
 
 import shutil
 import subprocess
@@ -22,8 +22,8 @@ PROXY = """
 def version() -> str:
     if not shutil.which("nginx"):
         raise Missing("nginx is not installed (Debian: nginx-light)")
-    said = subprocess.run(["nginx", "-v"], capture_output=True, text=True).stderr
-    return said.strip().rpartition("/")[2]
+    output = subprocess.run(["nginx", "-v"], capture_output=True, text=True).stderr
+    return output.strip().rpartition("/")[2]
 
 
 def start(place: Path, port: int, upstream: Upstream) -> Start:

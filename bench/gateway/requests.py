@@ -1,4 +1,4 @@
-"""One request as it goes over the wire, sent by hand: for checks, first events and streams held open."""
+"""Requests as bytes and the sockets that send them: for checks, counts, first events and open streams."""
 
 import socket
 import time
@@ -31,25 +31,25 @@ class BenchRequest:
         return f"POST {self.path} HTTP/1.1\r\n{lines}\r\n".encode() + self.body
 
 
-def ask(asked: BenchRequest) -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", asked.port, timeout=SECONDS)
+def send(request: BenchRequest) -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", request.port, timeout=SECONDS)
     try:
-        connection.request("POST", asked.path, asked.body, asked.all_headers)
+        connection.request("POST", request.path, request.body, request.all_headers)
         answer = connection.getresponse()
         return answer.status, answer.read()
     except HTTPException as error:
-        raise ConnectionError(f"not an HTTP answer: {error!r}") from error
+        raise ConnectionError(f"not an HTTP response: {error!r}") from error
     finally:
         connection.close()
 
 
 @contextmanager
-def opened(asked: BenchRequest, count: int, until: bytes) -> Generator[None]:
-    """So many streams at once, each read until that has come."""
-    sockets = [socket.create_connection(("127.0.0.1", asked.port), timeout=SECONDS) for _ in range(count)]
+def opened(request: BenchRequest, count: int, until: bytes) -> Generator[None]:
+    """`count` streams at once, each read up to `until`."""
+    sockets = [socket.create_connection(("127.0.0.1", request.port), timeout=SECONDS) for _ in range(count)]
     try:
         for sock in sockets:
-            sock.sendall(asked.wire)
+            sock.sendall(request.wire)
         for sock in sockets:
             read_until(sock, until)
         yield
@@ -79,7 +79,7 @@ class Connections:
 
 
 def read_whole(sock: socket.socket) -> None:
-    """A reply with status 200, to its end: its length is told, or it comes in chunks."""
+    """A reply with status 200, to its end: delimited by its length or by chunks."""
     got = read_until(sock, b"\r\n\r\n")
     head, _, body = got.partition(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 200"):
@@ -92,14 +92,14 @@ def read_whole(sock: socket.socket) -> None:
         read_until(sock, END, body[-len(END) :])
 
 
-def first_event_seconds(asked: BenchRequest, count: int, first: bytes) -> list[float]:
-    """How long the first text took, each time; a stream is read to its end before the next is asked for."""
+def first_event_seconds(request: BenchRequest, count: int, first: bytes) -> list[float]:
+    """Seconds until the first text, each time; each stream is read to its end before the next request."""
     taken: list[float] = []
-    with socket.create_connection(("127.0.0.1", asked.port), timeout=SECONDS) as sock:
+    with socket.create_connection(("127.0.0.1", request.port), timeout=SECONDS) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for _ in range(count):
             start = time.perf_counter()
-            sock.sendall(asked.wire)
+            sock.sendall(request.wire)
             got = read_until(sock, first)
             taken.append(time.perf_counter() - start)
             if not got.endswith(END):
@@ -112,6 +112,6 @@ def read_until(sock: socket.socket, needle: bytes, got: bytes = b"") -> bytes:
     while needle not in got:
         more = sock.recv(65536)
         if not more or time.monotonic() > until:
-            raise ConnectionError(f"{needle!r} did not come, but {got[:300]!r}")
+            raise ConnectionError(f"expected {needle!r}, received {got[:300]!r}")
         got += more
     return got
