@@ -6,6 +6,7 @@ import pytest
 from bench.gateway import cpu, history, rows
 from bench.gateway.bodies import request_body
 from bench.gateway.pairs import CHAT_CHAT, PATHS, WHOLE
+from bench.gateway.writing import PAGE
 
 
 def messages(client: str, rounds: int) -> list[object]:
@@ -64,3 +65,7 @@ def test_the_table_shows_figures_ratio_and_verdict():
     figures.add(row, "dragoman", 60.0)  # a worse round does not count
     shown = f"| {row.what} | {CHAT_CHAT.title} | 100 | 50 | 0.50 | 20 |  | ≤ 0.73 × | kept |"
     assert shown in list(cpu.table(figures))
+
+
+def test_the_page_shows_the_figures_that_are_saved():
+    assert cpu.report(cpu.saved()) in PAGE.read_text()
