@@ -211,25 +211,29 @@ class Exchange:
             memory = self._memory if wire is None and not self._forwards else None
             outline = memory.outline("", self.client, body) if memory else None
             body = Body(body, self.client.name, glance, wire, outline)
-        passed: bytes | None = body.data if self._forwards else None
-        if passed is not None and _has_seals(passed):
-            passed = self._plan.tagger.strip(passed)
-            if passed is not None:
-                body = Body(passed, self.client.name, self._plan.client.server.accounting.request)
-        if passed is None:
-            try:
-                out = self._translate(with_cached_tools(body.outline), model, stream)
-                out = with_encoded_tools(out, self._request.tools if self._request else ())
-                if self._request and self._request.past:
-                    return jsontext.encode_spliced(out, self.upstream.turns)
-                return jsontext.encode(out)
-            except TOO_DEEP:
-                raise _too_deep(self.client) from None
-        changes = self._forward(body.glance, model, stream)
+        forwarded = body if self._forwards else None
+        if forwarded and _has_seals(body.data):
+            stripped = self._plan.tagger.strip(body.data)
+            glance = self._plan.client.server.accounting.request
+            forwarded = None if stripped is None else Body(stripped, self.client.name, glance)
+        if forwarded:
+            return self._forward_bytes(forwarded, model, stream)
+        try:
+            out = self._translate(with_cached_tools(body.outline), model, stream)
+            out = with_encoded_tools(out, self._request.tools if self._request else ())
+            if self._request and self._request.past:
+                return jsontext.encode_spliced(out, self.upstream.turns)
+            return jsontext.encode(out)
+        except TOO_DEEP:
+            raise _too_deep(self.client) from None
+
+    def _forward_bytes(self, body: Body, model: str | None, stream: bool | None) -> bytes:
+        seen = body.glance
+        changes = self._forward(seen, model, stream)
         if not changes:
             return body.data
         if "stream" not in changes:
-            renamed = jsontext.replaced(body.data, "model", body.glance.get("model"), changes["model"])
+            renamed = jsontext.replaced(body.data, "model", seen.get("model"), changes["model"])
             if renamed is not None:
                 return renamed
         return jsontext.encode({**body.wire, **changes})

@@ -114,17 +114,18 @@ def decode_object(text: bytes | str) -> dict[str, Any] | None:
 def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
     """`body` with another text in that field, all other bytes untouched; None where this takes a parser.
 
-    `old` is the text that the object has there. The first place in the body that looks like this is changed.
-    It is the right one where the name occurs once and nothing is escaped; else the object is read again.
+    `old` is the text that the object has there. Where the name occurs once and nothing is escaped, it is the
+    name of this field; else the place that looks like it is changed, and the object is read again.
     """
     if type(old) is not str:
         return None
     name, spelled, spaced, replacement = _change(field, old, new)
-    at = body.find(spelled)
-    if at < 0:
-        spelled, at = spaced, body.find(spaced)
-    if at >= 0 and body.count(name) == 1 and body[0] == _BRACE and b"\\u" not in body:
-        return body[:at] + replacement + body[at + len(spelled) :]
+    if body.count(name) == 1 and body[0] == _BRACE and b"\\u" not in body:
+        made = body.replace(spelled, replacement)
+        if made is body:  # nothing was found
+            made = body.replace(spaced, replacement)
+        if made is not body:
+            return made
     return _replaced(body, field, old, new)
 
 

@@ -143,6 +143,7 @@ class Gateway:
         if self.recorder:
             self.recorder.add_secrets(secrets_of(config))
             self._transport = self.recorder.transport(self._transport)
+        self._observes = bool(self.recorder or self.access_log.traces)
         self._metrics_page = MetricsPage(self.access_log.metrics, self._gauges)
         self.jobs = Jobs(
             config,
@@ -262,39 +263,36 @@ class Gateway:
         if self.recorder:
             await asyncio.to_thread(self.recorder.close)
 
-    async def __call__(self, incoming: ServerRequest, writer: ResponseWriter) -> None:
-        method, path, headers, raw = incoming.method, incoming.path, incoming.headers, incoming.query
-        query = dict(parse_qsl(raw.decode("latin-1"))) if raw else {}
+    def __call__(self, incoming: ServerRequest, writer: ResponseWriter) -> Coroutine[Any, Any, None]:
+        headers = incoming.headers
+        query = dict(parse_qsl(incoming.query.decode("latin-1"))) if incoming.query else {}
         request_id = f"req_{getrandbits(96):024x}"
         writer.lines = f"request-id: {request_id}\r\nx-request-id: {request_id}\r\n".encode()
         if self._wire_log:
             writer.observer = self._wire_log.client_response
-        found = self._routes.find(method, path, query, headers)
+        found = self._routes.find(incoming.method, incoming.path, query, headers)
         if found is None:
-            await self._answer_unknown(incoming, writer)
-            return
+            return self._answer_unknown(incoming, writer)
         match, endpoint = found
+        client, server = endpoint.client, endpoint.server
         key = client_key(headers, query)
-        owner = owner_of(key, self.config.keys) if endpoint.server.turn_codec else ""
-        record = ExchangeRecord(request_id, endpoint.client.name, match.action)
-        record.address = incoming.address
-        request = GatewayRequest(
-            endpoint.client, endpoint.server, match, incoming, query, key, owner, writer, record
-        )
-        await (self._answer_own if endpoint.own else self._answer)(request, endpoint.handler)
+        owner = owner_of(key, self.config.keys) if server.turn_codec else ""
+        record = ExchangeRecord(request_id, client.name, match.action, address=incoming.address)
+        request = GatewayRequest(client, server, match, incoming, query, key, owner, writer, record)
+        return (self._answer_own if endpoint.own else self._answer)(request, endpoint.handler)
 
     async def _answer(self, request: GatewayRequest, handler: Handler) -> None:
         """A request of a protocol: it is answered whatever happens, and has a line in the access log."""
-        record = request.record
+        record, log = request.record, self.access_log
         failure: Failure | None = None
         body = b""
-        self.access_log.begin(record, request.headers)
-        if self.recorder:
-            self._begin_recording(request, self.recorder)
+        log.metrics.in_flight += 1
+        if self._observes:
+            self._begin_observing(request)
         try:
             failure = self._authenticate(request)
             if failure is None:
-                if request.route.action not in _UNLIMITED and (caller := request.caller):
+                if record.action not in _UNLIMITED and (caller := request.caller):
                     record.caller = caller.name
                     request.admission = self.admission.arrive(caller, record)  # before its body is read
                     if caller.limited:
@@ -321,7 +319,7 @@ class Gateway:
                     record.failure = self._redacted(record.failure, request.key)
             finally:
                 record.status, record.lost = request.writer.status, request.lost
-                self.access_log.finish(record)
+                log.finish(record)
                 if request.recording and self.recorder:
                     request.recording.headers = request.writer.headers
                     self.recorder.finish(request.recording, record, rule_for(self.config, record.model))
@@ -415,6 +413,12 @@ class Gateway:
             self._failed_keys.add(request.incoming.address)
         return failure
 
+    def _begin_observing(self, request: GatewayRequest) -> None:
+        if self.access_log.traces:
+            self.access_log.traces.begin(request.record, request.headers)
+        if self.recorder:
+            self._begin_recording(request, self.recorder)
+
     def _begin_recording(self, request: GatewayRequest, recorder: Recorder) -> None:
         incoming, record = request.incoming, request.record
         url = incoming.path + (f"?{incoming.query.decode('latin-1')}" if incoming.query else "")
@@ -504,11 +508,11 @@ class _Upstreams:
     def send(
         self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
     ) -> Coroutine[Any, Any, Reply]:
+        if not url.startswith(("demo:", "ws")):
+            return self._client.send(method, url, headers, body, timeouts)
         if url.startswith("demo:"):
             return self._demo.send(method, url.removeprefix("demo:"), headers, body, timeouts)
-        if url.startswith("ws"):
-            return self._websockets().send(method, url, headers, body, timeouts)
-        return self._client.send(method, url, headers, body, timeouts)
+        return self._websockets().send(method, url, headers, body, timeouts)
 
     def _websockets(self) -> WebSocketTransport:
         if self._websocket is None:

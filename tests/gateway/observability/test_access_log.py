@@ -389,7 +389,7 @@ def test_spans() -> None:
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     with running(upstream) as url:
         app = Gateway(
-            load(provider("one", url), {}), AccessLog(lambda line: None, spans=collected.spans), HASTY
+            load(provider("one", url), {}), AccessLog(lambda line: None, traces=collected.spans), HASTY
         )
         with running(app) as address:
             path, body = asking("anthropic", "hi", "asked-for")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.codec import OutgoingRequest
 from dragoman.core.fields import Body
 from dragoman.core.model import Compaction, Foreign, Wire
 from dragoman.gateway.conversations.turn_writer import stores_turns
@@ -20,7 +19,7 @@ from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import Attempt, GatewayRequest
 from dragoman.gateway.upstreams.attempts import Attempts
 from dragoman.gateway.upstreams.routing import Target
-from dragoman.gateway.upstreams.sending import LARGEST_REPLY, AttemptFailed, headers_for, http_status
+from dragoman.gateway.upstreams.sending import LARGEST_REPLY, AttemptFailed, http_status, send
 from dragoman.http.client import Reply, Transport, TransportError
 from dragoman.http.client.retries import unreachable
 
@@ -108,12 +107,11 @@ class CompactHandler:
         """To a provider with an endpoint of its own."""
         provider, http = target.provider, request.client.http
         body = jsontext.encode({**request.body.wire, "model": target.model})
-        url = provider.base_url.rstrip("/") + http.path(target.model, False) + "/compact"
-        outgoing = OutgoingRequest("POST", url, {"content-type": "application/json", **http.headers}, body)
-        headers = headers_for(request, provider, outgoing)
+        path = f"{http.path(target.model, False)}/compact"
+        headers = {"content-type": "application/json", **http.headers}
         request.record.target = target
         try:
-            reply = await self._transport.send("POST", url, headers, body, provider.timeouts)
+            reply = await send(self._transport, request, provider, path, headers, body)
             try:
                 answer = await reply.read(LARGEST_REPLY)
             finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Codec, OutgoingRequest
+from dragoman.core.codec import Codec
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
 from dragoman.core.token_estimate import estimate_tokens
@@ -13,7 +13,7 @@ from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.handlers.receive import RequestReader
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import Target
-from dragoman.gateway.upstreams.sending import headers_for
+from dragoman.gateway.upstreams.sending import send
 from dragoman.http.client import Transport, TransportError
 
 ESTIMATED = [(b"x-dragoman-estimate", b"true")]
@@ -43,12 +43,12 @@ class CountTokensHandler:
         body = request.body.data
         if codec.http.model_in_body:
             body = jsontext.encode({**request.body.wire, "model": target.model})
-        url = provider.base_url.rstrip("/") + path(target.model)
         headers = {"content-type": "application/json", **codec.http.headers}
-        headers = headers_for(request, provider, OutgoingRequest("POST", url, headers, body))
         timeouts = replace(provider.timeouts, first_byte=_TIMEOUT, idle=_TIMEOUT)
         try:
-            reply = await self._transport.send("POST", url, headers, body, timeouts)
+            reply = await send(
+                self._transport, request, provider, path(target.model), headers, body, timeouts=timeouts
+            )
             try:
                 counted = await reply.read(_LARGEST_REPLY)
             finally:

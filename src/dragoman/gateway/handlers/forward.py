@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 
 from dragoman.core import jsontext
-from dragoman.core.codec import OutgoingRequest
 from dragoman.core.errors import WireError
 from dragoman.core.fields import read_body
 from dragoman.core.jsontext import is_array, is_object
@@ -21,8 +20,8 @@ from dragoman.gateway.upstreams.routing import Target, UnknownModel, route
 from dragoman.gateway.upstreams.sending import (
     LARGEST_REPLY,
     AttemptFailed,
-    headers_for,
     refusal,
+    send,
     unreachable_provider,
 )
 from dragoman.http.client import Reply, Transport, TransportError
@@ -83,12 +82,11 @@ class ForwardHandler:
         if request.recording:
             request.recording.begin_attempt(provider.name, provider.protocol, target.model)
         data = body.for_model(target.model)
-        url = provider.base_url.rstrip("/") + forwarding.path(target.model, request.route.variant)
+        path = forwarding.path(target.model, request.route.variant)
         own = {name: request.headers[name] for name in ("content-type", "accept") if name in request.headers}
-        headers = headers_for(request, provider, OutgoingRequest("POST", url, own, data))
         try:
             try:
-                reply = await self._transport.send("POST", url, headers, data, provider.timeouts)
+                reply = await send(self._transport, request, provider, path, own, data)
             except TransportError as error:
                 self._circuit_breakers.unreachable(provider.name)
                 raise unreachable_provider(provider, error) from error

@@ -9,7 +9,6 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from dragoman.core import jsontext
-from dragoman.core.codec import OutgoingRequest
 from dragoman.core.conversations import ConversationError, TurnCodec
 from dragoman.core.events import unfold
 from dragoman.core.losses import Losses
@@ -20,7 +19,7 @@ from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.conversations.turn_writer import stores_turns
 from dragoman.gateway.jobs.background import BackgroundResponses
 from dragoman.gateway.request import GatewayRequest
-from dragoman.gateway.upstreams.sending import AttemptFailed, headers_for, http_status
+from dragoman.gateway.upstreams.sending import AttemptFailed, http_status, send
 from dragoman.http.client import Transport, TransportError
 from dragoman.http.client.retries import unreachable
 from dragoman.profiles import ProviderSettings
@@ -84,14 +83,13 @@ class StoredResponsesHandler:
     async def _forward(self, request: GatewayRequest, codec: TurnCodec, provider: ProviderSettings) -> None:
         route = request.route
         query = urlencode({name: value for name, value in request.query.items() if name != "key"})
-        url = provider.base_url.rstrip("/") + codec.upstream_path(route.id, route.action == "items")
-        url += "/cancel" if route.action == "cancel" else ""
-        url = f"{url}?{query}" if query else url
+        path = codec.upstream_path(route.id, route.action == "items")
+        path += "/cancel" if route.action == "cancel" else ""
+        path = f"{path}?{query}" if query else path
         method = {"delete": "DELETE", "cancel": "POST"}.get(route.action, "GET")
-        outgoing = OutgoingRequest(method, url, request.client.http.headers, b"")
-        headers = headers_for(request, provider, outgoing)
+        headers = request.client.http.headers
         try:
-            reply = await self._transport.send(method, url, headers, b"", provider.timeouts)
+            reply = await send(self._transport, request, provider, path, headers, b"", method)
             try:
                 body = await reply.read(_LARGEST_REPLY)
             finally:

@@ -10,13 +10,15 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from dragoman.core import jsontext
 from dragoman.core.losses import Loss
@@ -32,6 +34,7 @@ _BATCH_SECONDS = 0.05
 _MOST_TOKENS = 10**12
 _MOST_CODES = 20  # of a severity in a line
 _NO_LOSSES: dict[str, int] = {}
+_NO_CODES: dict[str, list[str]] = {}
 
 
 class AccessLogLine(Struct, omit_defaults=True):
@@ -70,12 +73,12 @@ class AccessLog:
         self,
         write: Callable[[str], object] | None = None,
         metrics: Metrics | None = None,
-        spans: Traces | None = None,
+        traces: Traces | None = None,
     ) -> None:
         self._writer = LogWriter()
         self.write: Callable[[str], object] = write or self._writer.write
         self.metrics = metrics or Metrics()
-        self._spans = spans
+        self.traces = traces
 
     @classmethod
     def of(cls, config: Config) -> AccessLog:
@@ -84,15 +87,10 @@ class AccessLog:
             log._writer = LogWriter(Path(config.log_file))
             log.write = log._writer.write
         try:
-            log._spans = traces_for(os.environ)
+            log.traces = traces_for(os.environ)
         except MissingExtraError as error:
             log.note("traces", f"OTEL_* is set, but no traces are sent: {error}")
         return log
-
-    def begin(self, record: ExchangeRecord, headers: Mapping[str, str]) -> None:
-        self.metrics.in_flight += 1
-        if self._spans:
-            self._spans.begin(record, headers)
 
     def finish(self, record: ExchangeRecord) -> None:
         seconds, losses = record.seconds, record.losses
@@ -104,8 +102,8 @@ class AccessLog:
         if record.crash:
             self.log_crash(record.id, record.crash)
             record.crash = None  # its traceback refers to the frames that hold the request
-        if self._spans:
-            self._spans.end(record, kinds)
+        if self.traces:
+            self.traces.end(record, kinds)
         self.metrics.in_flight -= 1
 
     def note(self, topic: str, text: str) -> None:
@@ -122,39 +120,31 @@ class AccessLog:
         self.write(jsontext.dumps({"id": request_id, "crash": type(error).__name__, "at": where}))
 
 
+_begin = attrgetter("id", "client", "caller", "address", "action", "model")
+_target = attrgetter("provider.name", "provider.protocol", "model")
+_counts = attrgetter("tries", "tools", "calls")
+_tokens = attrgetter("input", "output", "cached", "cache_write")
+
+
 def _line(record: ExchangeRecord, losses: list[Loss], kinds: dict[str, int], seconds: float) -> AccessLogLine:
-    line = AccessLogLine(
-        time=_now(),
-        id=record.id,
-        client=record.client,
-        key=record.caller,
-        address=record.address,
-        action=record.action,
-        model=record.model,
-        stream=record.stream,
-        status="gone" if record.gone else record.status,
-        tries=record.tries,
-        tools=record.tools,
-        calls=record.calls,
-        ms=_ms(seconds),
-        shed=record.shed,
+    first, failure = record.first, record.failure
+    fields: tuple[Any, ...] = (
+        _now(),
+        *_begin(record),
+        *(_target(record.target) if record.target else ("", "", "")),
+        record.stream,
+        "gone" if record.gone else record.status,
+        *_counts(record),
+        *(_tokens(record.usage) if record.usage else (None, None, 0, 0)),
+        None if first is None else _ms(first),
+        _ms(seconds),
+        kinds,
+        _codes(losses) if losses else _NO_CODES,
+        _ms(record.waited) if record.waited else None,
+        record.shed,
+        failure.message[:_LONGEST] if failure else "",
     )
-    if target := record.target:
-        provider = target.provider
-        line.provider, line.upstream, line.target = provider.name, provider.protocol, target.model
-    if usage := record.usage:
-        line.input, line.output, line.cached = usage.input, usage.output, usage.cached
-        if usage.cache_write:
-            line.cache_write = usage.cache_write
-    if record.first is not None:
-        line.first_ms = _ms(record.first)
-    if losses:
-        line.losses, line.loss_codes = kinds, _codes(losses)
-    if record.waited:
-        line.waited_ms = _ms(record.waited)
-    if record.failure:
-        line.error = record.failure.message[:_LONGEST]
-    return line
+    return AccessLogLine(*fields)
 
 
 def _by_kind(losses: list[Loss]) -> dict[str, int]:
@@ -176,7 +166,7 @@ def _codes(losses: list[Loss]) -> dict[str, list[str]]:
 
 def is_plausible(usage: Usage) -> bool:
     """Whether the numbers can be added up: an upstream may send a count of 400 digits, or a negative one."""
-    counts = usage.input, usage.output, usage.cached, usage.cache_write, usage.reasoning
+    counts = astuple(usage)
     return min(counts) >= 0 and max(counts) <= _MOST_TOKENS
 
 

@@ -30,8 +30,8 @@ from dragoman.gateway.request import Attempt, GatewayRequest
 from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from dragoman.gateway.upstreams.routing import Target
-from dragoman.gateway.upstreams.sending import AttemptFailed, send
-from dragoman.http.client import Reply, Transport
+from dragoman.gateway.upstreams.sending import AttemptFailed, refusal, send, unreachable_provider
+from dragoman.http.client import Reply, Transport, TransportError
 
 Relay = Callable[[Attempt, Reply], Awaitable[None]]
 
@@ -102,7 +102,7 @@ class Attempts:
             slot = await self._slots.enter(provider, record) if provider.max_concurrency else None
             record.tries += 1
             try:
-                await self._attempt(self._begin(request, target), resume, relay)
+                await self._attempt(request, target, resume, relay)
                 return
             except AttemptFailed as error:
                 resumed = resume and request.attempt and request.attempt.exchange.resumed
@@ -131,34 +131,38 @@ class Attempts:
         hopeless = not error.retry or failures + 1 == policy.tries or wait > longest
         return None if hopeless or breakers.is_open(provider) else wait
 
-    def _begin(self, request: GatewayRequest, target: Target) -> Attempt:
-        provider, record = target.provider, request.record
-        compaction = request.compaction
+    async def _attempt(self, request: GatewayRequest, target: Target, resume: bool, relay: Relay) -> None:
+        """Translate the request, send it, and hand a successful answer to `relay`."""
+        provider, model, record = target.provider, target.model, request.record
+        compaction, writer = request.compaction, request.turn_writer
         if compaction and (compaction.threshold or stores_turns(request.client.name, provider)):
             compaction = None  # done before this request, or by the provider
         plan = target.plans.get(request.client.name) or _plan(request, target)
         exchange = Exchange.planned(plan, record.id[4:], request.model, compaction, request.lead)
-        writer = request.turn_writer
-        attempt = Attempt(request, target, exchange, writer if writer and writer.serves(provider) else None)
-        request.attempt, record.exchange = attempt, exchange
+        if writer and not writer.serves(provider):
+            writer = None
+        request.attempt = attempt = Attempt(request, target, exchange, writer)
+        record.exchange = exchange
         if request.recording:
-            request.recording.begin_attempt(provider.name, provider.protocol, target.model)
-        return attempt
-
-    async def _attempt(self, attempt: Attempt, resume: bool, relay: Relay) -> None:
-        request, exchange, provider = attempt.request, attempt.exchange, attempt.target.provider
-        given = attempt.turn_writer.body if attempt.turn_writer else request.body
+            request.recording.begin_attempt(provider.name, provider.protocol, model)
+        given = writer.body if writer else request.body
         if len(given.data) > LARGE:
-            size, model = len(given.data), attempt.target.model
-            body = await run_for(size, translate_large, exchange, given, model, request.stream)
+            body = await run_for(len(given.data), translate_large, exchange, given, model, request.stream)
         else:
-            body = exchange.request_bytes(given, attempt.target.model, request.stream)
+            body = exchange.request_bytes(given, model, request.stream)
         if exchange.upstream.session:
-            attempt.session = self._sessions.talk(exchange, provider, request.key, request.record.id)
+            attempt.session = self._sessions.talk(exchange, provider, request.key, record.id)
             if resume and (resumed := await attempt.session.resumed()):
                 body = jsontext.encode(resumed)
-        span = request.record.span
-        reply = await send(self._transport, attempt, body, trace_headers(span) if span is not None else {})
+        headers = exchange.headers
+        if record.span is not None:
+            headers = {**headers, **trace_headers(record.span)}
+        try:
+            reply = await send(self._transport, request, provider, exchange.path, headers, body)
+        except TransportError as error:
+            raise unreachable_provider(provider, error) from error
+        if not 200 <= reply.status < 300:
+            raise await refusal(reply, exchange.upstream, exchange.client)
         if self._circuit_breakers.failures:
             self._circuit_breakers.reached(provider.name)
         try:

@@ -1,14 +1,17 @@
-"""One request to one upstream: address, authenticate (by the protocol's `Http`), send, and decide what
-an error answer means."""
+"""One request to one upstream: address, headers, authentication (by the protocol's `Http`), and what an error
+answer means."""
 
 from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
 
 from dragoman import __version__
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec, OutgoingRequest
 from dragoman.core.model import Failure
-from dragoman.gateway.request import Attempt, GatewayRequest
-from dragoman.http.client import ConnectFailed, Reply, TimedOut, Transport, TransportError
+from dragoman.gateway.request import GatewayRequest
+from dragoman.http.client import ConnectFailed, Reply, TimedOut, Timeouts, Transport, TransportError
 from dragoman.http.client.retries import RETRYABLE, read_failure, unreachable
 from dragoman.profiles import ProviderSettings
 from dragoman.protocols import upstream
@@ -32,40 +35,36 @@ class AttemptFailed(Exception):
         super().__init__(failure.message)
 
 
-async def send(transport: Transport, attempt: Attempt, body: bytes, headers: dict[str, str]) -> Reply:
-    """The upstream's answer where it is a success; otherwise raises AttemptFailed. `headers` are added."""
-    provider, exchange = attempt.target.provider, attempt.exchange
-    url = provider.base_url.rstrip("/") + exchange.path
-    outgoing = OutgoingRequest("POST", url, {**exchange.headers, **headers}, body)
-    sent = headers_for(attempt.request, provider, outgoing)
-    try:
-        reply = await transport.send("POST", url, sent, body, provider.timeouts)
-    except TransportError as error:
-        raise unreachable_provider(provider, error) from error
-    if 200 <= reply.status < 300:
-        return reply
-    raise await refusal(reply, exchange.upstream, exchange.client)
+def send(
+    transport: Transport,
+    request: GatewayRequest,
+    provider: ProviderSettings,
+    path: str,
+    headers: dict[str, str],
+    body: bytes,
+    method: str = "POST",
+    timeouts: Timeouts | None = None,
+) -> Coroutine[Any, Any, Reply]:
+    """Send a request to `path` of the provider. To `headers` are added: the client's that belong to a body of
+    the same protocol, the key's and the provider's."""
+    url = provider.base_url.rstrip("/") + path
+    sent = {**headers, **_USER_AGENT}
+    forwarded = request.protocol_server.forwards
+    if forwarded and request.client.name == provider.protocol:
+        given = request.incoming.headers
+        sent |= {name: given[name] for name in forwarded if name in given}
+    if key := request.key if provider.passthrough else provider.api_key:
+        outgoing = OutgoingRequest(method, url, headers, body)
+        sent |= upstream(provider.protocol).http.authenticate(key, outgoing)
+    if provider.headers:
+        sent |= provider.headers
+    return transport.send(method, url, sent, body, timeouts or provider.timeouts)
 
 
 def unreachable_provider(provider: ProviderSettings, error: TransportError) -> AttemptFailed:
     """A server that hung up on this request may serve the next one."""
     reachable = not isinstance(error, ConnectFailed | TimedOut)
     return AttemptFailed(unreachable(provider.name, error), retry=True, reachable=reachable)
-
-
-def headers_for(
-    request: GatewayRequest, provider: ProviderSettings, outgoing: OutgoingRequest
-) -> dict[str, str]:
-    """All headers of `outgoing`: its own, the client's that belong to a forwarded body, the key's and the
-    provider's."""
-    headers = {**outgoing.headers, **_USER_AGENT}
-    forwarded = request.protocol_server.forwards
-    if forwarded and request.client.name == provider.protocol:
-        given = request.headers
-        headers |= {name: given[name] for name in forwarded if name in given}
-    if key := request.key if provider.passthrough else provider.api_key:
-        headers |= upstream(provider.protocol).http.authenticate(key, outgoing)
-    return headers | provider.headers if provider.headers else headers
 
 
 async def refusal(reply: Reply, codec: Codec, client: Codec) -> AttemptFailed:

@@ -7,7 +7,7 @@ import signal
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from email.utils import formatdate
 from typing import Any, Protocol
@@ -28,7 +28,7 @@ class Application(Protocol):
 
     async def stop(self) -> None: ...
 
-    async def __call__(self, request: ServerRequest, response: ResponseWriter, /) -> None: ...
+    def __call__(self, request: ServerRequest, response: ResponseWriter, /) -> Awaitable[None]: ...
 
 
 class HttpServer:

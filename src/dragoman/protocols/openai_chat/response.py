@@ -7,6 +7,9 @@ refusal and, from many servers, for a reply with calls (G26).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct, ValidationError, convert
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
@@ -150,24 +153,59 @@ def declares_functions(request: Request | None) -> bool:
     )
 
 
+Count = Annotated[int, Meta(ge=0)]
+
+
+class _InputCounts(Struct, gc=False):
+    cached_tokens: Count = 0
+    cache_write_tokens: Count = 0
+
+
+class _OutputCounts(Struct, gc=False):
+    reasoning_tokens: Count = 0
+
+
+class _Counts(Struct, gc=False):
+    """The last three are names of cached_tokens at DeepSeek, Moonshot and other servers."""
+
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+    total_tokens: Count = 0
+    reasoning_tokens: Count = 0
+    prompt_tokens_details: _InputCounts | None = None
+    completion_tokens_details: _OutputCounts | None = None
+    prompt_cache_hit_tokens: Count = 0
+    cached_tokens: Count = 0
+    num_cached_tokens: Count = 0
+
+
 def decode_usage(usage: Wire) -> Usage:
     """Gemini's Chat endpoint counts reasoning in the total only, and not in `completion_tokens` (G32)."""
-    counts = _counts(usage)
-    before, after = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-    before, after = _counts(before) if before else {}, _counts(after) if after else {}
-    input, output = counts.get("prompt_tokens", 0), counts.get("completion_tokens", 0)
-    reasoning = after.get("reasoning_tokens") or counts.get("reasoning_tokens", 0)
-    missing = counts.get("total_tokens", 0) - input - output
+    try:
+        counts = convert(usage, _Counts)
+    except ValidationError:
+        counts = convert(_plausible(usage), _Counts)
+    before, after = counts.prompt_tokens_details, counts.completion_tokens_details
+    input, output = counts.prompt_tokens, counts.completion_tokens
+    reasoning = (after.reasoning_tokens if after else 0) or counts.reasoning_tokens
+    missing = counts.total_tokens - input - output
     if missing > 0:
         output, reasoning = output + missing, max(reasoning, missing)
-    cached = before.get("cached_tokens", 0)
-    if not cached and not _CACHED.isdisjoint(counts):
-        cached = max(counts.get(name, 0) for name in _CACHED)
-    return whole_usage(input, output, cached, before.get("cache_write_tokens", 0), reasoning)
+    cached = before.cached_tokens if before else 0
+    if not cached:
+        cached = max(counts.prompt_cache_hit_tokens, counts.cached_tokens, counts.num_cached_tokens)
+    return whole_usage(input, output, cached, before.cache_write_tokens if before else 0, reasoning)
 
 
-# Names of cached_tokens at DeepSeek, Moonshot and other servers
-_CACHED = frozenset({"prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"})
+def _plausible(usage: Wire) -> Wire:
+    """What can be a count, here and in the details."""
+    named = {name: usage.get(name) for name in ("prompt_tokens_details", "completion_tokens_details")}
+    details = {name: _positive(value) for name, value in named.items() if is_object(value)}
+    return {**_positive(usage), **details}
+
+
+def _positive(counts: Wire) -> Wire:
+    return {name: value for name, value in counts.items() if type(value) is int and value > 0}
 
 
 def encode_usage(usage: Usage) -> Wire:
@@ -183,10 +221,3 @@ def encode_usage(usage: Usage) -> Wire:
 
 def encode_id(id: str) -> str:
     return id if id.startswith("chatcmpl-") else f"chatcmpl-{id or 'dragoman'}"
-
-
-def _counts(details: object) -> dict[str, int]:
-    """The positive whole numbers of an object."""
-    if not is_object(details):
-        return {}
-    return {name: value for name, value in details.items() if type(value) is int and value > 0}
