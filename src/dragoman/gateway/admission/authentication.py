@@ -154,9 +154,10 @@ def _id(key: str) -> str:
 
 def client_key(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
     """The key of a request, in any of the places that the protocols use."""
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and token.strip():
-        return token.strip()
+    if authorization := headers.get("authorization"):
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() == "bearer" and (token := token.strip()):
+            return token
     for name in _HEADERS:
         if key := headers.get(name):
             return key

@@ -121,13 +121,19 @@ class Admission(Struct, eq=False):
             await budgets.check(caller)
             record.shed = ""
 
+    def enter(self) -> bool:
+        """Take a permit without waiting; whether one was free."""
+        semaphore = self._control.semaphore
+        self._holds = semaphore.held < semaphore.capacity
+        if self._holds:
+            semaphore.held += 1
+        return self._holds
+
     async def turn(self) -> None:
         """Wait for a permit. Raises LoadShed after `queue_seconds`, or when displaced from the queue."""
-        semaphore = self._control.semaphore
-        if semaphore.held < semaphore.capacity:
-            semaphore.held += 1
-            self._holds = True
+        if self.enter():
             return
+        semaphore = self._control.semaphore
         self._permit = permit = semaphore.request(self._caller.name)
         began = time.perf_counter()
         if permit is None or not await acquired(permit, self._control.queue_seconds):
@@ -139,19 +145,16 @@ class Admission(Struct, eq=False):
         if self._left:
             return
         self._left = True
-        self._control.arrived -= 1
-        semaphore = self._control.semaphore
-        if self._holds and not semaphore.waiting:
-            semaphore.held -= 1
-        elif self._holds:
-            semaphore.free()
+        control, caller = self._control, self._caller
+        control.arrived -= 1
+        if self._holds:
+            control.semaphore.free()
         elif self._permit:
             self._permit.leave()
-        budgets = self._control.budgets
-        if budgets and self._caller.allowance.tokens_per_day:
-            budgets.add(self._caller, self._record.usage)
+        if caller.limited and control.budgets and caller.allowance.tokens_per_day:
+            control.budgets.add(caller, self._record.usage)
         if self._counted:
-            self._control.counters.leave(self._caller, self._record.id)
+            control.counters.leave(caller, self._record.id)
 
 
 class ProviderConcurrency:

@@ -51,7 +51,7 @@ class RequestReader:
         data = await request.incoming.read(self._max_body)
         if encoding := request.headers.get("content-encoding"):
             data = decoded(data, encoding.lower(), self._max_body)
-        if request.admission:
+        if request.admission and not request.admission.enter():
             await request.admission.turn()
         if request.recording:
             request.recording.body = data
