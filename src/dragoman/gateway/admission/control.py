@@ -145,10 +145,12 @@ class Admission(Struct, eq=False):
         if self._left:
             return
         self._left = True
-        control, caller = self._control, self._caller
+        control, caller, semaphore = self._control, self._caller, self._control.semaphore
         control.arrived -= 1
-        if self._holds:
-            control.semaphore.free()
+        if self._holds and not semaphore.waiting:
+            semaphore.held -= 1
+        elif self._holds:
+            semaphore.free()
         elif self._permit:
             self._permit.leave()
         if caller.limited and control.budgets and caller.allowance.tokens_per_day:
