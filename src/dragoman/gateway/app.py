@@ -48,9 +48,8 @@ from dragoman.gateway.handlers.conversations import ACTIONS as CONVERSATION_ACTI
 from dragoman.gateway.handlers.conversations import ConversationsHandler
 from dragoman.gateway.handlers.count_tokens import CountTokensHandler
 from dragoman.gateway.handlers.forward import ForwardHandler
-from dragoman.gateway.handlers.generate import GenerateHandler
+from dragoman.gateway.handlers.generate import GenerateHandler, RequestReader, UnreadableBody
 from dragoman.gateway.handlers.models import ModelsHandler
-from dragoman.gateway.handlers.receive import RequestReader, UnreadableBody
 from dragoman.gateway.handlers.relay import CRASHED, KeepAliveTicker, failed_stream, loss_header
 from dragoman.gateway.handlers.stored_responses import StoredResponsesHandler
 from dragoman.gateway.handlers.websocket import WebSocketHandler
@@ -62,12 +61,11 @@ from dragoman.gateway.observability.metrics_page import MetricsPage
 from dragoman.gateway.observability.recorder import Recorder, open_recorder
 from dragoman.gateway.observability.redaction import Redactor, secrets_of
 from dragoman.gateway.observability.wire_log import LoggedTransport, WireLog
-from dragoman.gateway.request import ExchangeRecord, GatewayRequest
+from dragoman.gateway.request import AttemptFailed, ExchangeRecord, GatewayRequest
 from dragoman.gateway.upstreams.attempts import Attempts
 from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from dragoman.gateway.upstreams.routing import UnknownModel, rule_for
-from dragoman.gateway.upstreams.sending import AttemptFailed
 from dragoman.http.client import Client, Reply, Timeouts, Transport
 from dragoman.http.memory_budget import default_limit
 from dragoman.http.server import (

@@ -156,3 +156,17 @@ class Attempt(Struct, eq=False):
     exchange: Exchange
     turn_writer: TurnWriter | None = None
     session: UpstreamSession | None = None
+
+
+class AttemptFailed(Exception):
+    """The upstream gave no answer that a client could use.
+
+    `retry`: the same request may succeed later. `reachable`: the provider answered something. `body`: the
+    error as the upstream wrote it, where the client speaks the same protocol and gets it unchanged.
+    """
+
+    def __init__(
+        self, failure: Failure, retry: bool = False, reachable: bool = True, body: bytes = b""
+    ) -> None:
+        self.failure, self.retry, self.reachable, self.body = failure, retry, reachable, body
+        super().__init__(failure.message)

@@ -10,7 +10,7 @@ from dragoman.core.server import ProtocolServer, RateLimitStatus
 from dragoman.gateway.admission.authentication import Caller
 from dragoman.gateway.admission.counters import Decision
 from dragoman.gateway.admission.semaphore import QueuedSemaphore
-from dragoman.gateway.upstreams.sending import AttemptFailed
+from dragoman.gateway.request import AttemptFailed
 from dragoman.http.server import Headers, MemoryFull
 
 

@@ -28,7 +28,7 @@ from dragoman.gateway.conversations.connection_turns import LaneTurns
 from dragoman.gateway.conversations.conversations import LockedConversation
 from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
 from dragoman.gateway.large_bodies import run_for
-from dragoman.gateway.upstreams.sending import AttemptFailed
+from dragoman.gateway.request import AttemptFailed
 from dragoman.pipeline import ForwardedStream, TranslatedStream, encode_failure
 from dragoman.profiles import ProviderSettings
 

@@ -20,7 +20,7 @@ from dragoman.core.model import Failure, Wire
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.conversations.stored_turns import UNREADABLE
-from dragoman.gateway.handlers.receive import decoded
+from dragoman.gateway.handlers.generate import decoded
 from dragoman.gateway.jobs.batch_table import Batch
 from dragoman.gateway.jobs.batches import Batches
 from dragoman.gateway.large_bodies import run_for

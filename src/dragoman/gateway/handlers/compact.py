@@ -13,13 +13,12 @@ from dragoman.core.fields import Body
 from dragoman.core.model import Compaction, Foreign, Wire
 from dragoman.gateway.conversations.turn_writer import stores_turns
 from dragoman.gateway.handlers.count_tokens import estimate
-from dragoman.gateway.handlers.receive import RequestReader
+from dragoman.gateway.handlers.generate import RequestReader
 from dragoman.gateway.handlers.relay import loss_header, read_whole
 from dragoman.gateway.large_bodies import run_for
-from dragoman.gateway.request import Attempt, GatewayRequest
-from dragoman.gateway.upstreams.attempts import Attempts
+from dragoman.gateway.request import Attempt, AttemptFailed, GatewayRequest
+from dragoman.gateway.upstreams.attempts import LARGEST_REPLY, Attempts, http_status, send
 from dragoman.gateway.upstreams.routing import Target
-from dragoman.gateway.upstreams.sending import LARGEST_REPLY, AttemptFailed, http_status, send
 from dragoman.http.client import Reply, Transport, TransportError
 from dragoman.http.client.retries import unreachable
 

@@ -10,10 +10,10 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.gateway.admission import ProviderConcurrency
-from dragoman.gateway.handlers.receive import RequestReader
+from dragoman.gateway.handlers.generate import RequestReader
 from dragoman.gateway.request import GatewayRequest
+from dragoman.gateway.upstreams.attempts import send
 from dragoman.gateway.upstreams.routing import Target
-from dragoman.gateway.upstreams.sending import send
 from dragoman.http.client import Transport, TransportError
 
 ESTIMATED = [(b"x-dragoman-estimate", b"true")]

@@ -13,17 +13,11 @@ from dragoman.core.model import Failure, Usage, Wire
 from dragoman.core.server import Forwarding, ProtocolServer
 from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.config import Config
-from dragoman.gateway.handlers.receive import check_model, decoded, unknown_model
-from dragoman.gateway.request import GatewayRequest
+from dragoman.gateway.handlers.generate import check_model, decoded, unknown_model
+from dragoman.gateway.request import AttemptFailed, GatewayRequest
+from dragoman.gateway.upstreams.attempts import LARGEST_REPLY, refusal, send, unreachable_provider
 from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
 from dragoman.gateway.upstreams.routing import Target, UnknownModel, route
-from dragoman.gateway.upstreams.sending import (
-    LARGEST_REPLY,
-    AttemptFailed,
-    refusal,
-    send,
-    unreachable_provider,
-)
 from dragoman.http.client import Reply, Transport, TransportError
 from dragoman.protocols import upstream
 

@@ -1,14 +1,26 @@
-"""Generate: read the client's request, find its targets, and relay the first usable answer."""
+"""Generate: read the client's request, find its targets, and relay the first usable answer.
+
+`RequestReader` serves every handler that sends a request to an upstream.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from hashlib import blake2s
+from typing import TYPE_CHECKING, Any
 
-from dragoman.gateway.handlers.compact import Compactor
-from dragoman.gateway.handlers.receive import RequestReader
+from dragoman.core import jsontext
+from dragoman.core.errors import DragomanError
+from dragoman.core.fields import Body, read_body
+from dragoman.core.history import ConversationMemory
+from dragoman.core.model import Failure
+from dragoman.gateway import large_bodies
+from dragoman.gateway.config import Config
+from dragoman.gateway.conversations.cut_ids import SEAL, CutIds
+from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.handlers.relay import (
     KeepAliveStream,
     KeepAliveTicker,
@@ -18,13 +30,18 @@ from dragoman.gateway.handlers.relay import (
     overdue,
     relay,
 )
-from dragoman.gateway.request import GatewayRequest
+from dragoman.gateway.large_bodies import LARGE
+from dragoman.gateway.observability.wire_log import WireLog
+from dragoman.gateway.request import AttemptFailed, GatewayRequest
 from dragoman.gateway.upstreams.attempts import Attempts
-from dragoman.gateway.upstreams.routing import Target
-from dragoman.gateway.upstreams.sending import AttemptFailed
+from dragoman.gateway.upstreams.routing import Target, UnknownModel
+from dragoman.gateway.upstreams.routing import route as find_targets
+from dragoman.http.server import TooLarge
+
+if TYPE_CHECKING:
+    from dragoman.gateway.handlers.compact import Compactor
 
 _AFTER_STREAM = 0.1  # seconds, so that a stream can end itself
-
 
 Accept = Callable[[GatewayRequest, tuple[Target, ...]], Awaitable[None]]
 
@@ -95,3 +112,116 @@ class GenerateHandler:
         if request.compaction and request.compaction.threshold:
             await self._compactor.compact_history(request, targets)
         await self._attempts.run(request, targets, relay)
+
+
+class UnreadableBody(DragomanError):
+    """A body whose content encoding cannot be decoded."""
+
+
+class RequestReader:
+    def __init__(
+        self,
+        config: Config,
+        stored_turns: StoredTurns,
+        wire_log: WireLog | None,
+        cut_ids: CutIds | None = None,
+    ) -> None:
+        self._cut_ids = cut_ids
+        self._memory = ConversationMemory(config.history) if config.history else None
+        self._max_body, self._stored_turns, self._wire_log = config.max_body, stored_turns, wire_log
+        self._targets = lru_cache(maxsize=1024)(partial(find_targets, config))
+        self._forwards = lru_cache(maxsize=1024)(self._may_forward)
+
+    async def read(self, request: GatewayRequest) -> tuple[Target, ...]:
+        """Read the body, wait for the turn of this request, and return its targets in order.
+
+        It waits after the body was read, because only then can a client's disconnect be noticed.
+        """
+        client, server, record = request.client, request.protocol_server, request.record
+        data = await request.incoming.read(self._max_body)
+        if encoding := request.headers.get("content-encoding"):
+            data = decoded(data, encoding.lower(), self._max_body)
+        if request.admission and not request.admission.enter():
+            await request.admission.turn()
+        if request.recording:
+            request.recording.body = data
+        if self._wire_log:
+            head = f"{client.name} {request.route.action} {request.route.model}"
+            self._wire_log.client_request(record.id, request.key, head, request.headers, data)
+        if request.route.variant and server.unwrap:
+            wire, headers = server.unwrap(read_body(data, client.name), request.route)
+            data = jsontext.encode(wire)
+            request.incoming.headers.update(headers)
+        if self._cut_ids and data.rfind(SEAL) >= 0:
+            data = await self._cut_ids.restored(request.caller.id if request.caller else "", data)
+        # A glance is enough for a body that passes unchanged. A wrong guess of its model costs only time
+        model = request.route.model or jsontext.guess_model(data)
+        glance = server.accounting.request if self._forwards(client.name, model) else None
+        recall = partial(self._memory.outline, _scope(request)) if self._memory and not glance else None
+        if len(data) > LARGE:
+            request.body = body = await large_bodies.read(data, client, glance, recall)
+        else:
+            request.body = body = Body(data, client.name, glance, outline=recall and recall(client, data))
+        route, seen = request.route, body.glance
+        request.model = route.model or str(seen.get("model") or "")
+        request.stream = bool(seen.get("stream")) if route.stream is None else route.stream
+        if request.caller and request.caller.models:
+            check_model(request)
+        record.model, record.stream = request.model, request.stream
+        record.tools = server.accounting.tools(seen)
+        if server.compaction:
+            request.compaction = server.compaction.decode(seen)
+        try:
+            targets = self._targets(request.model)
+        except UnknownModel as error:
+            raise unknown_model(error, request.model) from None
+        if (stored := server.turn_codec) and (server.stateful or stored.decode_storage(seen)):
+            return await self._stored_turns.prepare(request, targets)
+        return targets
+
+    def _may_forward(self, protocol: str, model: str) -> bool:
+        try:
+            targets = self._targets(model)
+        except UnknownModel:
+            return False
+        return any(target.provider.forwards(protocol) for target in targets)
+
+
+def _scope(request: GatewayRequest) -> str:
+    """Callers share no conversation: how fast an answer comes would tell one what another sent."""
+    return request.caller.id if request.caller else _digest(request.key) if request.key else ""
+
+
+@lru_cache(4096)
+def _digest(key: str) -> str:
+    return blake2s(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def check_model(request: GatewayRequest) -> None:
+    """Raises AttemptFailed where the key may not use the model."""
+    caller = request.caller
+    if caller and not caller.may_use(request.model):
+        problem = f"the key {caller.name!r} may not use the model {request.model!r}"
+        raise AttemptFailed(Failure("forbidden", problem, 403))
+
+
+def unknown_model(error: UnknownModel, model: str) -> Exception:
+    """A request that names no model is wrong itself."""
+    return error if model else AttemptFailed(Failure("bad_request", f"model: expected a name; {error}", 400))
+
+
+def decoded(body: bytes, encoding: str, limit: int) -> bytes:
+    if encoding == "identity":
+        return body
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise UnreadableBody(f"the body is encoded as {encoding!r}; send it as it is, or as gzip")
+    inflate = zlib.decompressobj(47)
+    try:
+        decoded = inflate.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise UnreadableBody(f"the body is not {encoding}: {error}") from None
+    if len(decoded) > limit:
+        raise TooLarge(limit)
+    if not inflate.eof:
+        raise UnreadableBody(f"the body ends inside its {encoding}")
+    return decoded

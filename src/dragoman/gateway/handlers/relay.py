@@ -38,9 +38,9 @@ from dragoman.framing import sse
 from dragoman.gateway.conversations.turn_writer import StoredStream
 from dragoman.gateway.large_bodies import LARGE, run_for
 from dragoman.gateway.observability.stream_usage import StreamUsage
-from dragoman.gateway.request import Attempt, GatewayRequest
+from dragoman.gateway.request import Attempt, AttemptFailed, GatewayRequest
+from dragoman.gateway.upstreams.attempts import LARGEST_REPLY
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
-from dragoman.gateway.upstreams.sending import LARGEST_REPLY, AttemptFailed
 from dragoman.http.client import Reply, TimedOut, TransportError
 from dragoman.http.client.reply import HttpReply
 from dragoman.http.client.retries import RETRYABLE

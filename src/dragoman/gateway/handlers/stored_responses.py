@@ -18,8 +18,8 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.conversations.turn_writer import stores_turns
 from dragoman.gateway.jobs.background import BackgroundResponses
-from dragoman.gateway.request import GatewayRequest
-from dragoman.gateway.upstreams.sending import AttemptFailed, http_status, send
+from dragoman.gateway.request import AttemptFailed, GatewayRequest
+from dragoman.gateway.upstreams.attempts import http_status, send
 from dragoman.http.client import Transport, TransportError
 from dragoman.http.client.retries import unreachable
 from dragoman.profiles import ProviderSettings

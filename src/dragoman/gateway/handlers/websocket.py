@@ -27,7 +27,7 @@ from dragoman.core.server import RouteMatch, SocketCodec, SocketRequest
 from dragoman.framing import sse
 from dragoman.gateway.conversations.connection_turns import ConnectionTurns, LaneTurns
 from dragoman.gateway.handlers.count_tokens import estimate
-from dragoman.gateway.handlers.receive import RequestReader
+from dragoman.gateway.handlers.generate import RequestReader
 from dragoman.gateway.request import ExchangeRecord, GatewayRequest
 from dragoman.http.memory_budget import BODY_WEIGHT
 from dragoman.http.server import Headers, MemoryBudget, ResponseWriter, ServerRequest, WebSocket
