@@ -43,7 +43,9 @@ def large() -> Conversation:
 
 
 def request_body(client: str, model: str, kind: Kind, talk: Conversation) -> bytes:
-    body = {**REQUESTS[client](talk), "model": model, "stream": kind != "whole"}
+    body = REQUESTS[client](talk)
+    if client != "gemini":  # it names both in the path
+        body = {**body, "model": model, "stream": kind != "whole"}
     if client == "openai-chat" and kind == "whole":
         del body["stream_options"]
     return json.dumps(body, ensure_ascii=False).encode()

@@ -20,8 +20,8 @@ from pathlib import Path
 from bench.gateway.commits import gateway_at
 from bench.gateway.contenders import DRAGOMAN, LIMIT, RELAY, Gateway
 from bench.gateway.figures import Measurements
-from bench.gateway.measure import Running
-from bench.gateway.pairs import CHAT_CHAT
+from bench.gateway.measure import Running, why_not
+from bench.gateway.pairs import CHAT_CHAT, Pair
 from bench.gateway.processes import OTHERS, raise_priority
 from bench.gateway.rows import OF_PROCESS, Row, rows
 from bench.gateway.run import begin, progress
@@ -58,12 +58,23 @@ def measured(against: Sequence[str], wanted: Sequence[Row], rounds: int) -> CpuF
         upstream = stack.enter_context(serving(place))
         gateways = [DRAGOMAN, *commits, LIMIT, RELAY]
         running = [one for each in gateways if (one := started(stack, each, place, upstream, figures))]
+        right = {one.gateway.name: set(pairs_of(one, wanted)) for one in running}
         for number in range(rounds):
             progress(f"round {number + 1} of {rounds}")
             for row in wanted:
                 for one in running if number % row.every == 0 else ():
-                    take(row, one, figures)
+                    if row.pair in right[one.gateway.name]:
+                        take(row, one, figures)
     return figures
+
+
+def pairs_of(one: Running, wanted: Sequence[Row]) -> Iterator[Pair]:
+    """The pairs that it offers and whose replies are right."""
+    for pair in {row.pair for row in wanted if row.pair and one.offers(row.pair)}:
+        if reason := why_not(one, pair):
+            progress(f"{one.gateway.name}, {pair.title}: {reason}")
+        else:
+            yield pair
 
 
 def started(
@@ -84,8 +95,7 @@ def started(
 
 
 def take(row: Row, one: Running, figures: CpuFigures) -> None:
-    is_limit = one.gateway.name in LIMITS
-    if not row.take or not row.pair or not one.offers(row.pair) or (is_limit and not row.has_limit):
+    if not row.take or (one.gateway.name in LIMITS and not row.has_limit):
         return
     try:
         figures.add(row, one.gateway.name, row.take(one))

@@ -56,6 +56,15 @@ def responses_whole(reply: Json) -> tuple[str, str, str]:
     return message["content"][0]["text"], call["name"], call["arguments"]
 
 
+def gemini_whole(reply: Json) -> tuple[str, str, str]:
+    text, name, arguments = "", "", ""
+    for part in reply["candidates"][0]["content"]["parts"]:
+        call = part.get("functionCall", {})
+        text, name = text + part.get("text", ""), name or call.get("name", "")
+        arguments += json.dumps(call["args"]) if "args" in call else ""
+    return text, name, arguments
+
+
 def chat_piece(event: Json) -> tuple[str, str, str]:
     delta: Json = event["choices"][0]["delta"] if event["choices"] else {}
     calls: list[Json] = delta.get("tool_calls") or [{"function": {}}]
@@ -81,5 +90,15 @@ def responses_piece(event: Json) -> tuple[str, str, str]:
             return "", "", ""
 
 
-WHOLE = {"openai-chat": chat_whole, "anthropic": anthropic_whole, "openai-responses": responses_whole}
-PIECES = {"openai-chat": chat_piece, "anthropic": anthropic_piece, "openai-responses": responses_piece}
+WHOLE = {
+    "openai-chat": chat_whole,
+    "anthropic": anthropic_whole,
+    "openai-responses": responses_whole,
+    "gemini": gemini_whole,
+}
+PIECES = {
+    "openai-chat": chat_piece,
+    "anthropic": anthropic_piece,
+    "openai-responses": responses_piece,
+    "gemini": gemini_whole,  # a chunk is a small reply
+}

@@ -11,7 +11,7 @@ from bench.gateway.writing import PAGE
 
 def messages(client: str, rounds: int) -> list[object]:
     body = json.loads(request_body(client, "m", WHOLE, history.conversation(rounds)))
-    return body["input" if client == "openai-responses" else "messages"]
+    return body[{"openai-responses": "input", "gemini": "contents"}.get(client, "messages")]
 
 
 @pytest.mark.parametrize("client", PATHS)

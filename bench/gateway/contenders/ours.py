@@ -6,7 +6,7 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 
 from bench.gateway.contenders.base import Endpoint, Gateway, Start, default_endpoint
-from bench.gateway.pairs import KINDS, UPSTREAMS, Kind, Pair
+from bench.gateway.pairs import KINDS, UPSTREAMS, WHOLE, Kind, Pair
 from bench.gateway.upstream import Upstream
 
 AFTER_BASE = {"openai-chat": "/v1", "hermes": "/v1", "openai-responses": "/v1"}
@@ -32,7 +32,11 @@ def provider(upstream: Upstream, name: str, kind: Kind) -> str:
 
 def endpoint(upstream: Upstream, pair: Pair, kind: Kind) -> Endpoint:
     usual = default_endpoint(pair, kind)
-    return Endpoint(usual.path, f"{usual.model}:m")
+    model = f"{usual.model}:m"
+    if pair.client != "gemini":
+        return Endpoint(usual.path, model)
+    method = "generateContent" if kind == WHOLE else "streamGenerateContent?alt=sse"
+    return Endpoint(f"{usual.path}/{model}:{method}", model)
 
 
 DRAGOMAN = Gateway("dragoman", lambda: version_of("dragoman"), start, endpoint)
