@@ -19,8 +19,11 @@ from toolkit.conftest import PNG
 
 mcp = pytest.importorskip("mcp")
 
-from dragoman.toolkit.mcp import McpError, McpServer  # noqa: E402 - only where mcp is installed
-from dragoman.toolkit.offering import mcp_server  # noqa: E402
+from dragoman.toolkit.mcp import (  # noqa: E402 - only where mcp is installed
+    McpError,
+    McpServer,
+    mcp_server,
+)
 
 EXAMPLE = str(Path(__file__).with_name("mcp_example.py"))
 STDIO = [sys.executable, EXAMPLE]

@@ -32,6 +32,6 @@ def command(root: str, names: tuple[str, ...], read_only: bool) -> None:
     It uses stdin and stdout until stdin is closed. Commands and changes run without a question here: the
     client decides what a model may run.
     """
-    from dragoman.toolkit.offering import serve_stdio
+    from dragoman.toolkit.mcp import serve_stdio
 
     asyncio.run(serve_stdio(chosen_tools(root, names, read_only), __version__))

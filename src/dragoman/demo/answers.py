@@ -101,11 +101,9 @@ def _stored_elsewhere(protocol_server: ProtocolServer, route: RouteMatch, wire: 
         if wire.get(field):
             return Failure("bad_request", f"demo: {field} is not supported", 400, code)
     storage = protocol_server.turn_codec.decode_storage(wire) if protocol_server.turn_codec else None
-    return (
-        protocol_server.turn_codec.unknown_conversation(storage.previous_id)
-        if protocol_server.turn_codec and storage and storage.previous_id
-        else None
-    )
+    if protocol_server.turn_codec and storage and storage.previous_id:
+        return protocol_server.turn_codec.unknown_conversation(storage.previous_id)
+    return None
 
 
 def _request(codec: Codec, wire: Wire) -> Request:

@@ -68,7 +68,7 @@ class Maker:
         try:
             return jsonschema_rs.validator_for(whole).is_valid
         except ValueError:  # not a schema at all: anything goes
-            return _anything
+            return lambda value: True
 
     def _candidates(self, name: str, schema: Any, depth: int) -> Iterator[Any]:
         if depth > _DEEPEST or schema is False:
@@ -134,10 +134,6 @@ class Maker:
         return resolved(schema, self._root)
 
 
-def _anything(value: Any) -> bool:
-    return True
-
-
 def _object(value: Any) -> Wire:
     return value if is_object(value) else {}
 
@@ -177,14 +173,9 @@ def _filled(found: list[Any], count: int, unique: bool) -> list[Any]:
 
 _FORKS = ("allOf", "anyOf", "oneOf", "if", "then", "else")
 _TYPE_BY_KEYWORD = {
-    "properties": "object",
-    "required": "object",
-    "minProperties": "object",
-    "items": "array",
-    "prefixItems": "array",
-    "minItems": "array",
-    "minimum": "number",
-    "multipleOf": "number",
+    **dict.fromkeys(("properties", "required", "minProperties"), "object"),
+    **dict.fromkeys(("items", "prefixItems", "minItems"), "array"),
+    **dict.fromkeys(("minimum", "multipleOf"), "number"),
 }
 _ANY = ["string", "integer", "object", "array", "boolean", "null"]
 
@@ -204,10 +195,7 @@ def ways_through(schema: Wire, resolve: Callable[[Any], Wire], depth: int = 0) -
             ways = [_merged(way, resolve(option)) for way in ways for option in options]
     if "if" in schema:
         met, then, otherwise = (resolve(schema.get(key, {})) for key in ("if", "then", "else"))
-        ways = [
-            *(_merged(_merged(way, met), then) for way in ways),
-            *(_merged(way, otherwise) for way in ways),
-        ]
+        ways = [_merged(_merged(way, met), then) for way in ways] + [_merged(way, otherwise) for way in ways]
     for way in ways:
         yield from ways_through(way, resolve, depth + 1)
 
@@ -228,16 +216,13 @@ def _merged(base: Wire, more: Wire) -> Wire:
     merged = {**base, **more}
     first, second = base.get("properties"), more.get("properties")
     if is_object(first) and is_object(second):
-        both = {name: _merged(first[name], second[name]) for name in first if _both(first, second, name)}
+        shared = [name for name in first if is_object(first[name]) and is_object(second.get(name))]
+        both = {name: _merged(first[name], second[name]) for name in shared}
         merged["properties"] = {**first, **second, **both}
     needed, also = base.get("required"), more.get("required")
     if is_array(needed) and is_array(also):
         merged["required"] = [*needed, *(name for name in also if name not in needed)]
     return merged
-
-
-def _both(first: Wire, second: Wire, name: str) -> bool:
-    return is_object(first.get(name)) and is_object(second.get(name))
 
 
 _FORMATS = {
@@ -260,14 +245,8 @@ def numbers(schema: Wire, whole: bool) -> Iterator[int | float]:
     step = _number(schema.get("multipleOf")) or 1
     lowest = _bound(schema, "minimum", "exclusiveMinimum", step)
     highest = _bound(schema, "maximum", "exclusiveMaximum", -step)
-    wanted = [
-        _number(schema.get("default")),
-        1 if lowest is None or lowest <= 1 else lowest,
-        lowest,
-        highest,
-        0,
-        -1,
-    ]
+    usual = 1 if lowest is None or lowest <= 1 else lowest
+    wanted = [_number(schema.get("default")), usual, lowest, highest, 0, -1]
     for number in wanted:
         if number is not None:
             aligned = ceil(number / step) * step

@@ -16,7 +16,6 @@ from dragoman.core.model import (
     Base64,
     Failure,
     Media,
-    Message,
     Reasoning,
     Request,
     Response,
@@ -46,11 +45,14 @@ def reply(request: Request, protocol: str) -> Response | Failure:
 
 
 def _parts(request: Request) -> tuple[AnyPart, ...]:
-    tail = _since_reply(request.messages)
+    replied = [index for index, message in enumerate(request.messages) if message.role == "assistant"]
+    tail = request.messages[replied[-1] + 1 :] if replied else request.messages
     results = [part for message in tail for part in message.parts if isinstance(part, ToolResult)]
     if results:
         thought = _thought(request, f"{len(results)} result(s) to report.")
-        words = "\n".join([*_results_in_words(request, results), *_media_in_words(tail)])
+        # media beside the results: where a protocol has no room for them inside
+        media = [part for message in tail for part in message.parts if isinstance(part, Media)]
+        words = "\n".join([*_results_in_words(request, results), *map(_described, media)])
         return (*thought, Text(_formatted(request, words, order_of(_prompt(request)))))
     prompt = _prompt(request)
     order = order_of(prompt)
@@ -73,14 +75,6 @@ def _formatted(request: Request, words: str, order: str) -> str:
     return jsontext.dumps({"answer": words}) if output and output.kind == "json" else words
 
 
-def _since_reply(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The messages after the last one of the model; results may stand in several of them."""
-    for index in range(len(messages) - 1, -1, -1):
-        if messages[index].role == "assistant":
-            return messages[index + 1 :]
-    return messages
-
-
 def _results_in_words(request: Request, results: list[ToolResult]) -> list[str]:
     names = {
         part.id: part.name
@@ -88,32 +82,22 @@ def _results_in_words(request: Request, results: list[ToolResult]) -> list[str]:
         for part in message.parts
         if isinstance(part, ToolCall)
     }
-    return [
-        f"{result.name or names.get(result.call_id) or 'The tool'} "
-        f"{'failed' if result.failed else 'returned'}: {_text_of(result)}"
-        for result in results
-    ]
-
-
-def _text_of(result: ToolResult) -> str:
-    pieces = [item.text if isinstance(item, Text) else _described(item) for item in result.content]
-    return " ".join(piece for piece in pieces if piece.strip()) or "(nothing)"
-
-
-def _media_in_words(messages: tuple[Message, ...]) -> list[str]:
-    """Media beside the results: where a protocol has no room for them inside."""
-    return [_described(part) for message in messages for part in message.parts if isinstance(part, Media)]
+    lines: list[str] = []
+    for result in results:
+        pieces = [item.text if isinstance(item, Text) else _described(item) for item in result.content]
+        text = " ".join(piece for piece in pieces if piece.strip()) or "(nothing)"
+        name = result.name or names.get(result.call_id) or "The tool"
+        lines.append(f"{name} {'failed' if result.failed else 'returned'}: {text}")
+    return lines
 
 
 def _described(part: AnyPart) -> str:
     """What the model sees of an image: enough to tell whether it arrived as it was."""
     if not isinstance(part, Media):
         return "[something]"
-    if isinstance(part.source, Base64):
-        return (
-            f"[{part.kind} {part.media_type} {blake2s(part.source.data.encode(), digest_size=8).hexdigest()}]"
-        )
-    return f"[{part.kind} {part.media_type}]"
+    data = part.source.data.encode() if isinstance(part.source, Base64) else None
+    digest = f" {blake2s(data, digest_size=8).hexdigest()}" if data is not None else ""
+    return f"[{part.kind} {part.media_type}{digest}]"
 
 
 def _thought(request: Request, text: str) -> tuple[Reasoning, ...]:
@@ -221,15 +205,13 @@ def _tool_for(wish: str, tools: Sequence[ToolDeclaration]) -> ToolDeclaration | 
             if able:
                 return min(able, key=lambda tool: len(named[tool.name]))  # Write rather than TodoWrite
     words = set(_words(wish))
-    meant = [tool for tool in tools if tool.name in wish or _names(named[tool.name], words)]
+    meanings = {name: [word for word in parts if word not in _MEANINGLESS] for name, parts in named.items()}
+    meant = [
+        tool for tool in tools if tool.name in wish or ((m := meanings[tool.name]) and words.issuperset(m))
+    ]
     return meant[0] if meant else None
 
 
 def _words(name: str) -> list[str]:
     """`run_shell_command`, `TodoWrite` and `mcp__x__y` in lower-case words."""
     return [word.lower() for word in _NAME_WORDS.findall(name)]
-
-
-def _names(name: list[str], words: set[str]) -> bool:
-    meaning = [word for word in name if word not in _MEANINGLESS]
-    return bool(meaning) and words.issuperset(meaning)

@@ -57,9 +57,8 @@ def sign(parts: tuple[AnyPart, ...], protocol: str, number: int) -> tuple[AnyPar
             number += 1
         if isinstance(part, provider.signs) and not done:
             done = True
-            part = replace(
-                part, state=State(protocol, _signature(part, protocol), _item_id(protocol, number))
-            )
+            item = f"rs_demo_{number}" if protocol == "openai-responses" else ""
+            part = replace(part, state=State(protocol, _signature(part, protocol), item))
         signed.append(part)
     return tuple(signed)
 
@@ -84,13 +83,8 @@ def _plain(signature: str) -> str:
 def _current_turn(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """The messages since the last text of the user: providers demand their state only here."""
     for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        spoken = any(isinstance(part, Text) for part in message.parts)
-        if (
-            message.role == "user"
-            and spoken
-            and not any(isinstance(part, ToolResult) for part in message.parts)
-        ):
+        kinds = {type(part) for part in messages[index].parts}
+        if messages[index].role == "user" and Text in kinds and ToolResult not in kinds:
             return messages[index + 1 :]
     return messages
 
@@ -107,10 +101,6 @@ def _lacks_signature(message: Message, protocol: str) -> bool:
 
 def _behind(protocol: str) -> str:
     return f"{_THOUGHT}{protocol[-1]}"
-
-
-def _item_id(protocol: str, number: int) -> str:
-    return f"rs_demo_{number}" if protocol == "openai-responses" else ""
 
 
 def _signature(part: AnyPart, protocol: str) -> str:

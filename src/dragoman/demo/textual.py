@@ -180,9 +180,16 @@ _HARMONY_TOOL = re.compile(r"^type (\S+) = \((?:_: \{\n(.*?)\n\})?\) => any;", r
 def _tools(name: str, system: str) -> Iterator[ToolDeclaration]:
     match name:
         case "roo-xml":
-            yield from _roo_tools(system)
+            for found in _ROO_TOOL.finditer(system):
+                fields = re.findall(r"^- (\S+): \((required|optional)\) ?(\w*)", found[3], re.MULTILINE)
+                given = [(field, kind, need == "required") for field, need, kind in fields]
+                yield _tool(found[1], found[2], given)
         case "qwen3-coder":
-            yield from _qwen_tools(system)
+            for found in _QWEN_TOOL.finditer(system):
+                required = re.search(r"<required>(.*?)</required>", found[3])
+                needed: list[str] = jsontext.decode(required[1]) if required else []
+                fields = re.findall(r"<parameter>\n<name>(.*?)</name>\n(?:<type>(\w+)</type>)?", found[3])
+                yield _tool(found[1], found[2], [(field, kind, field in needed) for field, kind in fields])
         case "deepseek":
             for found in _DEEPSEEK_TOOL.finditer(system):
                 yield ToolDeclaration(found[1], found[2], jsontext.decode_object(found[3]))
@@ -211,20 +218,6 @@ def _json_tools(system: str) -> Iterator[ToolDeclaration]:
             if is_object(function) and "parameters" in function:
                 description = str(function.get("description") or "")
                 yield ToolDeclaration(str(function.get("name")), description, function["parameters"])
-
-
-def _roo_tools(system: str) -> Iterator[ToolDeclaration]:
-    for found in _ROO_TOOL.finditer(system):
-        fields = re.findall(r"^- (\S+): \((required|optional)\) ?(\w*)", found[3], re.MULTILINE)
-        yield _tool(found[1], found[2], [(name, kind, need == "required") for name, need, kind in fields])
-
-
-def _qwen_tools(system: str) -> Iterator[ToolDeclaration]:
-    for found in _QWEN_TOOL.finditer(system):
-        required = re.search(r"<required>(.*?)</required>", found[3])
-        needed: list[str] = jsontext.decode(required[1]) if required else []
-        fields = re.findall(r"<parameter>\n<name>(.*?)</name>\n(?:<type>(\w+)</type>)?", found[3])
-        yield _tool(found[1], found[2], [(name, kind, name in needed) for name, kind in fields])
 
 
 def _tool(name: str, description: str, fields: list[tuple[str, str, bool]]) -> ToolDeclaration:

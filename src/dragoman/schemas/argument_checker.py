@@ -17,7 +17,7 @@ from dragoman.core.model import Wire
 from dragoman.schemas.references import drop_broken_references
 from dragoman.schemas.strict import explicit
 from dragoman.schemas.tidy import tidy
-from dragoman.schemas.walk import Report, map_children, resolve, types_of
+from dragoman.schemas.walk import Report, children, resolve, types_of, without
 
 BROKEN = object()
 _HEAVIEST = 20_000  # subschemas, references written out; what is heavier takes too long to check
@@ -44,7 +44,7 @@ class Checker:
 
     def __init__(self, parameters: Any) -> None:
         schema = tidy(parameters, "", Report())
-        schema = {k: v for k, v in schema.items() if k not in ("$schema", "$id")} if is_object(schema) else {}
+        schema = without(schema, "$schema", "$id") if is_object(schema) else {}
         schema = explicit(drop_broken_references(schema, schema, "", Report()))
         self._root: Wire = schema
         self._validators: dict[int, Any] = {}
@@ -237,18 +237,10 @@ def _weight(schema: Any, root: Wire, known: dict[str, int]) -> int:
     """How many subschemas a check may pass through. A cycle counts once: the value ends it."""
     if not is_object(schema):
         return 1
-    weight = 1
     ref = schema.get("$ref")
-    if isinstance(ref, str):
-        if ref not in known:
-            known[ref] = 1
-            known[ref] = _weight(resolve(root, ref), root, known)
-        weight += known[ref]
-
-    def visit(child: Any, _at: str, keyword: str) -> None:
-        nonlocal weight
-        if keyword not in ("$defs", "definitions"):
-            weight += _weight(child, root, known)
-
-    map_children(schema, "", visit)
-    return weight
+    if isinstance(ref, str) and ref not in known:
+        known[ref] = 1
+        known[ref] = _weight(resolve(root, ref), root, known)
+    inner = [child for keyword, child in children(schema) if keyword not in ("$defs", "definitions")]
+    followed = known[ref] if isinstance(ref, str) else 0
+    return 1 + followed + sum(_weight(child, root, known) for child in inner)

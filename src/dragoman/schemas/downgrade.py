@@ -23,7 +23,7 @@ from dragoman.schemas.references import drop_broken_references, settle_reference
 from dragoman.schemas.strict import explicit, is_expressible, is_strict, tighten
 from dragoman.schemas.subset import restrict
 from dragoman.schemas.tidy import prune_required, tidy
-from dragoman.schemas.walk import Finding, Report, is_object_schema, noted, types_of, words
+from dragoman.schemas.walk import Finding, Report, is_object_schema, noted, types_of, without, words
 
 _NOT_AT_ROOT = ("enum", "not", "const")
 
@@ -98,14 +98,14 @@ def _as_object(schema: Wire, rules: SchemaRules, report: Report) -> Wire:
             if key in schema:
                 notes.append(words(key, schema[key]))
                 report.changed(f".{key}", "not at the root: it went to the description")
-        schema = {key: value for key, value in schema.items() if key not in _NOT_AT_ROOT}
+        schema = without(schema, *_NOT_AT_ROOT)
     types = types_of(schema)
     if types and "object" not in types:
         notes.append(words("type", schema["type"]))
         report.changed(".type", "the arguments of a tool are an object")
-    schema = {key: value for key, value in schema.items() if key != "nullable"}
+    schema = without(schema, "nullable")
     if schema.get("type") != "object":
-        schema = {"type": "object", **{key: value for key, value in schema.items() if key != "type"}}
+        schema = {"type": "object", **without(schema, "type")}
     if "properties" not in schema:
         schema = {**schema, "properties": {}}
     return prune_required(noted(schema, notes), "", report)

@@ -12,13 +12,7 @@ from dragoman.core import jsontext
 from dragoman.core.fields import word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
-from dragoman.schemas.walk import (
-    Report,
-    distinct,
-    resolve,
-    types_of,
-    words,
-)
+from dragoman.schemas.walk import Report, distinct, resolve, types_of, without, words
 
 DEEPEST_REF = 12
 _MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
@@ -42,9 +36,7 @@ def _both(key: str, one: Any, two: Any) -> Any:
     if key in ("$defs", "definitions") and is_object(one) and is_object(two):
         return two | one
     if key in _MAPS and is_object(one) and is_object(two):
-        return one | {
-            name: _narrowed(one[name], child) if name in one else child for name, child in two.items()
-        }
+        return one | {name: _narrowed(one[name], two[name]) if name in one else two[name] for name in two}
     if key == "required" and is_array(one) and is_array(two):
         return list(dict.fromkeys([*one, *two]))
     if key == "type":
@@ -93,13 +85,12 @@ def unite(base: Wire, branches: list[Wire]) -> Wire:
     properties: Wire = dict(own) if is_object(own) else {}
     offered: dict[str, list[Any]] = {}
     for branch in branches:
-        for name, child in _properties(branch).items():
+        declared = branch.get("properties")
+        for name, child in declared.items() if is_object(declared) else ():
             if name not in properties:
                 offered.setdefault(name, []).append(child)
     properties |= {name: either(schemas) for name, schemas in offered.items()}
-    shared = [
-        name for name in _required(branches[0]) if all(name in _required(branch) for branch in branches)
-    ]
+    shared = [name for name in _required(branches[0]) if all(name in _required(each) for each in branches)]
     out: Wire = base | {"properties": properties}
     if required := list(dict.fromkeys([*_required(base), *shared])):
         out["required"] = required
@@ -128,11 +119,6 @@ def _values(schema: Any) -> list[Any]:
     return [schema["const"]] if "const" in schema else schema.get("enum", [])
 
 
-def _properties(schema: Wire) -> Wire:
-    properties = schema.get("properties")
-    return properties if is_object(properties) else {}
-
-
 def _required(schema: Wire) -> list[str]:
     required = schema.get("required")
     return required if is_array(required) else []
@@ -142,15 +128,13 @@ def flatten(
     schema: Wire, root: Wire, path: str, report: Report, seen: tuple[str, ...] = ()
 ) -> tuple[Wire, list[str]]:
     """An object schema without `$ref`, allOf, anyOf and oneOf of its own, and in words what that left out."""
-    out = {key: value for key, value in schema.items() if key not in ("$ref", "allOf", "anyOf", "oneOf")}
+    out = without(schema, "$ref", "allOf", "anyOf", "oneOf")
     notes: list[str] = []
     if isinstance(ref := schema.get("$ref"), str):
         target = resolve(root, ref)
         if is_object(target) and ref not in seen and len(seen) < DEEPEST_REF and report.may_expand():
             inner, notes = flatten(target, root, path, report, (*seen, ref))
-            out = intersect(
-                out, {key: value for key, value in inner.items() if key not in ("$defs", "definitions")}
-            )
+            out = intersect(out, without(inner, "$defs", "definitions"))
         else:
             report.changed(f"{path}.$ref", "points nowhere" if target is None else "points at itself")
     for keyword in ("allOf", "anyOf", "oneOf"):

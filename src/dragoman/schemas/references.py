@@ -17,10 +17,12 @@ from dragoman.schemas.tidy import prune_required
 from dragoman.schemas.walk import (
     BRANCHES,
     Report,
+    children,
     map_children,
     noted,
     resolve,
     types_of,
+    without,
 )
 
 _WORDS_ONLY = frozenset({"$ref", "title", "description"})
@@ -32,7 +34,7 @@ def settle_references(root: Wire, report: Report, cycles: Cycles, *, beside: boo
     plain = "$ref" not in root and _all_plain(root, root.get("$defs", {}), beside, "allOf")
     if plain and not _has_cycle(root, cycles):
         return root
-    return {key: value for key, value in _inlined(root, root, "", report, ()).items() if key != "$defs"}
+    return without(_inlined(root, root, "", report, ()), "$defs")
 
 
 def drop_broken_references(schema: Any, root: Wire, path: str, report: Report, under: str = "") -> Any:
@@ -41,7 +43,7 @@ def drop_broken_references(schema: Any, root: Wire, path: str, report: Report, u
         return schema
     ref = schema.get("$ref")
     if isinstance(ref, str) and _is_broken(ref, root):
-        schema = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = without(schema, "$ref")
         report.changed(f"{path}.$ref", "points nowhere: its name went to the description")
         schema = noted(schema, [f"see {ref}"])
     if under not in BRANCHES:
@@ -63,11 +65,10 @@ def _renamed(schema: Any) -> Any:
         return schema
     if is_object(old := schema.get("definitions")):
         new = schema.get("$defs")
-        schema = {key: value for key, value in schema.items() if key != "definitions"}
-        schema["$defs"] = {**old, **new} if is_object(new) else old
+        schema = without(schema, "definitions") | {"$defs": {**old, **new} if is_object(new) else old}
     match schema.get("allOf"):
         case [{"$ref": str(ref)}] if len(schema["allOf"][0]) == 1 and "$ref" not in schema:
-            schema = {"$ref": ref} | {key: value for key, value in schema.items() if key != "allOf"}
+            schema = {"$ref": ref} | without(schema, "allOf")
         case _:
             pass
     if isinstance(ref := schema.get("$ref"), str) and ref.startswith("#/definitions/"):
@@ -83,17 +84,13 @@ def _all_plain(schema: Any, definitions: Wire, beside: bool, under: str) -> bool
         alone = schema.keys() <= (_WORDS_ONLY if beside else {"$ref"})
         name = str(schema["$ref"]).removeprefix("#/$defs/")
         return alone and under not in _MERGED and name != schema["$ref"] and name in definitions
-    plain = True
-
-    def visit(child: Any, _at: str, keyword: str) -> None:
-        nonlocal plain
-        # a union at the root or beside other structure is merged as well
-        joined = "type" in schema or "properties" in schema or under in _MERGED
-        merged = joined and keyword in ("anyOf", "oneOf")
-        plain = plain and _all_plain(child, definitions, beside, "allOf" if merged else keyword)
-
-    map_children(schema, "", visit)
-    return plain
+    # a union at the root or beside other structure is merged as well
+    joined = "type" in schema or "properties" in schema or under in _MERGED
+    merged = ("anyOf", "oneOf") if joined else ()
+    return all(
+        _all_plain(child, definitions, beside, "allOf" if keyword in merged else keyword)
+        for keyword, child in children(schema)
+    )
 
 
 _MERGED = frozenset({"allOf", "if", "then", "else", "dependentSchemas", "not"})
@@ -115,14 +112,11 @@ def _has_cycle(root: Wire, allowed: Cycles) -> bool:
             edges[name].add(ref.removeprefix("#/$defs/"))
         required = schema.get("required")
         needed: list[Any] = required if is_array(required) else []
-
-        def visit(child: Any, at: str, keyword: str) -> None:
-            collect(child, name, optional or (keyword == "properties" and at not in needed))
-
         properties = schema.get("properties")
         for key, child in properties.items() if is_object(properties) else ():
-            visit(child, key, "properties")
-        map_children({k: v for k, v in schema.items() if k != "properties"}, "", visit)
+            collect(child, name, optional or key not in needed)
+        for _, child in children(without(schema, "properties")):
+            collect(child, name, optional)
 
     for name, schema in definitions.items():
         collect(schema, name, False)
@@ -137,21 +131,13 @@ def _inlined(schema: Any, root: Wire, path: str, report: Report, open_refs: tupl
         return schema
     ref = schema.get("$ref")
     if isinstance(ref, str):
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        target = resolve(root, ref)
-        if (
-            ref in open_refs
-            or len(open_refs) > DEEPEST_REF
-            or not report.may_expand()
-            or not is_object(target)
-        ):
+        beside, target = without(schema, "$ref"), resolve(root, ref)
+        may = ref not in open_refs and len(open_refs) <= DEEPEST_REF and report.may_expand()
+        if not may or not is_object(target):
             return _inlined(_cut(beside, ref, target, path, report), root, path, report, open_refs)
-        target = {key: value for key, value in target.items() if key != "$defs"}
-        return _inlined(intersect(beside, target), root, path, report, (*open_refs, ref))
+        return _inlined(intersect(beside, without(target, "$defs")), root, path, report, (*open_refs, ref))
     return map_children(
-        {key: value for key, value in schema.items() if key != "$defs"},
-        path,
-        lambda child, at, _: _inlined(child, root, at, report, open_refs),
+        without(schema, "$defs"), path, lambda child, at, _: _inlined(child, root, at, report, open_refs)
     )
 
 

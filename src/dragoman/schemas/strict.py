@@ -18,10 +18,12 @@ from dragoman.schemas.walk import (
     SPOKEN,
     Report,
     allow_null,
+    children,
     is_object_schema,
     map_children,
     noted,
     types_of,
+    without,
     words,
 )
 
@@ -54,14 +56,7 @@ def is_strict(schema: Any) -> bool:
         properties: Wire = schema.get("properties", {})
         required: list[str] = schema.get("required", [])
         strict = strict and schema.get("additionalProperties") is False and properties.keys() <= set(required)
-
-    def visit(child: Any, _at: str, _keyword: str) -> None:
-        nonlocal strict
-        strict = strict and is_strict(child)
-
-    if strict:
-        map_children(schema, "", visit)
-    return strict
+    return strict and all(is_strict(child) for _, child in children(schema))
 
 
 def tighten(schema: Any, path: str, report: Report, mode: StrictRules, vendor: str) -> Wire:
@@ -131,17 +126,14 @@ def _closed(schema: Wire, mode: StrictRules) -> Wire:
     schema = schema | {"properties": properties, "additionalProperties": False}
     if required or mode.all_required:
         return schema | {"required": required}
-    return {key: value for key, value in schema.items() if key != "required"}
+    return without(schema, "required")
 
 
 def _ref_alone(schema: Wire) -> Wire:
     """Nothing may stand beside `$ref`, but something may stand beside anyOf."""
     if "$ref" not in schema or len(schema) == 1:
         return schema
-    return {
-        "anyOf": [{"$ref": schema["$ref"]}],
-        **{key: value for key, value in schema.items() if key != "$ref"},
-    }
+    return {"anyOf": [{"$ref": schema["$ref"]}], **without(schema, "$ref")}
 
 
 def is_expressible(schema: Any) -> bool:
@@ -154,12 +146,4 @@ def is_expressible(schema: Any) -> bool:
         closed = closed and ("properties" in schema or schema.get("additionalProperties") is False)
     if "array" in types_of(schema):
         typed = typed and ("items" in schema or "prefixItems" in schema)
-    every = typed and closed
-
-    def visit(child: Any, _at: str, _keyword: str) -> None:
-        nonlocal every
-        every = every and is_expressible(child)
-
-    if every:
-        map_children(schema, "", visit)
-    return every
+    return typed and closed and all(is_expressible(child) for _, child in children(schema))

@@ -23,6 +23,7 @@ from dragoman.schemas.walk import (
     map_children,
     noted,
     types_of,
+    without,
     words,
 )
 
@@ -65,6 +66,9 @@ class _Node:
     def _described(self, keyword: str, value: Any, why: str = "") -> None:
         """The constraint goes to the description."""
         self.notes.append(words(keyword, value))
+        self._report(keyword, why)
+
+    def _report(self, keyword: str, why: str = "") -> None:
         why = why or f"{self.rules.vendor} has no such keyword"
         self.report.changed(f"{self.path}.{keyword}", f"{why}: it went to the description")
 
@@ -83,10 +87,10 @@ class _Node:
                 continue
             if out.keys() & _STRUCTURE or (keyword == "oneOf" and "anyOf" in out):
                 del out[keyword]
-                objects = [self._branch(branch) for branch in branches if is_object(branch)]
-                objects = [
-                    branch for branch in objects if "object" in types_of(branch) or "type" not in branch
-                ]
+                # the notes of a branch are not needed: the whole union is described
+                inner = _Node(self.path, self.report, self.rules)
+                merged = [inner.merge_branches(branch) for branch in branches if is_object(branch)]
+                objects = [each for each in merged if "object" in types_of(each) or "type" not in each]
                 if is_object_schema(out) and objects:
                     out = unite(out, objects)
                 self.notes.append(words(keyword, branches))
@@ -96,15 +100,10 @@ class _Node:
                 self.report.changed(f"{self.path}.oneOf", f"{self.rules.vendor} reads oneOf as anyOf")
         return out
 
-    def _branch(self, branch: Wire) -> Wire:
-        """A branch whose own notes are not needed: the whole union is described."""
-        return _Node(self.path, self.report, self.rules).merge_branches(branch)
-
     def widen_conditions(self, schema: Wire) -> Wire:
         """What a condition might demand is allowed always; the condition itself is described."""
-        conditions = {
-            key: schema.pop(key) for key in ("if", "then", "else", "dependentSchemas") if key in schema
-        }
+        keys = ("if", "then", "else", "dependentSchemas")
+        conditions = {key: schema.pop(key) for key in keys if key in schema}
         if not conditions:
             return schema
         dependent: Wire = conditions.get("dependentSchemas", {})
@@ -114,9 +113,7 @@ class _Node:
             schema = unite(schema, [*wider, {}])
         self.notes.append(", ".join(words(key, value) for key, value in conditions.items()))
         for key in conditions:
-            self.report.changed(
-                f"{self.path}.{key}", f"{self.rules.vendor} has no such keyword: it went to the description"
-            )
+            self._report(key)
         return schema
 
     def list_values(self, schema: Wire) -> Wire:
@@ -134,7 +131,7 @@ class _Node:
         if all(isinstance(value, bool) for value in listed) and types <= {"boolean", "null"}:
             if len(set(listed)) == 1:
                 self.notes.append(words("const", listed[0]))
-                self.report.changed(f"{self.path}.enum", f"{why}: it went to the description")
+                self._report("enum", why)
             kind = "boolean"
         else:
             kind, schema["enum"] = _of_one_type(listed, types - {"null"})
@@ -183,10 +180,7 @@ class _Node:
                 self.report.annotation(key)
             elif value is not False or word == "default":
                 self.notes.append(words(word, value))
-                self.report.changed(
-                    f"{self.path}.{key}",
-                    f"{self.rules.vendor} has no such keyword: it went to the description",
-                )
+                self._report(key)
         return out
 
 
@@ -236,7 +230,7 @@ def _prune_required(schema: Wire, path: str, report: Report) -> Wire:
     if not missing:
         return schema
     report.dropped(f"{path}.required", f"no such property: {', '.join(missing)}")
-    rest = {key: value for key, value in schema.items() if key != "required"}
+    rest = without(schema, "required")
     if not properties:
         return noted(rest, [words("required", missing)])
     return {**rest, "required": present} if present else rest

@@ -20,32 +20,22 @@ from dragoman.schemas.walk import (
     map_children,
     noted,
     types_of,
+    without,
     words,
 )
 
 DEEPEST = 40  # nobody's tool nests deeper, and providers stop far earlier
 _TYPES = dict.fromkeys(("string", "number", "integer", "boolean", "object", "array", "null"))
-_SPELLINGS: dict[str, str] = {name: name for name in _TYPES} | {
-    "str": "string",
-    "text": "string",
-    "char": "string",
-    "float": "number",
-    "double": "number",
-    "decimal": "number",
-    "int": "integer",
-    "long": "integer",
-    "short": "integer",
-    "bigint": "integer",
-    "bool": "boolean",
-    "dict": "object",
-    "map": "object",
-    "hashmap": "object",
-    "list": "array",
-    "arraylist": "array",
-    "tuple": "array",
-    "set": "array",
-    "none": "null",
+_OTHER_SPELLINGS = {
+    "string": "str text char",
+    "number": "float double decimal",
+    "integer": "int long short bigint",
+    "boolean": "bool",
+    "object": "dict map hashmap",
+    "array": "list arraylist tuple set",
+    "null": "none",
 }
+_SPELLINGS = {spelled: name for name in _TYPES for spelled in (name, *_OTHER_SPELLINGS[name].split())}
 # The numbers of Gemini's Type enum, as protobuf clients send them
 _NUMBERED = dict(enumerate(("string", "number", "integer", "boolean", "array", "object", "null"), start=1))
 _ANYTHING = frozenset({"any", "unknown", ""})
@@ -82,11 +72,8 @@ def tidy(schema: Any, path: str, report: Report, under: str = "", depth: int = 0
 def prune_required(schema: Wire, path: str, report: Report) -> Wire:
     """`required` without names that no property has, where the properties are all in sight."""
     properties, required = schema.get("properties"), schema.get("required")
-    if (
-        not required
-        or not is_object(properties)
-        or any(key in schema for key in ("$ref", "anyOf", "oneOf", "allOf"))
-    ):
+    composed = any(key in schema for key in ("$ref", "anyOf", "oneOf", "allOf"))
+    if not required or not is_object(properties) or composed:
         return schema
     missing = [name for name in required if name not in properties]
     if not missing:
@@ -124,7 +111,7 @@ def _from_older_drafts(schema: Wire, path: str, report: Report) -> Wire:
                 out[flag] = out.pop(bound)
     items = out.get("items")
     if is_array(items):
-        out = {key: value for key, value in out.items() if key not in ("items", "additionalItems")}
+        out = without(out, "items", "additionalItems")
         if items and "prefixItems" not in out:
             out["prefixItems"] = items
         if "additionalItems" in schema:
@@ -138,7 +125,7 @@ def _from_older_drafts(schema: Wire, path: str, report: Report) -> Wire:
         out |= {"dependentSchemas": others} if others else {}
     if isinstance(out.get("required"), bool):
         report.changed(f"{path}.required", "belongs in the list of the object around it")
-        out = {key: value for key, value in out.items() if key != "required"}
+        out = without(out, "required")
     return out
 
 
@@ -171,13 +158,11 @@ def _fits(key: str, value: Any) -> bool:
         return isinstance(value, str)
     if key in _FLAG:
         return isinstance(value, bool)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
     if key in _NUMBER:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
         return number and (key != "multipleOf" or value > 0)
     if key in _COUNT:
-        return (
-            isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value % 1 == 0
-        )
+        return number and value >= 0 and value % 1 == 0
     if key == "dependentRequired":
         return is_object(value) and all(_fits("required", listed) for listed in value.values())
     if key in _WHOLE:
@@ -185,9 +170,8 @@ def _fits(key: str, value: Any) -> bool:
     if key in MANY or key == "enum":
         return is_array(value) and bool(value)
     if key == "required":
-        return (
-            is_array(value) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
-        )
+        names = value if is_array(value) else [None]
+        return all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
     if key == "examples":
         return is_array(value)
     return value is not None
@@ -205,7 +189,7 @@ def _spell_types(schema: Wire, path: str, report: Report) -> Wire:
     unknown = [
         name for name in given if not isinstance(name, str) or name.lower() not in {*_SPELLINGS, *_ANYTHING}
     ]
-    out = {key: value for key, value in schema.items() if key != "type"}
+    out = without(schema, "type")
     if known and not any(name.lower() in _ANYTHING for name in texts):
         out = {"type": list(known) if is_array(schema["type"]) else next(iter(known)), **out}
     if not unknown:

@@ -79,6 +79,17 @@ def map_children(schema: Wire, path: str, visit: Visit) -> Wire:
     return out
 
 
+def children(schema: Wire) -> list[tuple[str, Any]]:
+    """Every subschema, with the keyword that it stands under."""
+    found: list[tuple[str, Any]] = []
+    map_children(schema, "", lambda child, _at, keyword: found.append((keyword, child)))
+    return found
+
+
+def without(schema: Wire, *keywords: str) -> Wire:
+    return {key: value for key, value in schema.items() if key not in keywords}
+
+
 def distinct(values: list[Any]) -> list[Any]:
     """`values`, each once; true and 1 are not the same."""
     once: dict[bytes, Any] = {}
@@ -122,7 +133,7 @@ def resolved(schema: Any, root: Wire) -> Wire:
         ref = schema.get("$ref")
         if not isinstance(ref, str) or not ref.startswith("#"):
             return {**schema, **beside} if beside else schema
-        beside = {**{key: value for key, value in schema.items() if key != "$ref"}, **beside}
+        beside = {**without(schema, "$ref"), **beside}
         schema = resolve(root, ref)
     return beside
 
@@ -213,8 +224,7 @@ def allow_null(schema: Wire) -> Wire:
     if allows_null(schema):
         return schema
     if "$ref" in schema:
-        rest = {key: value for key, value in schema.items() if key != "$ref"}
-        return {"anyOf": [{"$ref": schema["$ref"]}, {"type": "null"}], **rest}
+        return {"anyOf": [{"$ref": schema["$ref"]}, {"type": "null"}], **without(schema, "$ref")}
     out = dict(schema)
     if "type" in out:
         out["type"] = [*types_of(out), *([] if "null" in types_of(out) else ["null"])]

@@ -10,8 +10,7 @@ import os
 
 from dragoman.client.tools import Tool
 from dragoman.toolkit.download import Allowed, is_public
-from dragoman.toolkit.files import file_tools
-from dragoman.toolkit.images import image_tools
+from dragoman.toolkit.files import file_tools, image_tools
 from dragoman.toolkit.limits import Limits
 from dragoman.toolkit.root import Refused, Root
 from dragoman.toolkit.search import search_tools

@@ -1,4 +1,4 @@
-"""Files: read one, read many, write, replace. All paths are kept inside the root."""
+"""Files: read one, read many, write, replace, look at an image. All paths are kept inside the root."""
 
 from __future__ import annotations
 
@@ -23,6 +23,23 @@ Content = str | list[Text | Media]
 def file_tools(root: Root, limits: Limits) -> list[Tool]:
     files = _Files(root, limits)
     return [*_reading(files), *_writing(files)]
+
+
+def image_tools(root: Root, limits: Limits) -> list[Tool]:
+    def view_image(path: str) -> list[Text | Media]:
+        found = attached(root.read(path, limits.file))
+        if found is None or found.kind != "image":
+            raise Refused(f"{path} is not an image")
+        return [Text(f"Image {path} ({found.media_type})"), found]
+
+    return [
+        Tool(
+            name="view_image",
+            description="Look at an image file",
+            parameters=parameters(["path"], path=string("The image: PNG, JPEG, GIF or WebP")),
+            function=view_image,
+        )
+    ]
 
 
 class _Files:
@@ -183,7 +200,8 @@ def _named(root: Root, paths: Sequence[str], exclude: Sequence[str]) -> Iterator
     seen: set[str] = set()
     for given in paths:
         for path in _matching(root, given):
-            if path not in seen and not any(_excluded(path, pattern) for pattern in exclude):
+            excluded = any(fnmatch(path, each) or fnmatch(path, f"*/{each}") for each in exclude)
+            if path not in seen and not excluded:
                 seen.add(path)
                 yield path
 
@@ -206,10 +224,6 @@ def _walk(folder: Path, pattern: str) -> Iterator[str]:
         hidden = any(name.startswith(".") for name in path.relative_to(folder).parts)
         if not hidden and path.is_file() and Path(os.path.realpath(path)) == path:
             yield str(path)
-
-
-def _excluded(path: str, pattern: str) -> bool:
-    return fnmatch(path, pattern) or fnmatch(path, f"*/{pattern}")
 
 
 def _spelled(data: bytes, text: str) -> bytes:

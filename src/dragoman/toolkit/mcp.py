@@ -1,4 +1,6 @@
-"""The tools of an MCP server as `Tool`s, over stdio or streamable HTTP, with the official package.
+"""The tools of an MCP server as `Tool`s, over stdio or streamable HTTP, and tools of ours as an MCP server.
+
+Both use the official package.
 
 with McpServer("files", ["npx", "some-mcp-server"]) as tools:
     run("…", model, tools)
@@ -11,22 +13,26 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dragoman.client.background import wait_for
 from dragoman.client.tools import Tool
 from dragoman.client.values import ToolOutcome
+from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.errors import DragomanError
+from dragoman.core.model import Base64, Media, Plain, Url, media_kind
 from dragoman.core.optional import require
-from dragoman.toolkit.limits import Limits
-from dragoman.toolkit.mcp_content import bounded_outcome, outcome_of
+from dragoman.toolkit import READING
+from dragoman.toolkit.limits import Limits, bounded
 from dragoman.transforms.tools import Names
 
 if TYPE_CHECKING:
     import mcp
+    from mcp.server import Server
+    from mcp.types import CallToolResult, ContentBlock
 
 T = TypeVar("T")
 MOST_TOOLS = 1000  # a server could list for ever
@@ -178,3 +184,131 @@ def _first(error: BaseException) -> str:
     """The message of the first error inside exception groups."""
     inner: Sequence[BaseException] = getattr(error, "exceptions", ())
     return _first(inner[0]) if inner else str(error) or type(error).__name__
+
+
+# Our tools as a server
+
+
+def mcp_server(tools: Iterable[Tool], name: str = "dragoman", version: str = "") -> Server[Any]:
+    """A server of the official package; how it is reached is up to you."""
+    require("mcp")
+    from mcp import types
+    from mcp.server import Server
+
+    offered = {tool.name: tool for tool in tools}
+
+    async def listed(context: Any, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_declared(tool) for tool in offered.values()])
+
+    async def called(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        if params.name not in offered:
+            known = ", ".join(offered)
+            return result_of(
+                ToolOutcome(f"There is no tool {params.name!r}; the tools are: {known}", failed=True)
+            )
+        return result_of(await offered[params.name].acall(params.arguments or {}))
+
+    return Server(name, version=version, on_list_tools=listed, on_call_tool=called)
+
+
+async def serve_stdio(tools: Iterable[Tool], version: str = "") -> None:
+    """Until the client closes our input."""
+    require("mcp")
+    from mcp.server.stdio import stdio_server
+
+    server = mcp_server(tools, version=version)
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+def _declared(tool: Tool) -> Any:
+    from mcp import types
+
+    hints = types.ToolAnnotations(read_only_hint=tool.name in READING)
+    return types.Tool(
+        name=tool.name, description=tool.description, input_schema=tool.parameters, annotations=hints
+    )
+
+
+# The result of a call <-> the outcome of a tool: texts are joined, images stay images
+
+
+def outcome_of(result: CallToolResult) -> ToolOutcome:
+    texts: list[str] = []
+    shown: list[Media] = []
+    for block in result.content:
+        match _read(block):
+            case Media() as media:
+                shown.append(media)
+            case text:
+                texts.append(text)
+    if result.structured_content is not None and not _says(texts, result.structured_content):
+        texts.append(jsontext.dumps(result.structured_content))
+    return ToolOutcome("\n".join(texts), tuple(shown), result.is_error)
+
+
+def bounded_outcome(outcome: ToolOutcome, limits: Limits) -> ToolOutcome:
+    """Long text keeps its beginning and end; media that are too large become a note."""
+    text, shown = outcome.text, list[Media]()
+    for media in outcome.media:
+        if isinstance(media.source, Base64) and len(media.source.data) * 3 // 4 > limits.file:
+            text = f"{text}\n[{media.kind} left out: larger than {limits.file} bytes]".lstrip("\n")
+        else:
+            shown.append(media)
+    return ToolOutcome(bounded(text, limits.output), tuple(shown), outcome.failed)
+
+
+def result_of(outcome: ToolOutcome) -> CallToolResult:
+    from mcp.types import CallToolResult, TextContent
+
+    texts = [TextContent(text=outcome.text)] if outcome.text or not outcome.media else []
+    return CallToolResult(content=[*texts, *_blocks(outcome.media)], is_error=outcome.failed)
+
+
+def _read(block: ContentBlock) -> str | Media:
+    from mcp.types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+
+    match block:
+        case TextContent():
+            return block.text
+        case ImageContent():
+            return Media("image", block.mime_type, Base64(block.data))
+        case AudioContent():
+            return Media("audio", block.mime_type, Base64(block.data))
+        case ResourceLink():
+            return f"[{block.title or block.name}]({block.uri})"
+        case EmbeddedResource():
+            return _resource(block.resource)
+
+
+def _resource(resource: Any) -> str | Media:
+    if hasattr(resource, "text"):
+        return resource.text
+    kind = resource.mime_type or "application/octet-stream"
+    return Media(media_kind(kind), kind, Base64(resource.blob), str(resource.uri).rpartition("/")[2])
+
+
+def _says(texts: list[str], structured: Any) -> bool:
+    """Whether the texts say it already, as they should: in JSON, or as SDKs wrap a bare value."""
+    if jsontext.is_object(structured) and list(structured) == ["result"] and texts:
+        return True
+    return any(jsontext.is_complete(text) and jsontext.decode(text) == structured for text in texts)
+
+
+def _blocks(shown: tuple[Media, ...]) -> Iterator[ContentBlock]:
+    from mcp.types import AudioContent, BlobResourceContents, EmbeddedResource, ImageContent, TextContent
+
+    for number, media in enumerate(shown, 1):
+        match media.source:
+            case Base64(data) if media.kind == "image":
+                yield ImageContent(data=data, mime_type=media.media_type)
+            case Base64(data) if media.kind == "audio":
+                yield AudioContent(data=data, mime_type=media.media_type)
+            case Base64(data):
+                uri = f"attachment:///{media.name or number}"
+                blob = BlobResourceContents(uri=uri, mime_type=media.media_type, blob=data)
+                yield EmbeddedResource(resource=blob)
+            case Plain(text) | Url(text):
+                yield TextContent(text=text)
+            case _:
+                yield TextContent(text=f"a {media.kind} that only its provider can open")

@@ -33,7 +33,17 @@ def _object(required: list[str], **properties: Any) -> Wire:
     return {"type": "object", "properties": properties, "required": required}
 
 
+def _one_of(*values: str) -> Wire:
+    return {"type": "string", "enum": [*values]}
+
+
 _STRING: Wire = {"type": "string"}
+_EDITING: dict[str, Wire] = {
+    **dict.fromkeys(("path", "file_text", "old_str", "new_str"), _STRING),
+    "insert_line": {"type": "integer"},
+    "insert_text": _STRING,
+    "view_range": {"type": "array", "items": {"type": "integer"}},
+}
 _KNOWN: dict[str, tuple[str, Wire]] = {
     "local_shell": (
         "Runs a command on the user's machine and returns its output.",
@@ -60,7 +70,7 @@ _KNOWN: dict[str, tuple[str, Wire]] = {
         "with a space are context, with - are removed, with + are added; @@ begins a section.",
         _object(
             ["type", "path"],
-            type={"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+            type=_one_of("create_file", "update_file", "delete_file"),
             path=_STRING,
             diff=_STRING,
         ),
@@ -73,14 +83,8 @@ _KNOWN: dict[str, tuple[str, Wire]] = {
         "Views, creates and edits text files.",
         _object(
             ["command", "path"],
-            command={"type": "string", "enum": ["view", "create", "str_replace", "insert"]},
-            path=_STRING,
-            file_text=_STRING,
-            old_str=_STRING,
-            new_str=_STRING,
-            insert_line={"type": "integer"},
-            insert_text=_STRING,
-            view_range={"type": "array", "items": {"type": "integer"}},
+            command=_one_of("view", "create", "str_replace", "insert"),
+            **_EDITING,
         ),
     ),
     "memory": (
@@ -88,17 +92,8 @@ _KNOWN: dict[str, tuple[str, Wire]] = {
         "the directory before you begin, and record progress there.",
         _object(
             ["command"],
-            command={
-                "type": "string",
-                "enum": ["view", "create", "str_replace", "insert", "delete", "rename"],
-            },
-            path=_STRING,
-            file_text=_STRING,
-            old_str=_STRING,
-            new_str=_STRING,
-            insert_line={"type": "integer"},
-            insert_text=_STRING,
-            view_range={"type": "array", "items": {"type": "integer"}},
+            command=_one_of("view", "create", "str_replace", "insert", "delete", "rename"),
+            **_EDITING,
             old_path=_STRING,
             new_path=_STRING,
         ),
@@ -233,11 +228,8 @@ def _input_text(arguments: str) -> str:
     for name in _INPUT_NAMES:
         if isinstance(found := value.get(name), str):
             return found
-    return (
-        next((item for item in value.values() if isinstance(item, str)), arguments)
-        if len(value) == 1
-        else arguments
-    )
+    only = next(iter(value.values())) if len(value) == 1 else None
+    return only if isinstance(only, str) else arguments
 
 
 def functional(call: ToolCall) -> ToolCall:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.core.model import AnyPart, Base64, Media, Message, Reasoning, State, Text, ToolCall, ToolResult
-from dragoman.transforms.fingerprint import fingerprint
+from dragoman.transforms.session import fingerprint
 
 
 def user(*parts: AnyPart) -> Message:
