@@ -1,15 +1,11 @@
-"""Chat streams as servers send them, by the book and not, and the events they become."""
+"""Chat chunks to events: the parts of a stream, their order, and that they equal the whole reply."""
 
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from dragoman.core import jsontext
-from dragoman.core.codec import Frame
-from dragoman.core.errors import UpstreamError
 from dragoman.core.events import (
-    Event,
     PartDelta,
     PartEnd,
     PartStart,
@@ -30,63 +26,25 @@ from dragoman.core.model import (
     Stop,
     Text,
     ToolCall,
-    Usage,
     Wire,
 )
 from dragoman.protocols.openai_chat import CODEC
-
-DONE = "[DONE]"
-OURS = "openai-chat"
-
-
-def chunk(delta: Wire | None = None, finish: Any = None, **more: Any) -> Wire:
-    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 17, "model": "m"}
-    choices = (
-        [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}]
-    )
-    return {**head, "choices": choices, **more}
-
-
-def piece(
-    index: int | None = 0, id: Any = None, name: Any = None, arguments: Any = None, **more: Any
-) -> Wire:
-    function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
-    entry: Wire = {} if index is None else {"index": index}
-    if id is not None:
-        entry |= {"id": id, "type": "function"}
-    return {**entry, "function": function, **more}
-
-
-def calls(*pieces: Wire) -> Wire:
-    return chunk({"tool_calls": list(pieces)})
-
-
-def frame(item: Any) -> Frame:
-    return (
-        item
-        if isinstance(item, Frame)
-        else Frame("", item.encode() if isinstance(item, str) else jsontext.encode(item))
-    )
-
-
-def decode(*items: Any) -> tuple[list[Event], list[str]]:
-    losses = Losses()
-    decoder = CODEC.stream_decoder(losses)
-    events = [event for item in items for event in decoder.feed(frame(item))]
-    return [*events, *decoder.close()], [str(loss) for loss in losses]
-
-
-def bare(part: Any) -> Any:
-    if isinstance(part, Text):
-        part = replace(part, citations=tuple(replace(c, extras=None) for c in part.citations))
-    return replace(part, extras=None)
-
-
-ROLE = chunk({"role": "assistant", "content": ""})
-END = chunk({}, "stop")
-CALLED = chunk({}, "tool_calls")
-WEATHER = ToolCall("c1", "weather", '{"city":"Rome"}')
-TIME = ToolCall("c2", "time", '{"tz":"UTC"}')
+from protocols.openai_chat.streams import (
+    CALLED,
+    DONE,
+    END,
+    OURS,
+    ROLE,
+    TIME,
+    USAGE,
+    WEATHER,
+    bare,
+    calls,
+    chunk,
+    decode,
+    frame,
+    piece,
+)
 
 STREAMS: dict[str, tuple[list[Any], list[Any], Stop]] = {
     "text": (
@@ -691,172 +649,6 @@ def test_events_come_as_early_as_they_can() -> None:
     assert [type(event) for event in started] == [PartEnd, PartStart, PartDelta]
     assert list(decoder.feed(frame(calls(piece(0, arguments="}"))))) == [PartDelta(1, "}")]
     assert list(decoder.feed(frame(CALLED))) == []
-
-
-USAGE = {"prompt_tokens": 9, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}
-USAGES: dict[str, list[Any]] = {
-    "G13 a chunk of its own": [chunk({"content": "a"}), END, chunk(usage=USAGE), DONE],
-    "G13 a chunk of its own, no [DONE]": [chunk({"content": "a"}), END, chunk(usage=USAGE)],
-    "with the finish": [chunk({"content": "a"}), chunk({}, "stop", usage=USAGE), DONE],
-    "growing with every chunk": [
-        chunk({"content": "a"}, usage={"prompt_tokens": 9}),
-        chunk({}, "stop", usage=USAGE),
-        DONE,
-    ],
-    "null before": [
-        chunk({"content": "a"}, usage=None),
-        chunk({}, "stop", usage=None),
-        chunk(usage=USAGE),
-        DONE,
-    ],
-    "hidden by Groq": [
-        chunk({"content": "a"}, x_groq={"id": "r"}),
-        chunk({}, "stop", x_groq={"usage": USAGE}),
-        DONE,
-    ],
-}
-
-
-@pytest.mark.parametrize("items", USAGES.values(), ids=USAGES)
-def test_where_usage_stands(items: list[Any]) -> None:
-    events, losses = decode(*items)
-    assert fold(events).usage == Usage(9, 5, 4)
-    assert losses == []
-
-
-FAILURES: dict[str, tuple[list[Any], str, str]] = {
-    "D11 only the thinking is finished": (
-        [ROLE, chunk({"content": "a", "phase": "think", "status": "finished"})],
-        "truncated",
-        "the upstream's stream ended without a finish reason or [DONE]",
-    ),
-    "G15 an error chunk": (
-        [ROLE, chunk({"content": "a"}), {"error": {"message": "boom", "type": "server_error", "code": None}}],
-        "server",
-        "boom",
-    ),
-    "G15 an error ahead": (
-        [{"error": {"message": "slow down", "code": "rate_limit_exceeded"}}],
-        "rate_limit",
-        "slow down",
-    ),
-    "an error with a status as its code": (
-        [{"error": {"message": "busy", "code": 503}}],
-        "overloaded",
-        "busy",
-    ),
-    "an error as a word": ([ROLE, {"error": "boom"}], "server", "boom"),
-    "a named error": ([Frame("error", b'{"message":"boom"}')], "server", "boom"),
-    "an error beside choices (OpenRouter)": (
-        [chunk({"content": "a"}), chunk({"content": ""}, "error", error={"code": 502, "message": "gone"})],
-        "server",
-        "gone",
-    ),
-    "G14 cut inside text": (
-        [ROLE, chunk({"content": "a"})],
-        "truncated",
-        "the upstream's stream ended without a finish reason or [DONE]",
-    ),
-    "G14 cut inside a call": (
-        [calls(piece(0, "c1", "f", '{"a'))],
-        "truncated",
-        "the upstream's stream ended without a finish reason or [DONE]",
-    ),
-    "G14 nothing at all": ([], "truncated", "the upstream's stream ended without a finish reason or [DONE]"),
-    "[DONE] and nothing else": ([ROLE, DONE], "truncated", "the upstream's stream ended without any content"),
-}
-
-
-@pytest.mark.parametrize("row", FAILURES.values(), ids=FAILURES)
-def test_how_a_stream_fails(row: tuple[list[Any], str, str]) -> None:
-    items, kind, message = row
-    events, _ = decode(*items)
-    with pytest.raises(UpstreamError) as raised:
-        fold(events)
-    assert (raised.value.failure.kind, raised.value.failure.message) == (kind, message)
-    assert isinstance(events[-1], ResponseFailed)
-    assert len([e for e in events if isinstance(e, PartStart)]) == len(
-        [e for e in events if isinstance(e, PartEnd)]
-    )
-
-
-def test_g14_a_call_that_the_network_cut_is_incomplete() -> None:
-    events, _ = decode(chunk({"content": "a"}), calls(piece(0, "c1", "f", '{"a')))
-    assert [event.complete for event in events if isinstance(event, PartEnd)] == [True, False]
-
-
-LOSSES: dict[str, tuple[list[Any], list[str]]] = {
-    "G07 a name that never comes": (
-        [chunk({"content": "a"}), calls(piece(0, "c9", None, "{}")), END, DONE],
-        ["dropped c9: a call whose name never came cannot run"],
-    ),
-    "another choice": (
-        [
-            {**chunk({"content": "a"}), "choices": [{"index": 1, "delta": {"content": "b"}}]},
-            chunk({"content": "a"}),
-            END,
-            DONE,
-        ],
-        ["dropped choices[1]: only the first choice is the reply"],
-    ),
-    "probabilities": (
-        [
-            {**chunk(), "choices": [{"index": 0, "delta": {"content": "a"}, "logprobs": {"content": [1]}}]},
-            END,
-            DONE,
-        ],
-        ["dropped choices[0].logprobs: only openai-chat understands it"],
-    ),
-    "unknown fields": (
-        [chunk({"content": "a", "magic": 1}, x_new=1), {**END, "citations": ["https://a"]}, DONE],
-        [
-            "dropped x_new: only openai-chat understands it",
-            "dropped choices[0].delta.magic: only openai-chat understands it",
-            "dropped citations: only openai-chat understands it",
-        ],
-    ),
-    "sources without a text": (
-        [
-            chunk(
-                {
-                    "role": "assistant",
-                    "annotations": [{"type": "url_citation", "url_citation": {"url": "https://a"}}],
-                }
-            ),
-            END,
-            DONE,
-        ],
-        ["dropped choices[0].delta.annotations: no text came that they could support"],
-    ),
-    "an error after the finish, which stands (OpenRouter)": (
-        [
-            chunk({"content": "a"}),
-            chunk({}, "length"),
-            chunk({}, error={"code": 400, "message": "limit"}),
-            DONE,
-        ],
-        ["dropped error: only openai-chat understands it"],
-    ),
-    "bookkeeping": (
-        [chunk({"content": "a"}, obfuscation="xx", service_tier="d", system_fingerprint="f"), END, DONE],
-        [],
-    ),
-}
-
-
-@pytest.mark.parametrize("row", LOSSES.values(), ids=LOSSES)
-def test_what_a_stream_loses(row: tuple[list[Any], list[str]]) -> None:
-    items, lost = row
-    events, losses = decode(*items)
-    assert losses == lost
-    assert isinstance(events[-1], ResponseEnd)
-    assert not any(isinstance(event, PartStart) and isinstance(event.part, ToolCall) for event in events)
-
-
-def test_a_second_choice_leaves_the_first_alone() -> None:
-    other = {**chunk(), "choices": [{"index": 1, "delta": {"content": "x"}, "finish_reason": "stop"}]}
-    response = fold(decode(chunk({"content": "a"}), other, chunk({"content": "b"}), END, other, DONE)[0])
-    assert [bare(part) for part in response.parts] == [Text("ab")]
 
 
 TWINS: dict[str, tuple[Wire, list[Any], str]] = {
