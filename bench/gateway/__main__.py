@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from bench.gateway import cpu
+from bench.gateway.commits import gateway_at
 from bench.gateway.contenders import GATEWAYS
 from bench.gateway.pairs import ANTHROPIC_CHAT, CHAT_CHAT, PAIRS
 from bench.gateway.processes import raise_priority
@@ -30,17 +31,20 @@ def main() -> None:
     if absent and not chosen.saved:
         print(f"The gateway is not measured: that needs {' and '.join(absent)} (Debian packages).")
         return
+    chosen.against = [
+        gateway_at(ref) for ref in chosen.against
+    ]  # an unknown commit is an error now, not later
     results, made_by = saved() if chosen.saved else measured(chosen)
     print(report(results), f"Made by {made_by}.", sep="\n\n")
     if chosen.write:
         save(results, made_by)
         publish(results, made_by)
-    if not chosen.quick:
-        show_cpu(chosen)
+    if chosen.against or chosen.write or not (chosen.quick or chosen.pairs or chosen.only):
+        show_cpu(chosen, made_by)
 
 
-def show_cpu(chosen: argparse.Namespace) -> None:
-    figures = cpu.saved() if chosen.saved else cpu.measured(chosen.against, list(rows()), cpu.ROUNDS)
+def show_cpu(chosen: argparse.Namespace, made_by: str) -> None:
+    figures = cpu.saved() if chosen.saved else cpu.measured(chosen.against, list(rows()), cpu.ROUNDS, made_by)
     print("", cpu.report(figures), sep="\n")
     if chosen.write:
         cpu.write(figures)
@@ -57,7 +61,7 @@ def measured(chosen: argparse.Namespace) -> tuple[Results, str]:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.gateway")
     names = ",".join(gateway.name for gateway in GATEWAYS)
-    parser.add_argument("--only", default=names, help=f"some of {names}")
+    parser.add_argument("--only", default="", help=f"some of {names}")
     parser.add_argument("--quick", action="store_true", help="two pairs, a second each, best of two")
     parser.add_argument("--pairs", default="", help="parts of titles, such as 'Chat → Chat,hermes'")
     parser.add_argument("--rounds", type=int, help="best of so many")
@@ -70,7 +74,7 @@ def arguments() -> argparse.Namespace:
 
 
 def plan_of(chosen: argparse.Namespace) -> Plan:
-    names = chosen.only.split(",")
+    names = chosen.only.split(",") if chosen.only else [gateway.name for gateway in GATEWAYS]
     pairs = (CHAT_CHAT, ANTHROPIC_CHAT) if chosen.quick else PAIRS
     if chosen.pairs:
         pairs = tuple(pair for pair in PAIRS if any(part in pair.title for part in chosen.pairs.split(",")))

@@ -49,9 +49,8 @@ class CpuFigures:
         best[name] = min(value, best.get(name, value))
 
 
-def measured(against: Sequence[str], wanted: Sequence[Row], rounds: int) -> CpuFigures:
-    commits = [gateway_at(ref) for ref in against]
-    figures = CpuFigures([gateway.name for gateway in commits], circumstances("bench.gateway.cpu"))
+def measured(commits: Sequence[Gateway], wanted: Sequence[Row], rounds: int, made_by: str) -> CpuFigures:
+    figures = CpuFigures([gateway.name for gateway in commits], made_by)
     os.sched_setaffinity(0, {OTHERS})
     with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as folder, ExitStack() as stack:
         place = Path(folder)
@@ -155,7 +154,11 @@ def main() -> None:
     raise_priority(chosen.nice)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started is ended
     rounds = chosen.rounds or (QUICK_ROUNDS if chosen.quick else ROUNDS)
-    figures = saved() if chosen.saved else measured(chosen.against, chosen_rows(chosen), rounds)
+    if chosen.saved:
+        figures = saved()
+    else:
+        commits = [gateway_at(ref) for ref in chosen.against]
+        figures = measured(commits, chosen_rows(chosen), rounds, circumstances("bench.gateway.cpu"))
     print(report(figures))
     if chosen.write:
         write(figures)
