@@ -17,7 +17,7 @@ from dragoman.core.fields import Body, read_body
 from dragoman.core.history import ConversationMemory
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
-from dragoman.core.model import AnyPart, Compaction, Failure, Request, Usage, Wire
+from dragoman.core.model import AnyPart, Compaction, Failure, Request, Response, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.protocol import Framing
 from dragoman.dialects import dialect as find_dialect
@@ -93,6 +93,7 @@ class Exchange:
     _pipeline: Pipeline | None = None  # from the first translation on
     _request_wire: Wire | None = None  # where losses are looked up, as is
     _reply_wire: Wire | None = None
+    _reply_body: bytes | None = None  # where the reply was not read into objects
     _forwarded_reply: Wire | None = None  # a whole reply that passes unchanged, as far as it was read
 
     def __init__(
@@ -151,6 +152,8 @@ class Exchange:
         """What did not survive so far; `where` and `value` are the field and its text in the source."""
         if not self._losses.items:
             return []
+        if self._reply_wire is None and self._reply_body is not None:
+            self._reply_wire = read_body(self._reply_body, self.upstream.name)
         return self._losses.with_values(self._request_wire, self._reply_wire)
 
     @property
@@ -339,7 +342,13 @@ class Exchange:
 
     def response_bytes(self, body: bytes) -> bytes:
         """Like `response`, as bytes; between equal protocols they pass unchanged."""
-        seen = self._plan.upstream.server.accounting.reply.read(body) if self._forwards else None
+        seen = None
+        if self._forwards:
+            seen = self._plan.upstream.server.accounting.reply.read(body)
+        elif self._plan.is_foreign:
+            response = self.upstream.read_usual_reply(body)
+            if response is not None:
+                return self._translate_usual(response, body)
         if seen is None or self.upstream.decode_error(seen, 200):
             out = self.response(body)
             if self._forwarded_reply is None:
@@ -354,6 +363,18 @@ class Exchange:
                 renamed = jsontext.encode({**read_body(body, self.upstream.name), field: model})
             body = renamed
         return self._plan.tagger.body(body)
+
+    def _translate_usual(self, response: Response, body: bytes) -> bytes:
+        self._pipeline = pipeline = self._pipeline or self._new_pipeline()
+        try:
+            response = pipeline.restore(response)
+        except UpstreamError as error:
+            return jsontext.encode(self.error(error.failure))
+        self._reply_body = body
+        out = self.client.encode_response(response, self._losses, self._request)
+        if self._plan.strict:
+            self._losses.refuse(self._plan.strict)
+        return jsontext.encode(out)
 
     def error(self, failure: Failure) -> Wire:
         """A failure in the client's protocol; `status` is then the HTTP status to answer with."""

@@ -129,10 +129,13 @@ class Pipeline:
         failure = self._codec.decode_error(wire, 200)
         if failure:
             raise UpstreamError(failure)
-        response = self._codec.decode_response(wire, losses)
+        return self.restore(self._codec.decode_response(wire, losses))
+
+    def restore(self, response: Response) -> Response:
+        """The upstream's whole reply in the client's terms; its parts are in a row, without a Sequencer."""
         for stage in self._stages():
             response = stage.whole(response)
-        return response  # its parts are in a row, so it needs no Sequencer
+        return response
 
     def read_stream(self, record: list[Any] | None = None) -> EventReader:
         """The upstream's bytes as events in the client's terms; `record` receives the data of each frame."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
-from typing import Any, NoReturn, TypeGuard
+from typing import Any, NoReturn, TypeGuard, TypeVar
 
 import msgspec
 
@@ -42,17 +42,25 @@ class TooDeep(ValueError):
 
 
 TOO_DEEP = (TooDeep, RecursionError)  # what was read nests too deeply for what is to be made of it
-_BROKEN = (msgspec.DecodeError, UnicodeError, RecursionError)
+MALFORMED = (msgspec.DecodeError, UnicodeError, RecursionError)
 _decoder = msgspec.json.Decoder(float_hook=_read_float)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encoder = msgspec.json.Encoder(enc_hook=_print_number)
+
+
+T = TypeVar("T")
+
+
+def typed_decoder(shape: type[T]) -> msgspec.json.Decoder[T]:
+    """Reads JSON of this shape, with the numbers of `decode`; raises one of MALFORMED for any other."""
+    return msgspec.json.Decoder(shape, float_hook=_read_float)
 
 
 def decode(text: bytes | str) -> Any:
     """Parse; raises ValueError (never anything else) with a reason a person can read."""
     try:
         return _decoder.decode(text)
-    except _BROKEN as error:
+    except MALFORMED as error:
         return _decode_hard(text, error)
 
 
@@ -138,7 +146,7 @@ def _replaced(body: bytes, field: str, old: str, new: str) -> bytes | None:
     made = body[:start] + text + body[end:]
     try:
         return made if _fields.decode(made).get(field) == msgspec.Raw(text) else None
-    except _BROKEN:
+    except MALFORMED:
         return None
 
 
@@ -171,7 +179,7 @@ class Glance:
         """None where `body` is not plainly such an object: then it is for `decode` to judge."""
         try:
             seen = self._decode(body)
-        except _BROKEN:
+        except MALFORMED:
             return None
         return seen if _is_sound(body) else None
 

@@ -53,12 +53,14 @@ Declaration = ToolDeclaration | HostedTool | None
 class Restoration:
     """One reply, part after part: the parts so far decide what an id must carry and the stop reason."""
 
+    complete_calls = 0
+    cut = False  # a part was left incomplete
+
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._signs = ledger.client.signs if ledger.is_foreign else ""
         self._reasoning: list[Reasoning] = []  # what the next call's id must carry
         self._opening: list[Reasoning] = []  # the same, from before the text that the call will follow
-        self.complete_calls = 0
-        self.cut = False  # a part was left incomplete
 
     def estimate(self) -> Usage | None:
         """What is known of the tokens where the upstream does not say."""
@@ -73,14 +75,11 @@ class Restoration:
 
         Without it Genkit throws, and an upstream of the client's protocol would refuse the part later on.
         """
-        ledger = self._ledger
-        if not ledger.is_foreign:
-            return None
-        signed = ledger.client.signs
-        if (type(part) is Reasoning and not part.hidden and signed == "reasoning") or (
-            type(part) is ToolCall and part.kind == "function" and signed == "call"
+        signed = self._signs
+        if (signed == "reasoning" and type(part) is Reasoning and not part.hidden) or (
+            signed == "call" and type(part) is ToolCall and part.kind == "function"
         ):
-            return State(ledger.origin, "")
+            return State(self._ledger.origin, "")
         return None
 
     # Calls
@@ -133,8 +132,12 @@ class Restoration:
             id = call_ids.invent(ledger.calls)
             ledger.losses.invented("tool call id", f"{ledger.own} sent none", "call.id")
         full = call_ids.CallId(id, state, tuple(self._reasoning), tuple(self._opening))
-        self._reasoning, self._opening = [], []
-        made = call_ids.unique(self._wrapped(full, where), ledger.client_ids)
+        if self._reasoning or self._opening:
+            self._reasoning, self._opening = [], []
+        made = self._wrapped(full, where)
+        if made in ledger.client_ids:
+            made = call_ids.unique(made, ledger.client_ids)
+        ledger.client_ids.add(made)
         if len(made) > call_ids.SHORT:
             ledger.long_ids.append(made)
         return made
@@ -162,8 +165,9 @@ class Restoration:
         """
         thought = carried = None
         if type(part) is Text:
-            self._opening += self._reasoning
-            self._reasoning = []
+            if self._reasoning:
+                self._opening += self._reasoning
+                self._reasoning = []
             if state and not self._ledger.client.text_state:
                 thought = carried = carrier(state, alone=not text)
         elif type(part) is Reasoning and state:
@@ -204,22 +208,23 @@ class Restorer(EventStage):
     given, is the model that it names.
     """
 
+    _index = -1
+    _part: AnyPart | None = None
+    _held: list[str] | None = None
+    _flowing = -1  # the part whose deltas pass as they are
+    _is_call = False
+    _collects = False  # the text of the part is needed at its end
+    _announced = False  # the start of the call is already with the client
+    _state: State | None = None
+    _declared: Declaration = None
+
     def __init__(
         self, ledger: Ledger, reply_id: str = "", reply_model: str = "", reply_created: int = 0
     ) -> None:
         self._ledger, self._reply_id, self._reply_model = ledger, reply_id, reply_model
         self._reply_created = reply_created
         self._reply = Restoration(ledger)
-        self._index = -1
-        self._part: AnyPart | None = None
-        self._held: list[str] | None = None
-        self._flowing = -1  # the part whose deltas pass as they are
-        self._is_call = False
-        self._collects = False  # the text of the part is needed at its end
-        self._announced = False  # the start of the call is already with the client
         self._text: list[str] = []
-        self._state: State | None = None
-        self._declared: Declaration = None
 
     def feed(self, event: Event, /) -> Iterable[Event]:
         if type(event) is PartDelta:
@@ -248,7 +253,13 @@ class Restorer(EventStage):
     def whole(self, response: Response) -> Response:
         parts: list[AnyPart] = []
         for part in response.parts:
-            parts += self._whole_call(part) if type(part) is ToolCall else self._whole_part(part)
+            if type(part) is ToolCall:
+                parts += self._whole_call(part)
+            elif type(part) is Text and part.state is None:
+                self._reply.ended(part, part.text, None)
+                parts.append(part)
+            else:
+                parts += self._whole_part(part)
         stop = self._reply.settled(response.stop, response.usage)
         if type(stop) is Failure:
             raise UpstreamError(stop)

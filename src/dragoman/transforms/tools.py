@@ -195,7 +195,8 @@ def unflatten(call: ToolCall, declared: AnyTool | None) -> ToolCall:
     """A finished call as the client declared its tool."""
     match declared:
         case ToolDeclaration():
-            call = replace(call, name=declared.name, namespace=declared.namespace)
+            if call.name != declared.name or call.namespace != declared.namespace:
+                call = replace(call, name=declared.name, namespace=declared.namespace)
             if declared.kind == "custom" and call.kind == "function":
                 return replace(call, kind="custom", arguments=freeform(call.arguments, declared.name))
             return call

@@ -28,7 +28,7 @@ from dragoman.core.model import (
 )
 from dragoman.protocols.anthropic.context_management import encode_edits
 from dragoman.protocols.anthropic.hosted import cited, encode_search
-from dragoman.protocols.anthropic.parts import decode_content, encode_part
+from dragoman.protocols.anthropic.parts import decode_content, encode_input, encode_part
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_RESPONSE, QUIET_USAGE, STOP, is_native
 
 CUT = frozenset({"length", "context_full"})  # reasons to stop in the middle of a call
@@ -51,7 +51,9 @@ def decode_response(body: Wire, losses: Losses) -> Response:
 
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
-    content = [block for part in response.parts for block in encode_reply_part(part, losses)]
+    content: list[Wire] = []
+    for part in response.parts:
+        content += encode_reply_part(part, losses)
     if is_native(response):
         named = {
             "id": response.id,
@@ -61,7 +63,8 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
         }
         known = {key: value for key, value in named.items() if value}
         return {**own(response.extras, PROTOCOL_NAME), **known, "content": content}
-    search = encode_search(response.id, cited(response.parts), request, losses)
+    citations = cited(response.parts)
+    search = encode_search(response.id, citations, request, losses) if citations else ()
     return {
         "id": encode_id(response.id),
         "type": "message",
@@ -91,6 +94,12 @@ def _cut(parts: tuple[AnyPart, ...], stop: Stop) -> tuple[AnyPart, ...]:
 
 def encode_reply_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
     """The blocks of a reply for `part`; an Anthropic client expects neither results nor media there."""
+    if part.extras is None or PROTOCOL_NAME not in part.extras:
+        if type(part) is ToolCall and part.complete:
+            call: Wire = {"type": "tool_use", "id": part.id, "name": part.name}
+            return ({**call, "input": encode_input(part, losses), **_COMPLETED["tool_use"]},)
+        if type(part) is Text and not part.citations and not part.cache:
+            return ({"type": "text", "text": part.text, "citations": None},) if part.text else ()
     match part:
         case ToolCall(complete=False) if not is_native(part):
             losses.dropped(
@@ -104,10 +113,8 @@ def encode_reply_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
             why = f"an Anthropic client expects no {part.kind} in a reply"
             losses.dropped(part.where or part.kind, why, f"media.{part.kind}")
             return ()
-        case Text() | Refusal() | ToolCall() if not is_native(part):
-            return tuple(
-                [{**block, **_COMPLETED[block["type"]], **block} for block in encode_part(part, losses)]
-            )
+        case Text() | Refusal() if not is_native(part):
+            return tuple([{**block, **_COMPLETED["text"], **block} for block in encode_part(part, losses)])
         case _:
             return encode_part(part, losses)
 

@@ -12,6 +12,7 @@ from dragoman.protocols.gemini.server import HTTP, SERVER, decode_error, encode_
 from dragoman.protocols.gemini.settings import SPELLING
 from dragoman.protocols.gemini.stream_decoder import VARYING, StreamDecoder, delta_text, is_end, state_slots
 from dragoman.protocols.gemini.stream_encoder import StreamEncoder
+from dragoman.protocols.gemini.usual_reply import read_usual_reply
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 
 # `parametersJsonSchema` honours these keywords. It takes `$ref` only into `$defs`, alone in its node, and a
@@ -66,6 +67,7 @@ CODEC = Codec(
     answers="candidates",
     delta_text=delta_text,
     varying=VARYING,
+    read_usual_reply=read_usual_reply,
 )
 
 PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

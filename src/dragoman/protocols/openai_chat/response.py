@@ -70,9 +70,11 @@ def decode_response(body: Wire, losses: Losses) -> Response:
 
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
-    parts = [part for part in response.parts if _may_run(part)]
+    parts: list[AnyPart] = []
     for part in response.parts:
-        if not _may_run(part):
+        if type(part) is not ToolCall or part.complete or is_native(part):
+            parts.append(part)
+        else:
             losses.dropped(part.where or "tool call", _CUT_CALL, "call.incomplete")
     extras = dict(own(response.extras, PROTOCOL_NAME))
     first, *others = extras.pop("choices", None) or [None]
@@ -97,10 +99,6 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     if response.usage:
         body["usage"] = encode_usage(response.usage)
     return body | extras
-
-
-def _may_run(part: AnyPart) -> bool:
-    return not isinstance(part, ToolCall) or part.complete or is_native(part)
 
 
 def _settled(parts: Sequence[AnyPart], stop: Stop, losses: Losses) -> tuple[AnyPart, ...]:
@@ -148,9 +146,10 @@ def is_cut(stop: Stop) -> bool:
 
 def declares_functions(request: Request | None) -> bool:
     """Whether the client declared `functions`, and so expects a `function_call`."""
-    return request is not None and any(
-        "functions" in own(tool.extras, PROTOCOL_NAME) for tool in request.tools
-    )
+    for tool in request.tools if request else ():
+        if tool.extras and "functions" in tool.extras.get(PROTOCOL_NAME, ()):
+            return True
+    return False
 
 
 Count = Annotated[int, Meta(ge=0)]
@@ -165,7 +164,7 @@ class _OutputCounts(Struct, gc=False):
     reasoning_tokens: Count = 0
 
 
-class _Counts(Struct, gc=False):
+class Counts(Struct, gc=False):
     """The last three are names of cached_tokens at DeepSeek, Moonshot and other servers."""
 
     prompt_tokens: Count = 0
@@ -180,11 +179,14 @@ class _Counts(Struct, gc=False):
 
 
 def decode_usage(usage: Wire) -> Usage:
-    """Gemini's Chat endpoint counts reasoning in the total only, and not in `completion_tokens` (G32)."""
     try:
-        counts = convert(usage, _Counts)
+        return usage_of(convert(usage, Counts))
     except ValidationError:
-        counts = convert(_plausible(usage), _Counts)
+        return usage_of(convert(_plausible(usage), Counts))
+
+
+def usage_of(counts: Counts) -> Usage:
+    """Gemini's Chat endpoint counts reasoning in the total only, and not in `completion_tokens` (G32)."""
     before, after = counts.prompt_tokens_details, counts.completion_tokens_details
     input, output = counts.prompt_tokens, counts.completion_tokens
     reasoning = (after.reasoning_tokens if after else 0) or counts.reasoning_tokens

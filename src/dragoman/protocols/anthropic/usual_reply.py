@@ -1,0 +1,92 @@
+"""Messages of the usual shape, read in one step by a typed decoder: text, tool uses, usage.
+
+A field that is not declared here, or any other value, makes it another shape, which `decode_response` reads;
+for those that are, both give the same reply (`tests/laws/test_usual_reply_laws.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Raw, Struct
+
+from dragoman.core.jsontext import MALFORMED, typed_decoder
+from dragoman.core.model import AnyPart, Response, Stop, Text, ToolCall, Usage
+from dragoman.protocols.anthropic.parts import decode_input
+from dragoman.protocols.anthropic.wire import STOP
+
+_Count = Annotated[int, Meta(ge=0)]
+
+
+class _Text(Struct, forbid_unknown_fields=True, tag_field="type", tag="text"):
+    text: str
+    citations: None = None
+
+
+class _Caller(Struct, forbid_unknown_fields=True):
+    type: Literal["direct"]
+
+
+class _ToolUse(Struct, forbid_unknown_fields=True, tag_field="type", tag="tool_use"):
+    id: str
+    name: str
+    input: dict[str, Any]
+    caller: _Caller | None = None
+
+
+class _Thought(Struct):
+    thinking_tokens: _Count = 0
+
+
+class _Usage(Struct, forbid_unknown_fields=True):
+    input_tokens: _Count
+    output_tokens: _Count
+    cache_read_input_tokens: _Count | None = None
+    cache_creation_input_tokens: _Count | None = None
+    output_tokens_details: _Thought | None = None
+    server_tool_use: None = None
+    cache_creation: Raw = Raw()
+    service_tier: Raw = Raw()
+    inference_geo: Raw = Raw()
+    speed: Raw = Raw()
+
+
+class _Message(Struct, forbid_unknown_fields=True):
+    content: list[_Text | _ToolUse]
+    stop_reason: Literal["end_turn", "tool_use", "stop_sequence"]
+    usage: _Usage
+    id: str = ""
+    model: str = ""
+    type: Literal["message"] = "message"
+    role: Literal["assistant"] = "assistant"
+    stop_sequence: str | None = None
+    stop_details: None = None
+    container: None = None
+    context_management: Raw = Raw()
+
+
+_decode = typed_decoder(_Message).decode
+
+
+def read_usual_reply(body: bytes) -> Response | None:
+    try:
+        reply = _decode(body)
+    except MALFORMED:
+        return None
+    parts: list[AnyPart] = []
+    for i, block in enumerate(reply.content):
+        where = f"content[{i}]"
+        if type(block) is _ToolUse:
+            parts.append(ToolCall(block.id, block.name, decode_input(block.input, where), where=where))
+        elif type(block) is _Text:
+            parts.append(Text(block.text, where=where))
+    usage = reply.usage
+    cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    thought = usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else 0
+    return Response(
+        reply.id,
+        reply.model,
+        tuple(parts),
+        Stop(STOP.decode(reply.stop_reason), reply.stop_reason, reply.stop_sequence or ""),
+        Usage(usage.input_tokens + cached + written, usage.output_tokens, cached, written, thought),
+    )

@@ -1,0 +1,91 @@
+"""Completions of the usual shape, read in one step by a typed decoder: text, function calls, usage.
+
+A field that is not declared here, or any other value, makes it another shape, which `decode_response` reads;
+for those that are, both give the same reply (`tests/laws/test_usual_reply_laws.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Raw, Struct
+
+from dragoman.core.jsontext import MALFORMED, typed_decoder
+from dragoman.core.model import AnyPart, Response, Stop, Text, ToolCall
+from dragoman.protocols.openai_chat.response import Counts, usage_of
+from dragoman.protocols.openai_chat.wire import STOP
+
+_Filled = Annotated[str, Meta(min_length=1)]
+_Empty = Annotated[list[Raw], Meta(max_length=0)] | None
+_CONTENT, _CALLS = "choices[0].message.content", "choices[0].message.tool_calls"
+
+
+class _Function(Struct, forbid_unknown_fields=True):
+    name: _Filled
+    arguments: _Filled
+
+
+class _Call(Struct, forbid_unknown_fields=True):
+    id: _Filled
+    function: _Function
+    type: Literal["function"] = "function"
+    index: int = 0
+
+
+class _Message(Struct, forbid_unknown_fields=True):
+    role: Literal["assistant"] = "assistant"
+    content: str | None = None
+    tool_calls: list[_Call] | None = None
+    refusal: None = None
+    reasoning_content: None = None
+    annotations: _Empty = None
+    audio: None = None
+    function_call: None = None
+
+
+class _Choice(Struct, forbid_unknown_fields=True):
+    message: _Message
+    finish_reason: Literal["stop", "tool_calls"]
+    index: int = 0
+    logprobs: None = None
+    stop_reason: None = None
+    content_filter_results: Raw = Raw()
+
+
+class _Completion(Struct, forbid_unknown_fields=True):
+    choices: Annotated[list[_Choice], Meta(min_length=1, max_length=1)]
+    id: str = ""
+    model: str = ""
+    created: int = 0
+    object: Literal["chat.completion"] = "chat.completion"
+    usage: Counts | None = None
+    service_tier: Raw = Raw()
+    system_fingerprint: Raw = Raw()
+    prompt_filter_results: Raw = Raw()
+    usage_breakdown: Raw = Raw()
+    time_info: Raw = Raw()
+
+
+_decode = typed_decoder(_Completion).decode
+
+
+def read_usual_reply(body: bytes) -> Response | None:
+    try:
+        reply = _decode(body)
+    except MALFORMED:
+        return None
+    choice = reply.choices[0]
+    message, parts = choice.message, list[AnyPart]()
+    if message.content:
+        parts.append(Text(message.content, where=_CONTENT))
+    for i, call in enumerate(message.tool_calls or ()):
+        function = call.function
+        parts.append(ToolCall(call.id, function.name, function.arguments, where=f"{_CALLS}[{i}]"))
+    return Response(
+        reply.id,
+        reply.model,
+        tuple(parts),
+        Stop(STOP.decode(choice.finish_reason), choice.finish_reason),
+        usage_of(reply.usage) if reply.usage else None,
+        reply.created,
+    )
