@@ -13,7 +13,7 @@ from dragoman.client.loop import Run, RunOptions, arun, run
 from dragoman.client.messages import AnyMessage, Prompt, SystemMessage, UserMessage, messages_of
 from dragoman.client.output import Output, OutputSpec
 from dragoman.client.providers import Model
-from dragoman.client.tools import AnyTool
+from dragoman.client.tools import ToolLike
 from dragoman.client.transcripts import FORMAT, decode_messages, dump_messages
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
@@ -32,7 +32,7 @@ class Conversation(Sequence[AnyMessage]):
         messages: Prompt = (),
         *,
         model: str | Model | None = None,
-        tools: Iterable[AnyTool] = (),
+        tools: Iterable[ToolLike] = (),
         **options: Unpack[RunOptions],
     ) -> None:
         self.messages = messages_of(messages)
@@ -47,7 +47,7 @@ class Conversation(Sequence[AnyMessage]):
         model: str | Model | None = None,
         *,
         output: OutputSpec[Output] = None,
-        tools: Iterable[AnyTool] | None = None,
+        tools: Iterable[ToolLike] | None = None,
         **options: Unpack[RunOptions],
     ) -> Run[Output]:
         """Add `prompt`, let the model answer (with tools, as `run` does), and keep what it answered.
@@ -65,7 +65,7 @@ class Conversation(Sequence[AnyMessage]):
         model: str | Model | None = None,
         *,
         output: OutputSpec[Output] = None,
-        tools: Iterable[AnyTool] | None = None,
+        tools: Iterable[ToolLike] | None = None,
         **options: Unpack[RunOptions],
     ) -> Run[Output]:
         """Like `ask`, for async code."""
@@ -118,7 +118,7 @@ class Conversation(Sequence[AnyMessage]):
         path: str | PathLike[str],
         *,
         model: str | Model | None = None,
-        tools: Iterable[AnyTool] = (),
+        tools: Iterable[ToolLike] = (),
         **options: Unpack[RunOptions],
     ) -> Conversation:
         """A conversation that was saved; without `model` it goes on with the model that it had.

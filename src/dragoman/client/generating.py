@@ -21,7 +21,7 @@ from dragoman.client.providers import Model
 from dragoman.client.requests import ModelCall, RequestSettings
 from dragoman.client.results import Result
 from dragoman.client.streaming import AsyncStream, StreamEvent
-from dragoman.client.tools import AnyTool
+from dragoman.client.tools import ToolLike
 
 OnEvent = Callable[[StreamEvent], Any]
 _OUTPUT_RETRIES = 2
@@ -32,7 +32,7 @@ async def agenerate(
     model: str | Model,
     *,
     output: OutputSpec[Output] = None,
-    tools: Iterable[AnyTool] = (),
+    tools: Iterable[ToolLike] = (),
     on_event: OnEvent | None = None,
     **settings: Unpack[RequestSettings],
 ) -> Result[Output]:
@@ -68,7 +68,7 @@ def generate(
     model: str | Model,
     *,
     output: OutputSpec[Output] = None,
-    tools: Iterable[AnyTool] = (),
+    tools: Iterable[ToolLike] = (),
     on_event: OnEvent | None = None,
     **settings: Unpack[RequestSettings],
 ) -> Result[Output]:
@@ -83,7 +83,7 @@ def generate(
 async def _reply(
     conversation: Prompt,
     model: str | Model,
-    tools: Iterable[AnyTool],
+    tools: Iterable[ToolLike],
     on_event: OnEvent | None,
     settings: RequestSettings,
     expected: ExpectedOutput[Any] | None,

@@ -35,7 +35,7 @@ from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
 from dragoman.client.streaming import StreamEvent
-from dragoman.client.tools import AnyTool, Tool, tools_of
+from dragoman.client.tools import Tool, ToolLike, tools_of
 from dragoman.client.transcripts import export
 from dragoman.core.losses import Loss
 from dragoman.core.model import Usage, Wire
@@ -82,7 +82,7 @@ class Run(Generic[Output]):
     function); approval (a call that needs one); output (no valid one); stopped (RunContext.stop); cancelled.
     """
 
-    def __init__(self, messages: list[AnyMessage], model: Model, tools: list[AnyTool]) -> None:
+    def __init__(self, messages: list[AnyMessage], model: Model, tools: list[ToolLike]) -> None:
         self.messages, self.model, self.tools = messages, model, tools
         self.results: list[Result[Output]] = []
         self.usage = Usage()
@@ -137,7 +137,7 @@ class Run(Generic[Output]):
 async def arun(
     conversation: Prompt,
     model: str | Model,
-    tools: Iterable[AnyTool] = (),
+    tools: Iterable[ToolLike] = (),
     *,
     output: OutputSpec[Output] = None,
     **options: Unpack[RunOptions],
@@ -148,7 +148,7 @@ async def arun(
     `RunOptions`: limits, approvals, context, hooks, events, and the settings of the requests. Cancelling
     the task cancels the request and the tools under way.
     """
-    listed: list[AnyTool] = list(tools_of(tools))
+    listed: list[ToolLike] = list(tools_of(tools))
     run: Run[Output] = Run(list(messages_of(conversation)), model_of(model), listed)
     await AgentLoop(run, output, options).run_to_end(options.get("max_seconds"), options.get("cancel"))
     return run
@@ -157,7 +157,7 @@ async def arun(
 def run(
     conversation: Prompt,
     model: str | Model,
-    tools: Iterable[AnyTool] = (),
+    tools: Iterable[ToolLike] = (),
     *,
     output: OutputSpec[Output] = None,
     **options: Unpack[RunOptions],

@@ -24,7 +24,7 @@ from dragoman.client.output import Output, OutputSpec
 from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
-from dragoman.client.tools import AnyTool
+from dragoman.client.tools import ToolLike
 from dragoman.core.errors import ConfigError, DragomanError, UpstreamError
 from dragoman.core.model import FailureKind, Usage
 
@@ -130,7 +130,7 @@ OnProgress = Callable[[Progress], Any]
 class BatchOptions(RequestSettings, total=False):
     """Every keyword of `generate_many` beside `output`; the settings of the requests are among them."""
 
-    tools: Iterable[AnyTool]
+    tools: Iterable[ToolLike]
     concurrency: int  # requests at a time; 16 where nothing is given
     requests_per_minute: float | None
     tokens_per_minute: float | None

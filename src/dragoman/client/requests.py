@@ -15,7 +15,7 @@ from dragoman.client.messages import Prompt, messages_of, neutral
 from dragoman.client.output import ExpectedOutput, OutputMode
 from dragoman.client.providers import Model, Provider, model_of
 from dragoman.client.results import Result
-from dragoman.client.tools import AnyTool, Tool, tools_of
+from dragoman.client.tools import Tool, ToolLike, tools_of
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest, ProtocolLimits
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
@@ -119,7 +119,7 @@ _SETTINGS = frozenset(Settings.__struct_fields__) - {"extras", "where"}
 def request_of(
     model: str,
     conversation: Prompt,
-    tools: Iterable[AnyTool],
+    tools: Iterable[ToolLike],
     settings: Mapping[str, Any],
     stream: bool,
 ) -> Request:
@@ -196,7 +196,7 @@ class ModelCall:
         self,
         conversation: Prompt,
         model: str | Model,
-        tools: Iterable[AnyTool],
+        tools: Iterable[ToolLike],
         settings: RequestSettings,
         stream: bool,
         expected: ExpectedOutput[Any] | None = None,

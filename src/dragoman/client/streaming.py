@@ -15,7 +15,7 @@ from dragoman.client.partial_json import PartialJson
 from dragoman.client.providers import Model
 from dragoman.client.requests import ModelCall, RequestSettings
 from dragoman.client.results import Result
-from dragoman.client.tools import AnyTool
+from dragoman.client.tools import ToolLike
 from dragoman.core.errors import ConfigError, UpstreamError
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed, fold
 from dragoman.core.model import AnyPart, Failure, Reasoning, Refusal, Text, ToolCall, Usage
@@ -207,7 +207,7 @@ def astream(
     model: str | Model,
     *,
     output: OutputSpec[Output] = None,
-    tools: Iterable[AnyTool] = (),
+    tools: Iterable[ToolLike] = (),
     **settings: Unpack[RequestSettings],
 ) -> AsyncStream[Output]:
     """The reply of `model` as it arrives; arguments as for `agenerate`. An invalid output is not retried."""
@@ -220,7 +220,7 @@ def stream(
     model: str | Model,
     *,
     output: OutputSpec[Output] = None,
-    tools: Iterable[AnyTool] = (),
+    tools: Iterable[ToolLike] = (),
     **settings: Unpack[RequestSettings],
 ) -> Stream[Output]:
     """The reply of `model` as it arrives; arguments as for `generate`. An invalid output is not retried."""

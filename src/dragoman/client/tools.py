@@ -189,15 +189,15 @@ async def _last(values: AsyncIterator[Any], context: RunContext[Any]) -> Any:
     return last
 
 
-AnyTool = Tool | Function | model.ToolDeclaration | model.HostedTool | Mapping[str, Any]
+ToolLike = Tool | Function | model.ToolDeclaration | model.HostedTool | Mapping[str, Any]
 
 
-def tools_of(tools: Iterable[AnyTool]) -> list[Tool | model.ToolDeclaration | model.HostedTool]:
+def tools_of(tools: Iterable[ToolLike]) -> list[Tool | model.ToolDeclaration | model.HostedTool]:
     """Functions become tools; dicts are declarations as OpenAI or Anthropic write them."""
     return [_tool(each) for each in tools]
 
 
-def _tool(value: AnyTool) -> Tool | model.ToolDeclaration | model.HostedTool:
+def _tool(value: ToolLike) -> Tool | model.ToolDeclaration | model.HostedTool:
     match value:
         case Tool(binds="instance" | "class"):
             raise ConfigError(f"the tool {value.name} is a method; take it from an instance of its class")

@@ -24,7 +24,7 @@ from dragoman.client.messages import (
     messages_of,
 )
 from dragoman.client.requests import NEUTRAL, request_of
-from dragoman.client.tools import AnyTool
+from dragoman.client.tools import ToolLike
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.fields import read_body
@@ -113,7 +113,7 @@ def export(
     conversation: Prompt,
     protocol: str,
     model: str = "",
-    tools: Iterable[AnyTool] = (),
+    tools: Iterable[ToolLike] = (),
     origin: str = "",
     losses: Losses | None = None,
 ) -> Wire:

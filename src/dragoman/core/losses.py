@@ -47,12 +47,8 @@ def _respelled(loss: Loss, spelling: dict[str, str], source: Any) -> Loss:
     if "|" not in known:
         return replace(loss, where=head + known)
     *first, last = [f"{head}{path}" for path in known.split("|")]
-    return replace(loss, where=next((path for path in first if _has(source, path)), last))
-
-
-def _has(source: Any, path: str) -> bool:
-    found = resolve(source, path)
-    return found is not ABSENT and found is not None
+    present = (path for path in first if resolve(source, path) not in (ABSENT, None))
+    return replace(loss, where=next(present, last))
 
 
 class Losses:
@@ -153,15 +149,10 @@ def _with_value(loss: Loss, sources: list[Wire]) -> Loss:
     for source in sources:
         value = resolve(source, loss.where) if loss.where else ABSENT
         if value is not ABSENT:
-            text = value if isinstance(value, str) else _shortened(value)
-            return replace(
-                loss, value=text[: _LONGEST_VALUE - 1] + "…" if len(text) > _LONGEST_VALUE else text
-            )
+            try:
+                text = value if isinstance(value, str) else dumps(value)
+            except (TypeError, ValueError, RecursionError):
+                text = type(value).__name__
+            short = text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+            return replace(loss, value=short)
     return loss
-
-
-def _shortened(value: Any) -> str:
-    try:
-        return dumps(value)
-    except (TypeError, ValueError, RecursionError):
-        return str(type(value).__name__)

@@ -10,7 +10,6 @@ from dragoman.core.model import (
     Base64,
     Foreign,
     Media,
-    Message,
     Plain,
     Reasoning,
     Refusal,
@@ -32,9 +31,9 @@ def estimate_tokens(request: Request) -> int:
     characters = sum(len(part.text) for part in request.system)
     tokens = 1
     for message in request.messages:
-        for part in _flat(message):
-            characters += _characters(part)
-            tokens += _tokens(part)
+        for part in message.parts:
+            more = _size(part)
+            characters, tokens = characters + more[0], tokens + more[1]
     for tool in request.tools:
         if isinstance(tool, ToolDeclaration):
             schema = len(tool.name) + len(jsontext.encode(tool.parameters or {}))
@@ -44,34 +43,23 @@ def estimate_tokens(request: Request) -> int:
     return characters // _CHARACTERS + tokens
 
 
-def _flat(message: Message) -> list[object]:
-    parts: list[object] = []
-    for part in message.parts:
-        parts += [part, *part.content] if isinstance(part, ToolResult) else [part]
-    return parts
-
-
-def _characters(part: object) -> int:
+def _size(part: object) -> tuple[int, int]:
+    """Characters, and tokens beside them."""
     match part:
         case Text() | Reasoning() | Refusal():
-            return len(part.text)
+            return len(part.text), 0
         case ToolCall():
-            return len(part.name) + len(part.arguments)
+            return len(part.name) + len(part.arguments), 0
+        case ToolResult():
+            sizes = [_size(item) for item in part.content]
+            return sum(size[0] for size in sizes), sum(size[1] for size in sizes)
         case Media(source=Plain(text)):
-            return len(text)
-        case Foreign():
-            return len(jsontext.encode(part.body))
-        case _:
-            return 0
-
-
-def _tokens(part: object) -> int:
-    match part:
-        case Media(source=Plain()):
-            return 0
+            return len(text), 0
         case Media(kind="document", source=Base64(data)):
-            return _IMAGE * (1 + len(data) // _PAGE_BYTES)
+            return 0, _IMAGE * (1 + len(data) // _PAGE_BYTES)
         case Media():
-            return _IMAGE
+            return 0, _IMAGE
+        case Foreign():
+            return len(jsontext.encode(part.body)), 0
         case _:
-            return 0
+            return 0, 0

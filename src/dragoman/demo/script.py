@@ -205,11 +205,11 @@ def _tool_for(wish: str, tools: Sequence[ToolDeclaration]) -> ToolDeclaration | 
             if able:
                 return min(able, key=lambda tool: len(named[tool.name]))  # Write rather than TodoWrite
     words = set(_words(wish))
-    meanings = {name: [word for word in parts if word not in _MEANINGLESS] for name, parts in named.items()}
-    meant = [
-        tool for tool in tools if tool.name in wish or ((m := meanings[tool.name]) and words.issuperset(m))
-    ]
-    return meant[0] if meant else None
+    for tool in tools:
+        meaning = set(named[tool.name]) - _MEANINGLESS
+        if tool.name in wish or (meaning and meaning <= words):
+            return tool
+    return None
 
 
 def _words(name: str) -> list[str]:

@@ -27,6 +27,7 @@ from dragoman.dialects import hermes, qwen3_coder, roo_prompt
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with, tag, tag_of
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
 from dragoman.dialects.engine.payloads import end_fence
+from dragoman.dialects.engine.scanner import Probe
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import (
     PLAIN,
@@ -167,10 +168,11 @@ class DeclaredOnly:
         self._sink.changed(f"a call of {name} was written in the form of {self._form}")
 
 
-class HeldCalls:
+class HeldCalls(Probe):
     """A sink that holds calls until it is certain that they count."""
 
     def __init__(self) -> None:
+        super().__init__(whole=True)
         self._calls: list[tuple[str, str, str]] = []
         self._reasons: list[str] = []
 
@@ -178,12 +180,6 @@ class HeldCalls:
         if unended:
             raise Broken("the call is not closed")
         self._calls.append((name, arguments, id))
-
-    def text(self, text: str) -> None:
-        raise Broken("no call")
-
-    def reasoning(self, text: str) -> None:
-        raise Broken("no call")
 
     def changed(self, why: str) -> None:
         self._reasons.append(why)

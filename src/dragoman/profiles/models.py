@@ -64,7 +64,9 @@ def profile_of(
 
 @lru_cache(maxsize=1024)
 def _profile_of(model: str, provider: str, protocol: str, overrides: tuple[ProfileRow, ...]) -> ModelProfile:
-    matching = [row for row in sorted(overrides, key=_length) if row.fits(model)]
+    # the longest pattern counts most
+    by_length = sorted(overrides, key=lambda row: len(row.pattern.replace("*", "")))
+    matching = [row for row in by_length if row.fits(model)]
     name = next((row.like for row in reversed(matching) if row.like), model)
     facts: dict[str, Any] = {}
     for row in _model_rows():
@@ -147,7 +149,3 @@ def _read_row(row: dict[str, Any]) -> _ModelRow:
 def _version(text: str) -> tuple[int, int]:
     major, _, minor = text.partition(".")
     return int(major), int(minor or 0)
-
-
-def _length(row: ProfileRow) -> int:
-    return len(row.pattern.replace("*", ""))

@@ -57,9 +57,8 @@ def summarising(request: Request, compaction: Compaction, losses: Losses) -> Req
     The tools stay declared, so that the upstream finds the prefix of the last request in its cache, but none
     may be called.
     """
-    losses.emulated(
-        "compaction", "the model summarised the conversation on request of the gateway", "compaction"
-    )
+    why = "the model summarised the conversation on request of the gateway"
+    losses.emulated("compaction", why, "compaction")
     prompt = compaction.instructions or _PROMPT
     old = request.settings
     return replace(

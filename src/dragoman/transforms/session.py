@@ -142,11 +142,9 @@ def _turns(messages: Iterable[Message]) -> Iterator[list[Any]]:
         calls = [part for part in parts if isinstance(part, ToolCall) and part.complete]
         numbers |= {call.id: number for number, call in enumerate(calls, count)}
         count += len(calls)
-        texts = [part.text for part in parts if isinstance(part, Text | Refusal)]
-        yield [
-            "".join("".join(texts).split()),
-            *([call.name, call.namespace, _value(call.arguments)] for call in calls),
-        ]
+        text = "".join([part.text for part in parts if isinstance(part, Text | Refusal)])
+        written = [[call.name, call.namespace, _value(call.arguments)] for call in calls]
+        yield ["".join(text.split()), *written]
 
 
 def _content(part: AnyPart, numbers: dict[str, int]) -> Any:

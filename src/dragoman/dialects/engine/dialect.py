@@ -220,9 +220,8 @@ class HistoryRenderer:
         past = tuple(self._past_call(call) for call in calls)
         text = self._dialect.write_calls(past)
         for why in misread(self._dialect, past, self._declared, text):
-            self._losses.changed(
-                calls[0].where or "tool calls", f"{self._dialect.name}: {why}", "dialect.call"
-            )
+            why = f"{self._dialect.name}: {why}"
+            self._losses.changed(calls[0].where or "tool calls", why, "dialect.call")
         for call in calls:
             if call.state:
                 why = f"{self._dialect.name} has no opaque slot"

@@ -155,9 +155,8 @@ def _encode_toolset(tool: HostedTool, losses: Losses) -> Wire | None:
         return None
     if not _may_run(tool):
         why = "Anthropic runs the tools of an MCP server without the approval that the client demands"
-        losses.dropped(
-            f"{tool.where}.require_approval", f"{why}: withheld, its authorization too", "hosted.mcp"
-        )
+        why = f"{why}: withheld, its authorization too"
+        losses.dropped(f"{tool.where}.require_approval", why, "hosted.mcp")
         return None
     _report_settings(tool, _MCP_SETTINGS, losses)
     wire: Wire = {"type": "mcp_toolset", "mcp_server_name": _label(tool)}

@@ -44,9 +44,8 @@ def encode_media(media: Media, losses: Losses) -> Wire:
     source = _encode_source(media)
     if source is None:
         kind = media.media_type or "unknown type"
-        losses.dropped(
-            media.where, f"Anthropic takes no {media.kind} of this form ({kind})", f"media.{media.kind}"
-        )
+        why = f"Anthropic takes no {media.kind} of this form ({kind})"
+        losses.dropped(media.where, why, f"media.{media.kind}")
         return {"type": "text", "text": f"[{media.kind} of type {media.media_type or 'unknown'} left out]"}
     if media.detail not in ("", "auto"):
         losses.dropped(f"{media.where}.detail", "Anthropic has no such setting", "media.detail")

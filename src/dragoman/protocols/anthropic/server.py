@@ -269,9 +269,8 @@ def decode_storage(request: Wire) -> StorageRequest | None:
         case {"type": "continue", "previous_message_id": str(id)}:
             return StorageRequest(id, store=True, required=True)
         case _:
-            raise WireError(
-                PROTOCOL_NAME, "thread", "expected create, or continue with a previous_message_id"
-            )
+            problem = "expected create, or continue with a previous_message_id"
+            raise WireError(PROTOCOL_NAME, "thread", problem)
 
 
 def _new_messages(request: Wire) -> list[Any]:

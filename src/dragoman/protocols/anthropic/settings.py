@@ -136,9 +136,8 @@ def _decode_output_config(fields: Fields, losses: Losses) -> tuple[Effort | None
         return None, _decode_output(fields.fields("output_format"), losses)
     effort = config.take("effort", str)
     if effort is not None and effort not in _EFFORTS:
-        losses.dropped(
-            "effort", f"an effort {effort!r} is only understood by {PROTOCOL_NAME}", "setting.effort"
-        )
+        why = f"an effort {effort!r} is only understood by {PROTOCOL_NAME}"
+        losses.dropped("effort", why, "setting.effort")
     output = _decode_output(config.fields("format"), losses)
     config.extras(losses)
     return _EFFORTS.get(effort or ""), output or _decode_output(fields.fields("output_format"), losses)
@@ -172,9 +171,8 @@ def _decode_thinking(fields: Fields, losses: Losses) -> tuple[int | None, bool |
     if kind == "enabled" and budget is None:
         budget = -1
     if budget is None:
-        losses.dropped(
-            "thinking.type", f"thinking {kind!r} is only understood by {PROTOCOL_NAME}", "setting.effort"
-        )
+        why = f"thinking {kind!r} is only understood by {PROTOCOL_NAME}"
+        losses.dropped("thinking.type", why, "setting.effort")
     thinking.extras(losses)
     return budget, None if budget in (0, None) else display != "omitted"
 
@@ -205,15 +203,13 @@ def _encode_budget(budget: int, settings: Settings, body: Wire, losses: Losses) 
         losses.dropped(where, "no thinking together with a forced tool choice", f"setting.{where}")
         return None
     if _continues_without_thinking(body["messages"]):
-        losses.dropped(
-            where, "the turn that goes on has no thinking of this model at its beginning", f"setting.{where}"
-        )
+        why = "the turn that goes on has no thinking of this model at its beginning"
+        losses.dropped(where, why, f"setting.{where}")
         return None
     most, fitted = body["max_tokens"], max(budget, _LEAST_BUDGET)
     if most <= _LEAST_BUDGET:
-        losses.dropped(
-            where, f"max_tokens leaves no room for the least budget of {_LEAST_BUDGET}", f"setting.{where}"
-        )
+        why = f"max_tokens leaves no room for the least budget of {_LEAST_BUDGET}"
+        losses.dropped(where, why, f"setting.{where}")
         return None
     if fitted >= most or not settings.budget:
         fitted = min(fitted, max(int(most * _MOST_THINKING), _LEAST_BUDGET))

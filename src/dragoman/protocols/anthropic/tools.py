@@ -137,9 +137,8 @@ def _encode_custom(tool: ToolDeclaration, searched: bool, losses: Losses) -> Wir
         wire["defer_loading"] = True
     properties = (tool.parameters or {}).get("properties")
     if is_object(properties) and not _KEYS.fullmatch("\n".join(properties)):
-        losses.changed(
-            f"{tool.where}.parameters", "Anthropic refuses property names like some of these", "tool.schema"
-        )
+        why = "Anthropic refuses property names like some of these"
+        losses.changed(f"{tool.where}.parameters", why, "tool.schema")
     return wire
 
 
@@ -165,9 +164,8 @@ def decode_choice(fields: Fields, losses: Losses) -> tuple[ToolChoice | None, bo
         case "tool":
             result = ToolChoice("required", (choice.need("name", str),), extras=wire)
         case _:
-            raise WireError(
-                PROTOCOL_NAME, "tool_choice.type", f"expected auto, any, tool or none, got {kind!r}"
-            )
+            problem = f"expected auto, any, tool or none, got {kind!r}"
+            raise WireError(PROTOCOL_NAME, "tool_choice.type", problem)
     choice.extras(losses)
     return result, parallel
 
@@ -190,9 +188,8 @@ def encode_choice(request: Request, tools: bool, profile: ModelProfile, losses: 
 
 def _encode_mode(choice: ToolChoice, profile: ModelProfile, losses: Losses) -> Wire:
     if _names_subset(choice):
-        losses.changed(
-            "tool_choice", "Anthropic cannot name a subset: only the allowed tools are sent", "tool.choice"
-        )
+        why = "Anthropic cannot name a subset: only the allowed tools are sent"
+        losses.changed("tool_choice", why, "tool.choice")
     match choice:
         case ToolChoice("required") if not profile.forced_tools:
             losses.changed("tool_choice", "the model cannot be made to call a tool: it may", "tool.choice")

@@ -102,9 +102,8 @@ def _encode_mcp(tool: HostedTool, losses: Losses) -> Wire:
         return {}
     if settings.get("approval", "never") != "never":
         why = "Gemini runs the tools of an MCP server without the approval that the client demands"
-        losses.dropped(
-            f"{tool.where}.require_approval", f"{why}: withheld, its authorization too", "hosted.mcp"
-        )
+        why = f"{why}: withheld, its authorization too"
+        losses.dropped(f"{tool.where}.require_approval", why, "hosted.mcp")
         return {}
     _report_settings(tool, _MCP_SETTINGS, losses)
     transport = {key: settings[key] for key in ("url", "headers") if settings.get(key)}
@@ -223,9 +222,8 @@ def _decode_support(
     cited: list[tuple[int, Citation]] = []
     for index in support.list("groundingChunkIndices") or ():
         if type(index) is not int or not 0 <= index < len(sources):
-            raise WireError(
-                PROTOCOL_NAME, support.path("groundingChunkIndices"), "expected numbers of groundingChunks"
-            )
+            problem = "expected numbers of groundingChunks"
+            raise WireError(PROTOCOL_NAME, support.path("groundingChunkIndices"), problem)
         if source := sources[index]:
             cited.append(
                 (number, Citation(source.url, source.title, source.cited, first, last, where=support.where))

@@ -160,9 +160,8 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
     choice.rest["mode"] = enum_name(choice.rest.get("mode"), CALLING_MODES)
     mode, names = choice.text("mode").upper(), choice.list("allowedFunctionNames") or []
     if mode not in _MODES:
-        raise WireError(
-            PROTOCOL_NAME, choice.path("mode"), f"expected AUTO, ANY, NONE or VALIDATED, got {mode!r}"
-        )
+        problem = f"expected AUTO, ANY, NONE or VALIDATED, got {mode!r}"
+        raise WireError(PROTOCOL_NAME, choice.path("mode"), problem)
     if mode == "VALIDATED":
         why = "VALIDATED is AUTO elsewhere: calls are not held to their schemas"
         losses.changed(choice.path("mode"), why, "tool.choice")

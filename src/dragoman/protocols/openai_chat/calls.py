@@ -217,11 +217,8 @@ def _split_content(result: ToolResult, losses: Losses) -> tuple[list[Wire], list
         if wire["type"] == "text":
             texts.append(wire)
         else:
-            losses.changed(
-                part.where,
-                f"Chat takes no {part.kind} in a tool result: it follows in a message",
-                "result.media",
-            )
+            why = f"Chat takes no {part.kind} in a tool result: it follows in a message"
+            losses.changed(part.where, why, "result.media")
             shown.append(wire)
     return texts, shown
 

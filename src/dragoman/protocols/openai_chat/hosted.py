@@ -75,9 +75,8 @@ def _encode_search_options(tool: HostedTool, losses: Losses) -> Wire:
             case "location":
                 options["user_location"] = {"type": "approximate", "approximate": value}
             case _ if value:
-                losses.dropped(
-                    f"{tool.where}.{key}", "Chat's web search has no such setting", "hosted.setting"
-                )
+                why = "Chat's web search has no such setting"
+                losses.dropped(f"{tool.where}.{key}", why, "hosted.setting")
             case _:
                 pass
     return options

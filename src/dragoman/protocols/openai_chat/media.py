@@ -123,22 +123,17 @@ def encode_media(media: Media, losses: Losses) -> Wire:
         case "document", Base64():
             return _wrapped("file", _encode_file(media, losses), extras)
         case "document", Plain(text):
-            losses.changed(
-                media.where,
-                "Chat takes no plain text files: the text stands in the message",
-                "media.document",
-            )
+            why = "Chat takes no plain text files: the text stands in the message"
+            losses.changed(media.where, why, "media.document")
             return text_part(f"{media.name or 'document'}:\n{text}")
         case "document", Url(url):
-            losses.changed(
-                media.where, "Chat takes no file by address: the address is sent as text", "media.document"
-            )
+            why = "Chat takes no file by address: the address is sent as text"
+            losses.changed(media.where, why, "media.document")
             return text_part(f"[document {media.name}: {url}]" if media.name else f"[document: {url}]")
         case _:
             kind = media.media_type or "unknown type"
-            losses.dropped(
-                media.where, f"Chat takes no {media.kind} of this form ({kind})", f"media.{media.kind}"
-            )
+            why = f"Chat takes no {media.kind} of this form ({kind})"
+            losses.dropped(media.where, why, f"media.{media.kind}")
             return text_part(f"[{media.kind} of type {media.media_type or 'unknown'} left out]")
 
 

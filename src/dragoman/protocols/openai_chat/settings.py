@@ -79,9 +79,8 @@ def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses
     if settings.top_k is not None:
         losses.dropped("top_k", "Chat has no such setting", "setting.top_k")
     if settings.show_reasoning is False:
-        losses.dropped(
-            "show_reasoning", "Chat cannot ask for reasoning to be hidden", "setting.show_reasoning"
-        )
+        why = "Chat cannot ask for reasoning to be hidden"
+        losses.dropped("show_reasoning", why, "setting.show_reasoning")
     elif settings.show_reasoning and profile.reasoning_history == "refused" and profile.reasoning:
         losses.dropped("show_reasoning", "Chat shows no summary of reasoning", "setting.show_reasoning")
     return wire
@@ -200,11 +199,8 @@ def _decode_output(fields: Fields, losses: Losses) -> OutputFormat | None:
         case "json_schema":
             output = _decode_schema(format, losses)
         case _:
-            losses.dropped(
-                "response_format",
-                f"a format of type {kind} is only understood by {PROTOCOL_NAME}",
-                "setting.output",
-            )
+            why = f"a format of type {kind} is only understood by {PROTOCOL_NAME}"
+            losses.dropped("response_format", why, "setting.output")
             return None
     format.extras(losses)
     return output

@@ -68,9 +68,8 @@ def _allowed(request: Request, profile: ModelProfile, losses: Losses) -> tuple[s
         return ()
     if len(choice.names) < 2 and not (choice.names and choice.mode == "auto"):
         return ()
-    losses.changed(
-        "tool_choice", "this upstream cannot name a subset: only the allowed tools are sent", "tool.choice"
-    )
+    why = "this upstream cannot name a subset: only the allowed tools are sent"
+    losses.changed("tool_choice", why, "tool.choice")
     return choice.names
 
 
@@ -205,9 +204,8 @@ def _read_choice(choice: Any, key: str) -> tuple[Any, tuple[str, ...]]:
         case dict():
             return "required", (_named(choice, key),)
         case _:
-            raise WireError(
-                PROTOCOL_NAME, key, f"expected none, auto, required or an object, got {describe(choice)}"
-            )
+            problem = f"expected none, auto, required or an object, got {describe(choice)}"
+            raise WireError(PROTOCOL_NAME, key, problem)
 
 
 def _named(choice: Any, key: str) -> str:
@@ -216,9 +214,8 @@ def _named(choice: Any, key: str) -> str:
         case {"function": {"name": str(name)}} | {"custom": {"name": str(name)}} | {"name": str(name)}:
             return name
         case _:
-            raise WireError(
-                PROTOCOL_NAME, key, f"expected an object that names a tool, got {describe(choice)}"
-            )
+            problem = f"expected an object that names a tool, got {describe(choice)}"
+            raise WireError(PROTOCOL_NAME, key, problem)
 
 
 def _write_choice(choice: ToolChoice, request: Request, profile: ModelProfile) -> Any:

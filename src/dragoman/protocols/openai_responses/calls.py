@@ -115,11 +115,8 @@ def _decode_arguments(fields: Fields, kind: CallKind) -> str:
 def _encode_action(call: ToolCall, losses: Losses) -> Wire:
     arguments = jsontext.decode_object(call.arguments) if call.arguments else {}
     if arguments is None:
-        losses.dropped(
-            f"{call.where or call.name}.arguments",
-            f"a call of {call.kind} takes an object: its arguments are lost",
-            "call.arguments",
-        )
+        why = f"a call of {call.kind} takes an object: its arguments are lost"
+        losses.dropped(f"{call.where or call.name}.arguments", why, "call.arguments")
         arguments = {}
     return arguments
 
@@ -173,9 +170,8 @@ def _decode_output(fields: Fields, losses: Losses) -> tuple[Text | Media | Forei
     if output is None and fields.rest.get("type") == "apply_patch_call_output":
         return ()  # its status is all that it says
     if output is None:
-        raise WireError(
-            PROTOCOL_NAME, fields.path("output"), f"expected a string or an array, got {describe(output)}"
-        )
+        problem = f"expected a string or an array, got {describe(output)}"
+        raise WireError(PROTOCOL_NAME, fields.path("output"), problem)
     if fields.rest.get("type") == "shell_call_output":
         return (Text(_shell_text(output), where=fields.path("output")),)
     parts = decode_content(fields.any("output"), fields.path("output"), losses)
@@ -210,11 +206,8 @@ def _marked(result: ToolResult, losses: Losses) -> tuple[Text | Media | Foreign,
     first = result.content[0] if result.content else None
     if isinstance(first, Text) and first.text.lstrip(' {"').lower().startswith("error"):
         return result.content
-    losses.changed(
-        result.where,
-        f"{PROTOCOL_NAME} has no flag for failed results: the text begins with Error",
-        "result.error",
-    )
+    why = f"{PROTOCOL_NAME} has no flag for failed results: the text begins with Error"
+    losses.changed(result.where, why, "result.error")
     if isinstance(first, Text):
         return (replace(first, text=f"Error: {first.text}"), *result.content[1:])
     return (Text("Error: the tool failed"), *result.content)

@@ -127,11 +127,8 @@ def _encode_reasoning(request: Request, profile: ModelProfile, losses: Losses) -
     if effort is None and settings.budget is not None and settings.budget >= 0:
         effort = effort_for(settings.budget)
         if effort != "none":
-            losses.changed(
-                "budget",
-                f"{PROTOCOL_NAME} counts no thinking tokens: said as effort {effort}",
-                "setting.budget",
-            )
+            why = f"{PROTOCOL_NAME} counts no thinking tokens: said as effort {effort}"
+            losses.changed("budget", why, "setting.budget")
     if profile.reasoning is False:
         if effort not in (None, "none"):
             losses.dropped("effort", "the model does not reason", "setting.effort")

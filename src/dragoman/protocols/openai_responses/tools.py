@@ -48,9 +48,8 @@ def encode_tools(tools: tuple[AnyTool, ...], losses: Losses) -> list[Wire]:
         if note.get("hoisted"):
             continue
         if not searchable and isinstance(tool, ToolDeclaration) and tool.deferred and not native(tool):
-            losses.changed(
-                tool.where, f"{tool.name} is deferred: it is sent once it has been loaded", "tool.deferred"
-            )
+            why = f"{tool.name} is deferred: it is sent once it has been loaded"
+            losses.changed(tool.where, why, "tool.deferred")
             continue
         wire = encode_hosted(tool, losses) if isinstance(tool, HostedTool) else _encode_tool(tool)
         key = (
@@ -156,9 +155,8 @@ def _decode_custom(fields: Fields, losses: Losses) -> ToolDeclaration:
         case None | {"type": "text"}:
             grammar = None
         case other:
-            raise WireError(
-                PROTOCOL_NAME, fields.path("format"), f"expected text or a grammar, got {describe(other)}"
-            )
+            problem = f"expected text or a grammar, got {describe(other)}"
+            raise WireError(PROTOCOL_NAME, fields.path("format"), problem)
     return ToolDeclaration(
         fields.need("name", str),
         fields.nonempty("description"),
@@ -198,11 +196,8 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
         case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list()}:
             return ToolChoice(mode, _names(choice["tools"], losses), extras=whole)
         case {"type": str(kind)} if kind not in ("function", "custom", "allowed_tools"):
-            losses.changed(
-                "tool_choice",
-                f"only {PROTOCOL_NAME} can force its {kind}: some tool is required",
-                "tool.choice",
-            )
+            why = f"only {PROTOCOL_NAME} can force its {kind}: some tool is required"
+            losses.changed("tool_choice", why, "tool.choice")
             return ToolChoice("required", extras=whole)
         case _:
             problem = f"expected auto, none, required or an object that names tools, got {describe(choice)}"
@@ -216,9 +211,8 @@ def _names(tools: list[Any], losses: Losses) -> tuple[str, ...]:
             case {"type": "function" | "custom", "name": str(name)}:
                 names.append(name)
             case _:
-                losses.dropped(
-                    f"tool_choice.tools[{i}]", f"only {PROTOCOL_NAME} can allow it by its type", "tool.choice"
-                )
+                why = f"only {PROTOCOL_NAME} can allow it by its type"
+                losses.dropped(f"tool_choice.tools[{i}]", why, "tool.choice")
     return tuple(names)
 
 
