@@ -224,11 +224,11 @@ def test_calls_without_ids_are_answered_in_their_order() -> None:
 def test_an_upstream_that_forgets() -> None:
     exchange = Exchange("openai-chat", "qwen-chat")
     exchange.request(request(ASKED))
-    said = {
+    body = {
         "success": False,
         "data": {"code": "Bad", "details": "Invalid input chat parent_id x is not exist."},
     }
-    exchange.response(said)
+    exchange.response(body)
     assert exchange.failure
     assert (exchange.failure.kind, "parent_id x" in exchange.failure.message) == ("not_found", True)
 

@@ -1,4 +1,4 @@
-"""Several turns: the upstream hears what it said, in its order, however little of it a Chat client echoes.
+"""Several turns: the upstream gets its own turns back, in its order, however little a Chat client echoes.
 
 Most Chat clients send back the text and the calls of a message and nothing else, so all state comes in ids.
 """
@@ -47,8 +47,8 @@ def anthropic(content: list[Wire]) -> Wire:
 
 
 def responses(output: list[Wire]) -> Wire:
-    said = {"id": "msg_1", "content": [{"type": "output_text", "text": "Let me look.", "annotations": []}]}
-    output = [item | said if item["type"] == "message" else item for item in output]
+    texts = {"id": "msg_1", "content": [{"type": "output_text", "text": "Let me look.", "annotations": []}]}
+    output = [item | texts if item["type"] == "message" else item for item in output]
     return {"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": output}
 
 
@@ -56,7 +56,7 @@ def gemini(parts: list[Wire]) -> Wire:
     return {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
 
 
-# name: (upstream, its reply, what it said, where it hears it)
+# name: (upstream, its reply, its turn as it comes back)
 CASES = {
     "anthropic": ("anthropic", anthropic(ANTHROPIC), ANTHROPIC),
     "anthropic, thinking after the text": ("anthropic", anthropic(INTERLEAVED), INTERLEAVED),
@@ -81,9 +81,9 @@ def sent_turn(upstream: str, body: Wire) -> list[Wire]:
 
 @pytest.mark.parametrize("origin", ["", "an account"])
 @pytest.mark.parametrize("keys", ECHOED.values(), ids=ECHOED)
-@pytest.mark.parametrize("upstream, reply, said", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("upstream, reply, texts", CASES.values(), ids=CASES)
 def test_the_upstream_gets_its_own_turn_back(
-    upstream: str, reply: Wire, said: list[Wire], keys: set[str], origin: str
+    upstream: str, reply: Wire, texts: list[Wire], keys: set[str], origin: str
 ) -> None:
     asked: Wire = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}]}
     first = dragoman.Exchange("openai-chat", upstream, origin=origin)
@@ -93,7 +93,7 @@ def test_the_upstream_gets_its_own_turn_back(
     results = [{"role": "tool", "tool_call_id": c["id"], "content": "ok"} for c in message["tool_calls"]]
     again = {**asked, "messages": [*asked["messages"], echoed, *results]}
     second = dragoman.Exchange("openai-chat", upstream, origin=origin)
-    assert sent_turn(upstream, second.request(again)) == said
+    assert sent_turn(upstream, second.request(again)) == texts
     assert [loss for loss in second.losses if loss.code != "tool.declaration.invented"] == []
 
 
@@ -101,7 +101,7 @@ def test_the_upstream_gets_its_own_turn_back(
 @pytest.mark.parametrize("case", [name for name in CASES if name != "gemini"])
 def test_the_upstream_gets_its_own_turn_back_from_a_gemini_client(case: str, keeps_thoughts: bool) -> None:
     """Gemini CLI takes thoughts out of its history."""
-    upstream, reply, said = CASES[case]
+    upstream, reply, texts = CASES[case]
     asked: Wire = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
     first = dragoman.Exchange("gemini", upstream)
     first.request(asked, model="m")
@@ -115,12 +115,12 @@ def test_the_upstream_gets_its_own_turn_back_from_a_gemini_client(case: str, kee
     turns = [{"role": "model", "parts": parts}, {"role": "user", "parts": results}]
     second = dragoman.Exchange("gemini", upstream)
     again = {"contents": [*asked["contents"], *turns], "generationConfig": {"maxOutputTokens": 10}}
-    assert sent_turn(upstream, second.request(again, model="m")) == said
+    assert sent_turn(upstream, second.request(again, model="m")) == texts
     assert [loss for loss in second.losses if loss.code != "tool.declaration.invented"] == []
 
 
-@pytest.mark.parametrize("upstream, reply, said", CASES.values(), ids=CASES)
-def test_nobody_else_hears_its_state(upstream: str, reply: Wire, said: list[Wire]) -> None:
+@pytest.mark.parametrize("upstream, reply, texts", CASES.values(), ids=CASES)
+def test_nobody_else_hears_its_state(upstream: str, reply: Wire, texts: list[Wire]) -> None:
     message = dragoman.Exchange("openai-chat", upstream).response(reply)["choices"][0]["message"]
     body = {"model": "m", "messages": [{key: message[key] for key in PLAIN}]}
     for other in set(dragoman.protocols()) - {upstream}:

@@ -30,7 +30,7 @@ def chat(url: str, model: str, stream: bool) -> list[Turn]:
     client = OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0)
     function = {"name": "get_weather", "description": ABOUT, "parameters": SCHEMA}
     messages: list[Any] = [{"role": "user", "content": ASK}]
-    said: list[Turn] = []
+    turns: list[Turn] = []
     for choice in ("required", "none"):
         asked: dict[str, Any] = {
             "model": model, "messages": messages, "max_tokens": LONGEST, "temperature": 0,
@@ -45,14 +45,14 @@ def chat(url: str, model: str, stream: bool) -> list[Turn]:
         message = reply.choices[0].message
         calls = message.tool_calls or []
         pairs = [(call.function.name, call.function.arguments) for call in calls]
-        said.append(turn(message.content, pairs, reply.usage.total_tokens))
+        turns.append(turn(message.content, pairs, reply.usage.total_tokens))
         messages.append({"role": "assistant", "content": message.content})
         messages[-1]["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
             for call, (name, arguments) in zip(calls, pairs, strict=True)
         ]
         messages += [{"role": "tool", "tool_call_id": call.id, "content": RESULT} for call in calls]
-    return said
+    return turns
 
 
 def responses(url: str, model: str, stream: bool) -> list[Turn]:
@@ -61,7 +61,7 @@ def responses(url: str, model: str, stream: bool) -> list[Turn]:
     client = OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0)
     function = {"type": "function", "name": "get_weather", "description": ABOUT, "parameters": SCHEMA}
     items: list[Any] = [{"role": "user", "content": ASK}]
-    said: list[Turn] = []
+    turns: list[Turn] = []
     for choice in ("required", "none"):
         asked: dict[str, Any] = {
             "model": model, "input": items, "max_output_tokens": LONGEST, "temperature": 0, "store": False,
@@ -76,12 +76,12 @@ def responses(url: str, model: str, stream: bool) -> list[Turn]:
             reply = client.responses.create(**asked)
         calls = [item for item in reply.output if item.type == "function_call"]
         pairs = [(call.name, call.arguments) for call in calls]
-        said.append(turn(reply.output_text, pairs, reply.usage.total_tokens))
+        turns.append(turn(reply.output_text, pairs, reply.usage.total_tokens))
         items += [item.model_dump(exclude_none=True, exclude={"parsed_arguments"}) for item in reply.output]
         items += [
             {"type": "function_call_output", "call_id": call.call_id, "output": RESULT} for call in calls
         ]
-    return said
+    return turns
 
 
 def anthropic(url: str, model: str, stream: bool) -> list[Turn]:
@@ -89,7 +89,7 @@ def anthropic(url: str, model: str, stream: bool) -> list[Turn]:
 
     client = Anthropic(base_url=url, api_key="any", max_retries=0)
     messages: list[Any] = [{"role": "user", "content": ASK}]
-    said: list[Turn] = []
+    turns: list[Turn] = []
     for choice in ("any", "none"):
         asked: dict[str, Any] = {
             "model": model, "messages": messages, "max_tokens": LONGEST, "extra_body": {"temperature": 0},
@@ -105,11 +105,11 @@ def anthropic(url: str, model: str, stream: bool) -> list[Turn]:
         calls = [block for block in reply.content if block.type == "tool_use"]
         text = "".join(block.text for block in reply.content if block.type == "text")
         pairs = [(call.name, json.dumps(call.input)) for call in calls]
-        said.append(turn(text, pairs, reply.usage.output_tokens))
+        turns.append(turn(text, pairs, reply.usage.output_tokens))
         blocks = [block.model_dump(exclude_none=True, exclude={"parsed_output"}) for block in reply.content]
         results = [{"type": "tool_result", "tool_use_id": call.id, "content": RESULT} for call in calls]
         messages += [{"role": "assistant", "content": blocks}, {"role": "user", "content": results}]
-    return said
+    return turns
 
 
 def gemini(url: str, model: str, stream: bool) -> list[Turn]:
@@ -119,7 +119,7 @@ def gemini(url: str, model: str, stream: bool) -> list[Turn]:
     client = genai.Client(api_key="any", http_options=types.HttpOptions(base_url=url))
     function = types.FunctionDeclaration(name="get_weather", description=ABOUT, parameters_json_schema=SCHEMA)
     contents: list[Any] = [types.Content(role="user", parts=[types.Part(text=ASK)])]
-    said: list[Turn] = []
+    turns: list[Turn] = []
     for mode in (types.FunctionCallingConfigMode.ANY, types.FunctionCallingConfigMode.NONE):
         config = types.GenerateContentConfig(
             max_output_tokens=LONGEST,
@@ -138,13 +138,13 @@ def gemini(url: str, model: str, stream: bool) -> list[Turn]:
         calls = [part.function_call for part in parts if part.function_call]
         text = "".join(part.text or "" for part in parts if not part.thought)
         pairs = [(call.name, json.dumps(call.args)) for call in calls]
-        said.append(turn(text, pairs, chunks[-1].usage_metadata.total_token_count))
+        turns.append(turn(text, pairs, chunks[-1].usage_metadata.total_token_count))
         results = [
             types.Part.from_function_response(name=call.name, response={"output": RESULT}) for call in calls
         ]
         contents.append(types.Content(role="model", parts=parts))
         contents.append(types.Content(role="user", parts=results))
-    return said
+    return turns
 
 
 def turn(text: str | None, calls: list[tuple[str, str]], tokens: int) -> Turn:

@@ -75,11 +75,11 @@ def configuration(model: str) -> str:
 def attempt(url: str, client: str, upstream: str, stream: bool) -> bool:
     how = f"{client:17} → {upstream:17} {'streamed' if stream else 'whole':9}"
     try:
-        said = CLIENTS[client](url, f"{upstream}:smollm2", stream)
-        problem = missing(said, upstream != "hermes")
+        turns = CLIENTS[client](url, f"{upstream}:smollm2", stream)
+        problem = missing(turns, upstream != "hermes")
     except Exception as error:
-        said, problem = [], f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-    print(f"{'FAIL' if problem else 'ok  '} {how} {problem or described(said)}", flush=True)
+        turns, problem = [], f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    print(f"{'FAIL' if problem else 'ok  '} {how} {problem or described(turns)}", flush=True)
     return not problem
 
 
@@ -88,16 +88,14 @@ def agent(url: str) -> list[bool]:
     if program is None:
         print("skip claude code: it is not installed")
         return []
-    problem, said = converse(program, url, "hermes:smollm2")
-    print(
-        f"{'FAIL' if problem else 'ok  '} {'claude code':17} → {'hermes':17} {'streamed':9} {problem or said}"
-    )
+    problem, turns = converse(program, url, "hermes:smollm2")
+    print(f"{'FAIL' if problem else 'ok  '} {'claude code':17} → {'hermes':17} streamed  {problem or turns}")
     return [not problem]
 
 
-def missing(said: list[Turn], free: bool) -> str:
+def missing(turns: list[Turn], free: bool) -> str:
     """`free`: nothing but the prompt tells the model which city to ask for."""
-    call, answer = said
+    call, answer = turns
     if call.name != "get_weather" or not isinstance(call.arguments.get("city"), str):
         return f"no call but {call}"
     if free and call.arguments != {"city": "Oslo"}:
@@ -105,9 +103,9 @@ def missing(said: list[Turn], free: bool) -> str:
     return "" if answer.text and call.tokens and answer.tokens else f"no answer but {answer}"
 
 
-def described(said: list[Turn]) -> str:
+def described(turns: list[Turn]) -> str:
     return " / ".join(
-        f"{turn.name}({turn.arguments})" if turn.name else repr(turn.text[:50]) for turn in said
+        f"{turn.name}({turn.arguments})" if turn.name else repr(turn.text[:50]) for turn in turns
     )
 
 

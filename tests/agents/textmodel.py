@@ -20,15 +20,15 @@ COMMANDS = ("printf 'cycle-%d\\n' 0x2a && sleep 0.3", "printf 'second-%d\\n' 0x4
 
 def reply(messages: list[dict[str, Any]]) -> str:
     """What this model says next."""
-    said = [(message["role"], text_of(message["content"])) for message in messages]
-    users = "\n".join(text for role, text in said if role == "user")
+    texts = [(message["role"], text_of(message["content"])) for message in messages]
+    users = "\n".join(text for role, text in texts if role == "user")
     results = [
         text
-        for _, text in said
+        for _, text in texts
         for text in re.findall(r"<tool_response>\n(.*?)\n</tool_response>", text, re.S)
     ]
     scenario = (re.findall(r"\[\[scenario:(\w+)\]\]", users) or ["tool"])[-1]
-    tool = shell("\n".join(text for role, text in said if role == "system"))
+    tool = shell("\n".join(text for role, text in texts if role == "system"))
     if wanted := deferred(users, len(results)):
         return wanted
     if tool is None or scenario == "text":

@@ -16,16 +16,16 @@ from typing import Any
 PROGRAM = [sys.executable, "-m", "dragoman"]
 
 
-def surroundings(**said: str) -> dict[str, str]:
+def surroundings(**variables: str) -> dict[str, str]:
     """No key and no setting of the machine reaches the program under test."""
     kept = ("PATH", "PYTHONPATH", "HOME", "LANG", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
     own = {name: os.environ[name] for name in kept if name in os.environ}
-    return {**own, "XDG_CONFIG_HOME": "/nonexistent", **said}
+    return {**own, "XDG_CONFIG_HOME": "/nonexistent", **variables}
 
 
 @contextmanager
 def serving(
-    directory: Path, *arguments: str, **said: str
+    directory: Path, *arguments: str, **variables: str
 ) -> Iterator[tuple[str, "subprocess.Popen[bytes]", Path]]:
     """The address of `dragoman serve`, its process and what it prints; a dragoman.toml there is used."""
     log = directory / "serve.log"
@@ -34,7 +34,7 @@ def serving(
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*PROGRAM, "serve", "--port", "0", *arguments],
-            cwd=directory, env=surroundings(**said), stdout=out, stderr=subprocess.STDOUT,
+            cwd=directory, env=surroundings(**variables), stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
     try:
         yield address(log, process), process, log

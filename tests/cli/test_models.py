@@ -35,11 +35,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         for variable in (provider.key_env, *provider.other_key_envs):
             monkeypatch.delenv(variable, raising=False)
 
-    def invoke(*arguments: str, file: str = "", **said: str) -> Result:
+    def invoke(*arguments: str, file: str = "", **variables: str) -> Result:
         if file:
             Path("dragoman.toml").write_text(file)
             monkeypatch.setenv("DRAGOMAN_CONFIG", "dragoman.toml")
-        for name, value in said.items():
+        for name, value in variables.items():
             monkeypatch.setenv(name, value)
         return CliRunner().invoke(main, list(arguments))
 

@@ -82,12 +82,12 @@ FAILURES = {
 
 
 def test_an_upstream_that_fails_is_exit_code_1():
-    for name, (stream, said) in FAILURES.items():
+    for name, (stream, message) in FAILURES.items():
         for command in (STREAM, [*STREAM[:-1], "anthropic"]):
             result = run(command, stream)
             assert result.returncode == 1, (name, command, result)
             assert result.stderr.count(b"\n") == 1, (name, command, result.stderr)
-            assert said in result.stderr, (name, command, result.stderr)
+            assert message in result.stderr, (name, command, result.stderr)
 
 
 def test_between_equal_protocols_bytes_pass_untouched():
@@ -112,7 +112,7 @@ def test_a_narrow_encoding_does_not_end_the_demo():
 
 def test_streams_that_are_closed_are_empty():
     translate = "translate request --from gemini --to anthropic"
-    for line, code, said in (
+    for line, code, message in (
         (f"{translate} <&-", 1, b"dragoman: gemini: body: "),
         ("demo --from anthropic --to anthropic >&-", 0, b""),
         (f"{translate} </dev/null 2>&-", 1, b""),
@@ -120,7 +120,7 @@ def test_streams_that_are_closed_are_empty():
         command = ["sh", "-c", f'"{sys.executable}" -m dragoman {line}']
         result = subprocess.run(command, capture_output=True, timeout=60, check=False)
         assert (result.returncode, result.stdout) == (code, b""), line
-        assert result.stderr.startswith(said) if said else result.stderr == b"", (line, result.stderr)
+        assert result.stderr.startswith(message) if message else result.stderr == b"", (line, result.stderr)
 
 
 def test_an_interrupt_is_quiet():

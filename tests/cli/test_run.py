@@ -86,14 +86,14 @@ class Place:
         places["XDG_CONFIG_HOME"] = str(self.home / ".config")
         self.environment = surroundings(**places, RECORD=str(self.record))
 
-    def start(self, *arguments: str, **said: str) -> "subprocess.Popen[str]":
+    def start(self, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [*PROGRAM, "run", *arguments], cwd=self.root, env={**self.environment, **said},
+            [*PROGRAM, "run", *arguments], cwd=self.root, env={**self.environment, **variables},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
 
-    def run(self, *arguments: str, **said: str) -> tuple[int, str, str]:
-        process = self.start(*arguments, **said)
+    def run(self, *arguments: str, **variables: str) -> tuple[int, str, str]:
+        process = self.start(*arguments, **variables)
         out, errors = process.communicate(timeout=60)
         return process.returncode, out, errors
 
@@ -258,9 +258,11 @@ WRONG: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("arguments, said, message", WRONG.values(), ids=WRONG)
-def test_wrong_use_is_one_line(place: Place, arguments: tuple[str, ...], said: dict[str, str], message: str):
-    code, out, errors = place.run(*arguments, **said)
+@pytest.mark.parametrize("arguments, variables, message", WRONG.values(), ids=WRONG)
+def test_wrong_use_is_one_line(
+    place: Place, arguments: tuple[str, ...], variables: dict[str, str], message: str
+):
+    code, out, errors = place.run(*arguments, **variables)
     assert (code, out) == (2, "")
     assert message in errors
     assert errors.count("\n") == 1

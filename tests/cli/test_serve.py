@@ -17,11 +17,11 @@ from cli.gateways import PROGRAM, ask, serving, status, surroundings
 from dragoman.cli.agents import AGENTS
 
 
-def refused(directory: Path, *arguments: str, **said: str) -> str:
+def refused(directory: Path, *arguments: str, **variables: str) -> str:
     """The one line with which it refuses to serve."""
     done = subprocess.run(
         [*PROGRAM, "serve", *arguments],
-        cwd=directory, env=surroundings(**said), capture_output=True, text=True, timeout=60, check=False,
+        cwd=directory, env=surroundings(**variables), capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stdout == ""
@@ -31,11 +31,11 @@ def refused(directory: Path, *arguments: str, **said: str) -> str:
 
 def test_plain_serve_is_the_demo(tmp_path: Path):
     with serving(tmp_path) as (url, _, log):
-        said = log.read_text()
-        assert "loopback only: no keys are set" in said
-        assert "the demo model answers" in said
+        printed = log.read_text()
+        assert "loopback only: no keys are set" in printed
+        assert "the demo model answers" in printed
         for agent in AGENTS.values():
-            (line,) = [line for line in said.splitlines() if line.startswith(f"{agent.title} ")]
+            (line,) = [line for line in printed.splitlines() if line.startswith(f"{agent.title} ")]
             assert url in line
             assert f" {agent.program}" in line
         assert ask(url, "hello")["type"] == "message"
@@ -46,13 +46,13 @@ def test_it_says_who_has_a_key_and_never_the_key(tmp_path: Path):
         '[providers.mistral]\n[models]\nfast = "groq:x"\nslow = "together:y"\n[server]\nkeys = ["env:MINE"]\n'
     )
     with serving(tmp_path, GROQ_API_KEY="gsk-hush", MINE="also-hush") as (url, _, log):
-        said = log.read_text()
-        assert "clients need a key" in said
-        assert re.search(r"provider +groq: .*, key found", said)
-        assert re.search(r"provider +mistral: .*, no key: MISTRAL_API_KEY is not set", said)
-        assert re.search(r"model +fast → groq:x", said)
-        assert "slow cannot be served: together:y lack their keys" in said
-        assert "hush" not in said
+        printed = log.read_text()
+        assert "clients need a key" in printed
+        assert re.search(r"provider +groq: .*, key found", printed)
+        assert re.search(r"provider +mistral: .*, no key: MISTRAL_API_KEY is not set", printed)
+        assert re.search(r"model +fast → groq:x", printed)
+        assert "slow cannot be served: together:y lack their keys" in printed
+        assert "hush" not in printed
         assert (status(url), status(url, "wrong")) == (401, 401)
 
 
@@ -162,8 +162,8 @@ def test_a_port_in_use_is_one_line(tmp_path: Path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        said = refused(tmp_path, "--port", str(port))
-    assert said == f"dragoman: cannot listen on 127.0.0.1:{port}: address already in use\n"
+        printed = refused(tmp_path, "--port", str(port))
+    assert printed == f"dragoman: cannot listen on 127.0.0.1:{port}: address already in use\n"
 
 
 KEY = {"DRAGOMAN_SERVER__KEYS": "k"}
@@ -176,11 +176,11 @@ REFUSALS: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("arguments, said, message", REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.parametrize("arguments, variables, message", REFUSALS.values(), ids=REFUSALS)
 def test_what_it_refuses_is_one_line(
-    tmp_path: Path, arguments: tuple[str, ...], said: dict[str, str], message: str
+    tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], message: str
 ):
-    assert message in refused(tmp_path, *arguments, **said)
+    assert message in refused(tmp_path, *arguments, **variables)
 
 
 def test_the_command_line_is_above_the_environment_and_the_file(tmp_path: Path):

@@ -277,9 +277,9 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("what, stdin, said", BROKEN.values(), ids=BROKEN)
-def test_broken_wire_is_one_line_that_names_protocol_and_path(what: str, stdin: Any, said: str):
+@pytest.mark.parametrize("what, stdin, message", BROKEN.values(), ids=BROKEN)
+def test_broken_wire_is_one_line_that_names_protocol_and_path(what: str, stdin: Any, message: str):
     result = translate(what, "anthropic", "gemini", stdin)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"dragoman: {said}")
+    assert result.stderr.startswith(f"dragoman: {message}")
     assert result.stderr.count("\n") == 1

@@ -159,10 +159,10 @@ MISTAKES: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("mistake", "said"), MISTAKES.values(), ids=MISTAKES)
-def test_mistakes_are_explained(mistake: Any, said: str, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("mistake", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_explained(mistake: Any, message: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         mistake()
 
 

@@ -166,7 +166,7 @@ APPROVALS: dict[str, tuple[Any, str]] = {
     "yes": (lambda call: True, "get_weather returned: 72 in NYC"),
     "no": (lambda call: False, "get_weather failed: This call was not allowed."),
     "with a reason": (lambda call: "too far", "get_weather failed: This call was not allowed: too far."),
-    "nothing said": (lambda call: None, "get_weather failed: This call was not allowed."),
+    "nothing given": (lambda call: None, "get_weather failed: This call was not allowed."),
 }
 
 
@@ -329,6 +329,6 @@ def test_events(model: Model):
     assert [event.result for event in events if isinstance(event, TurnEnd)] == done.results
     assert kinds.index(ToolRunStart) < kinds.index(ToolRunEnd)
     assert [event.message for event in events if isinstance(event, ToolRunEnd)] == [done.messages[2]]
-    said = "".join(event.text for event in events if isinstance(event, TextDelta))
-    assert said == "".join(result.content for result in done.results)
+    shown = "".join(event.text for event in events if isinstance(event, TextDelta))
+    assert shown == "".join(result.content for result in done.results)
     assert len([event for event in events if isinstance(event, Finish)]) == 2

@@ -155,10 +155,10 @@ def test_websocket_failed_continuation_evicts_cache(stand: Stand, model: str):
 
 
 def test_websocket_compact_new_chain(stand: Stand, model: str):
-    said = [{"type": "output_text", "text": "Understood."}]
+    content = [{"type": "output_text", "text": "Understood."}]
     history = [
         message("user", "We launch on Tuesday."),
-        message("assistant", said),
+        message("assistant", content),
         message("user", "Tell support."),
     ]
     body = jsontext.encode({"model": model, "input": history})

@@ -103,7 +103,7 @@ def test_every_fault_is_known() -> None:
     assert tested == set(get_args(FaultName))
 
 
-def said(text: str) -> Request:
+def request_with(text: str) -> Request:
     return Request("m", (Message("user", (Text("before"),)), Message("user", (Text(text),))))
 
 
@@ -120,11 +120,11 @@ MARKS = {
 
 @pytest.mark.parametrize("text", MARKS)
 def test_a_mark(text: str) -> None:
-    assert fault_of(said(text)) == MARKS[text]
+    assert fault_of(request_with(text)) == MARKS[text]
 
 
 def test_only_the_last_user_text_counts() -> None:
-    request = said("[[fault: 500]]")
+    request = request_with("[[fault: 500]]")
     later = Request(
         "m", (*request.messages, Message("assistant", (Text("no"),)), Message("user", (Text("hi"),)))
     )

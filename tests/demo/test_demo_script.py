@@ -57,8 +57,8 @@ def test_an_answer_has_the_form_that_was_asked_for(protocol: str) -> None:
     choice = {"type": "string", "enum": ["flash", "pro"]}
     schema = {"type": "object", "properties": {"model_choice": choice}, "required": ["model_choice"]}
     wanted = Settings(output=OutputFormat("schema", schema, "choice"))
-    said = ask(protocol, replace(asking("Which of them, pro?"), settings=wanted))
-    assert jsontext.decode(text_of(said).encode()) == {"model_choice": "pro"}
+    reply = ask(protocol, replace(asking("Which of them, pro?"), settings=wanted))
+    assert jsontext.decode(text_of(reply).encode()) == {"model_choice": "pro"}
 
 
 @each_protocol

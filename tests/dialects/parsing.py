@@ -58,7 +58,7 @@ def parse(
     return list(response.parts), response.stop.reason, list(losses)
 
 
-def said(*parts: AnyPart) -> list[Any]:
+def in_short(*parts: AnyPart) -> list[Any]:
     """Parts in short: a text is its text, a call is (name, arguments), reasoning is ("think", text)."""
     return [short(part) for part in parts]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from dialects.parsing import events, joined, parse, said, tool
+from dialects.parsing import events, in_short, joined, parse, tool
 from dialects.strategies import FRAGMENTS, calls, cuts, texts, tidy
 from dragoman.core.events import PartDelta, PartEnd, PartStart
 from dragoman.core.losses import Losses
@@ -46,7 +46,7 @@ def test_render_then_parse_is_identity_or_reported(name: str, data: st.DataObjec
     text, reported = written(every_call(name), tools, *(call for _, call in made))
     parts, stop, losses = parse(every_call(name), tools, text)
     if not reported:
-        assert said(*parts) == [(call.name, call.arguments) for _, call in made]
+        assert in_short(*parts) == [(call.name, call.arguments) for _, call in made]
         assert (stop, losses) == ("tool_calls", [])
 
 
@@ -57,7 +57,7 @@ def test_plain_values_are_never_reported(name: str, made: tuple[ToolDeclaration,
     text, reported = written(every_call(name), (declared,), Text("Well."), call)
     assert reported == []
     parts, _, _ = parse(every_call(name), (declared,), text)
-    assert said(*parts)[-1] == (call.name, call.arguments)
+    assert in_short(*parts)[-1] == (call.name, call.arguments)
 
 
 @every
@@ -68,7 +68,7 @@ def test_reasoning_comes_back(name: str, thought: str) -> None:
     )
     if not reported:
         parts, _, _ = parse(every_call(name), TOOLS, text)
-        assert said(*parts) == [("think", thought), "So.", ("now", "{}")]
+        assert in_short(*parts) == [("think", thought), "So.", ("now", "{}")]
 
 
 @every

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dialects.parsing import events, joined, said, tool
+from dialects.parsing import events, in_short, joined, tool
 from dragoman.core.events import PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart, fold
 from dragoman.core.losses import Losses
 from dragoman.core.model import Stop, Text, ToolCall
@@ -50,7 +50,7 @@ def test_g114_a_leaked_call_becomes_a_call(name: str, size: int) -> None:
     losses = Losses()
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     response = fold(events(recovery(TOOLS, losses), pieces, Stop("end")))
-    assert said(*response.parts) == ["Well.", READ]
+    assert in_short(*response.parts) == ["Well.", READ]
     assert response.stop.reason == "tool_calls"
     assert [loss.kind for loss in losses] == ["changed"]
 
@@ -79,7 +79,7 @@ STAY = {
 def test_text_stays_text(name: str) -> None:
     losses = Losses()
     response = fold(events(recovery(TOOLS, losses), [STAY[name]], Stop("end", "stop")))
-    assert (said(*response.parts), response.stop) == ([STAY[name]], Stop("end", "stop"))
+    assert (in_short(*response.parts), response.stop) == ([STAY[name]], Stop("end", "stop"))
     assert list(losses) == []
 
 
@@ -87,8 +87,8 @@ def native(name: str, arguments: str, index: int) -> list[Any]:
     return [PartStart(index, ToolCall("n", name)), PartDelta(index, arguments), PartEnd(index)]
 
 
-def text(said: str, index: int) -> list[Any]:
-    return [PartStart(index, Text()), PartDelta(index, said), PartEnd(index)]
+def text(content: str, index: int) -> list[Any]:
+    return [PartStart(index, Text()), PartDelta(index, content), PartEnd(index)]
 
 
 LEAK = LEAKS["hermes"]
@@ -118,7 +118,7 @@ def test_beside_a_native_call(name: str) -> None:
     stage = recovery(TOOLS, losses)
     reply = [ResponseStart("r", "m"), *given, ResponseEnd(Stop("tool_calls", "tool_use"))]
     response = fold(joined([out for event in reply for out in stage.feed(event)] + list(stage.close())))
-    assert said(*response.parts) == expected
+    assert in_short(*response.parts) == expected
     assert response.stop == Stop("tool_calls", "tool_use")
     assert [loss.kind for loss in losses] == kinds
 

@@ -229,12 +229,12 @@ CHOICES = {
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_the_choice_of_tools_becomes_an_instruction(name: str) -> None:
-    choice, parallel, said = CHOICES[name]
+    choice, parallel, instruction = CHOICES[name]
     plain = render(dialect("hermes"), user("Q")).system[0].text
     text = render(dialect("hermes"), user("Q"), tool_choice=choice, parallel=parallel).system[0].text
     added = text.removeprefix(plain)
-    assert all(words in added for words in said)
-    assert bool(added) is bool(said)
+    assert all(words in added for words in instruction)
+    assert bool(added) is bool(instruction)
 
 
 FRONTS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dialects.parsing import parse, said, tool
+from dialects.parsing import in_short, parse, tool
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart
 from dragoman.core.losses import Losses
 from dragoman.core.model import Reasoning, Stop, Text, ToolCall, ToolDeclaration
@@ -535,7 +535,7 @@ def test_reply(case: str, size: int) -> None:
     name, (text, expected) = CASES[case]
     pieces = [text[at : at + size] for at in range(0, len(text), size)] if size else [text]
     parts, stop, _ = parse(replace(dialect(name), only_first=False), TOOLS, *pieces)
-    assert said(*parts) == expected
+    assert in_short(*parts) == expected
     assert stop == (
         "tool_calls" if any(isinstance(it, tuple) and it[0] != "think" for it in expected) else "end"
     )
@@ -547,12 +547,12 @@ def test_reply(case: str, size: int) -> None:
 def test_the_template_opens_the_reasoning() -> None:
     opened = replace(dialect("minimax-m2"), opened=True)
     parts, _, _ = parse(opened, TOOLS, "Hm.\n</thi", "nk>\n\nHello.")
-    assert said(*parts) == [("think", "Hm."), "Hello."]
+    assert in_short(*parts) == [("think", "Hm."), "Hello."]
 
 
 def test_a_cut_reply_keeps_its_reason() -> None:
     parts, stop, losses = parse(dialect("hermes"), TOOLS, '<tool_call>{"name": "wri', stop="length")
-    assert (said(*parts), stop) == (['<tool_call>{"name": "wri'], "length")
+    assert (in_short(*parts), stop) == (['<tool_call>{"name": "wri'], "length")
     assert [loss.kind for loss in losses] == ["changed"]
 
 
@@ -578,7 +578,7 @@ def test_only_broken_calls_are_reported(text: str, reported: bool) -> None:
 def test_a_parameter_given_twice_is_reported() -> None:
     text = "<get_time>\n<tz>a</tz>\n<tz>b</tz>\n</get_time>"
     parts, _, losses = parse(dialect("roo-xml"), TOOLS, text)
-    assert said(*parts) == [("get_time", '{"tz":"b"}')]
+    assert in_short(*parts) == [("get_time", '{"tz":"b"}')]
     assert [loss.kind for loss in losses] == ["changed"]
 
 
@@ -632,7 +632,7 @@ def test_a_misspelled_closing_tag_is_repaired() -> None:
     tools = (tool("read", ["filePath"], filePath="string"),)
     for closes in ("</filepath>", "</file_path>", "</filePath >"):
         parts, _, losses = parse(dialect("roo-xml"), tools, f"<read>\n<filePath>a{closes}\n</read>")
-        assert said(*parts) == [("read", '{"filePath":"a"}')]
+        assert in_short(*parts) == [("read", '{"filePath":"a"}')]
         assert f"{closes} is read as </filePath>" in losses[0].why
 
 
@@ -640,11 +640,11 @@ def test_a_misspelled_closing_tag_is_repaired() -> None:
 def test_a_cut_reply_makes_no_call_of_a_call_without_its_end(stop: Any) -> None:
     text = "Now.\n<get_time>\n<tz>UTC</tz>"
     parts, reason, _ = parse(dialect("roo-xml"), TOOLS, text, stop=stop)
-    assert (said(*parts), reason) == ([text], stop)
+    assert (in_short(*parts), reason) == ([text], stop)
 
 
 def test_a_call_without_its_end_needs_all_required_parameters() -> None:
     tools = (tool("write", ["path", "content"], path="string", content="string"),)
     text = "<write>\n<path>a</path>\n"
     parts, _, _ = parse(dialect("roo-xml"), tools, text)
-    assert said(*parts) == [text]
+    assert in_short(*parts) == [text]

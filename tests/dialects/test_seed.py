@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dialects.parsing import parse, said
+from dialects.parsing import in_short, parse
 from dragoman.core.events import PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, Request, Stop, Text, ToolCall, ToolDeclaration, ToolResult
@@ -258,7 +258,7 @@ def test_reads_a_reply(name: str, size: int) -> None:
     text, expected, reason = REPLIES[name]
     pieces = [text[at : at + size] for at in range(0, len(text), size)] if size else [text]
     parts, stop, _ = parse(ROO, TOOLS, *pieces)
-    assert (said(*parts), stop) == (expected, reason)
+    assert (in_short(*parts), stop) == (expected, reason)
 
 
 def test_5_the_streamed_reply_piece_by_piece() -> None:
@@ -301,7 +301,7 @@ def test_edge_1_is_reported() -> None:
 
 def test_edge_2_an_undeclared_tool_passes() -> None:
     parts, stop, losses = parse(ROO, (READ, WRITE), "<bash>\n<command>ls -la</command>\n</bash>")
-    assert (said(*parts), stop, losses) == ([("bash", '{"command":"ls -la"}')], "tool_calls", [])
+    assert (in_short(*parts), stop, losses) == ([("bash", '{"command":"ls -la"}')], "tool_calls", [])
 
 
 def test_edge_3_the_rest_is_reported_and_all_calls_are_an_option() -> None:
@@ -309,7 +309,7 @@ def test_edge_3_the_rest_is_reported_and_all_calls_are_an_option() -> None:
     _, _, losses = parse(ROO, TOOLS, text)
     assert [loss.kind for loss in losses] == ["dropped"]
     parts, _, losses = parse(replace(ROO, only_first=False), TOOLS, text)
-    assert said(*parts) == [("read", '{"filePath":"/file1.js"}'), ("read", '{"filePath":"/file2.js"}')]
+    assert in_short(*parts) == [("read", '{"filePath":"/file1.js"}'), ("read", '{"filePath":"/file2.js"}')]
     assert losses == []
 
 
@@ -353,7 +353,7 @@ TYPES = {
 def test_types(name: str) -> None:
     inside, arguments = TYPES[name]
     parts, _, _ = parse(ROO, (TYPED,), f"<typed>\n{inside}\n</typed>")
-    assert said(*parts) == [("typed", arguments)]
+    assert in_short(*parts) == [("typed", arguments)]
 
 
 # Results

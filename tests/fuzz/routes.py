@@ -182,17 +182,17 @@ async def fire(port: int, sent: Sent, random: Random, blameless: bool = True) ->
     """What is wrong with the answer; nothing where all is well. `blameless`: there is no reason for a 500."""
     try:
         async with asyncio.timeout(SLOWEST):
-            said = await _answer(port, sent, random)
+            received = await _answer(port, sent, random)
     except TimeoutError:
         return f"no end after {SLOWEST:g} s"
     except OSError:  # it is the server's right to hang up on nonsense
-        said = b""
-    if said and not said.startswith(b"HTTP/1."):
-        return f"not HTTP: {said[:60]!r}"
-    statuses = [int(part[1:4]) for part in said.split(b"HTTP/1.1")[1:] if part[1:4].isdigit()]
+        received = b""
+    if received and not received.startswith(b"HTTP/1."):
+        return f"not HTTP: {received[:60]!r}"
+    statuses = [int(part[1:4]) for part in received.split(b"HTTP/1.1")[1:] if part[1:4].isdigit()]
     if blameless and any(status >= 500 for status in statuses):
-        return f"status {statuses}: {said[-300:]!r}"
-    return _wrong(sent, statuses, said) if sent.client else ""
+        return f"status {statuses}: {received[-300:]!r}"
+    return _wrong(sent, statuses, received) if sent.client else ""
 
 
 async def _answer(port: int, sent: Sent, random: Random) -> bytes:
@@ -203,29 +203,29 @@ async def _answer(port: int, sent: Sent, random: Random) -> bytes:
             await writer.drain()
         if sent.client:
             return await reader.read()
-        said = await _until_quiet(reader)
+        received = await _until_quiet(reader)
         writer.write_eof()
-        return said + await reader.read()
+        return received + await reader.read()
     finally:
         writer.close()
 
 
 async def _until_quiet(reader: asyncio.StreamReader) -> bytes:
-    said = b""
+    received = b""
     while True:
         try:
             async with asyncio.timeout(QUIET):
                 piece = await reader.read(1 << 20)
         except TimeoutError:
-            return said
+            return received
         if not piece:
-            return said
-        said += piece
+            return received
+        received += piece
 
 
-def _wrong(sent: Sent, statuses: list[int], said: bytes) -> str:
+def _wrong(sent: Sent, statuses: list[int], received: bytes) -> str:
     """Whether a client of this protocol can read the answer."""
-    head, _, body = said.partition(b"\r\n\r\n")
+    head, _, body = received.partition(b"\r\n\r\n")
     if len(statuses) != 1 or b"request-id: req_" not in head:
         return f"answers {statuses}: {head[:200]!r}"
     if b"transfer-encoding: chunked" in head:

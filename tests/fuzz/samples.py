@@ -28,8 +28,8 @@ def replies(protocol: str) -> list[Any]:
     if protocol == KEPT:
         named = [{**reply, **NAMES} for reply in replies("openai-chat")]
         return [*named, {"success": True, "data": named[0]}]
-    said = [scenario.replies[protocol] for scenario in SCENARIOS.values() if protocol in scenario.replies]
-    return said + _golden(protocol, "reply")
+    bodies = [scenario.replies[protocol] for scenario in SCENARIOS.values() if protocol in scenario.replies]
+    return bodies + _golden(protocol, "reply")
 
 
 @cache
@@ -37,8 +37,8 @@ def streams(protocol: str) -> list[bytes]:
     if protocol == KEPT:
         created = b"data: %b\n\n" % json.dumps({"response.created": NAMES}).encode()
         return [created + stream for stream in streams("openai-chat")]
-    said = [scenario.streams[protocol] for scenario in SCENARIOS.values() if protocol in scenario.streams]
-    return said + [path.read_bytes() for path in sorted((TESTS / "recordings").glob(f"{protocol}.*"))]
+    raw = [scenario.streams[protocol] for scenario in SCENARIOS.values() if protocol in scenario.streams]
+    return raw + [path.read_bytes() for path in sorted((TESTS / "recordings").glob(f"{protocol}.*"))]
 
 
 @cache

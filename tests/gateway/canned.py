@@ -96,8 +96,8 @@ def chunks(*texts: str) -> list[bytes]:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return b"data: %b\n\n" % jsontext.encode({**base, "choices": [choice]})
 
-    said = [event({"role": "assistant", "content": ""}), *(event({"content": text}) for text in texts)]
-    return [*said, event({}, "stop"), b"data: [DONE]\n\n"]
+    events = [event({"role": "assistant", "content": ""}), *(event({"content": text}) for text in texts)]
+    return [*events, event({}, "stop"), b"data: [DONE]\n\n"]
 
 
 def provider(name: str, url: str, protocol: str = "openai-chat", **more: str) -> str:

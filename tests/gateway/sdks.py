@@ -125,7 +125,7 @@ class Chat:
             for call, output in zip(turn.calls, outputs, strict=True)
         ]
 
-    def said(self, turn: Turn) -> list[Any]:
+    def reply_turns(self, turn: Turn) -> list[Any]:
         return [turn.raw]
 
 
@@ -184,7 +184,7 @@ class Responses(Chat):
             for call, output in zip(turn.calls, outputs, strict=True)
         ]
 
-    def said(self, turn: Turn) -> list[Any]:
+    def reply_turns(self, turn: Turn) -> list[Any]:
         return list(turn.raw)
 
 
@@ -243,9 +243,9 @@ class Anthropic:
             }
             for call, output in zip(turn.calls, outputs, strict=True)
         ]
-        return [*self.said(turn), {"role": "user", "content": blocks}]
+        return [*self.reply_turns(turn), {"role": "user", "content": blocks}]
 
-    def said(self, turn: Turn) -> list[Any]:
+    def reply_turns(self, turn: Turn) -> list[Any]:
         return [{"role": "assistant", "content": turn.raw.content}]
 
 
@@ -319,9 +319,9 @@ class Gemini:
             )
             for call, output in zip(turn.calls, outputs, strict=True)
         ]
-        return [*self.said(turn), types.Content(role="user", parts=parts)]
+        return [*self.reply_turns(turn), types.Content(role="user", parts=parts)]
 
-    def said(self, turn: Turn) -> list[Any]:
+    def reply_turns(self, turn: Turn) -> list[Any]:
         return [types.Content(role="model", parts=turn.raw)]
 
 

@@ -50,12 +50,12 @@ def test_the_endpoint_needs_a_model(stand: Stand):
 
 @pytest.mark.parametrize("mode", ["whole", "streamed"])
 def test_a_trigger_gives_one_compaction_item(mode: str):
-    said = (
+    items = (
         Answer(200, *chunks("Launch: ", "Tuesday."))
         if mode == "streamed"
         else Answer(200, chat("Launch: Tuesday."))
     )
-    with over_canned(canned := Canned(said, Answer(200, chat("On Tuesday."))), "memory:") as stand:
+    with over_canned(canned := Canned(items, Answer(200, chat("On Tuesday."))), "memory:") as stand:
         client = responses(stand)
         asked: dict[str, Any] = {"model": "m", "input": [*INPUT, TRIGGER], "store": False}
         if mode == "streamed":
@@ -88,11 +88,11 @@ def test_a_stored_chain_continues_from_its_compaction():
         items = client.responses.input_items.list(second.id).data
         assert [item.type for item in items] == ["message", "message"]  # the trigger is not content
         client.responses.create(model="m", input="Bye", previous_response_id=second.id)
-    said = [message["content"] for message in canned.asked[-1].json["messages"]]
-    assert said[0] == "Weather?"
-    assert "SUMMARY" in said[1]
-    assert said[2:] == ["Bye"]
-    assert "Sunny." not in said
+    texts = [message["content"] for message in canned.asked[-1].json["messages"]]
+    assert texts[0] == "Weather?"
+    assert "SUMMARY" in texts[1]
+    assert texts[2:] == ["Bye"]
+    assert "Sunny." not in texts
 
 
 def managed(threshold: Any = 300) -> Any:
@@ -101,8 +101,8 @@ def managed(threshold: Any = 300) -> Any:
 
 @pytest.mark.parametrize("mode", ["whole", "streamed"])
 def test_a_long_input_is_compacted_first(mode: str):
-    said = Answer(200, *chunks("Tuesday.")) if mode == "streamed" else Answer(200, chat("Tuesday."))
-    with over_canned(canned := Canned(Answer(200, chat("SUMMARY")), said), "memory:") as stand:
+    answer = Answer(200, *chunks("Tuesday.")) if mode == "streamed" else Answer(200, chat("Tuesday."))
+    with over_canned(canned := Canned(Answer(200, chat("SUMMARY")), answer), "memory:") as stand:
         client = responses(stand)
         long: Any = [{"role": "user", "content": LONG}, *INPUT, {"role": "user", "content": "When?"}]
         asked: dict[str, Any] = {"model": "m", "input": long, "context_management": managed()}

@@ -244,6 +244,6 @@ def test_a_reply_names_the_model_that_was_asked_for(line: Line, cut: tuple[bytes
     theirs = REPLY.replace(b'"model":"one:m"', b'"model":"m-2026-11-01"')
     reply = cut[0] + (theirs[1:] if cut[0].startswith(b" ") else theirs) + cut[1]
     got = line.ask(ASK, reply)
-    said = jsontext.decode(got.body)
-    assert said["model"] == "one:m"
-    assert said["choices"] == jsontext.decode(REPLY)["choices"]
+    decoded = jsontext.decode(got.body)
+    assert decoded["model"] == "one:m"
+    assert decoded["choices"] == jsontext.decode(REPLY)["choices"]

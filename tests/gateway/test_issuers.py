@@ -123,14 +123,14 @@ class Agent:
         got = send(self._url, "POST", path, jsontext.encode(body))
         assert got.status == 200, got.body
         reply = jsontext.decode(jsontext.encode(whole(client, got.body))) if self._streamed else got.json
-        said = {
+        contents = {
             "openai-chat": lambda: [reply["choices"][0]["message"]],
             "openai-responses": lambda: reply["output"],
             "anthropic": lambda: [{"role": "assistant", "content": reply["content"]}],
             "gemini": lambda: [reply["candidates"][0]["content"]],
         }[client]()
         results = dragoman.build_tool_results(dragoman.parse_tool_calls(reply, client), ["ok"], client)
-        self._body[codec(client).turns] += [*said, *results]
+        self._body[codec(client).turns] += [*contents, *results]
         return got.headers.get("x-dragoman-losses", "")
 
 

@@ -244,14 +244,14 @@ def test_a_circuit() -> None:
 def test_a_dead_provider_is_left_alone_and_found_again() -> None:
     pace = replace(HASTY, tries=1, opens_after=2, stays_open=0.3)
     with Bench(pace, one=None) as bench:
-        said = [ask(bench.stand.url, "openai-chat", "hi", "m") for _ in range(3)]
-        assert [got.status for got in said] == [503, 503, 503]
-        assert ["not reachable at the moment" in got.json["error"]["message"] for got in said] == [
+        answers = [ask(bench.stand.url, "openai-chat", "hi", "m") for _ in range(3)]
+        assert [got.status for got in answers] == [503, 503, 503]
+        assert ["not reachable at the moment" in got.json["error"]["message"] for got in answers] == [
             False,
             False,
             True,
         ]
-        assert said[2].headers["retry-after"] == "1"
+        assert answers[2].headers["retry-after"] == "1"
         bench.stand.last()
         assert [line.get("tries", 0) for line in bench.stand.records] == [1, 1, 0]
         bench.stand.gateway.circuit_breakers._now = lambda: 1e9  # later

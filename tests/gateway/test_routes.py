@@ -42,10 +42,10 @@ def test_an_unknown_route(stand: Stand, path: str) -> None:
 
 
 def test_an_unknown_route_is_404_in_the_protocol_of_the_client(stand: Stand) -> None:
-    said = send(stand.url, "GET", "/v1/nonsense", headers={"anthropic-version": "2023-06-01"}).json
-    assert said["type"] == "error"
-    said = send(stand.url, "GET", "/v1/nonsense", headers={"x-goog-api-key": CLIENT_KEY}).json
-    assert said["error"]["status"] == "NOT_FOUND"
+    body = send(stand.url, "GET", "/v1/nonsense", headers={"anthropic-version": "2023-06-01"}).json
+    assert body["type"] == "error"
+    body = send(stand.url, "GET", "/v1/nonsense", headers={"x-goog-api-key": CLIENT_KEY}).json
+    assert body["error"]["status"] == "NOT_FOUND"
     assert send(stand.url, "OPTIONS", "/v1/nonsense", headers={"origin": "http://evil"}).status == 404
     got = send(stand.url, "POST", "/v1/messages", b"{}", {"origin": "http://evil"})
     assert not [name for name in got.headers if name.startswith("access-control")]

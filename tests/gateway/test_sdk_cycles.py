@@ -45,7 +45,7 @@ def test_a_conversation(stand: Stand, client: str, upstream: str, mode: str) -> 
     assert "no camera there" in second.text
     assert second.calls == []
 
-    history += [*sdk.said(second), *sdk.user("And the weather in Bern?")]
+    history += [*sdk.reply_turns(second), *sdk.user("And the weather in Bern?")]
     third = speak(sdk.asked(model, history))
     assert [(call.name, call.arguments) for call in third.calls] == [("get_weather", {"city": "Bern"})]
 

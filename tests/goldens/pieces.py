@@ -17,14 +17,14 @@ CITY: Wire = {"type": "object", "properties": {"city": {"type": "string"}}, "req
 def asked(protocol: str, *turns: Any, **more: Any) -> Wire:
     """A request whose conversation is `turns`, or simply a greeting."""
     if not turns:
-        turns = ({"role": "user", "parts": [{"text": "Hi"}]} if protocol == GEMINI else said("user", "Hi"),)
+        turns = ({"role": "user", "parts": [{"text": "Hi"}]} if protocol == GEMINI else turn("user", "Hi"),)
     field = {CHAT: "messages", RESPONSES: "input", ANTHROPIC: "messages", GEMINI: "contents"}[protocol]
     model = {} if protocol == GEMINI else {"model": MODELS[protocol]}
     limit = {"max_tokens": 500} if protocol == ANTHROPIC else {}
     return {**model, **limit, field: list(turns), **more}
 
 
-def said(role: str, content: Any) -> Wire:
+def turn(role: str, content: Any) -> Wire:
     return {"role": role, "content": content}
 
 

@@ -34,9 +34,9 @@ from goldens.pieces import (
     output_text,
     response,
     responses_stream,
-    said,
     text_delta,
     tool_use,
+    turn,
 )
 from seeds.wires import Wire, fragment
 
@@ -58,10 +58,10 @@ TEXT = Scenario(
     requests={
         CHAT: asked(
             CHAT,
-            said("system", "Be brief."),
-            said("user", "Hi"),
-            said("assistant", "Hello."),
-            said("user", "Again?"),
+            turn("system", "Be brief."),
+            turn("user", "Hi"),
+            turn("assistant", "Hello."),
+            turn("user", "Again?"),
             max_completion_tokens=200,
             temperature=0.5,
             stop=["END"],
@@ -70,9 +70,9 @@ TEXT = Scenario(
         ),
         RESPONSES: asked(
             RESPONSES,
-            said("user", "Hi"),
-            said("assistant", "Hello."),
-            said("user", "Again?"),
+            turn("user", "Hi"),
+            turn("assistant", "Hello."),
+            turn("user", "Again?"),
             instructions="Be brief.",
             max_output_tokens=200,
             temperature=0.5,
@@ -80,9 +80,9 @@ TEXT = Scenario(
         ),
         ANTHROPIC: asked(
             ANTHROPIC,
-            said("user", "Hi"),
-            said("assistant", "Hello."),
-            said("user", "Again?"),
+            turn("user", "Hi"),
+            turn("assistant", "Hello."),
+            turn("user", "Again?"),
             system="Be brief.",
             max_tokens=200,
             temperature=0.5,
@@ -275,9 +275,9 @@ RESULTS = Scenario(
     requests={
         CHAT: asked(
             CHAT,
-            said("user", "Compare."),
+            turn("user", "Compare."),
             {
-                **said("assistant", SPOKEN),
+                **turn("assistant", SPOKEN),
                 "tool_calls": [
                     chat_call("call_1", "get_weather", PARIS),
                     chat_call("call_2", "get_weather", OSLO),
@@ -285,12 +285,12 @@ RESULTS = Scenario(
             },
             {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
             {"role": "tool", "tool_call_id": "call_2", "content": '{"sky":"grey","wind":[3,4.0]}'},
-            said("user", "So?"),
+            turn("user", "So?"),
         ),
         RESPONSES: asked(
             RESPONSES,
-            said("user", "Compare."),
-            said("assistant", SPOKEN),
+            turn("user", "Compare."),
+            turn("assistant", SPOKEN),
             call_item("call_1", "get_weather", PARIS),
             call_item("call_2", "get_weather", OSLO),
             {"type": "function_call_output", "call_id": "call_1", "output": "sunny"},
@@ -299,13 +299,13 @@ RESULTS = Scenario(
                 "call_id": "call_2",
                 "output": '{"sky":"grey","wind":[3,4.0]}',
             },
-            said("user", "So?"),
+            turn("user", "So?"),
             store=False,
         ),
         ANTHROPIC: asked(
             ANTHROPIC,
-            said("user", "Compare."),
-            said(
+            turn("user", "Compare."),
+            turn(
                 "assistant",
                 [
                     {"type": "text", "text": SPOKEN},
@@ -313,7 +313,7 @@ RESULTS = Scenario(
                     tool_use("toolu_2", "get_weather", OSLO),
                 ],
             ),
-            said(
+            turn(
                 "user",
                 [
                     {"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"},
@@ -349,22 +349,22 @@ ERROR_RESULT = Scenario(
     requests={
         CHAT: asked(
             CHAT,
-            said("user", "Weather?"),
-            {**said("assistant", None), "tool_calls": [chat_call("call_1", "get_weather", PARIS)]},
+            turn("user", "Weather?"),
+            {**turn("assistant", None), "tool_calls": [chat_call("call_1", "get_weather", PARIS)]},
             {"role": "tool", "tool_call_id": "call_1", "content": "Error: no such city"},
         ),
         RESPONSES: asked(
             RESPONSES,
-            said("user", "Weather?"),
+            turn("user", "Weather?"),
             call_item("call_1", "get_weather", PARIS),
             {"type": "function_call_output", "call_id": "call_1", "output": "Error: no such city"},
             store=False,
         ),
         ANTHROPIC: asked(
             ANTHROPIC,
-            said("user", "Weather?"),
-            said("assistant", [tool_use("toolu_1", "get_weather", PARIS)]),
-            said(
+            turn("user", "Weather?"),
+            turn("assistant", [tool_use("toolu_1", "get_weather", PARIS)]),
+            turn(
                 "user",
                 [
                     {
@@ -399,14 +399,14 @@ IMAGE_RESULT = Scenario(
     requests={
         CHAT: asked(
             CHAT,
-            said("user", "Look."),
-            {**said("assistant", None), "tool_calls": [chat_call("call_1", "screenshot", {})]},
+            turn("user", "Look."),
+            {**turn("assistant", None), "tool_calls": [chat_call("call_1", "screenshot", {})]},
             {"role": "tool", "tool_call_id": "call_1", "content": "See below."},
-            said("user", [{"type": "image_url", "image_url": {"url": DATA_URL}}]),
+            turn("user", [{"type": "image_url", "image_url": {"url": DATA_URL}}]),
         ),
         RESPONSES: asked(
             RESPONSES,
-            said("user", "Look."),
+            turn("user", "Look."),
             call_item("call_1", "screenshot", {}),
             {
                 "type": "function_call_output",
@@ -420,9 +420,9 @@ IMAGE_RESULT = Scenario(
         ),
         ANTHROPIC: asked(
             ANTHROPIC,
-            said("user", "Look."),
-            said("assistant", [tool_use("toolu_1", "screenshot", {})]),
-            said(
+            turn("user", "Look."),
+            turn("assistant", [tool_use("toolu_1", "screenshot", {})]),
+            turn(
                 "user",
                 [
                     {

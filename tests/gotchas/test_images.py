@@ -84,15 +84,15 @@ def test_G72_an_image_by_address_is_never_lost_silently() -> None:
 
 @pytest.mark.parametrize("upstream", [CHAT, RESPONSES, GEMINI])
 @pytest.mark.parametrize(
-    "data, said, true",
+    "data, declared, true",
     [(JPEG, "image/jpg", "image/jpeg"), (JPEG, "image/png", "image/jpeg"), (PNG, "image/jpeg", "image/png")],
     ids=["image/jpg", "a wrong name", "another"],
 )
-def test_G73_the_bytes_tell_the_type(upstream: str, data: str, said: str, true: str) -> None:
-    body = asked(ANTHROPIC, {"role": "user", "content": [image(data, said)]})
+def test_G73_the_bytes_tell_the_type(upstream: str, data: str, declared: str, true: str) -> None:
+    body = asked(ANTHROPIC, {"role": "user", "content": [image(data, declared)]})
     out, losses = translated(ANTHROPIC, upstream, body)
     assert true in dumps(out)
-    assert said not in dumps(out)
+    assert declared not in dumps(out)
     assert any(true in loss for loss in losses)
 
 

@@ -145,8 +145,8 @@ def read(protocol: str, body: Wire) -> list[tuple[str, Any]]:
                         found.append(("call", (part["functionCall"]["id"], part["functionCall"]["name"])))
                     elif "functionResponse" in part:
                         answer = part["functionResponse"]
-                        said = answer["response"].get("output")
-                        found.append(("result", (answer["id"], said)))
+                        output = answer["response"].get("output")
+                        found.append(("result", (answer["id"], output)))
                     else:
                         found.append(("assistant" if turn["role"] == "model" else "user", part["text"]))
     return found
@@ -439,7 +439,7 @@ def test_G51_no_empty_text_goes_to_messages(client: str) -> None:
     )
     turns = [user(client, "Go"), empty, user(client, ""), user(client, "On.")]
     out = sent(client, ANTHROPIC, asked(client, *turns))
-    assert [said for _, said in read(ANTHROPIC, out)] == ["Go", "On."]
+    assert [text for _, text in read(ANTHROPIC, out)] == ["Go", "On."]
 
 
 @pytest.mark.parametrize("client", others(CHAT))

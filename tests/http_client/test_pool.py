@@ -132,20 +132,20 @@ def test_a_large_answer_does_not_leave_its_connection_paused(run: Run) -> None:
         def set_deadline(self, deadline: float) -> None:
             pass
 
-        said: list[str]
+        calls: list[str]
 
         def __init__(self) -> None:
-            self.said = []
+            self.calls = []
             self.loop = asyncio.get_running_loop()
 
         def pause(self) -> None:
-            self.said.append("pause")
+            self.calls.append("pause")
 
         def resume(self) -> None:
-            self.said.append("resume")
+            self.calls.append("resume")
 
         def cut(self) -> None:
-            self.said.append("cut")
+            self.calls.append("cut")
 
     async def work() -> None:
         connection = Recorder()
@@ -153,9 +153,9 @@ def test_a_large_answer_does_not_leave_its_connection_paused(run: Run) -> None:
         reply.on_head(200, {})
         reply.on_body(b"x" * (HIGH_WATER + 1))
         reply.on_end()
-        assert connection.said == ["pause", "resume"]
+        assert connection.calls == ["pause", "resume"]
         assert len(await reply.read(1 << 24)) == HIGH_WATER + 1
-        assert connection.said[2:] == []
+        assert connection.calls[2:] == []
 
     run(work())
 

@@ -198,21 +198,21 @@ def test_many_small_requests_are_no_large_head(client: Raw) -> None:
         assert client.hear_json()["path"] == "/many"
 
 
-@pytest.mark.parametrize("said", [
+@pytest.mark.parametrize("data", [
     b"nonsense\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"GET / HTTP/9.9\r\n\r\n",
     b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
     b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
     b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n",
 ])  # fmt: skip
-def test_what_is_not_http(client: Raw, said: bytes) -> None:
-    client.say(said)
+def test_what_is_not_http(client: Raw, data: bytes) -> None:
+    client.say(data)
     assert client.rest().startswith(b"HTTP/1.1 400 ")
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.05])
 def test_nonsense_after_requests_does_not_cost_their_answers(client: Raw, pause: float) -> None:
-    said = [post("/slow") + post("/second"), b"nonsense\r\n\r\n"]
-    for data in said if pause else [b"".join(said)]:
+    pieces = [post("/slow") + post("/second"), b"nonsense\r\n\r\n"]
+    for data in pieces if pause else [b"".join(pieces)]:
         client.say(data)
         time.sleep(pause)
     assert client.hear_json() == {"slow": True}

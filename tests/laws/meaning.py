@@ -24,19 +24,19 @@ _LABEL = re.compile(r"From the result of .*? \(call [^)]*\):")
 
 def of_request(request: Request) -> dict[str, Any]:
     """Who said what, which calls were made with what, what they gave, and which tools there are."""
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     calls: list[Any] = []
     results: list[Any] = []
     media: list[Any] = []
     order: dict[str, int] = {}
     for part in request.system:
-        said["system"] = said.get("system", "") + part.text
+        texts["system"] = texts.get("system", "") + part.text
     for message in request.messages:
         for part in message.parts:
             match part:
                 case Text():
                     role = "system" if message.role == "developer" else message.role
-                    said[role] = said.get(role, "") + _LABEL.sub("", part.text)
+                    texts[role] = texts.get(role, "") + _LABEL.sub("", part.text)
                 case ToolCall():
                     order[part.id] = len(calls)
                     calls.append((part.name, jsontext.decode(part.arguments or "{}")))
@@ -48,7 +48,7 @@ def of_request(request: Request) -> dict[str, Any]:
                 case _:
                     pass
     return {
-        "said": said,
+        "said": texts,
         "calls": calls,
         "results": results,
         "media": sorted(media),

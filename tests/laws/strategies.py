@@ -75,10 +75,10 @@ def conversations(draw: st.DrawFn) -> tuple[Message, ...]:
             if call.id not in used
         ]
         used.update(call.id for call in made)
-        said = draw(st.lists(texts, max_size=1))
-        if not made and not said:
+        text = draw(st.lists(texts, max_size=1))
+        if not made and not text:
             continue
-        messages.append(Message("assistant", (*said, *made)))
+        messages.append(Message("assistant", (*text, *made)))
         results = [
             ToolResult(call.id, call.name, (draw(texts), *draw(st.lists(images, max_size=1))))
             for call in made

@@ -58,11 +58,11 @@ CALLED = [
 ARGUMENTS = ['{"a":1}', '{"a":"1"}', '{"a":null}', '"{\\"a\\":\\"x\\"}"', '{"a', "", "[]", '{"input":"x"}']
 
 state = st.none() | states("them") | states("another")
-said = st.sampled_from(["", "a", "some words"])
+pieces = st.sampled_from(["", "a", "some words"])
 parts = st.one_of(
-    st.builds(Text, said, state=state),
-    st.builds(Reasoning, said, st.booleans(), state=state),
-    st.builds(Refusal, said),
+    st.builds(Text, pieces, state=state),
+    st.builds(Reasoning, pieces, st.booleans(), state=state),
+    st.builds(Refusal, pieces),
     images,
     st.just(Foreign("them", {"type": "odd"})),
     st.builds(

@@ -74,7 +74,7 @@ def test_where_the_network_cuts_does_not_matter(client: str, name: str) -> None:
 def test_usage(name: str) -> None:
     """As Chat and Responses tell it, whichever of them the recording is not."""
     client = "openai-responses" if name.startswith("openai-chat") else "openai-chat"
-    asked, said = (
+    asked, reply = (
         ("input_tokens", "output_tokens")
         if client == "openai-responses"
         else ("prompt_tokens", "completion_tokens")
@@ -85,7 +85,7 @@ def test_usage(name: str) -> None:
         assert f'"{asked}":0' in out or asked not in out
         return
     assert f'"{asked}":{input}' in out
-    assert f'"{said}":{output}' in out
+    assert f'"{reply}":{output}' in out
 
 
 # These two leave numbers out that SDKs rely on
@@ -131,9 +131,9 @@ def whole_chat(events: list[Wire]) -> Wire:
     body: Wire = {"choices": [choice]}
     for event in events:
         body |= {key: value for key, value in event.items() if key not in ("choices", "object") and value}
-        for said in event.get("choices") or ():
-            choice["finish_reason"] = said.get("finish_reason") or choice["finish_reason"]
-            for key, value in (said.get("delta") or {}).items():
+        for answer in event.get("choices") or ():
+            choice["finish_reason"] = answer.get("finish_reason") or choice["finish_reason"]
+            for key, value in (answer.get("delta") or {}).items():
                 if key == "tool_calls":
                     for piece in value:
                         merge_call(calls, piece)

@@ -74,35 +74,35 @@ def declaration(protocol: str, name: str) -> list[Wire]:
             return [{"functionDeclarations": [function]}]
 
 
-def request(protocol: str, name: str, said: str | None = None, id: str = "") -> Wire:
+def request(protocol: str, name: str, text: str | None = None, id: str = "") -> Wire:
     """The conversation of seed 001 about `name`: the tool, what the user asked, the call, the result.
 
-    `said` is the text beside the call (as in the seed where it is None), `id` the call's id (likewise).
+    `text` is the text beside the call (as in the seed where it is None), `id` the call's id (likewise).
     """
     example = MATRIX[name]
     user, turn = example["user"], deepcopy(example[protocol])
-    said = seed_text(protocol, name) if said is None else said
+    text = seed_text(protocol, name) if text is None else text
     tools, id = declaration(protocol, name), id or seed_id(protocol, name)
     match protocol:
         case "anthropic":
             blocks, answers = turn["call"]["content"], turn["result"]["content"]
-            turn["call"]["content"] = [{"type": "text", "text": said}] * bool(said) + blocks[-1:]
+            turn["call"]["content"] = [{"type": "text", "text": text}] * bool(text) + blocks[-1:]
             blocks[-1]["id"] = answers[0]["tool_use_id"] = id
             messages = [{"role": "user", "content": user}, turn["call"], turn["result"]]
             return {"model": MODELS[protocol], "max_tokens": 1024, "messages": messages, "tools": tools}
         case "openai-chat":
-            turn["call"]["content"] = said or None
+            turn["call"]["content"] = text or None
             turn["call"]["tool_calls"][0]["id"] = turn["result"]["tool_call_id"] = id
             messages = [{"role": "user", "content": user}, turn["call"], turn["result"]]
             return {"model": MODELS[protocol], "messages": messages, "tools": tools}
         case "openai-responses":
             turn["call"]["call_id"] = turn["result"]["call_id"] = id
-            spoken = [{"role": "assistant", "content": said}] * bool(said)
+            spoken = [{"role": "assistant", "content": text}] * bool(text)
             items = [{"role": "user", "content": user}, *spoken, turn["call"], turn["result"]]
             return {"model": MODELS[protocol], "input": items, "tools": tools}
         case _:
             parts, answers = turn["call"]["parts"], turn["result"]["parts"]
-            turn["call"]["parts"] = [{"text": said}] * bool(said) + parts
+            turn["call"]["parts"] = [{"text": text}] * bool(text) + parts
             parts[0]["functionCall"]["id"] = answers[0]["functionResponse"]["id"] = id
             contents = [{"role": "user", "parts": [{"text": user}]}, turn["call"], turn["result"]]
             return {"contents": contents, "tools": tools}

@@ -91,7 +91,7 @@ IDS = {
 # The seed's wires, read by hand
 
 
-def said(protocol: str, step: Wire) -> str:
+def text_of(protocol: str, step: Wire) -> str:
     """The text of a model's step."""
     match protocol:
         case "openai-responses":
@@ -188,7 +188,7 @@ def normal(protocol: str, turns: list[Wire]) -> list[Wire]:
 @rows("client, upstream, tool", PAIRS, EXAMPLES)
 def test_the_four_steps(client: str, upstream: str, tool: str, streamed: bool) -> None:
     steps = EXAMPLES[tool][client]
-    calls, wanted = called(client, steps["call"]), said(client, steps["call"])
+    calls, wanted = called(client, steps["call"]), text_of(client, steps["call"])
 
     # 1. the user asks
     exchange = dragoman.Exchange(client, upstream)
@@ -209,7 +209,7 @@ def test_the_four_steps(client: str, upstream: str, tool: str, streamed: bool) -
     assert normal(upstream, turns[-len(expected) :]) == normal(upstream, expected)
 
     # 4. the model answers
-    answer = said(client, steps["answer"])
+    answer = text_of(client, steps["answer"])
     assert read_text(client, replied(exchange, client, upstream, streamed, answer)) == answer
 
 
@@ -247,8 +247,8 @@ def test_the_seeds_replies_are_read_as_they_stand(tool: str, client: str, upstre
     (got,) = read_calls(client, exchange.response(steps["call"]))
     calls = called(upstream, steps["call"])
     assert (got.name, got.arguments) == (calls.name, calls.arguments)
-    assert read_text(client, exchange.response(steps["call"])) == said(upstream, steps["call"])
-    assert read_text(client, exchange.response(steps["answer"])) == said(upstream, steps["answer"])
+    assert read_text(client, exchange.response(steps["call"])) == text_of(upstream, steps["call"])
+    assert read_text(client, exchange.response(steps["answer"])) == text_of(upstream, steps["answer"])
 
 
 @rows("tool, client", EXAMPLES, [name for name in PROTOCOLS if name != "openai-responses"])
@@ -262,7 +262,7 @@ def test_the_seeds_stream_events_are_read_as_they_stand(tool: str, client: str) 
     assert (got.name, got.arguments) == (calls.name, calls.arguments)
     stream = dragoman.Exchange(client, "openai-responses").stream()
     data = stream.feed(named_sse(steps["answer"], end)) + stream.close()
-    assert read_text(client, gathered(client, data)) == said("openai-responses", steps["answer"])
+    assert read_text(client, gathered(client, data)) == text_of("openai-responses", steps["answer"])
 
 
 @pytest.mark.parametrize("upstream", [name for name in PROTOCOLS if name != "openai-responses"])

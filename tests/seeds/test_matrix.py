@@ -44,8 +44,8 @@ def bare(protocol: str, turns: Any) -> Any:
 def test_a_conversation_becomes_what_the_seed_shows(name: str, source: str, target: str) -> None:
     exchange = dragoman.Exchange(source, target)
     out = exchange.request(examples.request(source, name), model=MODELS[target])
-    said, id = examples.seed_text(source, name), examples.seed_id(source, name)
-    expected = examples.request(target, name, said, id)
+    text, id = examples.seed_text(source, name), examples.seed_id(source, name)
+    expected = examples.request(target, name, text, id)
     field = TURNS[target]
     assert bare(target, out[field]) == expected[field]
     assert unstrict(out["tools"]) == expected["tools"]

@@ -42,12 +42,12 @@ def dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def whole_reply(protocol: str, said: str = "", calls: Iterable[Call] = ()) -> Wire:
+def whole_reply(protocol: str, reply_text: str = "", calls: Iterable[Call] = ()) -> Wire:
     """A whole reply as the protocol's own server sends it."""
     calls = tuple(calls)
     match protocol:
         case "openai-chat":
-            message: Wire = {"role": "assistant", "content": said or None}
+            message: Wire = {"role": "assistant", "content": reply_text or None}
             if calls:
                 message["tool_calls"] = [
                     {
@@ -60,7 +60,7 @@ def whole_reply(protocol: str, said: str = "", calls: Iterable[Call] = ()) -> Wi
             choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
             return {"id": "chatcmpl-1", "object": "chat.completion", "model": "m", "choices": [choice]}
         case "openai-responses":
-            items = [_message_item(said)] if said else []
+            items = [_message_item(reply_text)] if reply_text else []
             items += [_call_item(c, i) for i, c in enumerate(calls)]
             return {
                 "id": "resp_1",
@@ -70,7 +70,7 @@ def whole_reply(protocol: str, said: str = "", calls: Iterable[Call] = ()) -> Wi
                 "output": items,
             }
         case "anthropic":
-            blocks: list[Wire] = [{"type": "text", "text": said}] if said else []
+            blocks: list[Wire] = [{"type": "text", "text": reply_text}] if reply_text else []
             blocks += [{"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments} for c in calls]
             return {
                 "id": "msg_1",
@@ -83,25 +83,25 @@ def whole_reply(protocol: str, said: str = "", calls: Iterable[Call] = ()) -> Wi
                 "usage": {"input_tokens": 3, "output_tokens": 5},
             }
         case _:
-            parts: list[Wire] = [{"text": said}] if said else []
+            parts: list[Wire] = [{"text": reply_text}] if reply_text else []
             parts += [{"functionCall": {"id": c.id, "name": c.name, "args": c.arguments}} for c in calls]
             candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
             return {"candidates": [candidate], "modelVersion": "m", "responseId": "r-1"}
 
 
-def streamed_reply(protocol: str, said: str = "", calls: Iterable[Call] = ()) -> bytes:
+def streamed_reply(protocol: str, reply_text: str = "", calls: Iterable[Call] = ()) -> bytes:
     """The same reply as a stream, arguments in two fragments where the protocol has fragments."""
     calls = tuple(calls)
     match protocol:
         case "openai-chat":
-            return sse(*_chat_chunks(said, calls), "[DONE]")
+            return sse(*_chat_chunks(reply_text, calls), "[DONE]")
         case "openai-responses":
-            events = enumerate(_responses_events(said, calls))
+            events = enumerate(_responses_events(reply_text, calls))
             return named_sse(*({**event, "sequence_number": number} for number, event in events))
         case "anthropic":
-            return named_sse(*_anthropic_events(said, calls))
+            return named_sse(*_anthropic_events(reply_text, calls))
         case _:
-            return sse(whole_reply("gemini", said, calls))
+            return sse(whole_reply("gemini", reply_text, calls))
 
 
 def sse(*frames: Any) -> bytes:
@@ -284,8 +284,8 @@ def _gather_gemini(chunks: list[Wire]) -> Wire:
     return body
 
 
-def _message_item(said: str) -> Wire:
-    content = [{"type": "output_text", "text": said, "annotations": []}]
+def _message_item(reply_text: str) -> Wire:
+    content = [{"type": "output_text", "text": reply_text, "annotations": []}]
     return {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": content}
 
 
@@ -305,10 +305,10 @@ def _halves(call: Call) -> tuple[str, str]:
     return text[: len(text) // 2], text[len(text) // 2 :]
 
 
-def _chat_chunks(said: str, calls: tuple[Call, ...]) -> Iterable[Wire]:
+def _chat_chunks(reply_text: str, calls: tuple[Call, ...]) -> Iterable[Wire]:
     yield chunk({"role": "assistant", "content": ""})
-    if said:
-        yield chunk({"content": said})
+    if reply_text:
+        yield chunk({"content": reply_text})
     for i, call in enumerate(calls):
         first, second = _halves(call)
         yield chunk(fragment(i, first, call.id, call.name))
@@ -316,8 +316,8 @@ def _chat_chunks(said: str, calls: tuple[Call, ...]) -> Iterable[Wire]:
     yield chunk({}, "tool_calls" if calls else "stop")
 
 
-def _responses_events(said: str, calls: tuple[Call, ...]) -> Iterable[Wire]:
-    body = whole_reply("openai-responses", said, calls)
+def _responses_events(reply_text: str, calls: tuple[Call, ...]) -> Iterable[Wire]:
+    body = whole_reply("openai-responses", reply_text, calls)
     yield {"type": "response.created", "response": {**body, "status": "in_progress", "output": []}}
     for place, item in enumerate(body["output"]):
         here = {"output_index": place, "item_id": item["id"]}
@@ -326,8 +326,8 @@ def _responses_events(said: str, calls: tuple[Call, ...]) -> Iterable[Wire]:
             yield {"type": "response.output_item.added", "output_index": place, "item": empty}
             part = {"type": "output_text", "text": "", "annotations": []}
             yield {"type": "response.content_part.added", **here, "content_index": 0, "part": part}
-            yield {"type": "response.output_text.delta", **here, "content_index": 0, "delta": said}
-            yield {"type": "response.output_text.done", **here, "content_index": 0, "text": said}
+            yield {"type": "response.output_text.delta", **here, "content_index": 0, "delta": reply_text}
+            yield {"type": "response.output_text.done", **here, "content_index": 0, "text": reply_text}
         else:
             text = item["arguments"]
             empty = {**item, "status": "in_progress", "arguments": ""}
@@ -339,15 +339,19 @@ def _responses_events(said: str, calls: tuple[Call, ...]) -> Iterable[Wire]:
     yield {"type": "response.completed", "response": body}
 
 
-def _anthropic_events(said: str, calls: tuple[Call, ...]) -> Iterable[Wire]:
-    body = whole_reply("anthropic", said, calls)
+def _anthropic_events(reply_text: str, calls: tuple[Call, ...]) -> Iterable[Wire]:
+    body = whole_reply("anthropic", reply_text, calls)
     yield {"type": "message_start", "message": {**body, "content": [], "stop_reason": None}}
     for i, block in enumerate(body["content"]):
         text = block["type"] == "text"
         empty = {**block, "text": ""} if text else {**block, "input": {}}
         yield {"type": "content_block_start", "index": i, "content_block": empty}
         if text:
-            yield {"type": "content_block_delta", "index": i, "delta": {"type": "text_delta", "text": said}}
+            yield {
+                "type": "content_block_delta",
+                "index": i,
+                "delta": {"type": "text_delta", "text": reply_text},
+            }
         else:
             printed = dumps(block["input"])
             for half in (printed[: len(printed) // 2], printed[len(printed) // 2 :]):

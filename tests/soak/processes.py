@@ -66,14 +66,14 @@ def gateway(
     rows += [provider(name, upstream.url, timeout) + f"{each}\n" for name in PROVIDERS]
     rows.append(more)
     (folder / "dragoman.toml").write_text("".join(rows))
-    said = folder / "serve.log"
-    with said.open("wb") as out:
+    log = folder / "serve.log"
+    with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "dragoman", "serve", "--port", "0", "--config", "dragoman.toml"],
             cwd=folder, env=surroundings(), stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
     try:
-        yield Process(address(said, process), process.pid)
+        yield Process(address(log, process), process.pid)
     finally:
         process.terminate()
         try:

@@ -147,13 +147,13 @@ def test_pieces_of_a_streamed_text_are_one_text(parts: list[AnyPart], whole: lis
 
 
 def test_separate_texts_of_a_user_stay_separate():
-    said = [Message("user", (Text("a"), Text("b"))), Message("user", (Text("c"),))]
-    assert joined(said) == said
+    messages = [Message("user", (Text("a"), Text("b"))), Message("user", (Text("c"),))]
+    assert joined(messages) == messages
 
 
 def test_messages_with_extras_of_their_own_stay():
-    said = [Message("assistant", (Text("a"),)), Message("assistant", (Text("b"),), extras=EXTRAS)]
-    assert joined(said) == said
+    messages = [Message("assistant", (Text("a"),)), Message("assistant", (Text("b"),), extras=EXTRAS)]
+    assert joined(messages) == messages
 
 
 @pytest.mark.parametrize("upstream", ["openai-chat", "openai-responses", "anthropic"])
@@ -162,5 +162,5 @@ def test_a_history_that_google_genai_kept_chunk_by_chunk(upstream: str):
     contents = [("user", "Hi"), ("model", "The"), ("model", " end"), ("model", ""), ("user", "And?")]
     body = {"contents": [{"role": role, "parts": [{"text": text}]} for role, text in contents]}
     sent = Exchange("gemini", upstream).request(body, model="m")
-    said = [turn["content"] for turn in sent.get("messages") or sent["input"] if turn["role"] == "assistant"]
-    assert said == ["The end"]
+    texts = [turn["content"] for turn in sent.get("messages") or sent["input"] if turn["role"] == "assistant"]
+    assert texts == ["The end"]

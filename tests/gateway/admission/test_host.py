@@ -84,9 +84,9 @@ def test_processes_count_together_and_the_dead_hold_nothing():
         others = [
             subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[number]) for _ in range(2)
         ]
-        said = [process.communicate(timeout=60)[0] for process in others]
+        printed = [process.communicate(timeout=60)[0] for process in others]
         assert [process.returncode for process in others] == [9, 9]
-        verdicts = Counter(word for words in said for word in words.split())
+        verdicts = Counter(word for words in printed for word in words.split())
         assert 5 <= verdicts["passed"] <= 7  # one more every twelve seconds
         assert verdicts["rate"] == 60 - verdicts["passed"]
         counts, caller = HostCounters(file, WORKERS), Caller("a", "a", Allowance(0, 1))
@@ -116,10 +116,10 @@ def test_workers_of_a_gateway(tmp_path: Path, limit: str):
         while refused < 7:
             for each in list(sockets):
                 try:
-                    said = each.recv(65536)
+                    received = each.recv(65536)
                 except TimeoutError:
                     continue
-                assert said.startswith(b"HTTP/1.1 429 ")
+                assert received.startswith(b"HTTP/1.1 429 ")
                 refused += 1
                 sockets.remove(each)
         for each in sockets:

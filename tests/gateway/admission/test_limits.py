@@ -147,9 +147,9 @@ def test_a_full_gateway_turns_away_before_it_reads(client: str) -> None:
     """The head of a request is enough: its body never comes."""
     with gateway(f"{ALICE}{WIDE}[limits]\nin_flight = 1\nqueue = 0\n") as stand:
         with hanging(stand, "wide:m"), opened(stand.url, asking(client, "", "m")[0], b"", LARGE) as headed:
-            said = headed.recv(65536)
-            assert said.startswith(b"HTTP/1.1 %d " % BUSY.get(client, 503))
-            assert b"\r\nretry-after: " in said
+            received = headed.recv(65536)
+            assert received.startswith(b"HTTP/1.1 %d " % BUSY.get(client, 503))
+            assert b"\r\nretry-after: " in received
             line = stand.last_record()
             assert (line["shed"], line["key"], line["client"]) == ("gateway", "alice", client)
             assert "the gateway is busy: 1 requests are under way" in line["error"]

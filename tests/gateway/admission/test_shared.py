@@ -208,7 +208,7 @@ def test_lost_and_found(database: PostgresDatabase, monkeypatch: pytest.MonkeyPa
         database.rows("alter function dragoman_enter rename to away")
         await counts.enter(caller, "r2", rated=True)
         await counts.enter(caller, "r3", rated=True)
-        assert [said.partition(":")[0] for said in logged] == ["not shared, each process counts for itself"]
+        assert [line.partition(":")[0] for line in logged] == ["not shared, each process counts for itself"]
         database.rows("alter function away rename to dragoman_enter")
 
         async def found() -> bool:

@@ -55,7 +55,7 @@ class StatefulUpstream:
             return _refused(400, "this server knows no tools")
         chat, parent, new = body["chat_id"], body["parent_id"], body["messages"]
         if parent is None:
-            said = []
+            history = []
         elif chat not in self._replies:
             return _refused(404, f"chat {chat} is not here")
         elif parent not in self._replies[chat]:
@@ -63,12 +63,12 @@ class StatefulUpstream:
         elif any(message["role"] != "user" for message in new):
             return _refused(400, "a conversation goes on with what is new")
         else:
-            said = self._replies[chat][parent]
-        said = [*said, *new]
-        text, name = think(said), next(self._names)
+            history = self._replies[chat][parent]
+        history = [*history, *new]
+        text, name = think(history), next(self._names)
         if fault == "cut":  # a reply that did not end is not kept
             return Answer(200, *_events(name, text)[:-1], content_type="text/event-stream")
-        self._replies.setdefault(chat, {})[name] = [*said, {"role": "assistant", "content": text}]
+        self._replies.setdefault(chat, {})[name] = [*history, {"role": "assistant", "content": text}]
         if body.get("stream"):
             return Answer(200, *_events(name, text), content_type="text/event-stream")
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}

@@ -59,8 +59,10 @@ def test_a_conversation_and_its_items(database: Database, behind: str):
 
 @pytest.mark.parametrize("mode", ["whole", "streamed"])
 def test_requests_that_belong_to_one(database: Database, mode: str):
-    said = [Answer(200, *(chunks(text) if mode == "streamed" else [chat(text)])) for text in ("One.", "Two.")]
-    with over_canned(canned := Canned(*said), database.url) as stand:
+    answers = [
+        Answer(200, *(chunks(text) if mode == "streamed" else [chat(text)])) for text in ("One.", "Two.")
+    ]
+    with over_canned(canned := Canned(*answers), database.url) as stand:
         client = responses(stand)
         made = client.conversations.create(items=[HELLO])
         for named in (made.id, {"id": made.id}):

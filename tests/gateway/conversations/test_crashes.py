@@ -215,6 +215,6 @@ def test_two_gateways_behind_a_balancer_and_one_is_killed(
             last: Any = thread.tool_runner().until_done()
             assert "the contents of" in last.content[-1].text
         items = client.responses.input_items.list(previous, limit=100, order="asc").data
-        said = [item.content[0].text for item in items if getattr(item, "role", "") == "user"]  # type: ignore[union-attr] - text
-        assert said == [f"turn {number}" for number in range(6)]
+        texts = [item.content[0].text for item in items if getattr(item, "role", "") == "user"]  # type: ignore[union-attr] - text
+        assert texts == [f"turn {number}" for number in range(6)]
         wait_until(lambda: log.read_text().count('"client"') >= 9)  # lines are written together

@@ -23,14 +23,14 @@ def upstream() -> Iterator[tuple[StatefulUpstream, str]]:
         yield app, url
 
 
-def asked(url: str, *said: str) -> list[str]:
+def asked(url: str, *texts: str) -> list[str]:
     """A conversation with one more reply: the user and the assistant in turn."""
     messages = [
-        {"role": "assistant" if index % 2 else "user", "content": text} for index, text in enumerate(said)
+        {"role": "assistant" if index % 2 else "user", "content": text} for index, text in enumerate(texts)
     ]
     client = openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0)
     reply = client.chat.completions.create(model="kept:m", messages=messages)  # pyright: ignore[reportArgumentType] - plain dicts
-    return [*said, reply.choices[0].message.content or ""]
+    return [*texts, reply.choices[0].message.content or ""]
 
 
 def test_a_conversation_goes_on_when_one_gateway_is_gone(
@@ -40,11 +40,11 @@ def test_a_conversation_goes_on_when_one_gateway_is_gone(
     text = f'[store]\nurl = "{database.url}"\n' + provider("kept", f"{url}/v1", "qwen-chat")
     with gateway(text) as second:
         with gateway(text) as first:
-            said = asked(first.url, "one")
-            said = asked(second.url, *said, "two")
-            said = asked(first.url, *said, "three")
-        said = asked(second.url, *said, "What did I say?")
-    assert said[-1] == "You said: one | two | three"
+            texts = asked(first.url, "one")
+            texts = asked(second.url, *texts, "two")
+            texts = asked(first.url, *texts, "three")
+        texts = asked(second.url, *texts, "What did I say?")
+    assert texts[-1] == "You said: one | two | three"
     assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", "reply-2", "reply-3"]
     assert [len(body["messages"]) for body in kept.asked] == [1, 1, 1, 1]
 
@@ -59,10 +59,10 @@ def test_a_conversation_goes_on_when_one_gateway_is_killed(
         (tmp_path / name).mkdir()
         (tmp_path / name / "dragoman.toml").write_text(text)
     with serving(tmp_path / "first") as first, serving(tmp_path / "second") as second:
-        said = asked(first[0], "one")
+        texts = asked(first[0], "one")
         first[1].kill()
-        said = asked(second[0], *said, "What did I say?")
-    assert said[-1] == "You said: one"
+        texts = asked(second[0], *texts, "What did I say?")
+    assert texts[-1] == "You said: one"
     assert [body["parent_id"] for body in kept.asked] == [None, "reply-1"]
 
 

@@ -80,11 +80,11 @@ def test_the_upstream_gets_everything_and_instructions_are_not_inherited(databas
         client.responses.create(
             model="m", input=forked, previous_response_id=second.id, instructions="Rhyme."
         )
-    said = [[(m["role"], m["content"]) for m in each.json["messages"]] for each in canned.asked]
+    messages = [[(m["role"], m["content"]) for m in each.json["messages"]] for each in canned.asked]
     talk = [("user", "a"), ("assistant", "one"), ("user", "b"), ("assistant", "two"), ("user", "c")]
-    assert said[0] == [("system", "Be brief."), ("user", "a")]
-    assert said[1] == talk[:3]
-    assert said[2] == [("system", "Rhyme."), *talk]
+    assert messages[0] == [("system", "Be brief."), ("user", "a")]
+    assert messages[1] == talk[:3]
+    assert messages[2] == [("system", "Rhyme."), *talk]
     assert not any({"previous_response_id", "store"} & set(each.json) for each in canned.asked)
 
 
@@ -120,10 +120,10 @@ def test_retrieve_delete_and_list_the_input(stand: Stand):
     client = responses(stand)
     model = f"gemini:{MODELS['gemini']}"
     first = client.responses.create(model=model, input="hello", tools=DECLARED)
-    said: list[Any] = [
+    items: list[Any] = [
         {"role": "user", "content": [{"type": "input_text", "text": str(n)}]} for n in range(5)
     ]
-    second = client.responses.create(model=model, input=said, previous_response_id=first.id)
+    second = client.responses.create(model=model, input=items, previous_response_id=first.id)
 
     listed = list(client.responses.input_items.list(second.id, order="asc"))
     texts = [item.content[0].text for item in listed if item.type == "message"]  # type: ignore[union-attr] - text
@@ -177,12 +177,12 @@ def test_nobody_reads_what_another_key_stored(stand: Stand):
 def test_no_key_and_no_password_stands_in_a_row(stand: Stand, database: Database):
     secret = {"authorization": "bearer-s3cret", "headers": {"x-key": "header-s3cret"}}
     tool: Any = {"type": "mcp", "server_label": "s", "server_url": "http://x", **secret}
-    said: Any = [
+    items: Any = [
         {"role": "user", "content": "hi"},
         {"type": "additional_tools", "role": "developer", "tools": [tool]},
     ]
     model = f"anthropic:{MODELS['anthropic']}"
-    responses(stand).responses.create(model=model, input=said, tools=[tool])
+    responses(stand).responses.create(model=model, input=items, tools=[tool])
     rows = repr(database.rows("select * from dragoman_turns"))
     assert "hi" in rows
     for secret in (CLIENT_KEY, "bearer-s3cret", "header-s3cret", "upstream-key"):
@@ -194,12 +194,12 @@ def test_items_are_referred_to_by_their_id(database: Database):
     with over_canned(canned, database.url) as stand:
         client = responses(stand)
         first = client.responses.create(model="m", input="a")
-        said: list[Any] = [
+        items: list[Any] = [
             {"role": "user", "content": "a"},
             {"type": "item_reference", "id": first.output[0].id},
             {"role": "user", "content": "b"},
         ]
-        second = client.responses.create(model="m", input=said)
+        second = client.responses.create(model="m", input=items)
         third = client.responses.create(model="m", input="c", previous_response_id=second.id)
         assert third.output_text == "two"
         unknown: Any = [{"type": "item_reference", "id": "msg_nobody"}]

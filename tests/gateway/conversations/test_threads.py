@@ -91,8 +91,8 @@ def test_the_upstream_gets_everything(database: Database):
 
 
 def body_of(**more: Any) -> bytes:
-    said = [{"role": "user", "content": "a"}]
-    return jsontext.encode({"model": "m", "max_tokens": 9, "messages": said, **more})
+    messages = [{"role": "user", "content": "a"}]
+    return jsontext.encode({"model": "m", "max_tokens": 9, "messages": messages, **more})
 
 
 def continuing(id: str) -> Any:
@@ -159,9 +159,9 @@ def test_a_thread_that_cannot_be_stored_is_an_error(tmp_path: Any, mode: str):
 
 
 def test_a_provider_that_keeps_threads_gets_them_unchanged():
-    said = {"id": "msg_theirs", "type": "message", "role": "assistant", "model": "m", "content": []}
+    message = {"id": "msg_theirs", "type": "message", "role": "assistant", "model": "m", "content": []}
     body = jsontext.encode(
-        {**said, "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}
+        {**message, "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}
     )
     canned = Canned(Answer(200, body))
     with over_canned(canned, "memory:", "anthropic", keeps="true") as stand:

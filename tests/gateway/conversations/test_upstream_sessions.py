@@ -82,7 +82,7 @@ def user(text: str) -> Wire:
     return {"role": "user", "content": text}
 
 
-def said(stand: Stand, *messages: Any, key: str = CLIENT_KEY, model: str = MODEL, **more: Any) -> Wire:
+def reply_to(stand: Stand, *messages: Any, key: str = CLIENT_KEY, model: str = MODEL, **more: Any) -> Wire:
     """The assistant's message, as a client appends it to its history."""
     reply = chat(stand.url, key).chat.completions.create(model=model, messages=list(messages), **more)
     return {"role": "assistant", "content": reply.choices[0].message.content}
@@ -176,7 +176,7 @@ def test_a_conversation(stand: Stand, kept: StatefulUpstream, client: str, mode:
     second = speak(sdk.asked("hermes:text-model", history))
     assert "take_picture returned: here it is" in second.text
     assert "no camera there" in second.text
-    history += [*sdk.said(second), *sdk.user("And the weather in Bern?")]
+    history += [*sdk.reply_turns(second), *sdk.user("And the weather in Bern?")]
     third = speak(sdk.asked("hermes:text-model", history))
     assert [call.arguments for call in third.calls] == [{"city": "Bern"}]
     history += sdk.results(third, [Output("rain")])
@@ -194,19 +194,19 @@ ONE, TWO = user("one"), user("two")
 
 
 def test_the_upstream_stores_the_conversation(stand: Stand, kept: StatefulUpstream) -> None:
-    first = said(stand, ONE)
-    second = said(stand, ONE, first, TWO)
+    first = reply_to(stand, ONE)
+    second = reply_to(stand, ONE, first, TWO)
     asked = user("What did I say?")
-    assert said(stand, ONE, first, TWO, second, asked)["content"] == "You said: one | two"
+    assert reply_to(stand, ONE, first, TWO, second, asked)["content"] == "You said: one | two"
     assert [len(body["messages"]) for body in kept.asked] == [1, 1, 1]
 
 
 def test_a_branch_goes_on_from_the_reply_before_it(stand: Stand, kept: StatefulUpstream) -> None:
-    first = said(stand, ONE)
-    second = said(stand, ONE, first, TWO)
-    said(stand, ONE, first, TWO, second, user("three"))
-    said(stand, ONE, first, user("two and a half"))
-    assert said(stand, ONE, first, user("What did I say?"))["content"] == "You said: one"
+    first = reply_to(stand, ONE)
+    second = reply_to(stand, ONE, first, TWO)
+    reply_to(stand, ONE, first, TWO, second, user("three"))
+    reply_to(stand, ONE, first, user("two and a half"))
+    assert reply_to(stand, ONE, first, user("What did I say?"))["content"] == "You said: one"
     assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", "reply-2", "reply-1", "reply-1"]
     assert len({body["chat_id"] for body in kept.asked}) == 1
 
@@ -225,8 +225,8 @@ BEGINS: dict[str, tuple[list[Wire], Wire]] = {
 @pytest.mark.parametrize("name", BEGINS)
 def test_what_changed_begins_anew_with_everything(stand: Stand, kept: StatefulUpstream, name: str) -> None:
     front, more = BEGINS[name]
-    first = said(stand, ONE)
-    said(stand, *front, first, TWO, **more)
+    first = reply_to(stand, ONE)
+    reply_to(stand, *front, first, TWO, **more)
     assert kept.asked[1]["parent_id"] is None
     assert kept.asked[1]["chat_id"] != kept.asked[0]["chat_id"]
     everything = [text for role, text in new(kept.asked[1]) if role != "system"]
@@ -234,16 +234,16 @@ def test_what_changed_begins_anew_with_everything(stand: Stand, kept: StatefulUp
 
 
 def test_an_edited_reply_begins_anew(stand: Stand, kept: StatefulUpstream) -> None:
-    said(stand, ONE)
-    said(stand, ONE, {"role": "assistant", "content": "I never said that"}, TWO)
+    reply_to(stand, ONE)
+    reply_to(stand, ONE, {"role": "assistant", "content": "I never said that"}, TWO)
     assert [body["parent_id"] for body in kept.asked] == [None, None]
 
 
 def test_a_key_cannot_continue_the_conversation_of_another(stand: Stand, kept: StatefulUpstream) -> None:
-    mine, theirs = said(stand, ONE), said(stand, ONE, key=OTHER_KEY)
+    mine, theirs = reply_to(stand, ONE), reply_to(stand, ONE, key=OTHER_KEY)
     assert mine == theirs  # word for word, and yet two conversations
-    said(stand, ONE, mine, TWO)
-    said(stand, ONE, theirs, TWO, key=OTHER_KEY)
+    reply_to(stand, ONE, mine, TWO)
+    reply_to(stand, ONE, theirs, TWO, key=OTHER_KEY)
     chats = [body["chat_id"] for body in kept.asked]
     assert chats[0] != chats[1]
     assert chats[2:] == chats[:2]
@@ -257,7 +257,7 @@ def test_a_key_cannot_continue_the_conversation_of_another(stand: Stand, kept: S
 def test_a_forgotten_one_begins_anew(
     stand: Stand, kept: StatefulUpstream, reply: str, streamed: bool
 ) -> None:
-    first = said(stand, ONE)
+    first = reply_to(stand, ONE)
     kept.forget(kept.asked[0]["chat_id"], reply)
     completions: Any = chat(stand.url).chat.completions
     asked = {"model": MODEL, "messages": [ONE, first, TWO]}
@@ -270,23 +270,23 @@ def test_a_forgotten_one_begins_anew(
     assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", None]
     assert len(kept.asked[2]["messages"]) == 3
     assert stand.last()["tries"] == 2
-    said(stand, ONE, first, TWO, {"role": "assistant", "content": text}, user("three"))
+    reply_to(stand, ONE, first, TWO, {"role": "assistant", "content": text}, user("three"))
     assert kept.asked[3]["chat_id"] == kept.asked[2]["chat_id"]
     assert new(kept.asked[3]) == [("user", "three")]
 
 
 def test_it_begins_anew_once(stand: Stand, kept: StatefulUpstream) -> None:
-    first = said(stand, ONE)
+    first = reply_to(stand, ONE)
     kept.faults = [400, 400]
     with pytest.raises(openai.BadRequestError, match="as the test wished"):
-        said(stand, ONE, first, TWO)
+        reply_to(stand, ONE, first, TWO)
     assert [len(body["messages"]) for body in kept.asked] == [1, 1, 3]
 
 
 def test_a_retry_goes_on_from_the_same_reply(stand: Stand, kept: StatefulUpstream) -> None:
-    first = said(stand, ONE)
+    first = reply_to(stand, ONE)
     kept.faults = [500, None]
-    assert said(stand, ONE, first, TWO)["content"] == "Number 2: two"
+    assert reply_to(stand, ONE, first, TWO)["content"] == "Number 2: two"
     assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", "reply-1"]
 
 
@@ -298,19 +298,19 @@ def test_a_reply_that_was_cut_is_not_kept(stand: Stand, kept: StatefulUpstream) 
         for chunk in completions.create(model=MODEL, messages=[ONE], stream=True):
             received += chunk.choices[0].delta.content or ""
     assert received == "Number 1: one"
-    said(stand, ONE, {"role": "assistant", "content": received}, TWO)
+    reply_to(stand, ONE, {"role": "assistant", "content": received}, TWO)
     assert [body["parent_id"] for body in kept.asked] == [None, None]
 
 
 def test_at_the_same_time(stand: Stand, kept: StatefulUpstream) -> None:
     """Requests that go on from one reply are branches: each is answered from its own."""
-    first = said(stand, ONE)
+    first = reply_to(stand, ONE)
     replies: dict[int, Wire] = {}
 
     def ask(number: int) -> None:
         branch = [ONE, first, user(f"branch {number}")]
-        branch.append(said(stand, *branch))
-        replies[number] = said(stand, *branch, user("What did I say?"))
+        branch.append(reply_to(stand, *branch))
+        replies[number] = reply_to(stand, *branch, user("What did I say?"))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -328,12 +328,12 @@ def test_a_fallback_that_keeps_nothing(upstream: tuple[StatefulUpstream, str]) -
     with running(DemoApp()) as other:
         models = '[models]\nboth = ["kept:qwen3-max", "plain:demo"]\n'
         with gateway(configuration(url, more=provider("plain", other) + models)) as stand:
-            first = said(stand, ONE, model="both")
+            first = reply_to(stand, ONE, model="both")
             kept.faults = [401]
-            second = said(stand, ONE, first, TWO, model="both")
+            second = reply_to(stand, ONE, first, TWO, model="both")
             assert second["content"] == "You said: two"
             assert stand.last()["provider"] == "plain"
-            said(stand, ONE, first, TWO, second, user("three"), model="both")
+            reply_to(stand, ONE, first, TWO, second, user("three"), model="both")
     assert [len(body["messages"]) for body in kept.asked] == [1, 1, 5]
     assert kept.asked[2]["parent_id"] is None
 
@@ -341,8 +341,8 @@ def test_a_fallback_that_keeps_nothing(upstream: tuple[StatefulUpstream, str]) -
 def test_without_a_store_everything_is_sent_anew(upstream: tuple[StatefulUpstream, str]) -> None:
     kept, url = upstream
     with gateway(configuration(url, "sqlite:////nowhere/at/all/dragoman.db")) as stand:
-        first = said(stand, ONE)
-        assert said(stand, ONE, first, TWO)["content"] == "Number 2: two"
+        first = reply_to(stand, ONE)
+        assert reply_to(stand, ONE, first, TWO)["content"] == "Number 2: two"
         records = [line for line in map(jsontext.decode, stand.lines) if "session" in line]
         assert stand.last()["status"] == 200
     assert [len(body["messages"]) for body in kept.asked] == [1, 3]

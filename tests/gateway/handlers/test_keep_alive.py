@@ -193,9 +193,9 @@ def test_nothing_overtakes_a_ping() -> None:
         ticker.remove(keep_alive)
         return line.written
 
-    head, *said = asyncio.run(work())
+    head, *pieces = asyncio.run(work())
     assert head.startswith(b"HTTP/1.1 200 OK\r\n")
-    assert said == [b"ping", Flowing.event, b""]
+    assert pieces == [b"ping", Flowing.event, b""]
 
 
 class Slow:

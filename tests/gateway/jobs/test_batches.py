@@ -29,12 +29,17 @@ ENDED = ("completed", "failed", "expired", "cancelled")
 def line(
     prompt: str, endpoint: str = "/v1/chat/completions", model: str = "up:m", **more: Any
 ) -> dict[str, Any]:
-    said = (
+    content = (
         {"input": prompt}
         if endpoint == "/v1/responses"
         else {"messages": [{"role": "user", "content": prompt}]}
     )
-    return {"custom_id": prompt, "method": "POST", "url": endpoint, "body": {"model": model, **said, **more}}
+    return {
+        "custom_id": prompt,
+        "method": "POST",
+        "url": endpoint,
+        "body": {"model": model, **content, **more},
+    }
 
 
 def uploaded(client: openai.OpenAI, *lines: dict[str, Any] | bytes) -> str:
@@ -105,8 +110,8 @@ def test_a_batch_of_anthropic(stand: Stand, model: HeldModel) -> None:
     model.refusals["bad"] = [(400, {})] * 9
 
     def request(name: str, **more: Any) -> Any:
-        said = [{"role": "user", "content": name}]
-        return {"custom_id": name, "params": {"model": "up:m", "max_tokens": 9, "messages": said, **more}}
+        messages = [{"role": "user", "content": name}]
+        return {"custom_id": name, "params": {"model": "up:m", "max_tokens": 9, "messages": messages, **more}}
 
     batch = client.messages.batches.create(requests=[request("a"), request("b", top_k=7), request("bad")])
     assert (batch.processing_status, batch.request_counts.processing) == ("in_progress", 3)
@@ -149,8 +154,8 @@ def test_a_cancelled_batch_ends_with_what_ran(
             assert client.batches.cancel(id) == done
         else:
             other = messages(stand)
-            said = [{"role": "user", "content": "slow"}]
-            params: Any = {"model": "up:m", "max_tokens": 9, "messages": said}
+            prompt = [{"role": "user", "content": "slow"}]
+            params: Any = {"model": "up:m", "max_tokens": 9, "messages": prompt}
             id = other.messages.batches.create(
                 requests=[{"custom_id": f"n{i}", "params": params} for i in range(6)]
             ).id
@@ -349,8 +354,10 @@ def test_pages_and_owners(stand: Stand) -> None:
     with pytest.raises(openai.BadRequestError, match="limit"):
         client.batches.list(limit=1000)
     mine = messages(stand)
-    said: Any = {"model": "up:m", "max_tokens": 1, "messages": [{"role": "user", "content": "p"}]}
-    names = [mine.messages.batches.create(requests=[{"custom_id": "a", "params": said}]).id for _ in range(3)]
+    params: Any = {"model": "up:m", "max_tokens": 1, "messages": [{"role": "user", "content": "p"}]}
+    names = [
+        mine.messages.batches.create(requests=[{"custom_id": "a", "params": params}]).id for _ in range(3)
+    ]
     page = mine.messages.batches.list(limit=1, after_id=names[2])
     assert [batch.id for batch in page.data] == [names[1]]
     back = mine.messages.batches.list(limit=2, before_id=names[0])

@@ -173,8 +173,8 @@ def test_every_field_of_the_vendors_objects_is_there(stand: Stand) -> None:
     batch = client.batches.create(
         input_file_id=file, endpoint="/v1/chat/completions", completion_window="24h"
     ).id
-    said: Any = {"model": "up:m", "max_tokens": 1, "messages": [{"role": "user", "content": "p"}]}
-    other = messages(stand).messages.batches.create(requests=[{"custom_id": "a", "params": said}]).id
+    params: Any = {"model": "up:m", "max_tokens": 1, "messages": [{"role": "user", "content": "p"}]}
+    other = messages(stand).messages.batches.create(requests=[{"custom_id": "a", "params": params}]).id
     for path, shape in (
         (f"/v1/files/{file}", FileObject),
         (f"/v1/batches/{batch}", Batch),

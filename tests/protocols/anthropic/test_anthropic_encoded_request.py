@@ -43,21 +43,21 @@ def encode(*messages: Message, model: str = OLD, **more: Any) -> tuple[Wire, lis
     ]
 
 
-def said(role: Role, *parts: Any, where: str = "") -> Message:
+def message(role: Role, *parts: Any, where: str = "") -> Message:
     texts = [Text(part, where=f"{where}.text") if isinstance(part, str) else part for part in parts]
     return Message(role, tuple(texts), where=where)
 
 
 def user(*parts: Any) -> Message:
-    return said("user", *parts, where="U")
+    return message("user", *parts, where="U")
 
 
 def model(*parts: Any) -> Message:
-    return said("assistant", *parts, where="A")
+    return message("assistant", *parts, where="A")
 
 
 def system(*parts: Any) -> Message:
-    return said("system", *parts, where="S")
+    return message("system", *parts, where="S")
 
 
 def turn(role: str, *blocks: Any) -> Wire:
@@ -96,7 +96,7 @@ TURNS: dict[str, tuple[list[Message], str, Any, list[Wire], list[str]]] = {
         [],
     ),
     "leading system text stands outside": (
-        [system("a"), said("developer", "b"), HELLO],
+        [system("a"), message("developer", "b"), HELLO],
         OLD,
         [text("a"), text("b")],
         [ASKED],

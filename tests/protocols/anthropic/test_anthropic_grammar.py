@@ -47,7 +47,7 @@ def check(*bodies: Wire) -> None:
 
 
 GOOD: dict[str, list[Wire]] = {
-    "nothing said": [START, END, STOP],
+    "nothing given": [START, END, STOP],
     "text": [START, *TEXT, END, STOP],
     "pings anywhere": [PING, START, PING, TEXT[0], PING, *TEXT[1:], PING, END, PING, STOP],
     "several ends": [START, END, END, STOP],

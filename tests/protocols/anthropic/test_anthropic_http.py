@@ -113,12 +113,12 @@ KINDS: dict[FailureKind, tuple[int, str]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "said"), KINDS.items(), ids=KINDS)
+@pytest.mark.parametrize(("kind", "expected"), KINDS.items(), ids=KINDS)
 def test_g34_g35_errors_use_the_types_of_the_clients_protocol(
-    kind: FailureKind, said: tuple[int, str]
+    kind: FailureKind, expected: tuple[int, str]
 ) -> None:
     status, body = CODEC.encode_error(Failure(kind, "m", 418, "their_code"))
-    assert (status, body) == (said[0], error(said[1]))
+    assert (status, body) == (expected[0], error(expected[1]))
 
 
 def test_sdks_send_the_whole_conversation_again_after_this_error_detail() -> None:

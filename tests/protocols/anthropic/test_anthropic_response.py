@@ -72,8 +72,8 @@ STOPS: dict[str, tuple[Wire, Stop]] = {
         Stop("context_full", "model_context_window_exceeded"),
     ),
     "something newer than we are": (reply(TEXT, stop_reason="bored"), Stop("other", "bored")),
-    "nothing said, and no call": ({"role": "assistant", "content": [TEXT]}, Stop("end")),
-    "nothing said, but a call": ({"role": "assistant", "content": [TEXT, CALL]}, Stop("tool_calls")),
+    "nothing given, and no call": ({"role": "assistant", "content": [TEXT]}, Stop("end")),
+    "nothing given, but a call": ({"role": "assistant", "content": [TEXT, CALL]}, Stop("tool_calls")),
     "null, and a call": (reply(CALL, stop_reason=None), Stop("tool_calls")),
 }
 

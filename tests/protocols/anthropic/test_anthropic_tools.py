@@ -378,7 +378,7 @@ def test_choices_are_read_and_go_back(
 F, G, H = ToolDeclaration("f"), ToolDeclaration("g"), ToolDeclaration("h")
 SUBSET = "changed tool_choice: Anthropic cannot name a subset: only the allowed tools are sent"
 CHOSEN: dict[str, tuple[ToolChoice | None, bool | None, str, Any, list[str], list[str]]] = {
-    "none said": (None, None, "m", None, ["f", "g", "h"], []),
+    "none given": (None, None, "m", None, ["f", "g", "h"], []),
     "auto": (ToolChoice("auto"), None, "m", {"type": "auto"}, ["f", "g", "h"], []),
     "G62 none": (ToolChoice("none"), None, "m", {"type": "none"}, ["f", "g", "h"], []),
     "required": (ToolChoice("required"), None, "m", {"type": "any"}, ["f", "g", "h"], []),

@@ -330,7 +330,7 @@ CHOICES = {
     "none": ({"mode": "NONE"}, ToolChoice("none"), []),
     "any": ({"mode": "ANY"}, ToolChoice("required"), []),
     "lower case": ({"mode": "any"}, ToolChoice("required"), []),
-    "nothing said": ({}, ToolChoice("auto"), []),
+    "nothing given": ({}, ToolChoice("auto"), []),
     "unspecified": ({"mode": "MODE_UNSPECIFIED"}, ToolChoice("auto"), []),
     "one": ({"mode": "ANY", "allowedFunctionNames": ["f"]}, ToolChoice("required", ("f",)), []),
     "some": ({"mode": "ANY", "allowedFunctionNames": ["f", "g"]}, ToolChoice("required", ("f", "g")), []),

@@ -16,16 +16,16 @@ def asked(**more: Any) -> Wire:
     return {"model": "m", "messages": [], **more}
 
 
-def said(message: Any) -> Wire:
+def reply_with(message: Any) -> Wire:
     return asked(messages=[message])
 
 
 def shown(part: Any) -> Wire:
-    return said({"role": "user", "content": [part]})
+    return reply_with({"role": "user", "content": [part]})
 
 
 def called(call: Any) -> Wire:
-    return said({"role": "assistant", "content": None, "tool_calls": [call]})
+    return reply_with({"role": "assistant", "content": None, "tool_calls": [call]})
 
 
 def declared(tool: Any) -> Wire:
@@ -36,12 +36,15 @@ REQUESTS: dict[str, tuple[Wire, str]] = {
     "no messages": ({"model": "m"}, "messages"),
     "messages": (asked(messages="hi"), "messages"),
     "model": (asked(model=5), "model"),
-    "message": (said("hi"), "messages[0]"),
-    "no role": (said({"content": "a"}), "messages[0].role"),
-    "role": (said({"role": 1}), "messages[0].role"),
-    "unknown role": (said({"role": "critic", "content": "a"}), "messages[0].role"),
-    "content": (said({"role": "user", "content": 5}), "messages[0].content"),
-    "content of an object": (said({"role": "user", "content": {"type": "text"}}), "messages[0].content"),
+    "message": (reply_with("hi"), "messages[0]"),
+    "no role": (reply_with({"content": "a"}), "messages[0].role"),
+    "role": (reply_with({"role": 1}), "messages[0].role"),
+    "unknown role": (reply_with({"role": "critic", "content": "a"}), "messages[0].role"),
+    "content": (reply_with({"role": "user", "content": 5}), "messages[0].content"),
+    "content of an object": (
+        reply_with({"role": "user", "content": {"type": "text"}}),
+        "messages[0].content",
+    ),
     "part": (shown("a"), "messages[0].content[0]"),
     "part without a type": (shown({"text": "a"}), "messages[0].content[0].type"),
     "text": (shown({"type": "text", "text": 1}), "messages[0].content[0].text"),
@@ -63,8 +66,8 @@ REQUESTS: dict[str, tuple[Wire, str]] = {
     "file": (shown({"type": "file", "file": []}), "messages[0].content[0].file"),
     "empty file": (shown({"type": "file", "file": {}}), "messages[0].content[0].file.file_data"),
     "video": (shown({"type": "video_url", "video_url": {"url": 1}}), "messages[0].content[0].video_url"),
-    "refusal": (said({"role": "assistant", "refusal": 1}), "messages[0].refusal"),
-    "tool_calls": (said({"role": "assistant", "tool_calls": {}}), "messages[0].tool_calls"),
+    "refusal": (reply_with({"role": "assistant", "refusal": 1}), "messages[0].refusal"),
+    "tool_calls": (reply_with({"role": "assistant", "tool_calls": {}}), "messages[0].tool_calls"),
     "call": (called("f"), "messages[0].tool_calls[0]"),
     "call without a function": (called({"id": "c"}), "messages[0].tool_calls[0].function"),
     "call id": (called({"id": 1, "function": {"name": "f"}}), "messages[0].tool_calls[0].id"),
@@ -79,19 +82,25 @@ REQUESTS: dict[str, tuple[Wire, str]] = {
         "messages[0].tool_calls[0].custom.input",
     ),
     "legacy name": (
-        said({"role": "assistant", "function_call": {"name": 1}}),
+        reply_with({"role": "assistant", "function_call": {"name": 1}}),
         "messages[0].function_call.name",
     ),
-    "tool_call_id": (said({"role": "tool", "tool_call_id": 1, "content": "a"}), "messages[0].tool_call_id"),
-    "result content": (said({"role": "tool", "tool_call_id": "c", "content": 1}), "messages[0].content"),
-    "result name": (said({"role": "function", "name": 1, "content": "a"}), "messages[0].name"),
-    "picture": (said({"role": "assistant", "images": ["x"]}), "messages[0].images[0]"),
+    "tool_call_id": (
+        reply_with({"role": "tool", "tool_call_id": 1, "content": "a"}),
+        "messages[0].tool_call_id",
+    ),
+    "result content": (
+        reply_with({"role": "tool", "tool_call_id": "c", "content": 1}),
+        "messages[0].content",
+    ),
+    "result name": (reply_with({"role": "function", "name": 1, "content": "a"}), "messages[0].name"),
+    "picture": (reply_with({"role": "assistant", "images": ["x"]}), "messages[0].images[0]"),
     "annotation": (
-        said({"role": "assistant", "content": "a", "annotations": ["x"]}),
+        reply_with({"role": "assistant", "content": "a", "annotations": ["x"]}),
         "messages[0].annotations[0]",
     ),
     "source without address": (
-        said({"role": "assistant", "content": "a", "annotations": [{"url_citation": {}}]}),
+        reply_with({"role": "assistant", "content": "a", "annotations": [{"url_citation": {}}]}),
         "messages[0].annotations[0].url_citation.url",
     ),
     "tools": (asked(tools={}), "tools"),

@@ -87,7 +87,7 @@ ERRORS: dict[str, tuple[Wire, int, Failure | None]] = {
         Failure("bad_request", '[{"loc":["body"]}]', 422),
     ),
     "an object as message": ({"error": {"message": {"a": 1}}}, 500, Failure("server", '{"a":1}', 500)),
-    "nothing said": ({}, 500, Failure("server", "{}", 500)),
+    "nothing given": ({}, 500, Failure("server", "{}", 500)),
     "no error": ({"choices": [{"index": 0}]}, 0, None),
     "no error, null": ({"choices": [{"index": 0}], "error": None}, 200, None),
     "no choices": ({"choices": []}, 200, Failure("server", "the upstream's reply has no choices", 502)),

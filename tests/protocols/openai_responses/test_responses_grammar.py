@@ -43,7 +43,7 @@ def check(*steps: Wire, named: bool = True) -> None:
 
 
 GOOD: dict[str, list[Wire]] = {
-    "nothing said": [CREATED, EMPTY],
+    "nothing given": [CREATED, EMPTY],
     "a message": [
         CREATED,
         step("in_progress", response=response()),

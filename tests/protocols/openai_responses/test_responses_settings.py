@@ -380,9 +380,9 @@ def test_neutral_settings_are_written(
     model: str, settings: dict[str, Any], expected: Wire, losses: list[str]
 ):
     body, reported = encode(model, **settings)
-    said = {key: value for key, value in body.items() if key not in ("model", "input")}
+    written = {key: value for key, value in body.items() if key not in ("model", "input")}
     reasons = {} if model == "gpt-4o" or "chat" in model else {"include": ["reasoning.encrypted_content"]}
-    assert said == {"store": False, **reasons, **expected}
+    assert written == {"store": False, **reasons, **expected}
     assert reported == losses
 
 

@@ -74,8 +74,8 @@ def message(*content: Wire, at: int = 0, **more: Any) -> Wire:
     }
 
 
-def text(said: str, *annotations: Wire) -> Wire:
-    return {"type": "output_text", "text": said, "annotations": list(annotations), "logprobs": []}
+def text(content: str, *annotations: Wire) -> Wire:
+    return {"type": "output_text", "text": content, "annotations": list(annotations), "logprobs": []}
 
 
 def call(arguments: str, at: int = 0, **more: Any) -> Wire:
@@ -100,12 +100,12 @@ def done(item: Wire, at: int = 0) -> Wire:
     return event("output_item.done", output_index=at, item=item)
 
 
-def delta(kind: str, said: str, at: int = 0, **more: Any) -> Wire:
-    return event(f"{kind}.delta", item_id=f"x_{at}", output_index=at, delta=said, **more)
+def delta(kind: str, content: str, at: int = 0, **more: Any) -> Wire:
+    return event(f"{kind}.delta", item_id=f"x_{at}", output_index=at, delta=content, **more)
 
 
-def argument(said: str, at: int = 0) -> Wire:
-    return delta("function_call_arguments", said, at)
+def argument(content: str, at: int = 0) -> Wire:
+    return delta("function_call_arguments", content, at)
 
 
 def frames(*events: Wire | bytes) -> list[Frame]:

@@ -62,8 +62,8 @@ def write(events: Iterable[Event], request: Request | None = None) -> tuple[list
 
 
 def part(part: AnyPart, *deltas: str, complete: bool = True, index: int = 0, **more: Any) -> list[Event]:
-    said = [PartDelta(index, text) for text in deltas] + ([PartDelta(index, **more)] if more else [])
-    return [PartStart(index, part), *said, PartEnd(index, complete)]
+    changes = [PartDelta(index, text) for text in deltas] + ([PartDelta(index, **more)] if more else [])
+    return [PartStart(index, part), *changes, PartEnd(index, complete)]
 
 
 def encoded(*parts: list[Event], end: ResponseEnd = END, request: Request | None = None) -> list[Wire]:
