@@ -17,11 +17,12 @@ from __future__ import annotations
 import asyncio
 import select
 from collections.abc import Callable
+from functools import lru_cache
+from operator import methodcaller
 from typing import Any
 
 import httptools
 
-from dragoman.core.headers import IGNORED, LOWER_NAMES
 from dragoman.core.transport import ReplyBroken
 from dragoman.http.client.address import Address
 from dragoman.http.client.reply import HttpReply
@@ -47,19 +48,22 @@ class ClientConnection(asyncio.Protocol):
         self.idle_since = 0.0
         self._open_connections, self._release = open_connections, release
         self._transport: Any = None
+        # The parser calls these two: a field or a chunk costs no call of Python
+        self._fields: dict[bytes, bytes] = {}  # of the head under way
+        self.on_header = self._fields.__setitem__
         self._bodies: list[bytes] = []  # of one read of the socket
-        self.on_body = self._bodies.append  # called by httptools; a chunk costs no call of Python
+        self.on_body = self._bodies.append
         self._parser: Any = httptools.HttpResponseParser(self)
         self._reply: HttpReply | None = None
-        self._headers: dict[str, str] = IGNORED  # in WAITING, those of the head
+        self._waiting = False  # in WAITING
         self._head_size = 0
         self._until_close = False
         self._deadline = self._timer_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, reply: HttpReply, request: bytes) -> None:
-        self._reply, self._headers, self._head_size = reply, {}, 0
-        self._sending = True
+        self._reply, self._head_size = reply, 0
+        self._sending = self._waiting = True
         self._batch.put(self._send, request)
 
     def _send(self, request: bytes) -> None:
@@ -141,7 +145,8 @@ class ClientConnection(asyncio.Protocol):
             self._deliver()
         if problem:
             self._fail(problem)
-        if self._headers is IGNORED:
+        if not self._waiting:
+            self._fields.clear()  # trailers, the fields after a chunked body, are not used
             return
         self._head_size += len(data)
         if self._head_size > MAX_HEAD:
@@ -171,15 +176,14 @@ class ClientConnection(asyncio.Protocol):
         if self._reply is None:  # a second reply to one request
             self.abort()
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[LOWER_NAMES[name]] = value.decode("latin-1")
-
     def on_headers_complete(self) -> None:
-        status, headers = self._parser.get_status_code(), self._headers
+        status, fields = self._parser.get_status_code(), self._fields
         if status < 200:  # 100 Continue, 103 Early Hints: the final head follows
-            self._headers = {}
+            fields.clear()
             return
-        self._headers = IGNORED
+        self._waiting = False
+        headers = dict(zip(_lower_names(tuple(fields)), map(_text, fields.values()), strict=True))
+        fields.clear()
         if "content-length" not in headers:
             chunked = "chunked" in headers.get("transfer-encoding", "").lower()
             self._until_close = not chunked and status not in (204, 304)
@@ -197,7 +201,7 @@ class ClientConnection(asyncio.Protocol):
         if self._bodies:
             self._deliver()
         reply = self._reply
-        if reply is None or self._headers is not IGNORED:
+        if reply is None or self._waiting:
             return
         self._reply = None
         reply.on_end()
@@ -206,6 +210,15 @@ class ClientConnection(asyncio.Protocol):
             self._release(self)
         else:
             self.abort()
+
+
+_text = methodcaller("decode", "latin-1")
+
+
+@lru_cache(64)
+def _lower_names(names: tuple[bytes, ...]) -> tuple[str, ...]:
+    """An upstream sends the same names in every reply."""
+    return tuple([name.decode("latin-1").lower() for name in names])
 
 
 def _is_readable(descriptor: int) -> bool:

@@ -182,7 +182,8 @@ class HttpReply:
     async def read(self, limit: int) -> bytes:
         """The whole body; one that is longer than `limit` is an error."""
         if self._done and self._buffered <= limit and not (self._error or self._inflate):
-            return self._take(self._buffered)  # the usual case: everything has arrived
+            chunks, self._chunks, self._buffered = self._chunks, [], 0  # usually: everything has arrived
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
         pieces: list[bytes] = []
         size = 0
         try:

@@ -294,6 +294,7 @@ class ServerConnection(asyncio.Protocol):
         self._response = ResponseWriter(self)
         if self._next:
             self._next.set_result(None)
+            self._next = None
         elif self._task is None:
             self._start_task()
 
@@ -303,14 +304,13 @@ class ServerConnection(asyncio.Protocol):
         task.add_done_callback(self._task_ended)
 
     async def _respond(self) -> None:
-        while not self._transport.is_closing():
+        while True:
             request, response = self._request, self._response
             if request is None or response is None:
-                self._next = self._server.loop.create_future()
-                try:
-                    await self._next
-                finally:
-                    self._next = None
+                if self._transport.is_closing():
+                    return
+                self._next = waiter = self._server.loop.create_future()
+                await waiter
                 continue
             try:
                 await self._server.application(request, response)
@@ -321,7 +321,7 @@ class ServerConnection(asyncio.Protocol):
                 self._response_ended(request, response)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        self._task = None
+        self._task = self._next = None
         if self._request and self._transport.is_closing():  # it was never begun
             self._request.release()
         elif self._request:  # the application raised after its response, and another request waits
