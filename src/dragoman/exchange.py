@@ -231,12 +231,12 @@ class Exchange:
             raise _too_deep(self.client) from None
 
     def _forward_bytes(self, body: Body, model: str | None, stream: bool | None) -> bytes:
-        seen = body.glance
+        seen, data = body.glance, body.data
         changes = self._forward(seen, model, stream)
         if not changes:
-            return body.data
+            return data
         if "stream" not in changes:
-            renamed = jsontext.replaced(body.data, "model", seen.get("model"), changes["model"])
+            renamed = jsontext.replaced(data, "model", seen.get("model"), changes["model"])
             if renamed is not None:
                 return renamed
         return jsontext.encode({**body.wire, **changes})
@@ -422,7 +422,8 @@ class Exchange:
     def _forward(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:
         """The same protocol on both sides: the fields that routing must change."""
         old_model, old_stream = wire.get("model"), bool(wire.get("stream"))
-        stream = old_stream if stream is None else stream
+        if stream is None:
+            stream = old_stream
         self._address(str(model or old_model or ""), stream, wire)
         if not self.client.http.model_in_body:
             return {}

@@ -196,9 +196,9 @@ class Accounting(Struct, frozen=True, kw_only=True):
     """What can be read from the wire without decoding it.
 
     `request` and `reply` see everything that is looked at in a body that passes as it is, here and by the
-    codec's `decode_error` and `headers_for`; without them it is read in full. `usage` reads an object that
-    holds one in `usage_field`. `call_mark` appears once for each call of a stream, `call_hint` in every piece
-    that could hold one.
+    codec's `decode_error` and `headers_for`; without them it is read in full. `usage` reads the object
+    in `usage_field` of a reply. `call_mark` appears once for each call of a stream, `call_hint` in every
+    piece that could hold one.
     """
 
     request: Glance | None = None
@@ -212,8 +212,9 @@ class Accounting(Struct, frozen=True, kw_only=True):
 
     def counted(self, reply: Wire) -> Usage | None:
         """Nothing that accounting needs is worth a failed exchange."""
+        usage = reply.get(self.usage_field)
         try:
-            return self.usage(reply) if is_object(reply.get(self.usage_field)) else None
+            return self.usage(usage) if is_object(usage) else None
         except WireError:
             return None
 

@@ -21,7 +21,7 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.conversations.stored_turns import UNREADABLE
 from dragoman.gateway.handlers.generate import decoded
-from dragoman.gateway.jobs.batch_table import Batch
+from dragoman.gateway.jobs.batch_table import StoredBatch
 from dragoman.gateway.jobs.batches import Batches
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import GatewayRequest
@@ -100,7 +100,7 @@ class BatchesHandler:
             case _:
                 await request.writer.json(200, await self._encoded(request, codec, batch))
 
-    async def _encoded(self, request: GatewayRequest, codec: BatchCodec, batch: Batch) -> Wire:
+    async def _encoded(self, request: GatewayRequest, codec: BatchCodec, batch: StoredBatch) -> Wire:
         counts = await self._stored(self._table.counts(batch.owner, batch.id))
         scheme = request.headers.get("x-forwarded-proto") or ("https" if self._config.tls_cert else "http")
         state = BatchState(

@@ -53,7 +53,7 @@ _USED = """select (select coalesce(sum(size), 0) from dragoman_files where batch
 _CURSOR = "(created, id) {sign} (select created, id from {table} where owner = $1 and id = $2)"
 
 
-class Batch(Struct, frozen=True):
+class StoredBatch(Struct, frozen=True):
     owner: str
     id: str
     protocol: str
@@ -73,47 +73,49 @@ class BatchTable:
     def __init__(self, database: SqlStore) -> None:
         self._database = database
 
-    async def add(self, batch: Batch) -> None:
+    async def add(self, batch: StoredBatch) -> None:
         values = (
             batch.owner, batch.id, batch.protocol, batch.settings, batch.total, batch.created,
             batch.deadline, batch.cancelled, batch.ended, batch.expires,
         )  # fmt: skip
         await self._run(Statement(_ADD, values))
 
-    async def get(self, owner: str, id: str) -> Batch | None:
+    async def get(self, owner: str, id: str) -> StoredBatch | None:
         rows = await self._run(Statement(_GET, (owner, id)))
-        return Batch(*rows[0]) if rows else None
+        return StoredBatch(*rows[0]) if rows else None
 
     async def counts(self, owner: str, id: str) -> dict[str, int]:
         return dict(await self._run(Statement(_COUNTS, (owner, id))))
 
-    async def has_lines_left(self, batch: Batch) -> bool:
+    async def has_lines_left(self, batch: StoredBatch) -> bool:
         return bool(await self._run(Statement(_LEFT, (batch.owner, batch.id))))
 
-    async def page(self, owner: str, protocol: str, page: PageQuery) -> tuple[list[Batch], bool]:
+    async def page(self, owner: str, protocol: str, page: PageQuery) -> tuple[list[StoredBatch], bool]:
         """And whether there are more."""
         rows, more = await self._page("dragoman_batches", _BATCH, owner, page, ("protocol", protocol))
-        return [Batch(*row) for row in rows], more
+        return [StoredBatch(*row) for row in rows], more
 
-    async def cancel(self, batch: Batch) -> None:
+    async def cancel(self, batch: StoredBatch) -> None:
         now = time.time()
         cancelled = Statement(_CANCEL, (batch.owner, batch.id, now), required=True)
         waiting = Statement(_END_WAITING, (batch.owner, batch.id, "cancelled", now, b""))
         await self._database.transaction(cancelled, waiting)
 
-    async def expire(self, batch: Batch) -> None:
+    async def expire(self, batch: StoredBatch) -> None:
         await self._run(Statement(_END_WAITING, (batch.owner, batch.id, "expired", time.time(), b"")))
 
-    async def end(self, batch: Batch) -> bool:
+    async def end(self, batch: StoredBatch) -> bool:
         """Where no line is left; whether it was this call that ended it."""
         return bool(await self._run(Statement(_END, (batch.owner, batch.id, time.time()))))
 
-    async def results(self, batch: Batch, after: int, limit: int) -> list[tuple[int, str, str, str, bytes]]:
+    async def results(
+        self, batch: StoredBatch, after: int, limit: int
+    ) -> list[tuple[int, str, str, str, bytes]]:
         """Line, id, custom id, status and reply of lines that have ended."""
         rows = await self._run(Statement(_RESULTS, (batch.owner, batch.id, after, limit)))
         return [(line, id, custom_id, status, bytes(reply)) for line, id, custom_id, status, reply in rows]
 
-    async def result_sizes(self, batch: Batch) -> dict[bool, tuple[int, int]]:
+    async def result_sizes(self, batch: StoredBatch) -> dict[bool, tuple[int, int]]:
         """Count and bytes of the answers (True), and of the other lines."""
         rows = await self._run(Statement(_SIZES, (batch.owner, batch.id)))
         return {bool(answers): (count, int(size)) for answers, count, size in rows}
@@ -121,8 +123,8 @@ class BatchTable:
     async def delete(self, owner: str, id: str) -> None:
         await self._run(Statement(_DELETE_LINES, (owner, id)), Statement(_DELETE, (owner, id)))
 
-    async def open_batches(self) -> list[Batch]:
-        return [Batch(*row) for row in await self._run(Statement(_OPEN))]
+    async def open_batches(self) -> list[StoredBatch]:
+        return [StoredBatch(*row) for row in await self._run(Statement(_OPEN))]
 
     async def sweep(self) -> None:
         now = time.time()

@@ -24,7 +24,7 @@ from dragoman.core.jobs import (
 )
 from dragoman.core.model import Failure
 from dragoman.gateway.conversations.store import StoreError
-from dragoman.gateway.jobs.batch_table import Batch, BatchTable
+from dragoman.gateway.jobs.batch_table import BatchTable, StoredBatch
 from dragoman.gateway.jobs.job_table import Job, JobSettings, JobTable
 from dragoman.gateway.jobs.queue import JobQueue
 from dragoman.gateway.jobs.replay import CapturedResponse, Replay, ReplayedExchange
@@ -62,11 +62,11 @@ class Batches:
         asked: BatchRequest,
         lines: list[BatchLine],
         errors: list[Any],
-    ) -> Batch:
+    ) -> StoredBatch:
         """Durable when it returns. With `errors` it has ended already."""
         now, protocol = time.time(), request.client.name
         settings = {**asked.settings, "output_life": asked.output_life}
-        batch = Batch(
+        batch = StoredBatch(
             owner=request.owner,
             id=batch_codec.id_prefix + os.urandom(16).hex(),
             protocol=protocol,
@@ -88,7 +88,9 @@ class Batches:
             raise
         return batch
 
-    def _line_jobs(self, request: GatewayRequest, batch: Batch, lines: list[BatchLine]) -> Iterable[Job]:
+    def _line_jobs(
+        self, request: GatewayRequest, batch: StoredBatch, lines: list[BatchLine]
+    ) -> Iterable[Job]:
         forwarded = request.protocol_server.forwards
         headers = {name: request.headers[name] for name in forwarded if name in request.headers}
         settings = jsontext.encode(JobSettings(headers))
@@ -144,7 +146,7 @@ class Batches:
         if await self._jobs.finish(job, status, reply, job.expires):
             self._metrics.count_job("batch", status)
 
-    async def end(self, batch: Batch) -> None:
+    async def end(self, batch: StoredBatch) -> None:
         """Where no line is left: the files of its results are created, then it is ended."""
         if batch.ended is not None or await self.table.has_lines_left(batch):
             return
@@ -161,7 +163,7 @@ class Batches:
                     await self.table.add_file(batch.owner, file, b"")
         await self.table.end(batch)
 
-    async def results(self, batch: Batch, answers: bool | None = None) -> AsyncIterator[bytes]:
+    async def results(self, batch: StoredBatch, answers: bool | None = None) -> AsyncIterator[bytes]:
         """JSON lines, some at a time; only the answers, or only the rest."""
         batch_codec, after = _codec(batch.protocol), -1
         while rows := await self.table.results(batch, after, _ROWS):

@@ -246,7 +246,7 @@ ACCOUNTING = Accounting(
     reply=Glance(_ReplyGlance),
     tools=lambda body: count(body.get("tools")),
     calls=lambda body: sum(block.get("type") == "tool_use" for block in rows(body.get("content"))),
-    usage=lambda body: decode_usage(Fields(body["usage"], "usage", PROTOCOL_NAME), Losses()),
+    usage=lambda usage: decode_usage(Fields(usage, "usage", PROTOCOL_NAME), Losses()),
     usage_field="usage",
     call_hint=b"tool_use",
     call_mark=r'"type":\s*"tool_use"',
