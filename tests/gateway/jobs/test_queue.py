@@ -11,7 +11,7 @@ import openai
 import pytest
 from anthropic.types.messages import MessageBatch
 from msgspec.structs import replace
-from openai.types import FileObject, StoredBatch
+from openai.types import Batch, FileObject
 
 from dragoman.core import jsontext
 from dragoman.gateway.conversations.store import StoredTurn, StoreError, open_store
@@ -177,7 +177,7 @@ def test_every_field_of_the_vendors_objects_is_there(stand: Stand) -> None:
     other = messages(stand).messages.batches.create(requests=[{"custom_id": "a", "params": params}]).id
     for path, shape in (
         (f"/v1/files/{file}", FileObject),
-        (f"/v1/batches/{batch}", StoredBatch),
+        (f"/v1/batches/{batch}", Batch),
         (f"/v1/messages/batches/{other}", MessageBatch),
     ):
         found = send(stand.url, "GET", path).json
