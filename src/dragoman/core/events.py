@@ -153,15 +153,7 @@ class EventStage:
 
 def emptied(part: AnyPart) -> AnyPart:
     """`part` as its PartStart announces it."""
-    match part:
-        case Text():
-            return replace(part, text="", citations=(), state=None)
-        case Reasoning() | Refusal():
-            return replace(part, text="", state=None)
-        case ToolCall():
-            return replace(part, arguments="", state=None, complete=True)
-        case _:
-            return replace(part, state=None)
+    return _filled(part, "", (), None, True)
 
 
 def spelled(part: AnyPart) -> str:
@@ -195,16 +187,22 @@ class _Growing:
             self.citations.append(delta.citation)
 
     def value(self) -> AnyPart:
-        text = "".join(self.texts)
-        match self.part:
-            case Text():
-                return replace(self.part, text=text, citations=tuple(self.citations), state=self.state)
-            case Reasoning() | Refusal():
-                return replace(self.part, text=text, state=self.state)
-            case ToolCall():
-                return replace(self.part, arguments=text, state=self.state, complete=self.complete)
-            case _:
-                return replace(self.part, state=self.state)
+        return _filled(self.part, "".join(self.texts), tuple(self.citations), self.state, self.complete)
+
+
+def _filled(
+    part: AnyPart, text: str, citations: tuple[Citation, ...], state: State | None, complete: bool
+) -> AnyPart:
+    """`part` with this text, or these arguments; media and foreign parts have neither."""
+    match part:
+        case Text():
+            return replace(part, text=text, citations=citations, state=state)
+        case Reasoning() | Refusal():
+            return replace(part, text=text, state=state)
+        case ToolCall():
+            return replace(part, arguments=text, state=state, complete=complete)
+        case _:
+            return replace(part, state=state)
 
 
 def _merged(first: Extras | None, second: Extras | None) -> Extras | None:

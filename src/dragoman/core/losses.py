@@ -99,11 +99,8 @@ class Losses:
         if isinstance(strict, str) and strict not in _RANK:
             raise ConfigError(f"strict is True, False, {', '.join(map(repr, _RANK))}, not {strict!r}")
         lowest = _RANK[strict] if isinstance(strict, str) else 0
-        lost = [
-            loss
-            for loss in self.items
-            if loss.kind in ("dropped", "changed") and _RANK[loss.severity] >= lowest
-        ]
+        severe = [loss for loss in self.items if _RANK[loss.severity] >= lowest]
+        lost = [loss for loss in severe if loss.kind in ("dropped", "changed")]
         if lost:
             raise LossError(lost)
 

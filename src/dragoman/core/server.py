@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import takewhile
 from typing import Any, Generic, TypedDict, TypeVar
 from urllib.parse import unquote
 
@@ -94,15 +95,10 @@ class RouteTable(Generic[Owner]):
     """Rows of (route, owner), compiled once. Rows of equal precedence keep their order."""
 
     def __init__(self, rows: Iterable[tuple[Route, Owner]]) -> None:
-        self._rows = [
-            _RouteRow(
-                route,
-                owner,
-                RouteMatch(route.action, stream=route.stream, variant=route.variant),
-                _compiled(route.path),
-            )
-            for route, owner in rows
-        ]
+        self._rows: list[_RouteRow[Owner]] = []
+        for route, owner in rows:
+            match = RouteMatch(route.action, stream=route.stream, variant=route.variant)
+            self._rows.append(_RouteRow(route, owner, match, _compiled(route.path)))
         self._exact = [row for row in self._rows if ":path}" not in row.route.path]
         self._literal: dict[tuple[str, str], list[_RouteRow[Owner]]] = {}
         self._patterns: dict[tuple[str, str], list[_RouteRow[Owner]]] = {}  # by method and first segment
@@ -175,10 +171,7 @@ def _spellings(path: str) -> Iterator[str]:
 
 def _common(literal: str, path: str) -> int:
     """How many characters both begin with."""
-    return next(
-        (n for n, (one, other) in enumerate(zip(literal, path, strict=False)) if one != other),
-        min(len(literal), len(path)),
-    )
+    return sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(literal, path, strict=False)))
 
 
 def _compiled(path: str) -> re.Pattern[str] | None:

@@ -89,11 +89,7 @@ def read(request: Request) -> Rendered | None:
         for index, message in enumerate(request.messages)
     )
     request = replace(
-        request,
-        tools=tools,
-        tool_choice=_choice(system),
-        parallel=False if one else None,
-        messages=messages,
+        request, tools=tools, tool_choice=_choice(system), parallel=False if one else None, messages=messages
     )
     return Rendered(request, written)
 

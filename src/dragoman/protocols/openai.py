@@ -7,10 +7,10 @@ import re
 from typing import Any
 
 from dragoman.core.failures import with_opening
-from dragoman.core.fields import word_set
+from dragoman.core.fields import Fields, word_set
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Failure, FailureKind, Wire
+from dragoman.core.model import Failure, FailureKind, OutputFormat, Wire
 from dragoman.core.schema_rules import SchemaRules, StrictRules
 from dragoman.core.server import ListedModel, RateLimitStatus
 
@@ -66,6 +66,13 @@ def encode_user(user: str, losses: Losses) -> str:
         return user
     losses.changed("user", f"longer than {_LONGEST_USER} characters: sent as its hash", "setting.user")
     return hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def decode_schema_format(format: Fields) -> OutputFormat:
+    strict = format.take("strict", bool)
+    return OutputFormat(
+        "schema", format.object("schema"), format.text("name"), format.text("description"), strict
+    )
 
 
 def lifetime(mark: Any) -> str:

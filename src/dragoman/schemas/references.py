@@ -14,16 +14,7 @@ from dragoman.core.model import Wire
 from dragoman.core.schema_rules import Cycles
 from dragoman.schemas.merge import DEEPEST_REF, intersect
 from dragoman.schemas.tidy import prune_required
-from dragoman.schemas.walk import (
-    BRANCHES,
-    Report,
-    children,
-    map_children,
-    noted,
-    resolve,
-    types_of,
-    without,
-)
+from dragoman.schemas.walk import BRANCHES, Report, children, map_children, noted, resolve, types_of, without
 
 _WORDS_ONLY = frozenset({"$ref", "title", "description"})
 

@@ -83,11 +83,8 @@ def joined(messages: list[Message]) -> list[Message]:
     turns: list[Message] = []
     for message in messages:
         last = turns[-1] if turns else None
-        if (
-            last
-            and last.role == message.role == "assistant"
-            and not (_has_extras(last) or _has_extras(message))
-        ):
+        both = last and last.role == message.role == "assistant"
+        if last and both and not (_has_extras(last) or _has_extras(message)):
             message = replace(last, parts=last.parts + message.parts)
             turns.pop()
         turns.append(message)
@@ -124,13 +121,8 @@ def without_summarised(message: Message, losses: Losses) -> Message:
 
     Clients of Gemini put the bytes of a result beside it.
     """
-    texts = {
-        item.text
-        for part in message.parts
-        if type(part) is ToolResult
-        for item in part.content
-        if type(item) is Text
-    }
+    items = [item for part in message.parts if type(part) is ToolResult for item in part.content]
+    texts = {item.text for item in items if type(item) is Text}
     summarised = [part for part in message.parts if type(part) is Media and _summary(part) in texts]
     for part in summarised:
         losses.changed(part.where, _SUMMARISED, "media.summary")

@@ -81,11 +81,7 @@ _KNOWN: dict[str, tuple[str, Wire]] = {
     ),
     "text_editor": (
         "Views, creates and edits text files.",
-        _object(
-            ["command", "path"],
-            command=_one_of("view", "create", "str_replace", "insert"),
-            **_EDITING,
-        ),
+        _object(["command", "path"], command=_one_of("view", "create", "str_replace", "insert"), **_EDITING),
     ),
     "memory": (
         "Stores and reads notes in files below /memories, which the user keeps between conversations. View "

@@ -20,15 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.events import (
-    Event,
-    EventStage,
-    PartDelta,
-    PartEnd,
-    PartStart,
-    ResponseEnd,
-    ResponseFailed,
-)
+from dragoman.core.events import Event, EventStage, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, AnyTool, Reasoning, Stop, StopReason, Text, ToolCall
 from dragoman.dialects.engine.call_grammar import (

@@ -71,9 +71,8 @@ class Scanner:
     ) -> None:
         self._grammars, self._declared, self._admits = grammars, declared, admits
         self._think, self._opened, self._verbatim = think, opened, verbatim
-        self._may_close = (
-            think is not None and may_be_opened
-        )  # a closing marker may come without an opening one
+        # A closing marker may come without an opening one
+        self._may_close = think is not None and may_be_opened
         self._ready: list[Token] | None = None  # in HELD: what goes out nevertheless; `_out` is held
         self._search = searches(tuple([grammar.opening for grammar in grammars]), think)
         self.special = self._search.special
@@ -260,13 +259,8 @@ class Scanner:
                 search = self._search.endings  # what stands before the end was only a draft
                 continue
             self._advance(source.at + 1)
-        self._kind, self._code, self._fresh, self._quiet, self._framed = (
-            TextToken,
-            MarkdownCode(),
-            fresh,
-            True,
-            True,
-        )
+        self._kind, self._code, self._fresh = TextToken, MarkdownCode(), fresh
+        self._quiet = self._framed = True
         source.mark()
 
     def _attempt(self, sink: Sink) -> Reader[bool]:
@@ -324,11 +318,8 @@ class Scanner:
         start = search.held(self._source)
         self._advance(start)
         if start < len(self._source.window) and self._quoted():
-            self._advance(
-                self._search.endings.held(self._source)
-                if self._kind is ReasoningToken
-                else len(self._source.window)
-            )
+            reasons = self._kind is ReasoningToken
+            self._advance(self._search.endings.held(self._source) if reasons else len(self._source.window))
 
     def _quoted(self) -> bool:
         """Whether what stands here is in code."""

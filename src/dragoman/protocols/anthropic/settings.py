@@ -83,15 +83,8 @@ def encode_settings(request: Request, body: Wire, profile: ModelProfile, losses:
 
 
 _UNSUPPORTED = GivenSettings(
-    "frequency_penalty",
-    "presence_penalty",
-    "seed",
-    "verbosity",
-    "metadata",
-    "logprobs",
-    "top_logprobs",
-    "cache_key",
-    "store",
+    *("frequency_penalty", "presence_penalty", "seed", "verbosity", "metadata"),
+    *("logprobs", "top_logprobs", "cache_key", "store"),
 )
 
 
@@ -247,9 +240,8 @@ def _encode_effort(effort: Effort, profile: ModelProfile, losses: Losses) -> Eff
 
 def _encode_display(shown: bool | None, profile: ModelProfile) -> Wire:
     """Newer models omit the text of their thinking unless `display` asks for it."""
-    if shown is None or not profile.thinking_display:
-        return {}
-    return {"display": "summarized" if shown else "omitted"}
+    known = shown is not None and profile.thinking_display
+    return {"display": "summarized" if shown else "omitted"} if known else {}
 
 
 def _encode_sampling(request: Request, thinking: bool, profile: ModelProfile, losses: Losses) -> Wire:

@@ -110,11 +110,9 @@ def _plain(source: Base64) -> Plain | None:
 
 
 def _bytes(source: Base64 | Plain) -> str:
-    return (
-        source.data
-        if isinstance(source, Base64)
-        else base64.b64encode(source.text.encode("utf-8", "replace")).decode()
-    )
+    if isinstance(source, Base64):
+        return source.data
+    return base64.b64encode(source.text.encode("utf-8", "replace")).decode()
 
 
 def _is_googles(uri: str) -> bool:

@@ -59,6 +59,7 @@ def encode_tools(tools: tuple[AnyTool, ...], losses: Losses, profile: ModelProfi
 
 
 _NEW = 1 << 32  # no body has so many entries
+_QUIET_ENTRY = frozenset({"functionDeclarations"})
 
 
 def _decode_entry(entry: Any, number: int, losses: Losses) -> list[AnyTool]:
@@ -66,24 +67,15 @@ def _decode_entry(entry: Any, number: int, losses: Losses) -> list[AnyTool]:
     tools: list[AnyTool] = []
     for key in tuple(fields.rest):
         if key == "functionDeclarations" and fields.rest[key]:
-            path = fields.path(key)
-            tools += [
-                _decode_function(declaration, f"{path}[{i}]", number, losses)
-                for i, declaration in enumerate(fields.list(key) or ())
-            ]
+            for i, declaration in enumerate(fields.list(key) or ()):
+                tools.append(_decode_function(declaration, f"{fields.path(key)}[{i}]", number, losses))
         elif key == "mcpServers" and fields.rest[key]:
-            servers = fields.list(key) or ()
-            tools += [
-                decode_mcp(server, f"{fields.path(key)}[{i}]", number, losses)
-                for i, server in enumerate(servers)
-            ]
+            for i, server in enumerate(fields.list(key) or ()):
+                tools.append(decode_mcp(server, f"{fields.path(key)}[{i}]", number, losses))
         elif key in HOSTED and fields.rest[key] is not None:
             tools.append(decode_hosted(fields, key, number, losses))
     if fields.rest or not tools:
-        native = {
-            ENTRY: number,
-            **fields.extras(losses, quiet=frozenset({"functionDeclarations"}))[PROTOCOL_NAME],
-        }
+        native = {ENTRY: number, **fields.extras(losses, _QUIET_ENTRY)[PROTOCOL_NAME]}
         tools.append(HostedTool("other", where=fields.where, extras={PROTOCOL_NAME: native}))
     return tools
 

@@ -196,11 +196,9 @@ _KINDS = {"image_url": "image", "input_audio": "audio"}
 
 
 def _result_part(part: AnyPart) -> Text | Media | Foreign:
-    return (
-        part
-        if isinstance(part, Text | Media | Foreign)
-        else Foreign(PROTOCOL_NAME, own(part.extras, PROTOCOL_NAME))
-    )
+    if isinstance(part, Text | Media | Foreign):
+        return part
+    return Foreign(PROTOCOL_NAME, own(part.extras, PROTOCOL_NAME))
 
 
 def _split_content(result: ToolResult, losses: Losses) -> tuple[list[Wire], list[Wire]]:

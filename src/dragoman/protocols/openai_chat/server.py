@@ -9,25 +9,10 @@ from typing import Any, TypedDict
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Http, same_path
-from dragoman.core.failures import (
-    UNKNOWN_ROUTE,
-    kind_of,
-    not_a_reply,
-    recognise_overflow,
-    status_of,
-)
+from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, recognise_overflow, status_of
 from dragoman.core.jsontext import Glance, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
-from dragoman.core.server import (
-    Accounting,
-    Entry,
-    Forwarding,
-    ProtocolServer,
-    Route,
-    count,
-    listed,
-    rows,
-)
+from dragoman.core.server import Accounting, Entry, Forwarding, ProtocolServer, Route, count, listed, rows
 from dragoman.protocols.openai import encode_model, encode_models, error_message, rate_limit_headers
 from dragoman.protocols.openai_chat.response import decode_usage
 from dragoman.protocols.openai_chat.wire import CODES, TYPES

@@ -13,7 +13,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.settings import effort_for, encode_tier
-from dragoman.protocols.openai import TIERS, encode_user
+from dragoman.protocols.openai import TIERS, decode_schema_format, encode_user
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 _EFFORTS = frozenset(get_args(Effort))
@@ -197,25 +197,14 @@ def _decode_output(fields: Fields, losses: Losses) -> OutputFormat | None:
         case "json_object":
             output = OutputFormat("json")
         case "json_schema":
-            output = _decode_schema(format, losses)
+            schema = format.need_fields("json_schema")
+            output = decode_schema_format(schema)
+            schema.extras(losses)
         case _:
             why = f"a format of type {kind} is only understood by {PROTOCOL_NAME}"
             losses.dropped("response_format", why, "setting.output")
             return None
     format.extras(losses)
-    return output
-
-
-def _decode_schema(format: Fields, losses: Losses) -> OutputFormat:
-    schema = format.need_fields("json_schema")
-    output = OutputFormat(
-        "schema",
-        schema.object("schema"),
-        schema.text("name"),
-        schema.text("description"),
-        schema.take("strict", bool),
-    )
-    schema.extras(losses)
     return output
 
 

@@ -79,15 +79,11 @@ class Grammar:
         if kind == "response.failed":
             expect(bool(response.get("error")), "response.failed without an error")
             return
-        expect(
-            response.get("status") == kind.removeprefix("response."),
-            f"{kind} has status {response.get('status')}",
-        )
+        status = response.get("status")
+        expect(status == kind.removeprefix("response."), f"{kind} has status {status}")
         expect(isinstance(response.get("usage"), dict), f"{kind} without usage")
-        expect(
-            not (self._items and kind == "response.completed"),
-            f"{kind} while item {next(iter(self._items), None)} is open",
-        )
+        if kind == "response.completed":
+            expect(not self._items, f"{kind} while item {next(iter(self._items), None)} is open")
         output: list[Wire] = response.get("output") or []
         final = {f"{item.get('type')} {item.get('id')}" for item in output}
         for item in [*self._done.values(), *self._items.values()]:
@@ -98,22 +94,15 @@ class Grammar:
         index = body["output_index"]
         expect(index in self._items, f"{kind} for item {index}, which is not open")
         if kind == "response.output_item.done":
-            item, done = self._items.pop(index), body["item"]
-            expect(
-                item.get("id") == done.get("id"),
-                f"item {index} changes its id from {item.get('id')} to {done.get('id')}",
-            )
-            expect(
-                not any(inner[1] == index for inner in self._inner),
-                f"item {index} is done while a part of it is open",
-            )
-            self._done[index] = done
+            before, now = self._items.pop(index).get("id"), body["item"].get("id")
+            expect(before == now, f"item {index} changes its id from {before} to {now}")
+            is_open = any(inner[1] == index for inner in self._inner)
+            expect(not is_open, f"item {index} is done while a part of it is open")
+            self._done[index] = body["item"]
             return
         id = self._items[index].get("id")
-        expect(
-            "item_id" not in body or body["item_id"] == id,
-            f"{kind} names item {body.get('item_id')}, expected {id}",
-        )
+        named = body.get("item_id", id)
+        expect(named == id, f"{kind} names item {named}, expected {id}")
         self._check_inner(kind, body)
 
     def _check_inner(self, kind: str, body: Wire) -> None:

@@ -284,11 +284,8 @@ def encode_found(result: ToolResult) -> Wire:
 
 
 def declares_search(tools: Iterable[ToolDeclaration | HostedTool]) -> bool:
-    return any(
-        own(tool.extras, PROTOCOL_NAME).get("type") == TOOL_SEARCH
-        for tool in tools
-        if isinstance(tool, ToolDeclaration)
-    )
+    declared = [own(tool.extras, PROTOCOL_NAME) for tool in tools if isinstance(tool, ToolDeclaration)]
+    return any(wire.get("type") == TOOL_SEARCH for wire in declared)
 
 
 def claimed(part: AnyPart, request: Request | None, id: str) -> AnyPart:

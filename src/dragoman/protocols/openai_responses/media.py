@@ -7,15 +7,7 @@ import base64
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields
 from dragoman.core.losses import Losses
-from dragoman.core.model import (
-    Base64,
-    FileId,
-    Media,
-    Plain,
-    Url,
-    Wire,
-    media_kind,
-)
+from dragoman.core.model import Base64, FileId, Media, Plain, Url, Wire, media_kind
 from dragoman.protocols.openai_responses.wire import IMAGE_TYPES, PROTOCOL_NAME, QUIET_PART
 
 

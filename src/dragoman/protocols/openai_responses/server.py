@@ -15,24 +15,11 @@ from dragoman.core import jsontext
 from dragoman.core.codec import Frame, Http, same_path
 from dragoman.core.conversations import PastTurn, StorageRequest, TurnCodec
 from dragoman.core.errors import WireError
-from dragoman.core.failures import (
-    UNKNOWN_ROUTE,
-    kind_of,
-    not_a_reply,
-    recognise_overflow,
-    status_of,
-)
+from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, recognise_overflow, status_of
 from dragoman.core.fields import Fields, describe, word_set
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
-from dragoman.core.server import (
-    Accounting,
-    ProtocolServer,
-    Route,
-    count,
-    listed,
-    rows,
-)
+from dragoman.core.server import Accounting, ProtocolServer, Route, count, listed, rows
 from dragoman.protocols.openai import encode_model, encode_models, error_message, rate_limit_headers
 from dragoman.protocols.openai_responses.background import BACKGROUND
 from dragoman.protocols.openai_responses.batches import BATCHES, FILES

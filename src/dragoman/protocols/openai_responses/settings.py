@@ -12,7 +12,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.settings import effort_for, encode_tier
-from dragoman.protocols.openai import TIERS, encode_user
+from dragoman.protocols.openai import TIERS, decode_schema_format, encode_user
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 _EFFORTS = frozenset(get_args(Effort))
@@ -171,13 +171,7 @@ def _decode_text(fields: Fields, losses: Losses) -> tuple[OutputFormat | None, s
 def _decode_output(format: Fields, losses: Losses) -> OutputFormat | None:
     match kind := format.need("type", str):
         case "json_schema":
-            output = OutputFormat(
-                "schema",
-                format.object("schema"),
-                format.text("name"),
-                format.text("description"),
-                format.take("strict", bool),
-            )
+            output = decode_schema_format(format)
         case "json_object":
             output = OutputFormat("json")
         case "text":
