@@ -83,7 +83,13 @@ def fold(events: Iterable[Event]) -> Response:
     parts: dict[int, _Growing] = {}
     for event in events:
         if type(event) is PartDelta:
-            parts[event.index].add(event)
+            growing = parts[event.index]
+            if event.text:
+                growing.texts.append(event.text)
+            if event.state:
+                growing.state = event.state
+            if event.citation:
+                growing.citations.append(event.citation)
         elif type(event) is PartStart:
             parts[event.index] = _Growing(event.part)
         elif type(event) is PartEnd:
@@ -99,7 +105,7 @@ def fold(events: Iterable[Event]) -> Response:
     return Response(
         start.id,
         start.model,
-        tuple(part.value() for part in parts.values()),
+        tuple([part.value() for part in parts.values()]),
         end.stop,
         end.usage or start.usage,
         start.created,
@@ -147,8 +153,11 @@ class EventStage:
 
     def whole(self, response: Response) -> Response:
         """What feeding a whole response and closing give; a stage that needs no events says it directly."""
-        passed = [out for event in unfold(response) for out in self.feed(event)]
-        return fold([*passed, *self.close()])
+        passed: list[Event] = []
+        for event in unfold(response):
+            passed += self.feed(event)
+        passed += self.close()
+        return fold(passed)
 
 
 def emptied(part: AnyPart) -> AnyPart:
@@ -177,14 +186,6 @@ class _Growing:
         self.texts: list[str] = []
         self.citations: list[Citation] = []
         self.state: State | None = None
-
-    def add(self, delta: PartDelta) -> None:
-        if delta.text:
-            self.texts.append(delta.text)
-        if delta.state:
-            self.state = delta.state
-        if delta.citation:
-            self.citations.append(delta.citation)
 
     def value(self) -> AnyPart:
         return _filled(self.part, "".join(self.texts), tuple(self.citations), self.state, self.complete)

@@ -293,14 +293,16 @@ def encode_reply(parts: Sequence[AnyPart], rest: Wire | None, losses: Losses, le
     wire: Wire = {**REQUIRED_MESSAGE, "annotations": []} if rest is None else dict(rest)
     texts = [part for part in parts if _is_content(part)]
     calls = [part for part in parts if type(part) is ToolCall]
-    if any(is_native(part) or isinstance(part, Foreign) for part in texts):
-        wire["content"] = [encode_part(part, losses) for part in texts]
+    first = texts[0] if texts else None
+    if len(texts) == 1 and type(first) is Text and not first.citations and not is_native(first):
+        wire["content"] = first.text
     elif texts:
-        wire["content"] = _joined(texts, losses)
-    if calls:
+        native = any(is_native(part) or isinstance(part, Foreign) for part in texts)
+        wire["content"] = [encode_part(part, losses) for part in texts] if native else _joined(texts, losses)
+        if annotations := encode_annotations([part for part in texts if type(part) is Text]):
+            wire["annotations"] = annotations
+    if texts and calls:
         _report_order(parts, losses)
-    if annotations := encode_annotations([part for part in texts if type(part) is Text]):
-        wire["annotations"] = annotations
     if len(texts) + len(calls) < len(parts):
         wire |= _encode_refusals(parts, texts) | encode_reasoning(parts) | _encode_media(parts, True, losses)
     if calls:

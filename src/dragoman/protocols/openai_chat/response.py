@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, own
+from dragoman.core.fields import Fields
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolCall, Usage, Wire, whole_usage
@@ -71,24 +71,26 @@ def decode_response(body: Wire, losses: Losses) -> Response:
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
     parts: list[AnyPart] = []
+    refused = False
     for part in response.parts:
-        if type(part) is not ToolCall or part.complete or is_native(part):
-            parts.append(part)
-        else:
+        if type(part) is ToolCall and not part.complete and not is_native(part):
             losses.dropped(part.where or "tool call", _CUT_CALL, "call.incomplete")
-    extras = dict(own(response.extras, PROTOCOL_NAME))
-    first, *others = extras.pop("choices", None) or [None]
-    if response.id:
-        extras.pop("id", None)  # an empty one; the reply has got an id since
+            continue
+        parts.append(part)
+        refused |= type(part) is Refusal
     legacy = declares_functions(request)
-    refused = any(isinstance(part, Refusal) for part in parts)
+    extras: Wire = dict(response.extras[PROTOCOL_NAME]) if response.extras and is_native(response) else {}
+    first, *others = extras.pop("choices", None) or (None,)
     if first and request:  # servers that speak Chat leave fields out, which typed clients require
         first = {"logprobs": None, **first, "message": {**REQUIRED_MESSAGE, **first["message"]}}
     choice: Wire = {"index": 0, "message": encode_reply(parts, first and first["message"], losses, legacy)}
     finish = encode_stop(response.stop, refused, legacy, first is not None)
     if finish or request:
         choice["finish_reason"] = finish or "stop"
-    choice |= {"logprobs": None} if first is None else {k: v for k, v in first.items() if k not in choice}
+    if first is None:
+        choice["logprobs"] = None
+    else:
+        choice |= {key: value for key, value in first.items() if key not in choice}
     body: Wire = {
         "id": encode_id(response.id),
         "object": "chat.completion",
@@ -98,7 +100,11 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     }
     if response.usage:
         body["usage"] = encode_usage(response.usage)
-    return body | extras
+    if extras:
+        if response.id:
+            extras.pop("id", None)  # an empty one; the reply has got an id since
+        body |= extras
+    return body
 
 
 def _settled(parts: Sequence[AnyPart], stop: Stop, losses: Losses) -> tuple[AnyPart, ...]:
