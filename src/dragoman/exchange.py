@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from dragoman.answers import merge, split, stream_answers
 from dragoman.core import jsontext, seal
-from dragoman.core.caches import cache_tools, with_cached_tools, with_encoded_tools
+from dragoman.core.caches import cache_tools, copied_if_cached, with_cached_tools, with_encoded_tools
 from dragoman.core.codec import Codec, no_headers
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.fields import Body, read_body
@@ -301,7 +301,12 @@ class Exchange:
 
     def response(self, body: Wire | bytes | str) -> Wire:
         """The upstream's whole reply as the client takes it; an error becomes the client's error body."""
-        wire = read_body(body, self.upstream.name)
+        out = self._respond(read_body(body, self.upstream.name))
+        if self._request and "tools" in out:  # the reply repeats those of the request
+            out["tools"] = copied_if_cached(out["tools"], self._request.tools)
+        return out
+
+    def _respond(self, wire: Wire) -> Wire:
         try:
             return self._forward_reply(wire) if self._forwards else self._translate_reply(wire)
         except UpstreamError as error:
@@ -350,7 +355,7 @@ class Exchange:
             if response is not None:
                 return self._translate_usual(response, body)
         if seen is None or self.upstream.decode_error(seen, 200):
-            out = self.response(body)
+            out = self._respond(read_body(body, self.upstream.name))
             if self._forwarded_reply is None:
                 return jsontext.encode(out)
             seen = self._forwarded_reply
@@ -374,6 +379,8 @@ class Exchange:
         out = self.client.encode_response(response, self._losses, self._request)
         if self._plan.strict:
             self._losses.refuse(self._plan.strict)
+        if self._request and "tools" in out:
+            out = with_encoded_tools(out, self._request.tools)
         return jsontext.encode(out)
 
     def error(self, failure: Failure) -> Wire:

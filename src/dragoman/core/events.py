@@ -131,15 +131,12 @@ def unfold(response: Response) -> Iterator[Event]:
 class EventStage:
     """A stage of neutral events, from which all passes as it is where a subclass does not say otherwise."""
 
+    held = 0  # deltas that were held back until their part ends
+
     @property
     def special(self) -> re.Pattern[str] | None:
         """Finds the texts that do not pass while the stage `flows`; None: all pass."""
         return None
-
-    @property
-    def held(self) -> int:
-        """The number of deltas of the open part that are held back until it ends."""
-        return 0
 
     def flows(self) -> bool:
         """Whether the deltas of the open part pass as they are, or are held back, alone or several as one."""

@@ -43,6 +43,22 @@ class DeltaSplice:
     """`translate` decodes and encodes bytes, with these stages between; `skip` advances the numbers of an
     encoder that counts its events."""
 
+    _tries = _TRIES
+    _end = b""  # of the events of this stream
+    _between = False  # the last byte that came ended an event
+    _known = False  # the frame of an event that continued the part that is open
+    _ready = False  # it is known, nothing is held, and deltas of the part pass all stages unchanged
+    _special: tuple[re.Pattern[str], ...] = ()  # texts that a stage examines
+    _holes_before: tuple[Hole, ...] = ()
+    _before = b""  # what stands before the text of the upstream's event, from the last hole on
+    _holes_after: tuple[Hole, ...] = ()
+    _after = b""
+    _opening = _closing = b""  # of the client's event
+    _joint = b""  # between two texts; empty where the client gets nothing yet
+    _middle = b""  # between the text and the number of an event
+    _number: int | None = None  # of the client's last event, where they are numbered
+    _last = b"", 0, 0, 0, 0  # where the last spliced text stands, in which event: begin, start, stop, end
+
     def __init__(
         self,
         upstream: Codec,
@@ -53,22 +69,7 @@ class DeltaSplice:
     ) -> None:
         self._text_of, self._varying, self._numbered = upstream.delta_text, upstream.varying, client.numbered
         self._translate, self._stages, self._skip = translate, stages, skip
-        self._special: list[re.Pattern[str]] = []  # texts that a stage examines
-        self._tries = _TRIES
-        self._end = b""  # of the events of this stream
-        self._between = False  # the last byte that came ended an event
-        self._known = False  # the frame of an event that continued the part that is open
-        self._ready = False  # it is known, nothing is held, and deltas of the part pass all stages unchanged
-        self._holes_before: tuple[Hole, ...] = ()
-        self._before = b""  # what stands before the text of the upstream's event, from the last hole on
-        self._holes_after: tuple[Hole, ...] = ()
-        self._after = b""
-        self._opening = self._closing = b""  # of the client's event
-        self._joint = b""  # between two texts; empty where the client gets nothing yet
-        self._middle = b""  # between the text and the number of an event
-        self._number: int | None = None  # of the client's last event, where they are numbered
         self._spliced: list[bytes] = []  # texts that decoder, stages and encoder do not know of
-        self._last = b"", 0, 0, 0, 0  # where the last of them stands, in which event: begin, start, stop, end
 
     def feed(self, data: bytes) -> bytes:
         out: list[bytes] = []
@@ -154,12 +155,12 @@ class DeltaSplice:
     def _translated(self, data: bytes, framed: bool) -> bytes:
         """`framed`: it has the known frame."""
         self.catch_up()
-        whole, held = self._between, self._held()
+        whole, held = self._between, [stage.held for stage in self._stages]
         events, out = self._translate(data)
         self._between, self._ready = data.endswith(_ENDS), False
         if not events and not self._between:  # half an event changes nothing
             return b"".join(out)
-        collected = not events and self._held() > held
+        collected = not events and [stage.held for stage in self._stages] != held
         if not (events or collected or framed) or not all(map(_continues, events)):
             self._known = False
             if PartStart in map(type, events):
@@ -175,9 +176,6 @@ class DeltaSplice:
                     self._known = True
             self._ready = self._known
         return b"".join(out)
-
-    def _held(self) -> int:
-        return sum([stage.held for stage in self._stages])
 
     def _learn(self, data: bytes, text: str, out: bytes) -> bool:
         """Find the frames around `text` in an event and in what became of it; both are empty where it is held
@@ -195,7 +193,7 @@ class DeltaSplice:
         start, stop = place
         self._holes_before, self._before = self._holes(data[:start])
         self._holes_after, self._after = self._holes(data[stop:])
-        self._special = [stage.special for stage in self._stages if stage.special]
+        self._special = tuple([stage.special for stage in self._stages if stage.special])
         self._opening, self._closing, self._number = opening + b'"', b'"' + closing, None
         self._joint = self._closing + self._opening if out else b""
         if number:

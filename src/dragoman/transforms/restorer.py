@@ -243,10 +243,6 @@ class Restorer(EventStage):
             return (self._settled(event),)
         return (event,)
 
-    @property
-    def held(self) -> int:
-        return len(self._held or ())
-
     def flows(self) -> bool:
         return self._flowing >= 0 or bool(self._held)
 
@@ -336,9 +332,11 @@ class Restorer(EventStage):
             delta = replace(delta, state=self._state)
         if self._held is not None:
             self._held.append(delta.text)
+            self.held += 1
             return ()
         if self._is_call and not self._text and not is_begun_object(delta.text):
             if delta.text:
+                self.held += 1
                 self._held = [delta.text]  # an object encoded twice, or no object: repaired when it is whole
             return ()
         if delta.text:

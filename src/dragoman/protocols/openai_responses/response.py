@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Any, TypeGuard
 
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.caches import cached_by_tools, copied_if_cached
+from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import UpstreamError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
@@ -91,8 +92,6 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     id = encode_id(response.id)
     body = frame_response(id, response.model, response.created, request)
     body["output"] = encode_output(response.parts, id, losses, request)
-    if request:
-        body["tools"] = copied_if_cached(body["tools"], request.tools)
     refused = any(isinstance(part, Refusal) for part in response.parts)
     body |= encode_stop(response.stop, response.created, refused)
     return {**body, "usage": encode_usage(response.usage or Usage())}
@@ -207,24 +206,26 @@ def encode_output(
 
 def item_id(part: AnyPart, response: str, place: int) -> str:
     """The item's own id where it came from this protocol; otherwise a new one of at most 64 characters."""
-    match part:
-        case ToolCall():
-            prefix = "tsc_" if part.name == TOOL_SEARCH else _PREFIX[part.kind]
-        case Reasoning():
-            prefix = "rs_"
-        case Media() if _is_picture(part):
-            prefix = "ig_"
-        case _:
-            prefix = "msg_"
-    known = own(part.extras, PROTOCOL_NAME).get("id") or (
-        part.state.id if _own_state(part) and part.state else ""
-    )
-    if isinstance(known, str) and known:
+    known = part.extras and own(part.extras, PROTOCOL_NAME).get("id")
+    if not known and part.state and _own_state(part):
+        known = part.state.id
+    if known and isinstance(known, str):
         return known
+    if type(part) is ToolCall:
+        prefix = "tsc_" if part.name == TOOL_SEARCH else _PREFIX[part.kind]
+    elif type(part) is Media and _is_picture(part):
+        prefix = "ig_"
+    else:
+        prefix = "rs_" if type(part) is Reasoning else "msg_"
+    return f"{prefix}{_stem(response)}_{place}"
+
+
+@lru_cache(64)
+def _stem(response: str) -> str:
     stem = _ILLEGAL.sub("_", response.removeprefix("resp_")) or "dragoman"
-    if len(stem) > 52:
-        stem = hashlib.sha256(stem.encode("utf-8", "surrogatepass")).hexdigest()[:48]
-    return f"{prefix}{stem}_{place}"
+    if len(stem) <= 52:
+        return stem
+    return hashlib.sha256(stem.encode("utf-8", "surrogatepass")).hexdigest()[:48]
 
 
 def encode_item(part: AnyPart, id: str, losses: Losses) -> Wire | None:
