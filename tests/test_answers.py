@@ -105,7 +105,7 @@ EACH_WAY = pytest.mark.parametrize(
 )
 
 
-def asked(client: str, upstream: str, **more: Any) -> dragoman.Exchange:
+def exchange_for(client: str, upstream: str, **more: Any) -> dragoman.Exchange:
     exchange = dragoman.Exchange(client, upstream, **more)
     exchange.request(REQUESTS[client], stream=True)
     return exchange
@@ -155,7 +155,7 @@ def test_a_whole_reply(client: str, upstream: str) -> None:
 @EACH_WAY
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_a_stream(client: str, upstream: str, size: int) -> None:
-    exchange, data = asked(client, upstream), b"".join(STREAMS[upstream])
+    exchange, data = exchange_for(client, upstream), b"".join(STREAMS[upstream])
     stream = exchange.stream()
     out = b"".join(stream.feed(data[at : at + size]) for at in range(0, len(data), size)) + stream.close()
     ends = ("stop", "length") if client == "openai-chat" else ("STOP", "MAX_TOKENS")
@@ -165,7 +165,7 @@ def test_a_stream(client: str, upstream: str, size: int) -> None:
 
 @EACH_WAY
 def test_a_whole_reply_to_a_streamed_request(client: str, upstream: str) -> None:
-    stream = asked(client, upstream).stream()
+    stream = exchange_for(client, upstream).stream()
     out = stream.feed(jsontext.encode(WHOLE[upstream])) + stream.close()
     assert read(client, out)[0][0] == "one"
     assert set(read(client, out)) == {0, 1}
@@ -174,7 +174,7 @@ def test_a_whole_reply_to_a_streamed_request(client: str, upstream: str) -> None
 @EACH_WAY
 def test_one_answer_that_is_cut_is_a_failure_of_the_stream(client: str, upstream: str) -> None:
     cut = [piece for piece in STREAMS[upstream] if not re.search(rb"length|MAX_TOKENS|DONE", piece)]
-    stream = asked(client, upstream).stream()
+    stream = exchange_for(client, upstream).stream()
     out = b"".join(map(stream.feed, cut)) + stream.close()
     assert stream.failure
     assert b'"error"' in out.splitlines()[-2]
@@ -182,7 +182,7 @@ def test_one_answer_that_is_cut_is_a_failure_of_the_stream(client: str, upstream
 
 
 def test_a_failure_of_the_upstream_ends_all_answers() -> None:
-    stream = asked("openai-chat", "gemini").stream()
+    stream = exchange_for("openai-chat", "gemini").stream()
     error = b'data: {"error": {"code": 503, "status": "UNAVAILABLE", "message": "later"}}\n\n'
     out = b"".join(map(stream.feed, [*STREAMS["gemini"][:2], error])) + stream.close()
     assert stream.failure
@@ -191,7 +191,7 @@ def test_a_failure_of_the_upstream_ends_all_answers() -> None:
 
 
 def test_a_strict_exchange_takes_several_answers() -> None:
-    stream = asked("openai-chat", "gemini", strict=True).stream()
+    stream = exchange_for("openai-chat", "gemini", strict=True).stream()
     assert read("openai-chat", b"".join(map(stream.feed, STREAMS["gemini"])) + stream.close())
 
 

@@ -190,8 +190,8 @@ def test_a_summary_at_the_beginning() -> None:
 
 def test_a_summary_on_request() -> None:
     exchange = dragoman.Exchange("anthropic", "openai-chat")
-    asked = {**body(count=1), "compaction": {"type": "summarize", "instructions": "Say it shortly."}}
-    sent = exchange.request(asked)
+    wire = {**body(count=1), "compaction": {"type": "summarize", "instructions": "Say it shortly."}}
+    sent = exchange.request(wire)
     assert sent["messages"][-1] == {"role": "user", "content": "Say it shortly."}
     choice = {"index": 0, "message": {"role": "assistant", "content": "Short."}, "finish_reason": "stop"}
     reply = exchange.response({"id": "r", "model": "m", "choices": [choice]})

@@ -85,13 +85,13 @@ def sent_turn(upstream: str, body: Wire) -> list[Wire]:
 def test_the_upstream_gets_its_own_turn_back(
     upstream: str, reply: Wire, texts: list[Wire], keys: set[str], origin: str
 ) -> None:
-    asked: Wire = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}]}
+    request_in: Wire = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}]}
     first = dragoman.Exchange("openai-chat", upstream, origin=origin)
-    first.request(asked)
+    first.request(request_in)
     message = first.response(reply)["choices"][0]["message"]
     echoed = {key: value for key, value in message.items() if key in keys}
     results = [{"role": "tool", "tool_call_id": c["id"], "content": "ok"} for c in message["tool_calls"]]
-    again = {**asked, "messages": [*asked["messages"], echoed, *results]}
+    again = {**request_in, "messages": [*request_in["messages"], echoed, *results]}
     second = dragoman.Exchange("openai-chat", upstream, origin=origin)
     assert sent_turn(upstream, second.request(again)) == texts
     assert [loss for loss in second.losses if loss.code != "tool.declaration.invented"] == []
@@ -102,9 +102,9 @@ def test_the_upstream_gets_its_own_turn_back(
 def test_the_upstream_gets_its_own_turn_back_from_a_gemini_client(case: str, keeps_thoughts: bool) -> None:
     """Gemini CLI takes thoughts out of its history."""
     upstream, reply, texts = CASES[case]
-    asked: Wire = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+    request_in: Wire = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
     first = dragoman.Exchange("gemini", upstream)
-    first.request(asked, model="m")
+    first.request(request_in, model="m")
     content = first.response(reply)["candidates"][0]["content"]
     parts = [part for part in content["parts"] if keeps_thoughts or not part.get("thought")]
     calls = [part["functionCall"] for part in parts if "functionCall" in part]
@@ -114,7 +114,7 @@ def test_the_upstream_gets_its_own_turn_back_from_a_gemini_client(case: str, kee
     ]
     turns = [{"role": "model", "parts": parts}, {"role": "user", "parts": results}]
     second = dragoman.Exchange("gemini", upstream)
-    again = {"contents": [*asked["contents"], *turns], "generationConfig": {"maxOutputTokens": 10}}
+    again = {"contents": [*request_in["contents"], *turns], "generationConfig": {"maxOutputTokens": 10}}
     assert sent_turn(upstream, second.request(again, model="m")) == texts
     assert [loss for loss in second.losses if loss.code != "tool.declaration.invented"] == []
 

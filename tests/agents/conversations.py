@@ -32,16 +32,16 @@ def chat(url: str, model: str, stream: bool) -> list[Turn]:
     messages: list[Any] = [{"role": "user", "content": ASK}]
     turns: list[Turn] = []
     for choice in ("required", "none"):
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "model": model, "messages": messages, "max_tokens": LONGEST, "temperature": 0,
             "tools": [{"type": "function", "function": function}], "tool_choice": choice,
         }  # fmt: skip
         reply: Any
         if stream:
-            with client.chat.completions.stream(**asked, stream_options={"include_usage": True}) as events:
+            with client.chat.completions.stream(**request, stream_options={"include_usage": True}) as events:
                 reply = events.get_final_completion()
         else:
-            reply = client.chat.completions.create(**asked)
+            reply = client.chat.completions.create(**request)
         message = reply.choices[0].message
         calls = message.tool_calls or []
         pairs = [(call.function.name, call.function.arguments) for call in calls]
@@ -63,17 +63,17 @@ def responses(url: str, model: str, stream: bool) -> list[Turn]:
     items: list[Any] = [{"role": "user", "content": ASK}]
     turns: list[Turn] = []
     for choice in ("required", "none"):
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "model": model, "input": items, "max_output_tokens": LONGEST, "temperature": 0, "store": False,
             "tools": [{**function, "strict": False}], "tool_choice": choice,
         }  # fmt: skip
         reply: Any
         if stream:  # the helper, which puts the pieces together by their numbers, and its last event
-            with client.responses.stream(**asked) as events:
+            with client.responses.stream(**request) as events:
                 reply = list(events)[-1]
             reply = reply.response  # completed, or incomplete where the model did not come to an end
         else:
-            reply = client.responses.create(**asked)
+            reply = client.responses.create(**request)
         calls = [item for item in reply.output if item.type == "function_call"]
         pairs = [(call.name, call.arguments) for call in calls]
         turns.append(turn(reply.output_text, pairs, reply.usage.total_tokens))
@@ -91,17 +91,17 @@ def anthropic(url: str, model: str, stream: bool) -> list[Turn]:
     messages: list[Any] = [{"role": "user", "content": ASK}]
     turns: list[Turn] = []
     for choice in ("any", "none"):
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "model": model, "messages": messages, "max_tokens": LONGEST, "extra_body": {"temperature": 0},
             "tools": [{"name": "get_weather", "description": ABOUT, "input_schema": SCHEMA}],
             "tool_choice": {"type": choice},
         }  # fmt: skip
         reply: Any
         if stream:
-            with client.messages.stream(**asked) as events:
+            with client.messages.stream(**request) as events:
                 reply = events.get_final_message()
         else:
-            reply = client.messages.create(**asked)
+            reply = client.messages.create(**request)
         calls = [block for block in reply.content if block.type == "tool_use"]
         text = "".join(block.text for block in reply.content if block.type == "text")
         pairs = [(call.name, json.dumps(call.input)) for call in calls]
@@ -127,12 +127,12 @@ def gemini(url: str, model: str, stream: bool) -> list[Turn]:
             tools=[types.Tool(function_declarations=[function])],
             tool_config=types.ToolConfig(function_calling_config=types.FunctionCallingConfig(mode=mode)),
         )
-        asked: dict[str, Any] = {"model": model, "contents": contents, "config": config}
+        request: dict[str, Any] = {"model": model, "contents": contents, "config": config}
         chunks: list[Any]
         if stream:
-            chunks = list(client.models.generate_content_stream(**asked))
+            chunks = list(client.models.generate_content_stream(**request))
         else:
-            chunks = [client.models.generate_content(**asked)]
+            chunks = [client.models.generate_content(**request)]
         found = [chunk.candidates[0].content for chunk in chunks if chunk.candidates]
         parts: list[Any] = [part for content in found if content for part in content.parts or ()]
         calls = [part.function_call for part in parts if part.function_call]

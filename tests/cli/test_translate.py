@@ -82,7 +82,7 @@ def translate(what: str, source: str, target: str, stdin: Any, *options: str) ->
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> str:
+def request_file(tmp_path: Path) -> str:
     file = tmp_path / "request.json"
     file.write_text(json.dumps(ASKED))
     return str(file)
@@ -97,9 +97,9 @@ def test_a_request_goes_to_stdout_and_its_losses_to_stderr():
     assert [line.split(":")[0].split() for line in result.stderr.splitlines()] == [["dropped", "top_k"]]
 
 
-def test_a_file_a_dash_and_stdin_are_the_same(asked: str):
+def test_a_file_a_dash_and_stdin_are_the_same(request_file: str):
     outputs = [translate("request", "anthropic", "gemini", ASKED, *file).stdout for file in ((), ("-",))]
-    outputs.append(translate("request", "anthropic", "gemini", b"", asked).stdout)
+    outputs.append(translate("request", "anthropic", "gemini", b"", request_file).stdout)
     assert len(set(outputs)) == 1
     assert json.loads(outputs[0])["contents"]
 
@@ -132,8 +132,8 @@ def test_strict_accepts_what_loses_nothing():
 
 
 def test_numbers_stay_as_they_were_spelled():
-    asked = json.dumps(ASKED)[:-1].encode() + b', "temperature": 1.10}'
-    result = translate("request", "anthropic", "openai-chat", asked)
+    body = json.dumps(ASKED)[:-1].encode() + b', "temperature": 1.10}'
+    result = translate("request", "anthropic", "openai-chat", body)
     assert '"temperature": 1.10' in result.stdout
 
 
@@ -165,8 +165,8 @@ def test_a_response_comes_back_to_the_client():
     assert body["content"][-1]["name"] == "read_file"
 
 
-def test_with_its_request_a_response_has_its_names_again(asked: str):
-    result = translate("response", "openai-chat", "anthropic", CALLED, "--request", asked)
+def test_with_its_request_a_response_has_its_names_again(request_file: str):
+    result = translate("response", "openai-chat", "anthropic", CALLED, "--request", request_file)
     assert json.loads(result.stdout)["content"][-1]["name"] == "read.file"
 
 
@@ -187,8 +187,8 @@ def test_an_error_body_is_translated_too():
     assert json.loads(result.stdout)["error"] == {"type": "rate_limit_error", "message": "slow down"}
 
 
-def test_a_stream_is_raw_bytes(asked: str):
-    result = translate("stream", "openai-chat", "anthropic", STREAMED, "--request", asked)
+def test_a_stream_is_raw_bytes(request_file: str):
+    result = translate("stream", "openai-chat", "anthropic", STREAMED, "--request", request_file)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("event: message_start\ndata: {")
     assert '"name":"read.file"' in result.stdout
@@ -255,9 +255,9 @@ def test_images_in_results_can_be_summarised():
         },
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [image]}]},
     ]
-    asked = {**ASKED, "messages": turns}
-    native = translate("request", "anthropic", "openai-chat", asked)
-    summary = translate("request", "anthropic", "openai-chat", asked, "--images", "summary")
+    body = {**ASKED, "messages": turns}
+    native = translate("request", "anthropic", "openai-chat", body)
+    summary = translate("request", "anthropic", "openai-chat", body, "--images", "summary")
     assert "iVBORw0KGgo=" in native.stdout
     assert "iVBORw0KGgo=" not in summary.stdout
     assert "Binary content of type image/png was processed." in summary.stdout

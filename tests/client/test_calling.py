@@ -327,8 +327,8 @@ def test_leaving_a_stream_early_cancels_it(address: str, app: DemoApp):
 def test_a_server_that_does_not_stream():
     class Whole(Spy):
         async def send(self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts):
-            asked = {**jsontext.decode(body), "stream": False}
-            return await super().send(method, url, headers, jsontext.encode(asked), timeouts)
+            changed = {**jsontext.decode(body), "stream": False}
+            return await super().send(method, url, headers, jsontext.encode(changed), timeouts)
 
     model = Provider("whole", protocol="anthropic", base_url="http://x", transport=Whole()).model("m")
     with stream("Hi", model) as events:

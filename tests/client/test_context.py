@@ -288,8 +288,8 @@ APPROVALS: dict[str, tuple[bool | None, Any, int]] = {
 }
 
 
-@pytest.mark.parametrize(("needs", "approve", "asked"), APPROVALS.values(), ids=APPROVALS)
-def test_who_is_asked(needs: bool | None, approve: Any, asked: int):
+@pytest.mark.parametrize(("needs", "approve", "questions"), APPROVALS.values(), ids=APPROVALS)
+def test_who_is_asked(needs: bool | None, approve: Any, questions: int):
     calls: list[Any] = []
     done = run(
         BOTH,
@@ -297,7 +297,7 @@ def test_who_is_asked(needs: bool | None, approve: Any, asked: int):
         [guarded(needs_approval=needs)],
         approve=lambda call: (calls.append(call), approve(call))[1],
     )
-    assert (len(calls), done.stopped) == (asked, "answer")
+    assert (len(calls), done.stopped) == (questions, "answer")
 
 
 # Going on

@@ -72,10 +72,10 @@ def test_wrong_profiles_are_refused(profiles: Any, problem: str):
 
 @pytest.mark.parametrize("protocol", protocols())
 def test_the_list_of_a_provider(address: str, protocol: str):
-    asked = provider(address, protocol)
-    listed = models(asked)
+    model_provider = provider(address, protocol)
+    listed = models(model_provider)
     assert [each.name for each in listed] == ["demo"]
-    assert listed[0].id == f"{asked.name}:demo"
+    assert listed[0].id == f"{model_provider.name}:demo"
     assert listed[0].price is None
 
 

@@ -93,8 +93,8 @@ def main() -> None:
     print(points[0].x)
     number = run("Hi", model, [get_weather, count], output=int, context=Deps("F"), hooks=Log()).output
     print(number + 1)
-    asked = UserMessage("Hi", images=[Path(__file__).read_bytes()], files=[Path(__file__)])
-    with stream([asked], model, tools=tools, output=City) as events:
+    picture = UserMessage("Hi", images=[Path(__file__).read_bytes()], files=[Path(__file__)])
+    with stream([picture], model, tools=tools, output=City) as events:
         for event in events:
             match event:
                 case TextDelta(text):

@@ -164,8 +164,8 @@ def test_websocket_compact_new_chain(stand: Stand, model: str):
     body = jsontext.encode({"model": model, "input": history})
     window = send(stand.url, "POST", "/v1/responses/compact", body).json["output"]
     with connected(stand) as socket:
-        asked = {"model": model, "input": [*window, message("user", "When?")], "store": False, "tools": []}
-        assert turn(socket, **asked)["response"]["status"] == "completed"
+        request = {"model": model, "input": [*window, message("user", "When?")], "store": False, "tools": []}
+        assert turn(socket, **request)["response"]["status"] == "completed"
 
 
 def test_response_output_phase_schema():

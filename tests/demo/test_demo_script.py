@@ -171,11 +171,11 @@ def test_state_of_earlier_turns_may_be_gone() -> None:
     request = asking("weather in Oslo", WEATHER)
     first = ask("anthropic", request)
     request = changed(then(request, first, results(first, "rain")), lambda state: None)
-    asked = replace(
+    with_output = replace(
         request,
         messages=(*request.messages, Message("assistant", (Text("rain"),)), Message("user", (Text("hi"),))),
     )
-    assert text_of(ask("anthropic", asked)) == "You said: hi"
+    assert text_of(ask("anthropic", with_output)) == "You said: hi"
 
 
 @each_protocol

@@ -80,8 +80,8 @@ def test_the_balancer_takes_what_the_gateway_takes() -> None:
 def exported() -> set[str]:
     """The names on the page of metrics of a gateway that has done nothing yet."""
     with private_gateway(Config(), AccessLog(lambda line: None)) as running:
-        asked = Request(f"{running.url}/metrics", headers={"authorization": f"Bearer {running.key}"})
-        with urlopen(asked, timeout=10) as answer:
+        request = Request(f"{running.url}/metrics", headers={"authorization": f"Bearer {running.key}"})
+        with urlopen(request, timeout=10) as answer:
             return set(re.findall(r"^# TYPE (\w+) ", answer.read().decode(), re.MULTILINE))
 
 

@@ -19,8 +19,8 @@ NAMES = {"chat_id": "c1", "parent_id": "p1", "response_id": "r1"}
 @cache
 def requests(protocol: str) -> list[Any]:
     """Requests of clients of this protocol, and requests to its upstreams."""
-    asked = [scenario.requests[protocol] for scenario in SCENARIOS.values() if protocol in scenario.requests]
-    return asked + _golden(protocol, "request", "request again")
+    bodies = [scenario.requests[protocol] for scenario in SCENARIOS.values() if protocol in scenario.requests]
+    return bodies + _golden(protocol, "request", "request again")
 
 
 @cache

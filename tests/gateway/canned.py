@@ -1,4 +1,4 @@
-"""An upstream that answers exactly what a test says, and remembers what it was asked."""
+"""An upstream that answers exactly what a test says, and records its requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Canned:
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -29,12 +29,12 @@ class Canned:
             body += message.get("body", b"")
             if not message.get("more_body"):
                 break
-        self.asked.append(Asked(scope, body))
+        self.requests.append(ReceivedRequest(scope, body))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         await answer.send(send)
 
 
-class Asked:
+class ReceivedRequest:
     def __init__(self, scope: dict[str, Any], body: bytes) -> None:
         self.path = scope["path"]
         self.headers = {name.decode(): value.decode() for name, value in scope["headers"]}

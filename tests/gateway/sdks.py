@@ -73,7 +73,7 @@ class Chat:
     def user(self, text: str) -> list[Any]:
         return [{"role": "user", "content": text}]
 
-    def asked(self, model: str, history: list[Any], tools: bool = True) -> dict[str, Any]:
+    def request(self, model: str, history: list[Any], tools: bool = True) -> dict[str, Any]:
         declared = [
             {
                 "type": "function",
@@ -83,19 +83,19 @@ class Chat:
         ]
         return {"model": model, "messages": history, **({"tools": declared} if tools else {})}
 
-    def whole(self, asked: dict[str, Any]) -> Turn:
-        return self.turn(self.sync.chat.completions.create(**asked))
+    def whole(self, request: dict[str, Any]) -> Turn:
+        return self.turn(self.sync.chat.completions.create(**request))
 
-    def streamed(self, asked: dict[str, Any]) -> Turn:
-        with self.sync.chat.completions.stream(**asked) as stream:
+    def streamed(self, request: dict[str, Any]) -> Turn:
+        with self.sync.chat.completions.stream(**request) as stream:
             return self.turn(stream.get_final_completion())
 
-    async def awhole(self, asked: dict[str, Any]) -> Turn:
+    async def awhole(self, request: dict[str, Any]) -> Turn:
         async with self.asynchronous() as client:
-            return self.turn(await client.chat.completions.create(**asked))
+            return self.turn(await client.chat.completions.create(**request))
 
-    async def astreamed(self, asked: dict[str, Any]) -> Turn:
-        async with self.asynchronous() as client, client.chat.completions.stream(**asked) as stream:
+    async def astreamed(self, request: dict[str, Any]) -> Turn:
+        async with self.asynchronous() as client, client.chat.completions.stream(**request) as stream:
             return self.turn(await stream.get_final_completion())
 
     def turn(self, completion: Any) -> Turn:
@@ -130,7 +130,7 @@ class Chat:
 
 
 class Responses(Chat):
-    def asked(self, model: str, history: list[Any], tools: bool = True) -> dict[str, Any]:
+    def request(self, model: str, history: list[Any], tools: bool = True) -> dict[str, Any]:
         declared = [
             {
                 "type": "function",
@@ -141,22 +141,27 @@ class Responses(Chat):
             }
             for name, (words, required) in TOOLS.items()
         ]
-        asked = {"model": model, "input": history, "store": False, "include": ["reasoning.encrypted_content"]}
-        return {**asked, **({"tools": declared} if tools else {})}
+        request = {
+            "model": model,
+            "input": history,
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+        }
+        return {**request, **({"tools": declared} if tools else {})}
 
-    def whole(self, asked: dict[str, Any]) -> Turn:
-        return self.turn(self.sync.responses.create(**asked))
+    def whole(self, request: dict[str, Any]) -> Turn:
+        return self.turn(self.sync.responses.create(**request))
 
-    def streamed(self, asked: dict[str, Any]) -> Turn:
-        with self.sync.responses.stream(**asked) as stream:
+    def streamed(self, request: dict[str, Any]) -> Turn:
+        with self.sync.responses.stream(**request) as stream:
             return self.turn(stream.get_final_response())
 
-    async def awhole(self, asked: dict[str, Any]) -> Turn:
+    async def awhole(self, request: dict[str, Any]) -> Turn:
         async with self.asynchronous() as client:
-            return self.turn(await client.responses.create(**asked))
+            return self.turn(await client.responses.create(**request))
 
-    async def astreamed(self, asked: dict[str, Any]) -> Turn:
-        async with self.asynchronous() as client, client.responses.stream(**asked) as stream:
+    async def astreamed(self, request: dict[str, Any]) -> Turn:
+        async with self.asynchronous() as client, client.responses.stream(**request) as stream:
             return self.turn(await stream.get_final_response())
 
     def turn(self, completion: Any) -> Turn:
@@ -199,28 +204,28 @@ class Anthropic:
     def user(self, text: str) -> list[Any]:
         return [{"role": "user", "content": text}]
 
-    def asked(self, model: str, history: list[Any], tools: bool = True) -> dict[str, Any]:
+    def request(self, model: str, history: list[Any], tools: bool = True) -> dict[str, Any]:
         declared = [
             {"name": name, "description": words, "input_schema": schema(required)}
             for name, (words, required) in TOOLS.items()
         ]
         thinking = {"type": "enabled", "budget_tokens": 1024}
-        asked = {"model": model, "messages": history, "max_tokens": 2048, "thinking": thinking}
-        return {**asked, **({"tools": declared} if tools else {})}
+        request = {"model": model, "messages": history, "max_tokens": 2048, "thinking": thinking}
+        return {**request, **({"tools": declared} if tools else {})}
 
-    def whole(self, asked: dict[str, Any]) -> Turn:
-        return self.turn(self.sync.messages.create(**asked))
+    def whole(self, request: dict[str, Any]) -> Turn:
+        return self.turn(self.sync.messages.create(**request))
 
-    def streamed(self, asked: dict[str, Any]) -> Turn:
-        with self.sync.messages.stream(**asked) as stream:
+    def streamed(self, request: dict[str, Any]) -> Turn:
+        with self.sync.messages.stream(**request) as stream:
             return self.turn(stream.get_final_message())
 
-    async def awhole(self, asked: dict[str, Any]) -> Turn:
+    async def awhole(self, request: dict[str, Any]) -> Turn:
         async with self.asynchronous() as client:
-            return self.turn(await client.messages.create(**asked))
+            return self.turn(await client.messages.create(**request))
 
-    async def astreamed(self, asked: dict[str, Any]) -> Turn:
-        async with self.asynchronous() as client, client.messages.stream(**asked) as stream:
+    async def astreamed(self, request: dict[str, Any]) -> Turn:
+        async with self.asynchronous() as client, client.messages.stream(**request) as stream:
             return self.turn(await stream.get_final_message())
 
     def turn(self, message: Any) -> Turn:
@@ -263,7 +268,7 @@ class Gemini:
     def user(self, text: str) -> list[Any]:
         return [types.Content(role="user", parts=[types.Part(text=text)])]
 
-    def asked(self, model: str, history: list[Any], tools: bool = True) -> dict[str, Any]:
+    def request(self, model: str, history: list[Any], tools: bool = True) -> dict[str, Any]:
         declared = [
             types.FunctionDeclaration(name=name, description=words, parameters_json_schema=schema(required))
             for name, (words, required) in TOOLS.items()
@@ -274,23 +279,25 @@ class Gemini:
         )
         return {"model": model, "contents": history, "config": config}
 
-    def whole(self, asked: dict[str, Any]) -> Turn:
-        return self.turn([self.sync.models.generate_content(**asked)])
+    def whole(self, request: dict[str, Any]) -> Turn:
+        return self.turn([self.sync.models.generate_content(**request)])
 
-    def streamed(self, asked: dict[str, Any]) -> Turn:
-        return self.turn(list(self.sync.models.generate_content_stream(**asked)))
+    def streamed(self, request: dict[str, Any]) -> Turn:
+        return self.turn(list(self.sync.models.generate_content_stream(**request)))
 
-    async def awhole(self, asked: dict[str, Any]) -> Turn:
+    async def awhole(self, request: dict[str, Any]) -> Turn:
         client = self.asynchronous()
         try:
-            return self.turn([await client.models.generate_content(**asked)])
+            return self.turn([await client.models.generate_content(**request)])
         finally:
             await client.aclose()
 
-    async def astreamed(self, asked: dict[str, Any]) -> Turn:
+    async def astreamed(self, request: dict[str, Any]) -> Turn:
         client = self.asynchronous()
         try:
-            return self.turn([chunk async for chunk in await client.models.generate_content_stream(**asked)])
+            return self.turn(
+                [chunk async for chunk in await client.models.generate_content_stream(**request)]
+            )
         finally:
             await client.aclose()
 
@@ -347,4 +354,4 @@ def sdk_of(client: str, url: str, key: str = CLIENT_KEY) -> Any:
 def speaking(sdk: Any, mode: str) -> Callable[[dict[str, Any]], Turn]:
     """One turn in this mode."""
     speak = getattr(sdk, mode)
-    return (lambda asked: asyncio.run(speak(asked))) if mode.startswith("a") else speak
+    return (lambda request: asyncio.run(speak(request))) if mode.startswith("a") else speak

@@ -52,18 +52,18 @@ def test_vertex(stand: Stand, upstream: str) -> None:
         base_url=f"{stand.url}/v1",
         max_retries=0,
     )
-    asked: Any = {
+    request: Any = {
         "model": model_of(upstream),
         "max_tokens": 99,
         "messages": [{"role": "user", "content": "hi"}],
     }
-    block = client.messages.create(**asked).content[-1]
+    block = client.messages.create(**request).content[-1]
     assert block.type == "text"
     assert block.text == "You said: hi"
-    with client.messages.stream(**asked) as stream:
+    with client.messages.stream(**request) as stream:
         assert stream.get_final_text() == "You said: hi"
-    del asked["max_tokens"]
-    assert client.messages.count_tokens(**asked).input_tokens > 0
+    del request["max_tokens"]
+    assert client.messages.count_tokens(**request).input_tokens > 0
 
 
 def test_the_sdk_of_bedrock(stand: Stand) -> None:
@@ -71,19 +71,19 @@ def test_the_sdk_of_bedrock(stand: Stand) -> None:
     client = anthropic.AnthropicBedrock(  # pyright: ignore[reportPrivateImportUsage] - documented, not in __all__
         api_key=CLIENT_KEY, aws_region="us-east-1", base_url=stand.url, max_retries=0
     )
-    asked: Any = {
+    request: Any = {
         "model": model_of("openai-chat"),
         "max_tokens": 99,
         "messages": [{"role": "user", "content": "hi"}],
     }
-    block = client.messages.create(**asked).content[-1]
+    block = client.messages.create(**request).content[-1]
     assert block.type == "text"
     assert block.text == "You said: hi"
-    events = list(client.messages.create(**asked, stream=True))
+    events = list(client.messages.create(**request, stream=True))
     assert events[-1].type == "message_stop"
-    asked["messages"][0]["content"] = "hi [[fault: fail]]"
+    request["messages"][0]["content"] = "hi [[fault: fail]]"
     with pytest.raises(anthropic.APIStatusError):
-        list(client.messages.create(**asked, stream=True))
+        list(client.messages.create(**request, stream=True))
 
 
 def test_failures(stand: Stand) -> None:
@@ -121,7 +121,7 @@ def test_what_an_upstream_of_the_same_protocol_gets() -> None:
         assert (
             send(stand.url, "POST", f"{VERTEX}/one:m:streamRawPredict", jsontext.encode(BODY)).status == 200
         )
-    first, second = upstream.asked
+    first, second = upstream.requests
     assert first.json == {**body_without(BODY), "model": "m", "stream": False}
     assert (first.path, first.headers["anthropic-beta"]) == ("/v1/messages", "a-1,b-2")
     assert second.json == {**body_without(BODY), "model": "m", "stream": True}

@@ -57,20 +57,20 @@ def test_a_trigger_gives_one_compaction_item(mode: str):
     )
     with over_canned(canned := Canned(items, Answer(200, chat("On Tuesday."))), "memory:") as stand:
         client = responses(stand)
-        asked: dict[str, Any] = {"model": "m", "input": [*INPUT, TRIGGER], "store": False}
+        request: dict[str, Any] = {"model": "m", "input": [*INPUT, TRIGGER], "store": False}
         if mode == "streamed":
-            events: list[Any] = list(client.responses.create(**asked, stream=True))
+            events: list[Any] = list(client.responses.create(**request, stream=True))
             done = [event.item for event in events if event.type == "response.output_item.done"]
             assert [item.type for item in done] == ["compaction"]
             response = events[-1].response
         else:
-            response = client.responses.create(**asked)
+            response = client.responses.create(**request)
         (item,) = response.output
         assert item.type == "compaction"
         assert stand.last()["losses"]["emulated"] == 1
         history: Any = [item.to_dict(), {"role": "user", "content": "When?"}]
         client.responses.create(model="m", input=history)
-    assert "Launch: Tuesday." in canned.asked[-1].json["messages"][0]["content"]
+    assert "Launch: Tuesday." in canned.requests[-1].json["messages"][0]["content"]
 
 
 def test_a_failed_summary_is_an_error_of_the_request():
@@ -88,7 +88,7 @@ def test_a_stored_chain_continues_from_its_compaction():
         items = client.responses.input_items.list(second.id).data
         assert [item.type for item in items] == ["message", "message"]  # the trigger is not content
         client.responses.create(model="m", input="Bye", previous_response_id=second.id)
-    texts = [message["content"] for message in canned.asked[-1].json["messages"]]
+    texts = [message["content"] for message in canned.requests[-1].json["messages"]]
     assert texts[0] == "Weather?"
     assert "SUMMARY" in texts[1]
     assert texts[2:] == ["Bye"]
@@ -105,17 +105,17 @@ def test_a_long_input_is_compacted_first(mode: str):
     with over_canned(canned := Canned(Answer(200, chat("SUMMARY")), answer), "memory:") as stand:
         client = responses(stand)
         long: Any = [{"role": "user", "content": LONG}, *INPUT, {"role": "user", "content": "When?"}]
-        asked: dict[str, Any] = {"model": "m", "input": long, "context_management": managed()}
+        request: dict[str, Any] = {"model": "m", "input": long, "context_management": managed()}
         if mode == "streamed":
-            events: list[Any] = list(client.responses.create(**asked, stream=True))
+            events: list[Any] = list(client.responses.create(**request, stream=True))
             response = events[-1].response
         else:
-            response = client.responses.create(**asked)
+            response = client.responses.create(**request)
         assert [item.type for item in response.output] == ["compaction", "message"]
         line = stand.last()
         assert line["losses"]["emulated"] == 1
         assert line["input"] >= 7
-    sent = [message["content"] for message in canned.asked[-1].json["messages"]]
+    sent = [message["content"] for message in canned.requests[-1].json["messages"]]
     assert "SUMMARY" in sent[-1]
     assert "When?" in sent
     assert LONG not in sent
@@ -126,7 +126,7 @@ def test_a_short_input_is_not_compacted():
         response = responses(stand).responses.create(model="m", input="Hi", context_management=managed())
         assert [item.type for item in response.output] == ["message"]
         assert "losses" not in stand.last()
-    assert len(canned.asked) == 1
+    assert len(canned.requests) == 1
 
 
 def test_a_server_that_stores_conversations_compacts_itself():
@@ -134,7 +134,7 @@ def test_a_server_that_stores_conversations_compacts_itself():
     canned = Canned(Answer(200, jsontext.encode(native)))
     with over_canned(canned, "memory:", "openai-responses", keeps="true") as stand:
         assert post(stand, "/v1/responses/compact", model="m", input="hi").json == native
-    assert canned.asked[0].path == "/v1/responses/compact"
+    assert canned.requests[0].path == "/v1/responses/compact"
 
 
 @pytest.mark.parametrize("wrong", [{}, [7], [{"type": "other"}], managed("many"), managed(0)])

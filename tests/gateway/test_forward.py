@@ -27,7 +27,7 @@ class Line:
         self.stand, self.upstream = stand, upstream
 
     def ask(self, path: str, body: bytes, *answers: Answer, **headers: str) -> Got:
-        self.upstream.asked.clear()
+        self.upstream.requests.clear()
         self.upstream.answers = list(answers)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return send(self.stand.url, "POST", path, body, named)
@@ -55,10 +55,10 @@ def test_embeddings(line: Line) -> None:
     body = b'{"input": "hi",  "model":"small"}'
     got = line.ask("/v1/embeddings", body, Answer(200, jsontext.encode(VECTORS)))
     assert (got.status, got.json) == (200, VECTORS)
-    (asked,) = line.upstream.asked
-    assert (asked.path, asked.body) == ("/v1/embeddings", b'{"input": "hi",  "model":"e-1"}')
-    assert asked.headers["authorization"] == "Bearer key-of-one"
-    assert CLIENT_KEY not in str(asked.headers)
+    (request,) = line.upstream.requests
+    assert (request.path, request.body) == ("/v1/embeddings", b'{"input": "hi",  "model":"e-1"}')
+    assert request.headers["authorization"] == "Bearer key-of-one"
+    assert CLIENT_KEY not in str(request.headers)
     record = line.stand.last()
     assert (record["action"], record["provider"], record["model"], record["input"]) == (
         "forward",
@@ -89,19 +89,19 @@ PATHS = {
 @pytest.mark.parametrize("path", PATHS)
 def test_paths(line: Line, path: str) -> None:
     assert line.ask(path, b'{"model":"one:m"}', Answer(200, b"{}")).status == 200
-    assert line.upstream.asked[0].path == PATHS[path]
+    assert line.upstream.requests[0].path == PATHS[path]
 
 
 def test_gemini(line: Line) -> None:
     body = b'{"model":"models/vec","content":{"parts":[{"text":"hi"}]}}'
     got = line.ask("/v1beta/models/vec:embedContent", body, Answer(200, b'{"embedding":{"values":[1]}}'))
     assert got.json == {"embedding": {"values": [1]}}
-    (asked,) = line.upstream.asked
-    assert (asked.path, asked.json["model"]) == ("/v1beta/models/g-1:embedContent", "models/g-1")
-    assert asked.headers["x-goog-api-key"] == "key-of-google"
+    (request,) = line.upstream.requests
+    assert (request.path, request.json["model"]) == ("/v1beta/models/g-1:embedContent", "models/g-1")
+    assert request.headers["x-goog-api-key"] == "key-of-google"
     each = b'{"requests":[{"model":"models/vec","content":{}},{"content":{}}]}'
     assert line.ask("/v1beta/models/vec:batchEmbedContents", each, Answer(200, b"{}")).status == 200
-    assert line.upstream.asked[0].json["requests"][0]["model"] == "models/g-1"
+    assert line.upstream.requests[0].json["requests"][0]["model"] == "models/g-1"
 
 
 def test_a_form(line: Line) -> None:
@@ -113,9 +113,9 @@ def test_a_form(line: Line) -> None:
     kind = "multipart/form-data; boundary=x"
     got = line.ask("/v1/audio/transcriptions", form, Answer(200, b'{"text":"hi"}'), content_type=kind)
     assert got.json == {"text": "hi"}
-    (asked,) = line.upstream.asked
-    assert asked.body == form.replace(b"small", b"e-1")
-    assert asked.headers["content-type"] == kind
+    (request,) = line.upstream.requests
+    assert request.body == form.replace(b"small", b"e-1")
+    assert request.headers["content-type"] == kind
 
 
 def test_bytes_pass_as_they_come(line: Line) -> None:
@@ -126,7 +126,7 @@ def test_bytes_pass_as_they_come(line: Line) -> None:
 
 def test_the_next_target(line: Line) -> None:
     got = line.ask("/v1/embeddings", b'{"model":"fallback"}', Answer(200, jsontext.encode(VECTORS)))
-    assert (got.status, line.upstream.asked[0].json) == (200, {"model": "e-2"})
+    assert (got.status, line.upstream.requests[0].json) == (200, {"model": "e-2"})
     assert line.stand.last()["tries"] == 2
 
 
@@ -144,7 +144,7 @@ FAILURES: dict[str, tuple[str, bytes, int, str]] = {
 def test_what_is_refused(line: Line, path: str, body: bytes, status: int, message: str) -> None:
     got = line.ask(path, body, Answer(200, b"{}"))
     assert (got.status, got.failure("openai-chat").message[: len(message)]) == (status, message)
-    assert line.upstream.asked == []
+    assert line.upstream.requests == []
 
 
 def test_errors_of_the_upstream(line: Line) -> None:

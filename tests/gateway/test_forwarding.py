@@ -26,13 +26,13 @@ class Line:
         self.stand, self.upstream = stand, upstream
 
     def ask(self, body: bytes, reply: bytes = REPLY) -> Got:
-        self.upstream.asked.clear()
+        self.upstream.requests.clear()
         self.upstream.answers = [Answer(200, reply)]
         return send(self.stand.url, "POST", "/v1/chat/completions", body)
 
     @property
     def passed(self) -> list[bytes]:
-        return [asked.body for asked in self.upstream.asked]
+        return [request.body for request in self.upstream.requests]
 
 
 @pytest.fixture(scope="module")
@@ -218,8 +218,8 @@ def test_a_fallback_to_another_protocol_reads_the_rest() -> None:
         with gateway(provider("one", here) + provider("two", there, "anthropic") + models) as stand:
             body = asking("openai-chat", "how are you", "m")[1]
             send(stand.url, "POST", "/v1/chat/completions", jsontext.encode(body))
-    assert first.asked[0].json == body
-    assert second.asked[0].json["messages"] == [{"role": "user", "content": "how are you"}]
+    assert first.requests[0].json == body
+    assert second.requests[0].json["messages"] == [{"role": "user", "content": "how are you"}]
 
 
 def test_a_thread_and_remote_tools_are_seen_at_anthropic() -> None:
@@ -230,10 +230,10 @@ def test_a_thread_and_remote_tools_are_seen_at_anthropic() -> None:
             send(stand.url, "POST", path, jsontext.encode({**body, **more}))
         got = send(stand.url, "POST", path, jsontext.encode({**body, "thread": 7}))
         send(stand.url, "POST", path, jsontext.encode({**body, "thread": {"type": "create"}}))
-    betas = [asked.headers.get("anthropic-beta") for asked in upstream.asked]
+    betas = [request.headers.get("anthropic-beta") for request in upstream.requests]
     assert betas == ["mcp-client-2025-11-20", "mcp-client-2025-11-20", None, None]
     assert got.failure("anthropic").message.startswith("anthropic: thread: expected create")
-    assert "thread" not in upstream.asked[-1].json
+    assert "thread" not in upstream.requests[-1].json
 
 
 # The upstream knows the model under another name than the client

@@ -80,7 +80,7 @@ def test_the_upstream_gets_the_same(
         with gateway(KEYS + memory + provider("one", url)) as stand:
             losses = [ask(stand.url, body).headers.get("x-dragoman-losses") for body in bodies]
             assert len(set(losses)) == 1
-    sent = [asked.body for asked in app.asked]
+    sent = [request.body for request in app.requests]
     assert sent[:6] == sent[6:]
     assert [known for _, known in recalled] == [False, *[True] * 5]
 

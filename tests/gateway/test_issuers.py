@@ -89,7 +89,7 @@ class Issuer(Canned):
             self.refusals.append(f"{self.name}: {foreign or 'a seal'}")
             return Answer(400, b'{"error": {"message": "Invalid signature in thinking block"}}')
         mine = [each for each in self.signatures if each in body]
-        self.asked.append(mine)  # pyright: ignore[reportArgumentType] - which of its signatures came back
+        self.requests.append(mine)  # pyright: ignore[reportArgumentType] - which of its signatures came back
         response = self._signed()
         if '"stream":true' in body or "streamGenerateContent" in scope["path"]:
             return Answer(200, *stream_wire(self._protocol, response), content_type="text/event-stream")
@@ -162,14 +162,14 @@ def session(agent: Agent, first: Issuer, second: Issuer) -> None:
     """Two turns with the first provider, two with the second one while the first is down, and back again."""
     agent.turn()
     agent.turn()
-    assert first.asked[-1] == first.signatures[:1]
+    assert first.requests[-1] == first.signatures[:1]
     first.is_down = True
     assert "reasoning.signature.dropped" in agent.turn()
     agent.turn()
-    assert second.asked[-1] == second.signatures[:1]
+    assert second.requests[-1] == second.signatures[:1]
     first.is_down = False
     agent.turn()
-    assert first.asked[-1] == first.signatures[:2]
+    assert first.requests[-1] == first.signatures[:2]
     assert first.refusals + second.refusals == []
 
 
@@ -192,12 +192,12 @@ def test_a_fallback_behind_two_gateways(protocol: str, streamed: bool) -> None:
         agent = Agent(protocol, outer.url, streamed)
         agent.turn()
         agent.turn()
-        assert first.asked[-1] == first.signatures[:1]
+        assert first.requests[-1] == first.signatures[:1]
         first.is_down = True
         agent.turn()
         agent.turn()
-        assert second.asked[-1] == second.signatures[:1]
+        assert second.requests[-1] == second.signatures[:1]
         first.is_down = False
         agent.turn()
-        assert first.asked[-1] == first.signatures[:2]
+        assert first.requests[-1] == first.signatures[:2]
         assert first.refusals + second.refusals == []

@@ -25,7 +25,7 @@ def compact(**more: Any) -> dict[str, Any]:
     return {"context_management": {"edits": [keep, edit]}}
 
 
-def asked(upstream: Canned, stream: bool = False, **more: Any) -> Got:
+def answered(upstream: Canned, stream: bool = False, **more: Any) -> Got:
     body = {"model": "one:m", "max_tokens": 99, "messages": MESSAGES, "stream": stream, **more}
     with running(upstream) as url, gateway(provider("one", url)) as stand:
         got = send(stand.url, "POST", "/v1/messages", jsontext.encode(body))
@@ -40,13 +40,13 @@ def events(got: Got) -> list[Any]:
 
 def test_a_threshold() -> None:
     upstream = Canned(Answer(200, chat("Launch: Tuesday.")), Answer(200, chat("On Tuesday.")))
-    got = asked(upstream, **compact())
+    got = answered(upstream, **compact())
     assert got.json["content"][0] == {"type": "compaction", "content": "Launch: Tuesday."}
     assert got.json["content"][1]["text"] == "On Tuesday."
     assert got.json["stop_reason"] == "end_turn"
     assert got.json["context_management"] == {"applied_edits": []}
     assert "compaction.emulated" in got.headers["x-dragoman-losses"]
-    first, second = upstream.asked
+    first, second = upstream.requests
     assert "word word" in first.body.decode()
     contents = [message["content"] for message in second.json["messages"]]
     assert contents[-1] == "When?"
@@ -56,7 +56,7 @@ def test_a_threshold() -> None:
 
 def test_a_threshold_in_a_stream() -> None:
     answer = Answer(200, *chunks("On ", "Tuesday."), content_type="text/event-stream")
-    got = asked(Canned(Answer(200, chat("Launch: Tuesday.")), answer), stream=True, **compact())
+    got = answered(Canned(Answer(200, chat("Launch: Tuesday.")), answer), stream=True, **compact())
     found = events(got)
     starts = [event["content_block"] for event in found if event["type"] == "content_block_start"]
     assert [block["type"] for block in starts] == ["compaction", "text"]
@@ -69,9 +69,9 @@ def test_a_threshold_in_a_stream() -> None:
 
 def test_a_short_conversation_is_left_alone() -> None:
     upstream = Canned(Answer(200, chat("On Tuesday.")))
-    got = asked(upstream, messages=MESSAGES[-1:], **compact())
+    got = answered(upstream, messages=MESSAGES[-1:], **compact())
     assert [block["type"] for block in got.json["content"]] == ["text"]
-    assert len(upstream.asked) == 1
+    assert len(upstream.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_short_conversation_is_left_alone() -> None:
 def test_nothing_but_the_summary(more: dict[str, Any], stream: bool) -> None:
     streamed = Answer(200, *chunks("Launch: ", "Tuesday."), content_type="text/event-stream")
     upstream = Canned(streamed if stream else Answer(200, chat("Launch: Tuesday.")))
-    got = asked(upstream, stream, **more)
+    got = answered(upstream, stream, **more)
     if stream:
         delta, end = [event["delta"] for event in events(got) if "delta" in event]
         assert delta == {"type": "compaction_delta", "content": "Launch: Tuesday."}
@@ -89,7 +89,7 @@ def test_nothing_but_the_summary(more: dict[str, Any], stream: bool) -> None:
     else:
         assert got.json["content"] == [{"type": "compaction", "content": "Launch: Tuesday."}]
         assert got.json["stop_reason"] == "compaction"
-    assert len(upstream.asked) == 1
+    assert len(upstream.requests) == 1
 
 
 def test_results_stay_with_their_calls() -> None:
@@ -101,16 +101,18 @@ def test_results_stay_with_their_calls() -> None:
         {"role": "user", "content": [result]},
     ]
     upstream = Canned(Answer(200, chat("Summary.")), Answer(200, chat("Done.")))
-    asked(upstream, messages=messages, tools=[{"name": "f", "input_schema": {"type": "object"}}], **compact())
-    sent = upstream.asked[1].json["messages"]
+    answered(
+        upstream, messages=messages, tools=[{"name": "f", "input_schema": {"type": "object"}}], **compact()
+    )
+    sent = upstream.requests[1].json["messages"]
     assert [message["role"] for message in sent] == ["user", "assistant", "tool"]
 
 
 def test_failures() -> None:
-    got = asked(Canned(Answer(400, error("no"))), **compact())
+    got = answered(Canned(Answer(400, error("no"))), **compact())
     assert (got.status, got.json["error"]["message"]) == (400, "no")
     broken: dict[str, Any] = {"context_management": {"edits": [{"type": "compact_20260112", "trigger": 7}]}}
-    got = asked(Canned(Answer(200, chat("x"))), **broken)
+    got = answered(Canned(Answer(200, chat("x"))), **broken)
     assert (got.status, "edits[0].trigger" in got.json["error"]["message"]) == (400, True)
-    got = asked(Canned(Answer(200, chat("  "))), **compact())
+    got = answered(Canned(Answer(200, chat("  "))), **compact())
     assert (got.status, got.json["type"]) == (500, "error")

@@ -196,7 +196,7 @@ WRONG_KEY: dict[str, type[Exception]] = {
 def test_a_wrong_key_is_the_sdks_own_error(stand: Stand, client: str) -> None:
     sdk = SDKS[client](stand.url, "wrong-key-1234")
     with pytest.raises(WRONG_KEY[client], match="needs a valid key"):
-        sdk.whole(sdk.asked(model_of("anthropic"), sdk.user("hi")))
+        sdk.whole(sdk.request(model_of("anthropic"), sdk.user("hi")))
     assert not [line for line in stand.lines if "wrong-key-1234" in line]
 
 
@@ -271,11 +271,11 @@ def test_a_clients_key_never_goes_on() -> None:
             send(stand.url, "POST", f"{path}?key={CLIENT_KEY}", jsontext.encode(body))
             path, body = asking("openai-chat", "hi", "through:m")
             send(stand.url, "POST", path, jsontext.encode(body))
-    *others, without, through = upstream.asked
+    *others, without, through = upstream.requests
     assert len(others) == len(PLACES)
-    for asked in (*others, without):
-        assert CLIENT_KEY not in str(asked.headers) + asked.path + asked.body.decode()
-    assert {asked.headers["authorization"] for asked in others} == {"Bearer key-of-one"}
+    for request in (*others, without):
+        assert CLIENT_KEY not in str(request.headers) + request.path + request.body.decode()
+    assert {request.headers["authorization"] for request in others} == {"Bearer key-of-one"}
     assert "authorization" not in without.headers
     assert through.headers["authorization"] == f"Bearer {CLIENT_KEY}"
 
@@ -285,7 +285,7 @@ def test_a_key_that_would_break_the_head_goes_nowhere() -> None:
     with running(upstream) as url, gateway(provider("one", url, passthrough="true")) as stand:
         path, body = asking("openai-chat", "hi", "one:m")
         got = send(stand.url, "POST", f"{path}?key=a%0d%0aevil:1", jsontext.encode(body), key="")
-        assert (got.status, upstream.asked) == (500, [])
+        assert (got.status, upstream.requests) == (500, [])
         assert "evil" not in got.body.decode()
 
 
@@ -296,7 +296,7 @@ def test_headers_that_belong_to_a_forwarded_body_go_with_it() -> None:
         headers = {"anthropic-beta": "b1,b2", "anthropic-version": "2026-10-21", "x-other": "no"}
         for model in ("one:m", "two:m"):
             send(stand.url, "POST", path, jsontext.encode({**body, "model": model}), headers)
-    same, other = upstream.asked
+    same, other = upstream.requests
     assert (same.headers["anthropic-beta"], same.headers["anthropic-version"]) == ("b1,b2", "2026-10-21")
     assert "x-other" not in same.headers
     assert not [name for name in other.headers if name.startswith("anthropic")]
@@ -325,9 +325,9 @@ def test_the_same_protocol_passes_as_it_is(client: str) -> None:
     upstream = Canned(Answer(200, whole))
     with running(upstream) as url, gateway(provider("one", url, client)) as stand:
         got = send(stand.url, "POST", path, raw)
-    asked = upstream.asked[0]
+    request = upstream.requests[0]
     expected = raw if client == "gemini" else raw.replace(b"one:their-name", b"their-name")
-    assert asked.body == expected
+    assert request.body == expected
     assert (got.status, got.body) == (200, whole)
 
 

@@ -44,9 +44,9 @@ class Bench:
     def __exit__(self, *error: Any) -> None:
         self._stack.close()
 
-    def asked(self, name: str) -> int:
+    def request_count(self, name: str) -> int:
         upstream = self.upstreams[name]
-        return len(upstream.asked) if upstream else 0
+        return len(upstream.requests) if upstream else 0
 
 
 def nowhere() -> str:
@@ -91,7 +91,7 @@ def test_tries(name: str) -> None:
     answers, status, tries = TRIES[name]
     with Bench(PATIENT, one=Canned(*answers)) as bench:
         got = ask(bench.stand.url, "anthropic", "hi", "m")
-        assert (got.status, bench.asked("one"), bench.stand.last()["tries"]) == (status, tries, tries)
+        assert (got.status, bench.request_count("one"), bench.stand.last()["tries"]) == (status, tries, tries)
         if status == 200:
             assert got.text("anthropic") == "well"
 
@@ -124,21 +124,21 @@ def test_what_the_upstream_says_about_waiting_reaches_the_client() -> None:
 )
 def test_the_next_target_answers(first: Canned | None, stream: bool) -> None:
     if first:
-        first.asked.clear()
+        first.requests.clear()
     with Bench(PATIENT, one=first, two=Canned(STREAM if stream else GOOD)) as bench:
         got = ask(bench.stand.url, "openai-chat", "hi", "m", stream)
         assert got.status == 200
         assert got.text("openai-chat") == "well"
         line = bench.stand.last()
-        assert (line["provider"], line["target"], bench.asked("two")) == ("two", "their-two", 1)
+        assert (line["provider"], line["target"], bench.request_count("two")) == ("two", "their-two", 1)
         if first and "retry-after" in first.answers[0].headers:
-            assert bench.asked("one") == 1  # nobody waits three seconds while another may answer
+            assert bench.request_count("one") == 1  # nobody waits three seconds while another may answer
 
 
 def test_a_bad_request_goes_to_nobody_else() -> None:
     with Bench(HASTY, one=Canned(Answer(400, error("no"))), two=Canned(GOOD)) as bench:
         assert ask(bench.stand.url, "openai-chat", "hi", "m").status == 400
-        assert (bench.asked("one"), bench.asked("two")) == (1, 0)
+        assert (bench.request_count("one"), bench.request_count("two")) == (1, 0)
 
 
 def test_the_last_failure_is_returned_where_no_target_answers() -> None:
@@ -154,7 +154,7 @@ def test_nobody_else_is_asked_after_the_first_byte(client: str) -> None:
         got = ask(bench.stand.url, client, "hi", "m", stream=True)
         assert got.status == 200
         assert got.failure(client).kind in ("truncated", "server")
-        assert (bench.asked("one"), bench.asked("two")) == (1, 0)
+        assert (bench.request_count("one"), bench.request_count("two")) == (1, 0)
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -170,7 +170,7 @@ def test_an_event_without_end(monkeypatch: pytest.MonkeyPatch, client: str, begu
         got = ask(bench.stand.url, client, "hi", "m", stream=True)
         assert got.status == (200 if begun else 500)
         assert "larger than" in got.failure(client).message
-        assert bench.asked("one") == 1
+        assert bench.request_count("one") == 1
 
 
 @pytest.mark.parametrize("client", ["openai-chat", "anthropic", "openai-responses", "gemini"])
@@ -267,9 +267,9 @@ def test_a_dead_provider_does_not_slow_its_replacement_down() -> None:
         assert [line["tries"] for line in bench.stand.records] == [2, 1, 1]
 
 
-@pytest.mark.parametrize("asked, expected", [(None, (0.125, 0.25)), (3.0, (3.0, 3.0))])
-def test_waits(asked: float | None, expected: tuple[float, float]) -> None:
-    waits = [RetryPolicy().wait(0, asked) for _ in range(50)]
+@pytest.mark.parametrize("retry_after, expected", [(None, (0.125, 0.25)), (3.0, (3.0, 3.0))])
+def test_waits(retry_after: float | None, expected: tuple[float, float]) -> None:
+    waits = [RetryPolicy().wait(0, retry_after) for _ in range(50)]
     assert expected[0] <= min(waits) <= max(waits) <= expected[1]
     later = [RetryPolicy().wait(2, None) for _ in range(50)]
     assert 0.5 <= min(later) <= max(later) <= 1.0

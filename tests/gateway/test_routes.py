@@ -166,7 +166,7 @@ def test_a_thread_that_nobody_kept_makes_the_sdks_resend(stand: Stand, upstream:
     sdk = sdk_of("anthropic", stand.url)
     with pytest.raises(anthropic.NotFoundError) as caught:
         sdk.sync.messages.create(
-            **sdk.asked(model_of(upstream), sdk.user("hi")), extra_body={"thread": thread}
+            **sdk.request(model_of(upstream), sdk.user("hi")), extra_body={"thread": thread}
         )
     assert type(caught.value).__name__ == "ThreadNotFoundError"
 
@@ -351,11 +351,11 @@ def test_a_count_of_an_unknown_model(listing: Stand, client: str) -> None:
 
 
 def test_gemini_counts_a_whole_request_too(stand: Stand) -> None:
-    asked = {
+    bodies = {
         "contents": [{"role": "user", "parts": [{"text": TALK}]}],
         "systemInstruction": {"parts": [{"text": TALK}]},
     }
-    body = jsontext.encode({"generateContentRequest": {"model": "models/x", **asked}})
+    body = jsontext.encode({"generateContentRequest": {"model": "models/x", **bodies}})
     path = f"/v1beta/models/{model_of('anthropic')}:countTokens"
     assert send(stand.url, "POST", path, body).json["totalTokens"] > len(TALK) // 2
     assert types.CountTokensResponse.model_validate(send(stand.url, "POST", path, body).json).total_tokens

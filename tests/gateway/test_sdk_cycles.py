@@ -30,7 +30,7 @@ def test_a_conversation(stand: Stand, client: str, upstream: str, mode: str) -> 
     model = f"{upstream}:{MODELS[upstream]}"
 
     history = sdk.user("Show me a picture of Oslo and Rome")
-    first = speak(sdk.asked(model, history))
+    first = speak(sdk.request(model, history))
     assert [(call.name, call.arguments) for call in first.calls] == [
         ("take_picture", {"city": "Oslo"}),
         ("take_picture", {"city": "Rome"}),
@@ -39,18 +39,18 @@ def test_a_conversation(stand: Stand, client: str, upstream: str, mode: str) -> 
     assert first.thought == "I need take_picture and take_picture."
 
     history += sdk.results(first, [Output("here it is", PNG), Output("no camera there", failed=True)])
-    second = speak(sdk.asked(model, history))
+    second = speak(sdk.request(model, history))
     assert "take_picture returned: here it is" in second.text
     assert SEEN in second.text
     assert "no camera there" in second.text
     assert second.calls == []
 
     history += [*sdk.reply_turns(second), *sdk.user("And the weather in Bern?")]
-    third = speak(sdk.asked(model, history))
+    third = speak(sdk.request(model, history))
     assert [(call.name, call.arguments) for call in third.calls] == [("get_weather", {"city": "Bern"})]
 
     history += sdk.results(third, [Output("rain")])
-    assert speak(sdk.asked(model, history)).text == "get_weather returned: rain"
+    assert speak(sdk.request(model, history)).text == "get_weather returned: rain"
 
     last = stand.last()
     assert (last["client"], last["provider"], last["status"]) == (client, upstream, 200)
@@ -63,8 +63,8 @@ def test_a_conversation(stand: Stand, client: str, upstream: str, mode: str) -> 
 @each_client
 def test_leaked_calls_are_calls(stand: Stand, client: str, mode: str) -> None:
     sdk = sdk_of(client, stand.url)
-    asked = sdk.asked("leaky:m", sdk.user("Tell me the weather in Bern [[fault: leak]]"))
-    turn = speaking(sdk, mode)(asked)
+    request = sdk.request("leaky:m", sdk.user("Tell me the weather in Bern [[fault: leak]]"))
+    turn = speaking(sdk, mode)(request)
     assert [(call.name, call.arguments) for call in turn.calls] == [("get_weather", {"city": "Bern"})]
 
 
@@ -75,8 +75,8 @@ def test_the_embedded_demo(client: str, mode: str, embedded: Stand) -> None:
     sdk = sdk_of(client, embedded.url)
     speak = speaking(sdk, mode)
     history = sdk.user("What is the weather in Oslo and Rome?")
-    first = speak(sdk.asked("any-name-at-all", history))
+    first = speak(sdk.request("any-name-at-all", history))
     assert [call.arguments for call in first.calls] == [{"city": "Oslo"}, {"city": "Rome"}]
     history += sdk.results(first, [Output("rain"), Output("sun")])
-    second = speak(sdk.asked("any-name-at-all", history))
+    second = speak(sdk.request("any-name-at-all", history))
     assert second.text == "get_weather returned: rain\nget_weather returned: sun"

@@ -61,9 +61,9 @@ def status_of(error: Any) -> int:
 def test_a_status(stand: Stand, client: str, upstream: str, mode: str) -> None:
     sdk = sdk_of(client, stand.url)
     for fault, (kind, status) in TYPED[client].items():
-        asked = sdk.asked(f"{upstream}:{MODELS[upstream]}", sdk.user(f"hello [[fault: {fault}]]"))
+        request = sdk.request(f"{upstream}:{MODELS[upstream]}", sdk.user(f"hello [[fault: {fault}]]"))
         with pytest.raises(kind, match="demo: ") as caught:
-            speaking(sdk, mode)(asked)
+            speaking(sdk, mode)(request)
         forwarded = client == upstream or (client, upstream) == ("openai-chat", "hermes")
         assert status_of(caught.value) == (int(fault) if forwarded else status)  # else in the client's terms
     retried = [line["tries"] for line in stand.records]
@@ -76,12 +76,12 @@ def test_a_status(stand: Stand, client: str, upstream: str, mode: str) -> None:
 def test_a_cut(stand: Stand, client: str, upstream: str, mode: str) -> None:
     """A stream that broke is an error in the middle of it; a whole answer that broke is a bad gateway."""
     sdk = sdk_of(client, stand.url)
-    asked = sdk.asked(f"{upstream}:{MODELS[upstream]}", sdk.user("hello [[fault: cut]]"))
+    request = sdk.request(f"{upstream}:{MODELS[upstream]}", sdk.user("hello [[fault: cut]]"))
     if client == "openai-responses" and "streamed" in mode:
-        failed_response(sdk, asked)
+        failed_response(sdk, request)
     else:
         with pytest.raises(BROKEN[client], match="before its answer ended") as caught:
-            speaking(sdk, mode)(asked)
+            speaking(sdk, mode)(request)
         if "streamed" not in mode:
             assert status_of(caught.value) == 502
     last = stand.last()
@@ -90,8 +90,8 @@ def test_a_cut(stand: Stand, client: str, upstream: str, mode: str) -> None:
     wait_until(lambda: stand.gateway.keep_alives.__len__() == 0)
 
 
-def failed_response(sdk: Any, asked: dict[str, Any]) -> None:
+def failed_response(sdk: Any, request: dict[str, Any]) -> None:
     """The Responses API tells of it in an event of its own, which the SDK hands over."""
-    events = list(sdk.sync.responses.create(**asked, stream=True))
+    events = list(sdk.sync.responses.create(**request, stream=True))
     assert events[-1].type == "response.failed"
     assert "before its answer ended" in events[-1].response.error.message

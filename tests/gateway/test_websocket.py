@@ -44,12 +44,12 @@ def test_a_conversation_without_store(stand: Stand, upstream: str):
         "name": "get_weather",
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
     }
-    asked: dict[str, Any] = {"model": f"{upstream}:{MODELS[upstream]}", "store": False, "tools": [tool]}
+    request: dict[str, Any] = {"model": f"{upstream}:{MODELS[upstream]}", "store": False, "tools": [tool]}
     with connected(stand) as socket:
-        first = ask(socket, input="Weather in Bern?", **asked)
+        first = ask(socket, input="Weather in Bern?", **request)
         (call,) = [item for item in first["output"] if item["type"] == "function_call"]
         result = {"type": "function_call_output", "call_id": call["call_id"], "output": "rain"}
-        second = ask(socket, input=[result], previous_response_id=first["id"], **asked)
+        second = ask(socket, input=[result], previous_response_id=first["id"], **request)
         assert "rain" in text_of(second)
         assert (second["store"], second["previous_response_id"]) == (False, first["id"])
 
@@ -118,19 +118,19 @@ def test_another_connection_or_key_does_not_know_it(stand: Stand):
 
 
 def test_only_the_latest_of_a_lane_is_remembered(stand: Stand):
-    asked: dict[str, Any] = {"model": f"openai-chat:{MODELS['openai-chat']}", "input": "x", "store": False}
+    request: dict[str, Any] = {"model": f"openai-chat:{MODELS['openai-chat']}", "input": "x", "store": False}
     with connected(stand) as socket:
-        first = ask(socket, **asked)
-        ask(socket, **asked)
-        assert ask(socket, **asked, previous_response_id=first["id"])["error"]["code"] == MISSING
+        first = ask(socket, **request)
+        ask(socket, **request)
+        assert ask(socket, **request, previous_response_id=first["id"])["error"]["code"] == MISSING
 
 
 def test_a_failed_continuation_evicts_and_a_fork_does_not(stand: Stand):
-    asked: dict[str, Any] = {"model": f"openai-chat:{MODELS['openai-chat']}", "store": False}
+    request: dict[str, Any] = {"model": f"openai-chat:{MODELS['openai-chat']}", "store": False}
     result = [{"type": "function_call_output", "call_id": "call_nobody", "output": "x"}]
     with connected(stand) as socket:
-        first = ask(socket, input="hi", **asked)
-        follow = {**asked, "previous_response_id": first["id"]}
+        first = ask(socket, input="hi", **request)
+        follow = {**request, "previous_response_id": first["id"]}
         forked = ask(socket, input=result, stream_id="fork", **follow)
         assert "No tool call found" in forked["error"]["message"]
         assert ask(socket, input="again", stream_id="fork", **follow)["status"] == "completed"
@@ -148,9 +148,9 @@ def test_a_warm_up_is_context_of_the_next_turn():
         warmed = ask(socket, **UP, **warm, tools=[tool], generate=False)
         assert (warmed["status"], warmed["output"], warmed["usage"]["output_tokens"]) == ("completed", [], 0)
         assert warmed["usage"]["input_tokens"] > 0
-        assert canned.asked == []
+        assert canned.requests == []
         ask(socket, **UP, input="hello", previous_response_id=warmed["id"])
-    sent = canned.asked[0].json
+    sent = canned.requests[0].json
     system, user = sent["messages"]
     assert [part["text"] for part in system["content"]] == ["Be brief.", "Be kind."]
     assert user["content"] == "hello"
@@ -168,7 +168,7 @@ def test_lanes_run_side_by_side_and_each_in_order():
         connected(stand) as socket,
     ):
         create(socket, **UP, input="1", stream_id="a")
-        wait_until(lambda: canned.asked)
+        wait_until(lambda: canned.requests)
         create(socket, **UP, input="2", stream_id="a")
         create(socket, **UP, input="3", stream_id="b")
         ends: list[Any] = []
@@ -177,7 +177,7 @@ def test_lanes_run_side_by_side_and_each_in_order():
             ends += [event] if event["type"] in LAST else []
     assert [end["stream_id"] for end in ends] == ["b", "a", "a"]
     assert [text_of(end["response"]) for end in ends] == ["fast", "slow", "fast"]
-    assert [each.json["messages"][0]["content"] for each in canned.asked] == ["1", "3", "2"]
+    assert [each.json["messages"][0]["content"] for each in canned.requests] == ["1", "3", "2"]
 
 
 @pytest.mark.parametrize("lane", ["", "a b", "x" * 257, 7, None])
@@ -212,7 +212,7 @@ def test_at_most_so_many_responses_at_once(monkeypatch: pytest.MonkeyPatch):
         create(socket, **UP, input="2", stream_id="b")
         assert text_of(events(socket)[-1]["response"]) == "slow"
         assert text_of(events(socket)[-1]["response"]) == "fast"
-    assert len(canned.asked) == 2
+    assert len(canned.requests) == 2
 
 
 # Errors
@@ -315,7 +315,7 @@ def test_a_client_that_leaves_cancels_its_response():
     with over_canned(canned := Canned(Answer(200, *chunks("Hi.")[:2], 30.0)), "memory:") as stand:
         with connected(stand) as socket:
             create(socket, **UP, input="x")
-            wait_until(lambda: canned.asked)
+            wait_until(lambda: canned.requests)
             socket.recv(20)
         line = stand.last()
         assert line["status"] == "gone"
@@ -356,7 +356,7 @@ def test_a_shutdown_ends_responses_first():
         wait_for(lambda: server.started, thread)
         with connected(url(Config(port=0), listener)) as socket:
             create(socket, **UP, input="x")
-            wait_until(lambda: canned.asked)
+            wait_until(lambda: canned.requests)
             server.end_soon()
             assert text_of(events(socket)[-1]["response"]) == "Hi."
             with pytest.raises(ConnectionClosed) as ended:
@@ -381,7 +381,7 @@ def test_waiting_requests_count_in_the_memory():
         with connected(stand) as socket:
             for _ in range(4):
                 create(socket, **UP, input="x" * 10_000)
-            wait_until(lambda: canned.asked and memory.used > 3 * 4 * 10_000)
+            wait_until(lambda: canned.requests and memory.used > 3 * 4 * 10_000)
             for _ in range(2):
                 assert events(socket)[-1]["type"] == "response.completed"
         wait_until(lambda: memory.used == 0)

@@ -14,7 +14,7 @@ PNG = "iVBORw0KGgo="
 CITY: Wire = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
-def asked(protocol: str, *turns: Any, **more: Any) -> Wire:
+def request_body(protocol: str, *turns: Any, **more: Any) -> Wire:
     """A request whose conversation is `turns`, or simply a greeting."""
     if not turns:
         turns = ({"role": "user", "parts": [{"text": "Hi"}]} if protocol == GEMINI else turn("user", "Hi"),)

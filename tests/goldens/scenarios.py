@@ -16,7 +16,6 @@ from goldens.pieces import (
     RESPONSES,
     TEXT_BLOCK,
     anthropic_stream,
-    asked,
     at,
     block,
     call_item,
@@ -32,6 +31,7 @@ from goldens.pieces import (
     message,
     message_item,
     output_text,
+    request_body,
     response,
     responses_stream,
     text_delta,
@@ -56,7 +56,7 @@ TEXT_ITEM = message_item(output_text("Hello there."))
 
 TEXT = Scenario(
     requests={
-        CHAT: asked(
+        CHAT: request_body(
             CHAT,
             turn("system", "Be brief."),
             turn("user", "Hi"),
@@ -68,7 +68,7 @@ TEXT = Scenario(
             stream=True,
             stream_options={"include_usage": True},
         ),
-        RESPONSES: asked(
+        RESPONSES: request_body(
             RESPONSES,
             turn("user", "Hi"),
             turn("assistant", "Hello."),
@@ -78,7 +78,7 @@ TEXT = Scenario(
             temperature=0.5,
             store=False,
         ),
-        ANTHROPIC: asked(
+        ANTHROPIC: request_body(
             ANTHROPIC,
             turn("user", "Hi"),
             turn("assistant", "Hello."),
@@ -88,7 +88,7 @@ TEXT = Scenario(
             temperature=0.5,
             stop_sequences=["END"],
         ),
-        GEMINI: asked(
+        GEMINI: request_body(
             GEMINI,
             content("user", {"text": "Hi"}),
             content("model", {"text": "Hello."}),
@@ -126,13 +126,13 @@ ONE_ITEM = call_item("call_1", "get_weather", PARIS, id="fc_1", status="complete
 
 ONE_CALL = Scenario(
     requests={
-        CHAT: asked(
+        CHAT: request_body(
             CHAT,
             tools=[chat_tool("get_weather", "Tells the weather.", CITY)],
             tool_choice={"type": "function", "function": {"name": "get_weather"}},
             parallel_tool_calls=False,
         ),
-        RESPONSES: asked(
+        RESPONSES: request_body(
             RESPONSES,
             tools=[
                 {
@@ -147,12 +147,12 @@ ONE_CALL = Scenario(
             parallel_tool_calls=False,
             store=False,
         ),
-        ANTHROPIC: asked(
+        ANTHROPIC: request_body(
             ANTHROPIC,
             tools=[{"name": "get_weather", "description": "Tells the weather.", "input_schema": CITY}],
             tool_choice={"type": "tool", "name": "get_weather", "disable_parallel_tool_use": True},
         ),
-        GEMINI: asked(
+        GEMINI: request_body(
             GEMINI,
             tools=[
                 {
@@ -273,7 +273,7 @@ PARALLEL_CALLS = Scenario(
 
 RESULTS = Scenario(
     requests={
-        CHAT: asked(
+        CHAT: request_body(
             CHAT,
             turn("user", "Compare."),
             {
@@ -287,7 +287,7 @@ RESULTS = Scenario(
             {"role": "tool", "tool_call_id": "call_2", "content": '{"sky":"grey","wind":[3,4.0]}'},
             turn("user", "So?"),
         ),
-        RESPONSES: asked(
+        RESPONSES: request_body(
             RESPONSES,
             turn("user", "Compare."),
             turn("assistant", SPOKEN),
@@ -302,7 +302,7 @@ RESULTS = Scenario(
             turn("user", "So?"),
             store=False,
         ),
-        ANTHROPIC: asked(
+        ANTHROPIC: request_body(
             ANTHROPIC,
             turn("user", "Compare."),
             turn(
@@ -326,7 +326,7 @@ RESULTS = Scenario(
                 ],
             ),
         ),
-        GEMINI: asked(
+        GEMINI: request_body(
             GEMINI,
             content("user", {"text": "Compare."}),
             content(
@@ -347,20 +347,20 @@ RESULTS = Scenario(
 
 ERROR_RESULT = Scenario(
     requests={
-        CHAT: asked(
+        CHAT: request_body(
             CHAT,
             turn("user", "Weather?"),
             {**turn("assistant", None), "tool_calls": [chat_call("call_1", "get_weather", PARIS)]},
             {"role": "tool", "tool_call_id": "call_1", "content": "Error: no such city"},
         ),
-        RESPONSES: asked(
+        RESPONSES: request_body(
             RESPONSES,
             turn("user", "Weather?"),
             call_item("call_1", "get_weather", PARIS),
             {"type": "function_call_output", "call_id": "call_1", "output": "Error: no such city"},
             store=False,
         ),
-        ANTHROPIC: asked(
+        ANTHROPIC: request_body(
             ANTHROPIC,
             turn("user", "Weather?"),
             turn("assistant", [tool_use("toolu_1", "get_weather", PARIS)]),
@@ -376,7 +376,7 @@ ERROR_RESULT = Scenario(
                 ],
             ),
         ),
-        GEMINI: asked(
+        GEMINI: request_body(
             GEMINI,
             content("user", {"text": "Weather?"}),
             content("model", function_call("get_weather", PARIS, "fc1")),
@@ -397,14 +397,14 @@ ERROR_RESULT = Scenario(
 DATA_URL = f"data:image/png;base64,{PNG}"
 IMAGE_RESULT = Scenario(
     requests={
-        CHAT: asked(
+        CHAT: request_body(
             CHAT,
             turn("user", "Look."),
             {**turn("assistant", None), "tool_calls": [chat_call("call_1", "screenshot", {})]},
             {"role": "tool", "tool_call_id": "call_1", "content": "See below."},
             turn("user", [{"type": "image_url", "image_url": {"url": DATA_URL}}]),
         ),
-        RESPONSES: asked(
+        RESPONSES: request_body(
             RESPONSES,
             turn("user", "Look."),
             call_item("call_1", "screenshot", {}),
@@ -418,7 +418,7 @@ IMAGE_RESULT = Scenario(
             },
             store=False,
         ),
-        ANTHROPIC: asked(
+        ANTHROPIC: request_body(
             ANTHROPIC,
             turn("user", "Look."),
             turn("assistant", [tool_use("toolu_1", "screenshot", {})]),
@@ -439,7 +439,7 @@ IMAGE_RESULT = Scenario(
                 ],
             ),
         ),
-        GEMINI: asked(
+        GEMINI: request_body(
             GEMINI,
             content("user", {"text": "Look."}),
             content("model", function_call("screenshot", {}, "fc1")),
@@ -555,20 +555,20 @@ MOOD: Wire = {
 }
 STRUCTURED_OUTPUT = Scenario(
     requests={
-        CHAT: asked(
+        CHAT: request_body(
             CHAT,
             response_format={
                 "type": "json_schema",
                 "json_schema": {"name": "mood", "schema": MOOD, "strict": True},
             },
         ),
-        RESPONSES: asked(
+        RESPONSES: request_body(
             RESPONSES,
             text={"format": {"type": "json_schema", "name": "mood", "schema": MOOD, "strict": True}},
             store=False,
         ),
-        ANTHROPIC: asked(ANTHROPIC, output_config={"format": {"type": "json_schema", "schema": MOOD}}),
-        GEMINI: asked(
+        ANTHROPIC: request_body(ANTHROPIC, output_config={"format": {"type": "json_schema", "schema": MOOD}}),
+        GEMINI: request_body(
             GEMINI,
             generationConfig={"responseMimeType": "application/json", "responseJsonSchema": MOOD},
         ),
@@ -591,7 +591,7 @@ SEARCHED: Wire = {
 }
 HOSTED_TOOL = Scenario(
     requests={
-        CHAT: asked(
+        CHAT: request_body(
             CHAT,
             web_search_options={
                 "search_context_size": "low",
@@ -599,7 +599,7 @@ HOSTED_TOOL = Scenario(
             },
             model="gpt-4o-search-preview",
         ),
-        RESPONSES: asked(
+        RESPONSES: request_body(
             RESPONSES,
             tools=[
                 {
@@ -612,7 +612,7 @@ HOSTED_TOOL = Scenario(
             ],
             store=False,
         ),
-        ANTHROPIC: asked(
+        ANTHROPIC: request_body(
             ANTHROPIC,
             tools=[
                 {
@@ -625,7 +625,7 @@ HOSTED_TOOL = Scenario(
                 {"type": "bash_20250124", "name": "bash"},
             ],
         ),
-        GEMINI: asked(GEMINI, tools=[{"googleSearch": {}}, {"urlContext": {}}]),
+        GEMINI: request_body(GEMINI, tools=[{"googleSearch": {}}, {"urlContext": {}}]),
     },
     replies={
         CHAT: completion(

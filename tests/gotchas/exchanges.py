@@ -66,7 +66,7 @@ def codec_free(body: Any) -> Any:
     return json.loads(jsontext.encode(body))
 
 
-def asked(protocol: str, *turns: Any, **more: Any) -> Wire:
+def request_body(protocol: str, *turns: Any, **more: Any) -> Wire:
     """A request with these turns, or a greeting."""
     greeting: Any = {"role": "user", "parts": [{"text": "Hi"}]}
     if protocol != GEMINI:

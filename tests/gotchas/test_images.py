@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gotchas.exchanges import ANTHROPIC, CHAT, GEMINI, RESPONSES, asked, sent, translated
+from gotchas.exchanges import ANTHROPIC, CHAT, GEMINI, RESPONSES, request_body, sent, translated
 from seeds.wires import Wire, dumps
 
 PNG, JPEG, PDF = "iVBORw0KGgoAAAA=", "/9j/4AAQSkZJRg==", "JVBERi0xLjQ="
@@ -25,7 +25,7 @@ def shown(*blocks: Wire, more: Any = ()) -> Wire:
         {"type": "tool_result", "tool_use_id": "toolu_2", "content": "text"},
         *more,
     ]
-    return asked(
+    return request_body(
         ANTHROPIC,
         {"role": "user", "content": "Look"},
         {"role": "assistant", "content": [call, other]},
@@ -56,7 +56,7 @@ def test_G71_an_image_reaches_gemini_as_bytes(client: str, model: str) -> None:
     body = shown(image())
     if client == RESPONSES:
         output = [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}]
-        body = asked(
+        body = request_body(
             RESPONSES,
             {"role": "user", "content": "Look"},
             {"type": "function_call", "call_id": "toolu_1", "name": "screenshot", "arguments": "{}"},
@@ -77,7 +77,7 @@ URL = "https://a.test/cat.png"
 
 def test_G72_an_image_by_address_is_never_lost_silently() -> None:
     picture = {"type": "image_url", "image_url": {"url": URL}}
-    body = asked(CHAT, {"role": "user", "content": [picture]})
+    body = request_body(CHAT, {"role": "user", "content": [picture]})
     out, losses = translated(CHAT, GEMINI, body)
     assert URL in dumps(out) or losses
 
@@ -89,7 +89,7 @@ def test_G72_an_image_by_address_is_never_lost_silently() -> None:
     ids=["image/jpg", "a wrong name", "another"],
 )
 def test_G73_the_bytes_tell_the_type(upstream: str, data: str, declared: str, true: str) -> None:
-    body = asked(ANTHROPIC, {"role": "user", "content": [image(data, declared)]})
+    body = request_body(ANTHROPIC, {"role": "user", "content": [image(data, declared)]})
     out, losses = translated(ANTHROPIC, upstream, body)
     assert true in dumps(out)
     assert declared not in dumps(out)
@@ -102,7 +102,7 @@ def test_G74_a_pdf_is_a_file_and_no_image() -> None:
         "source": {"type": "base64", "media_type": "application/pdf", "data": PDF},
         "title": "a.pdf",
     }
-    body = asked(ANTHROPIC, {"role": "user", "content": [document]})
+    body = request_body(ANTHROPIC, {"role": "user", "content": [document]})
     (chat,) = sent(ANTHROPIC, CHAT, body)["messages"][0]["content"]
     assert chat == {
         "type": "file",
@@ -117,6 +117,6 @@ def test_G74_a_pdf_is_a_file_and_no_image() -> None:
 
 @pytest.mark.parametrize("url", [{"url": URL}, {"url": URL, "detail": ""}, {"url": URL, "detail": "auto"}])
 def test_G75_responses_gets_a_detail(url: Wire) -> None:
-    body = asked(CHAT, {"role": "user", "content": [{"type": "image_url", "image_url": url}]})
+    body = request_body(CHAT, {"role": "user", "content": [{"type": "image_url", "image_url": url}]})
     (part,) = sent(CHAT, RESPONSES, body)["input"][0]["content"]
     assert part == {"type": "input_image", "image_url": URL, "detail": "auto"}

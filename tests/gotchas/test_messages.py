@@ -14,9 +14,9 @@ from gotchas.exchanges import (
     CHAT,
     GEMINI,
     RESPONSES,
-    asked,
     others,
     reply,
+    request_body,
     sent,
     tools,
     translated,
@@ -170,7 +170,7 @@ def test_G37_results_in_messages_of_their_own(client: str, upstream: str) -> Non
         result(client, "call_a", "one"),
         result(client, "call_b", "two"),
     ]
-    out = sent(client, upstream, asked(client, *turns))
+    out = sent(client, upstream, request_body(client, *turns))
     assert read(upstream, out) == PAIRED
     if upstream == ANTHROPIC:
         (last,) = out["messages"][2:]
@@ -186,14 +186,14 @@ def test_G37_text_between_the_results(client: str, upstream: str) -> None:
         user(client, "Hurry."),
         result(client, "call_b", "two"),
     ]
-    out = sent(client, upstream, asked(client, *turns))
+    out = sent(client, upstream, request_body(client, *turns))
     assert read(upstream, out) == [*PAIRED, ("user", "Hurry.")]
 
 
 @every_pair
 def test_G38_a_call_without_a_result(client: str, upstream: str) -> None:
     turns = [user(client, "Go"), *calls(client, A, B), result(client, "call_b", "two"), user(client, "Well?")]
-    out, losses = translated(client, upstream, asked(client, *turns))
+    out, losses = translated(client, upstream, request_body(client, *turns))
     seen = read(upstream, out)
     assert [who for who, _ in seen] == ["user", "call", "call", "result", "result", "user"]
     assert seen[3][1][0] == "call_a"
@@ -204,7 +204,7 @@ def test_G38_a_call_without_a_result(client: str, upstream: str) -> None:
 @every_pair
 def test_G38_a_result_without_a_call(client: str, upstream: str) -> None:
     turns = [user(client, "Go"), result(client, "call_z", "lost"), user(client, "Well?")]
-    out, losses = translated(client, upstream, asked(client, *turns))
+    out, losses = translated(client, upstream, request_body(client, *turns))
     seen = read(upstream, out)
     assert {who for who, _ in seen} == {"user"}
     assert "lost" in dumps(seen)
@@ -219,7 +219,7 @@ def test_G39_a_second_result_for_one_call(client: str, upstream: str) -> None:
         result(client, "call_a", "one"),
         result(client, "call_a", "again"),
     ]
-    out, losses = translated(client, upstream, asked(client, *turns))
+    out, losses = translated(client, upstream, request_body(client, *turns))
     assert read(upstream, out) == [PAIRED[0], PAIRED[1], PAIRED[3]]
     assert any("second result" in loss for loss in losses)
 
@@ -232,7 +232,7 @@ def test_G40_as_many_responses_as_calls_in_one_content(client: str) -> None:
         result(client, "call_b", "two"),
         result(client, "call_a", "one"),
     ]
-    out = sent(client, GEMINI, asked(client, *turns))
+    out = sent(client, GEMINI, request_body(client, *turns))
     model, answers = out["contents"][1:]
     assert len(model["parts"]) == len(answers["parts"]) == 2
     assert [part["functionResponse"]["id"] for part in answers["parts"]] == ["call_a", "call_b"]
@@ -242,7 +242,7 @@ def test_G40_as_many_responses_as_calls_in_one_content(client: str) -> None:
 def test_G41_gemini_text_before_the_result(upstream: str) -> None:
     answer = result(GEMINI, "call_a", "one")
     answer["parts"].insert(0, {"text": "Here:"})
-    out = sent(GEMINI, upstream, asked(GEMINI, user(GEMINI, "Go"), *calls(GEMINI, A), answer))
+    out = sent(GEMINI, upstream, request_body(GEMINI, user(GEMINI, "Go"), *calls(GEMINI, A), answer))
     assert read(upstream, out) == [*PAIRED[:2], PAIRED[3], ("user", "Here:")]
 
 
@@ -251,7 +251,9 @@ def test_G41_gemini_text_before_the_result(upstream: str) -> None:
 def test_G42_G43_messages_text_beside_the_result(upstream: str, first: bool) -> None:
     answer = result(ANTHROPIC, "call_a", "one")
     answer["content"].insert(0 if first else 1, {"type": "text", "text": "Also this."})
-    out = sent(ANTHROPIC, upstream, asked(ANTHROPIC, user(ANTHROPIC, "Go"), *calls(ANTHROPIC, A), answer))
+    out = sent(
+        ANTHROPIC, upstream, request_body(ANTHROPIC, user(ANTHROPIC, "Go"), *calls(ANTHROPIC, A), answer)
+    )
     assert read(upstream, out) == [*PAIRED[:2], PAIRED[3], ("user", "Also this.")]
 
 
@@ -265,7 +267,7 @@ def test_G44_text_around_calls_keeps_its_place() -> None:
     answers = [result(ANTHROPIC, "call_a", "one"), result(ANTHROPIC, "call_b", "two")]
     turns = [user(ANTHROPIC, "Go"), {"role": "assistant", "content": blocks}, *answers]
     for upstream in (RESPONSES, GEMINI):
-        seen = read(upstream, sent(ANTHROPIC, upstream, asked(ANTHROPIC, *turns)))
+        seen = read(upstream, sent(ANTHROPIC, upstream, request_body(ANTHROPIC, *turns)))
         assert [who for who, _ in seen] == [
             "user",
             "assistant",
@@ -275,7 +277,7 @@ def test_G44_text_around_calls_keeps_its_place() -> None:
             "result",
             "result",
         ]
-    _, losses = translated(ANTHROPIC, CHAT, asked(ANTHROPIC, *turns))
+    _, losses = translated(ANTHROPIC, CHAT, request_body(ANTHROPIC, *turns))
     assert any("before its calls" in loss for loss in losses)
 
 
@@ -285,7 +287,7 @@ def test_G45_a_function_response_has_the_name_of_its_call(client: str) -> None:
     out = sent(
         client,
         GEMINI,
-        asked(client, user(client, "Go"), *calls(client, made), result(client, "call_a", "one")),
+        request_body(client, user(client, "Go"), *calls(client, made), result(client, "call_a", "one")),
     )
     (part,) = out["contents"][-1]["parts"]
     assert part["functionResponse"]["name"] == "get_weather"
@@ -300,7 +302,7 @@ def test_G46_same_named_calls_without_ids(upstream: str) -> None:
         result(GEMINI, "", "second f", "f"),
         result(GEMINI, "", "the g", "g"),
     ]
-    seen = read(upstream, sent(GEMINI, upstream, asked(GEMINI, *turns)))
+    seen = read(upstream, sent(GEMINI, upstream, request_body(GEMINI, *turns)))
     ids = [what[0] for who, what in seen if who == "call"]
     assert len(set(ids)) == 3
     assert [what for who, what in seen if who == "result"] == list(
@@ -330,11 +332,11 @@ def test_G47_an_id_that_comes_again_in_a_later_turn(client: str, upstream: str) 
         *calls(client, again),
         result(client, again.id, "two"),
     ]
-    seen = read(upstream, sent(client, upstream, asked(client, *turns)))
+    seen = read(upstream, sent(client, upstream, request_body(client, *turns)))
     ids = [what[0] for who, what in seen if who == "call"]
     assert len(set(ids)) == 2
     assert [what for who, what in seen if who == "result"] == [(ids[0], "one"), (ids[1], "two")]
-    assert seen == read(upstream, sent(client, upstream, asked(client, *turns)))  # the same every time
+    assert seen == read(upstream, sent(client, upstream, request_body(client, *turns)))  # the same every time
 
 
 def test_G47_invented_ids_go_on_counting() -> None:
@@ -345,7 +347,7 @@ def test_G47_invented_ids_go_on_counting() -> None:
     (first,) = read_calls(CHAT, dragoman.Exchange(CHAT, GEMINI).response(bare))
     exchange = dragoman.Exchange(CHAT, GEMINI)
     turns = [user(CHAT, "Go"), *calls(CHAT, Call(first.id, "f", {})), result(CHAT, first.id, "one")]
-    exchange.request(asked(CHAT, *turns), model="m")
+    exchange.request(request_body(CHAT, *turns), model="m")
     (second,) = read_calls(CHAT, exchange.response(bare))
     assert first.id != second.id
 
@@ -373,7 +375,7 @@ def test_G48_ids_are_legal_and_stay_apart(client: str, upstream: str, what: str)
         result(client, two.id, "2"),
         result(client, one.id, "1"),
     ]
-    seen = read(upstream, sent(client, upstream, asked(client, *turns)))
+    seen = read(upstream, sent(client, upstream, request_body(client, *turns)))
     ids = [what[0] for who, what in seen if who == "call"]
     assert all(LEGAL[upstream].fullmatch(id) for id in ids)
     assert len(set(ids)) == 2
@@ -382,7 +384,7 @@ def test_G48_ids_are_legal_and_stay_apart(client: str, upstream: str, what: str)
 
 def test_G48_mistral_takes_nine_alphanumerics() -> None:
     turns = [user(ANTHROPIC, "Go"), *calls(ANTHROPIC, A, B), result(ANTHROPIC, "call_a", "1")]
-    out = sent(ANTHROPIC, CHAT, asked(ANTHROPIC, *turns), model="mistral-large-latest")
+    out = sent(ANTHROPIC, CHAT, request_body(ANTHROPIC, *turns), model="mistral-large-latest")
     ids = [what[0] for who, what in read(CHAT, out) if who == "call"]
     assert all(re.fullmatch(r"[a-zA-Z0-9]{9}", id) for id in ids)
     assert len(set(ids)) == 2
@@ -396,7 +398,7 @@ def test_G48_the_upstream_gets_its_own_id_back(client: str, upstream: str, what:
         client, dragoman.Exchange(client, upstream).response(whole_reply(upstream, "", [made]))
     )
     turns = [user(client, "Go"), *calls(client, got), result(client, got.id, "1")]
-    seen = read(upstream, sent(client, upstream, asked(client, *turns)))
+    seen = read(upstream, sent(client, upstream, request_body(client, *turns)))
     if LEGAL[upstream].fullmatch(made.id):
         assert [what[0] for who, what in seen if who == "call"] == [made.id]
 
@@ -415,7 +417,7 @@ def test_G49_items_have_ids_of_their_own_with_prefixes(upstream: str) -> None:
 @pytest.mark.parametrize("client", others(RESPONSES))
 def test_G49_foreign_items_go_to_responses_without_ids(client: str) -> None:
     turns = [user(client, "Go"), *calls(client, A, text="Look:"), result(client, "call_a", "one")]
-    out = sent(client, RESPONSES, asked(client, *turns))
+    out = sent(client, RESPONSES, request_body(client, *turns))
     assert all("id" not in item for item in out["input"])
 
 
@@ -426,7 +428,7 @@ def test_G50_messages_clients_see_toolu(upstream: str) -> None:
     assert first.id.startswith("toolu_")
     assert second.id == "toolu_1"
     turns = [user(ANTHROPIC, "Go"), *calls(ANTHROPIC, first, second), result(ANTHROPIC, first.id, "1")]
-    seen = read(upstream, sent(ANTHROPIC, upstream, asked(ANTHROPIC, *turns)))
+    seen = read(upstream, sent(ANTHROPIC, upstream, request_body(ANTHROPIC, *turns)))
     assert [what[0] for who, what in seen if who == "call"] == ["call_a", "toolu_1"]
 
 
@@ -438,14 +440,16 @@ def test_G51_no_empty_text_goes_to_messages(client: str) -> None:
         else {"role": "assistant", "content": ""}
     )
     turns = [user(client, "Go"), empty, user(client, ""), user(client, "On.")]
-    out = sent(client, ANTHROPIC, asked(client, *turns))
+    out = sent(client, ANTHROPIC, request_body(client, *turns))
     assert [text for _, text in read(ANTHROPIC, out)] == ["Go", "On."]
 
 
 @pytest.mark.parametrize("client", others(CHAT))
 def test_G52_a_turn_of_calls_alone_has_content_null(client: str) -> None:
     out = sent(
-        client, CHAT, asked(client, user(client, "Go"), *calls(client, A), result(client, "call_a", "one"))
+        client,
+        CHAT,
+        request_body(client, user(client, "Go"), *calls(client, A), result(client, "call_a", "one")),
     )
     turn = out["messages"][1]
     assert "content" in turn
@@ -457,14 +461,14 @@ def test_G53_a_prefill_ends_without_white_space(client: str) -> None:
     prefill = {"role": "model", "parts": [{"text": "Sure: \n"}]}
     if client != GEMINI:
         prefill = {"role": "assistant", "content": "Sure: \n"}
-    body = asked(client, user(client, "Go"), prefill)
+    body = request_body(client, user(client, "Go"), prefill)
     out, losses = translated(client, ANTHROPIC, body, model="claude-3-5-sonnet-latest")
     assert read(ANTHROPIC, out)[-1] == ("assistant", "Sure:")
     assert any("white space" in loss for loss in losses)
 
 
 def test_G53_a_model_that_takes_no_prefill_gets_none() -> None:
-    body = asked(CHAT, user(CHAT, "Go"), {"role": "assistant", "content": "Sure:"})
+    body = request_body(CHAT, user(CHAT, "Go"), {"role": "assistant", "content": "Sure:"})
     out, losses = translated(CHAT, ANTHROPIC, body, model="claude-opus-4-7")
     assert out["messages"][-1]["role"] == "user"
     assert any("user's turn to end with" in loss for loss in losses)
@@ -475,7 +479,7 @@ NEW_RULE = {"role": "system", "content": [{"type": "text", "text": "New rule."}]
 
 
 def test_G54_system_text_in_the_middle() -> None:
-    body = asked(ANTHROPIC, *LATER, {"role": "user", "content": "Go"}, NEW_RULE)
+    body = request_body(ANTHROPIC, *LATER, {"role": "user", "content": "Go"}, NEW_RULE)
     chat = sent(ANTHROPIC, CHAT, body)["messages"]
     assert chat[-1] == {"role": "system", "content": "New rule."}
     responses = sent(ANTHROPIC, RESPONSES, body)["input"]
@@ -490,14 +494,14 @@ def test_G54_system_text_in_the_middle() -> None:
 @pytest.mark.parametrize("upstream", PROTOCOLS)
 def test_G55_every_system_part_arrives(upstream: str) -> None:
     parts = [{"text": "One."}, {"text": "Two."}, {"text": "Three."}]
-    body = asked(GEMINI, systemInstruction={"parts": parts})
+    body = request_body(GEMINI, systemInstruction={"parts": parts})
     printed = dumps(sent(GEMINI, upstream, body))
     assert all(part["text"] in printed for part in parts)
 
 
 @pytest.mark.parametrize("client", [CHAT, RESPONSES])
 def test_G56_the_developer_role(client: str) -> None:
-    body = asked(client, {"role": "developer", "content": "Rules."}, user(client, "Hi"))
+    body = request_body(client, {"role": "developer", "content": "Rules."}, user(client, "Hi"))
     chat = sent(RESPONSES, CHAT, body) if client == RESPONSES else None
     if chat:
         assert chat["messages"][0] in (
@@ -519,7 +523,7 @@ def test_G57_items_of_one_turn_are_one_chat_message() -> None:
         result(RESPONSES, "call_a", "one"),
         result(RESPONSES, "call_b", "two"),
     ]
-    out = sent(RESPONSES, CHAT, asked(RESPONSES, *turns))
+    out = sent(RESPONSES, CHAT, request_body(RESPONSES, *turns))
     assert [turn["role"] for turn in out["messages"]] == ["user", "assistant", "tool", "tool"]
     assert len(out["messages"][1]["tool_calls"]) == 2
     assert out["messages"][1]["content"] == "Look:"
@@ -530,7 +534,7 @@ BILLING = {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.1
 
 @pytest.mark.parametrize("upstream", others(ANTHROPIC))
 def test_G58_the_attribution_of_claude_code_stays_at_home(upstream: str) -> None:
-    body = asked(ANTHROPIC, system=[BILLING, {"type": "text", "text": "Be brief."}])
+    body = request_body(ANTHROPIC, system=[BILLING, {"type": "text", "text": "Be brief."}])
     out, losses = translated(ANTHROPIC, upstream, body)
     assert "billing" not in dumps(out)
     assert "Be brief." in dumps(out)
@@ -538,7 +542,7 @@ def test_G58_the_attribution_of_claude_code_stays_at_home(upstream: str) -> None
 
 
 def test_G58_and_is_kept_there() -> None:
-    body = asked(ANTHROPIC, system=[BILLING, {"type": "text", "text": "Be brief."}])
+    body = request_body(ANTHROPIC, system=[BILLING, {"type": "text", "text": "Be brief."}])
     assert sent(ANTHROPIC, ANTHROPIC, body)["system"] == body["system"]
 
 
@@ -548,7 +552,7 @@ def test_G59_arguments_that_are_no_object(upstream: str, arguments: str) -> None
     turn = calls(CHAT, A)[0]
     turn["tool_calls"][0]["function"]["arguments"] = arguments
     out, losses = translated(
-        CHAT, upstream, asked(CHAT, user(CHAT, "Go"), turn, result(CHAT, "call_a", "one"))
+        CHAT, upstream, request_body(CHAT, user(CHAT, "Go"), turn, result(CHAT, "call_a", "one"))
     )
     given = (
         out["messages"][1]["content"][0]["input"]
@@ -563,7 +567,7 @@ def test_G59_arguments_that_are_no_object(upstream: str, arguments: str) -> None
 @pytest.mark.parametrize("text", ["[1,2]", '"text"', "7", "null", "plain"])
 def test_G59_results_that_are_no_object(text: str) -> None:
     turns = [user(CHAT, "Go"), *calls(CHAT, A), result(CHAT, "call_a", text)]
-    (part,) = sent(CHAT, GEMINI, asked(CHAT, *turns))["contents"][-1]["parts"]
+    (part,) = sent(CHAT, GEMINI, request_body(CHAT, *turns))["contents"][-1]["parts"]
     response = part["functionResponse"]["response"]
     assert response == {"output": [1, 2] if text == "[1,2]" else text}
 
@@ -572,7 +576,7 @@ def test_G59_results_that_are_no_object(text: str) -> None:
 def test_G60_a_function_response_with_keys_of_its_own(upstream: str) -> None:
     answer = result(GEMINI, "call_a", "")
     answer["parts"][0]["functionResponse"]["response"] = {"files": ["a", "b"], "total": 2}
-    out = sent(GEMINI, upstream, asked(GEMINI, user(GEMINI, "Go"), *calls(GEMINI, A), answer))
+    out = sent(GEMINI, upstream, request_body(GEMINI, user(GEMINI, "Go"), *calls(GEMINI, A), answer))
     (found,) = [what[1] for who, what in read(upstream, out) if who == "result"]
     assert json.loads(found) == {"files": ["a", "b"], "total": 2}
 
@@ -594,20 +598,20 @@ NONE: dict[str, Wire] = {
 @every_pair
 @pytest.mark.parametrize("empty", [{}, {"tools": []}], ids=["absent", "empty"])
 def test_G61_no_choice_without_tools(client: str, upstream: str, empty: Wire) -> None:
-    out = sent(client, upstream, asked(client, **CHOICES[client], **empty))
+    out = sent(client, upstream, request_body(client, **CHOICES[client], **empty))
     assert not {"tools", "tool_choice", "toolConfig", "parallel_tool_calls"} & out.keys()
 
 
 @every_pair
 def test_G62_the_choice_of_none_keeps_the_tools(client: str, upstream: str) -> None:
-    out = sent(client, upstream, asked(client, **NONE[client], tools=tools(client)))
+    out = sent(client, upstream, request_body(client, **NONE[client], tools=tools(client)))
     assert out["tools"]
     assert {key: out[key] for key in NONE[upstream]} == NONE[upstream]
 
 
 @rows("client, upstream", [pair for pair in PAIRS if pair[0] in (CHAT, RESPONSES)])
 def test_G63_parallel_null_is_the_default(client: str, upstream: str) -> None:
-    out = sent(client, upstream, asked(client, tools=tools(client), parallel_tool_calls=None))
+    out = sent(client, upstream, request_body(client, tools=tools(client), parallel_tool_calls=None))
     assert out.get("parallel_tool_calls") is not False
     assert "disable_parallel_tool_use" not in dumps(out)
 
@@ -628,7 +632,7 @@ def test_G64_a_call_without_arguments_in_a_reply(client: str, arguments: str) ->
 def test_G64_a_call_without_arguments_in_a_history(upstream: str) -> None:
     turn = calls(CHAT, A)[0]
     turn["tool_calls"][0]["function"]["arguments"] = ""
-    out = sent(CHAT, upstream, asked(CHAT, user(CHAT, "Go"), turn, result(CHAT, "call_a", "one")))
+    out = sent(CHAT, upstream, request_body(CHAT, user(CHAT, "Go"), turn, result(CHAT, "call_a", "one")))
     assert [who for who, _ in read(upstream, out)] == ["user", "call", "result"]
     assert '"arguments":""' not in dumps(out)
 
@@ -642,7 +646,7 @@ def test_G65_arguments_in_any_form(client: str, form: str) -> None:
     body = whole_reply(CHAT, "", [Call("c0", "get_weather", {})])
     body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = FORMS[form]
     exchange = dragoman.Exchange(client, CHAT)
-    exchange.request(asked(client, tools=tools(client)), model="m")
+    exchange.request(request_body(client, tools=tools(client)), model="m")
     (call,) = read_calls(client, exchange.response(body))
     assert call.arguments == {"city": "Paris"}
 
@@ -651,7 +655,7 @@ def test_G65_arguments_in_any_form(client: str, form: str) -> None:
 def test_G66_broken_arguments_keep_the_call_and_its_result(upstream: str) -> None:
     turn = calls(CHAT, A)[0]
     turn["tool_calls"][0]["function"]["arguments"] = '{"city": "Par'
-    out = sent(CHAT, upstream, asked(CHAT, user(CHAT, "Go"), turn, result(CHAT, "call_a", "one")))
+    out = sent(CHAT, upstream, request_body(CHAT, user(CHAT, "Go"), turn, result(CHAT, "call_a", "one")))
     assert [who for who, _ in read(upstream, out)] == ["user", "call", "result"]
     assert "Par" in dumps(out)
 
@@ -694,7 +698,7 @@ def test_G68_numbers_keep_their_spelling(client: str, upstream: str) -> None:
 def test_G68_an_integer_by_its_schema() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     exchange = dragoman.Exchange(ANTHROPIC, GEMINI)
-    exchange.request(asked(ANTHROPIC, tools=tools(ANTHROPIC, "f", schema)), model="m")
+    exchange.request(request_body(ANTHROPIC, tools=tools(ANTHROPIC, "f", schema)), model="m")
     out = exchange.response(whole_reply(GEMINI, "", [Call("c0", "f", {"n": 10.0})]))
     (call,) = read_calls(ANTHROPIC, out)
     assert call.arguments == {"n": 10}

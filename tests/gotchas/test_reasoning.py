@@ -14,9 +14,9 @@ from gotchas.exchanges import (
     CHAT,
     GEMINI,
     RESPONSES,
-    asked,
     others,
     reply,
+    request_body,
     sent,
     through,
     tools,
@@ -97,7 +97,7 @@ def translated_reply(client: str, upstream: str, body: Wire, streamed: bool = Fa
 
 def history(client: str, body: Wire) -> Wire:
     """The client's next request: the reply that it got, and the results."""
-    return next_request(client, asked(client, tools=tools(client)), body)
+    return next_request(client, request_body(client, tools=tools(client)), body)
 
 
 @over_gemini
@@ -208,7 +208,7 @@ def test_G102_reasoning_goes_back_on_every_turn_where_it_is_demanded(name: str) 
         {"role": "assistant", "content": "Done."},
         {"role": "user", "content": "Thanks"},
     ]
-    out, losses = translated(ANTHROPIC, CHAT, asked(ANTHROPIC, *turns, thinking=THINKING), name)
+    out, losses = translated(ANTHROPIC, CHAT, request_body(ANTHROPIC, *turns, thinking=THINKING), name)
     first, second = [turn for turn in out["messages"] if turn["role"] == "assistant"]
     assert first["reasoning_content"] == "Hm."
     assert second["reasoning_content"]
@@ -264,7 +264,7 @@ def test_G104_a_reasoning_item_is_nobodys_speech() -> None:
         {"role": "assistant", "content": "Yes?"},
         {"role": "user", "content": "Go"},
     ]
-    out, losses = translated(RESPONSES, CHAT, asked(RESPONSES, *turns))
+    out, losses = translated(RESPONSES, CHAT, request_body(RESPONSES, *turns))
     assert [turn["content"] for turn in out["messages"]] == ["Hi", "Yes?", "Go"]
     assert "SECRET" not in dumps([turn["content"] for turn in out["messages"]])
     assert "SECRET" in dumps(out) or any("reasoning" in loss for loss in losses)
@@ -283,7 +283,7 @@ def test_G104_thinking_is_nobodys_speech_either(upstream: str) -> None:
         },
         {"role": "user", "content": "Go"},
     ]
-    out = sent(ANTHROPIC, upstream, asked(ANTHROPIC, *turns))
+    out = sent(ANTHROPIC, upstream, request_body(ANTHROPIC, *turns))
     spoken = (
         dumps(out["input"])
         if upstream == RESPONSES
@@ -313,10 +313,10 @@ def test_G106_encrypted_content_of_openai_is_withheld_from_others() -> None:
         {"role": "user", "content": "Go"},
     ]
     for upstream in others(RESPONSES):
-        out, losses = translated(RESPONSES, upstream, asked(RESPONSES, *turns))
+        out, losses = translated(RESPONSES, upstream, request_body(RESPONSES, *turns))
         assert SIGNATURE not in dumps(out)
         assert any("openai-responses" in loss for loss in losses)
-    assert SIGNATURE in dumps(sent(RESPONSES, RESPONSES, asked(RESPONSES, *turns)))
+    assert SIGNATURE in dumps(sent(RESPONSES, RESPONSES, request_body(RESPONSES, *turns)))
 
 
 EFFORTS: dict[str, tuple[str, Wire, str, str, Wire]] = {
@@ -373,12 +373,12 @@ EFFORTS: dict[str, tuple[str, Wire, str, str, Wire]] = {
 @pytest.mark.parametrize("row", EFFORTS.values(), ids=EFFORTS)
 def test_G107_efforts_and_budgets(row: tuple[str, Wire, str, str, Wire]) -> None:
     client, settings, upstream, name, expected = row
-    out, _ = translated(client, upstream, asked(client, **settings), name)
+    out, _ = translated(client, upstream, request_body(client, **settings), name)
     assert {key: out.get(key) for key in expected} == expected
 
 
 def test_G107_no_budget_beside_a_forced_choice() -> None:
-    body = asked(CHAT, tools=tools(CHAT), tool_choice="required", reasoning_effort="high")
+    body = request_body(CHAT, tools=tools(CHAT), tool_choice="required", reasoning_effort="high")
     out, losses = translated(CHAT, ANTHROPIC, body, "claude-sonnet-4-5")
     assert out["tool_choice"] == {"type": "any"}
     assert "thinking" not in out
@@ -399,6 +399,6 @@ def test_G108_reasoning_goes_back_to_responses_whole() -> None:
 @pytest.mark.parametrize("upstream", others(RESPONSES))
 def test_G108_a_reference_to_an_item_is_reported(upstream: str) -> None:
     turns = [{"role": "user", "content": "Hi"}, {"type": "item_reference", "id": "rs_1"}]
-    out, losses = translated(RESPONSES, upstream, asked(RESPONSES, *turns))
+    out, losses = translated(RESPONSES, upstream, request_body(RESPONSES, *turns))
     assert "rs_1" not in dumps(out)
     assert any("input[1]" in loss for loss in losses)

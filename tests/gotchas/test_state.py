@@ -11,7 +11,17 @@ import pytest
 
 import dragoman
 from goldens.echo import next_request
-from gotchas.exchanges import ANTHROPIC, CHAT, GEMINI, RESPONSES, asked, others, sent, tools, translated
+from gotchas.exchanges import (
+    ANTHROPIC,
+    CHAT,
+    GEMINI,
+    RESPONSES,
+    others,
+    request_body,
+    sent,
+    tools,
+    translated,
+)
 from seeds.wires import PAIRS, Call, Wire, dumps, rows, whole_reply
 
 
@@ -19,7 +29,7 @@ from seeds.wires import PAIRS, Call, Wire, dumps, rows, whole_reply
 @pytest.mark.parametrize("field", ["previous_response_id", "conversation"])
 def test_G109_turns_that_only_a_server_holds_are_reported(upstream: str, field: str) -> None:
     """A store is the gateway's; without one the library says what is missing, and strict mode refuses."""
-    body = asked(RESPONSES, **{field: "resp_1"})
+    body = request_body(RESPONSES, **{field: "resp_1"})
     out, losses = translated(RESPONSES, upstream, body)
     assert field not in out
     assert any(field in loss for loss in losses)
@@ -29,7 +39,7 @@ def test_G109_turns_that_only_a_server_holds_are_reported(upstream: str, field: 
 
 # G111: the same request is the same bytes, in any process, so that prompt caches hit
 
-LONG: Wire = asked(
+LONG: Wire = request_body(
     ANTHROPIC,
     {"role": "user", "content": "Go"},
     {
@@ -96,7 +106,7 @@ def test_G111_a_longer_conversation_begins_with_the_shorter_one(client: str, ups
     field = {RESPONSES: "input", GEMINI: "contents"}.get(upstream, "messages")
     body = whole_reply(upstream, "", [Call("c0", "f", {"n": 1})])
     translated = dragoman.Exchange(client, upstream).response(body)
-    shorter = next_request(client, asked(client), translated)
+    shorter = next_request(client, request_body(client), translated)
     more = (
         {"role": "user", "parts": [{"text": "More"}]}
         if client == GEMINI
@@ -111,7 +121,7 @@ def test_G111_a_longer_conversation_begins_with_the_shorter_one(client: str, ups
 
 
 MARK = {"type": "ephemeral"}
-CACHED = asked(
+CACHED = request_body(
     ANTHROPIC,
     {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": MARK}]},
     system=[{"type": "text", "text": "Rules", "cache_control": {**MARK, "ttl": "1h"}}],
@@ -133,8 +143,8 @@ def test_G112_and_are_kept_at_home() -> None:
 
 @pytest.mark.parametrize("client", others(RESPONSES))
 def test_G113_nothing_is_stored_unless_somebody_asks(client: str) -> None:
-    assert sent(client, RESPONSES, asked(client))["store"] is False
+    assert sent(client, RESPONSES, request_body(client))["store"] is False
 
 
 def test_G113_a_chat_client_may_ask() -> None:
-    assert sent(CHAT, RESPONSES, asked(CHAT, store=True))["store"] is True
+    assert sent(CHAT, RESPONSES, request_body(CHAT, store=True))["store"] is True

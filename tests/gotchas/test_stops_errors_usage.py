@@ -8,7 +8,7 @@ import pytest
 
 import dragoman
 from dragoman.protocols import codec
-from gotchas.exchanges import ANTHROPIC, CHAT, GEMINI, RESPONSES, asked, others, through, tools
+from gotchas.exchanges import ANTHROPIC, CHAT, GEMINI, RESPONSES, others, request_body, through, tools
 from seeds.wires import (
     PAIRS,
     PROTOCOLS,
@@ -267,7 +267,7 @@ def test_G32_codex_needs_every_number(upstream: str, streamed: bool) -> None:
 def test_G33_the_meter_of_claude_code_starts_with_an_estimate(upstream: str) -> None:
     exchange = dragoman.Exchange(ANTHROPIC, upstream)
     turn = {"role": "user", "content": "word " * 400}
-    exchange.request(asked(ANTHROPIC, turn, tools=tools(ANTHROPIC), stream=True), model="m")
+    exchange.request(request_body(ANTHROPIC, turn, tools=tools(ANTHROPIC), stream=True), model="m")
     data = dumps({**whole_reply(upstream, "ok"), **USED[upstream]}).encode()
     events = frames(through(exchange, data))
     assert 300 < events[0]["message"]["usage"]["input_tokens"] < 1000

@@ -12,10 +12,10 @@ from gotchas.exchanges import (
     CHAT,
     GEMINI,
     RESPONSES,
-    asked,
     check,
     others,
     reply,
+    request_body,
     streamed,
     through,
 )
@@ -278,7 +278,7 @@ def test_G13_usage_in_a_chunk_without_choices(client: str) -> None:
 
 
 def test_G13_a_chat_upstream_is_asked_for_usage() -> None:
-    out = dragoman.Exchange(ANTHROPIC, CHAT).request(asked(ANTHROPIC, stream=True), model="m")
+    out = dragoman.Exchange(ANTHROPIC, CHAT).request(request_body(ANTHROPIC, stream=True), model="m")
     assert out["stream_options"] == {"include_usage": True}
 
 

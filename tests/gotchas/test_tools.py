@@ -13,8 +13,8 @@ from gotchas.exchanges import (
     CITY,
     GEMINI,
     RESPONSES,
-    asked,
     others,
+    request_body,
     sent,
     through,
     tools,
@@ -93,7 +93,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("client", others(GEMINI))
 def test_G77_gemini_gets_keywords_that_it_knows_and_the_rest_in_words(client: str) -> None:
-    out, losses = translated(client, GEMINI, asked(client, tools=tools(client, "f", WIDE)))
+    out, losses = translated(client, GEMINI, request_body(client, tools=tools(client, "f", WIDE)))
     schema = schema_of(GEMINI, out)
     assert not keywords(schema) & REFUSED
     assert schema["properties"]["mode"]["enum"] == ["fast"]
@@ -106,14 +106,14 @@ def test_G77_gemini_gets_keywords_that_it_knows_and_the_rest_in_words(client: st
 def called(client: str, upstream: str, schema: Wire, arguments: Any) -> Any:
     """The call that the client gets where the model called f with `arguments`."""
     exchange = dragoman.Exchange(client, upstream)
-    exchange.request(asked(client, tools=tools(client, "f", schema)), model="m")
+    exchange.request(request_body(client, tools=tools(client, "f", schema)), model="m")
     (call,) = read_calls(client, exchange.response(whole_reply(upstream, "", [Call("c0", "f", arguments)])))
     return call.arguments
 
 
 def test_G78_a_mixed_enum_is_text_for_gemini_and_comes_back_as_declared() -> None:
     schema = {"type": "object", "properties": {"n": {"enum": [1, 2, "auto"]}}}
-    out = sent(ANTHROPIC, GEMINI, asked(ANTHROPIC, tools=tools(ANTHROPIC, "f", schema)))
+    out = sent(ANTHROPIC, GEMINI, request_body(ANTHROPIC, tools=tools(ANTHROPIC, "f", schema)))
     assert schema_of(GEMINI, out)["properties"]["n"] == {"type": "string", "enum": ["1", "2", "auto"]}
     assert called(ANTHROPIC, GEMINI, schema, {"n": "2"}) == {"n": 2}
     assert called(ANTHROPIC, GEMINI, schema, {"n": "auto"}) == {"n": "auto"}
@@ -142,7 +142,7 @@ TREE: Wire = {
 
 @pytest.mark.parametrize("client", others(GEMINI))
 def test_G79_references_and_recursion(client: str) -> None:
-    out = sent(client, GEMINI, asked(client, tools=tools(client, "f", TREE)))
+    out = sent(client, GEMINI, request_body(client, tools=tools(client, "f", TREE)))
     schema = schema_of(GEMINI, out)
     assert "where it begins" in dumps(schema)
     assert schema["properties"]["root"].get("type") == "object" or "$ref" in schema["properties"]["root"]
@@ -162,7 +162,7 @@ UNION: Wire = {
 
 @rows("client, upstream", [pair for pair in PAIRS if pair[0] != GEMINI])
 def test_G80_unions_survive_or_are_reported(client: str, upstream: str) -> None:
-    out = sent(client, upstream, asked(client, tools=tools(client, "f", UNION)))
+    out = sent(client, upstream, request_body(client, tools=tools(client, "f", UNION)))
     properties = schema_of(upstream, out)["properties"]
     assert set(properties) == {"maybe", "either", "both"}
     assert "a" in dumps(properties["both"])
@@ -177,7 +177,7 @@ def test_G80_if_and_then_are_described_in_words(client: str) -> None:
         "if": {"properties": {"a": {"const": "x"}}},
         "then": {"required": ["b"]},
     }
-    out, losses = translated(client, GEMINI, asked(client, tools=tools(client, "f", schema)))
+    out, losses = translated(client, GEMINI, request_body(client, tools=tools(client, "f", schema)))
     assert not keywords(schema_of(GEMINI, out)) & {"if", "then"}
     assert losses
 
@@ -191,7 +191,7 @@ SLOPPY: Wire = {
 
 @every_pair
 def test_G81_what_validators_refuse_is_mended(client: str, upstream: str) -> None:
-    out = sent(client, upstream, asked(client, tools=tools(client, "f", SLOPPY)))
+    out = sent(client, upstream, request_body(client, tools=tools(client, "f", SLOPPY)))
     schema = schema_of(upstream, out)
     assert schema["required"] == ["list"]
     if upstream != ANTHROPIC:
@@ -207,7 +207,7 @@ OPTIONAL: Wire = {
 
 @pytest.mark.parametrize("upstream", [CHAT, RESPONSES])
 def test_G82_optional_fields_stay_optional(upstream: str) -> None:
-    out = sent(ANTHROPIC, upstream, asked(ANTHROPIC, tools=tools(ANTHROPIC, "f", OPTIONAL)))
+    out = sent(ANTHROPIC, upstream, request_body(ANTHROPIC, tools=tools(ANTHROPIC, "f", OPTIONAL)))
     (tool,) = declared(upstream, out)
     assert tool["parameters"]["required"] == ["path"]
     assert not tool.get("strict")
@@ -215,7 +215,7 @@ def test_G82_optional_fields_stay_optional(upstream: str) -> None:
 
 @pytest.mark.parametrize("upstream", [CHAT, RESPONSES])
 def test_G82_strict_asks_for_all_and_the_nulls_are_dropped_on_return(upstream: str) -> None:
-    body = asked(ANTHROPIC, tools=tools(ANTHROPIC, "f", OPTIONAL, strict=True))
+    body = request_body(ANTHROPIC, tools=tools(ANTHROPIC, "f", OPTIONAL, strict=True))
     exchange = dragoman.Exchange(ANTHROPIC, upstream)
     out = exchange.request(body, model="gpt-5")
     (tool,) = declared(upstream, out)
@@ -234,7 +234,7 @@ def test_G83_each_target_gets_only_what_it_needs(upstream: str) -> None:
     for client in (CHAT, RESPONSES, ANTHROPIC):
         if client == upstream:
             continue
-        out = sent(client, upstream, asked(client, tools=tools(client, "f", WIDE)))
+        out = sent(client, upstream, request_body(client, tools=tools(client, "f", WIDE)))
         properties = schema_of(upstream, out)["properties"]
         assert properties["mode"] == {"const": "fast"}
         assert properties["count"] == WIDE["properties"]["count"]
@@ -251,7 +251,7 @@ EXTRAS: Wire = {
 
 @pytest.mark.parametrize("upstream", others(ANTHROPIC))
 def test_G84_extras_of_a_tool_stay_at_home_and_are_reported(upstream: str) -> None:
-    out, losses = translated(ANTHROPIC, upstream, asked(ANTHROPIC, tools=tools(ANTHROPIC, **EXTRAS)))
+    out, losses = translated(ANTHROPIC, upstream, request_body(ANTHROPIC, tools=tools(ANTHROPIC, **EXTRAS)))
     printed = dumps(out)
     for name in ("cache_control", "eager_input_streaming", "input_examples", "allowed_callers"):
         assert name not in printed
@@ -278,7 +278,7 @@ def choice(protocol: str, name: str) -> Wire:
 def test_G85_one_legal_name_everywhere(client: str, upstream: str, name: str) -> None:
     """In the declaration, in the choice and in the history; the call comes back under the client's name."""
     exchange = dragoman.Exchange(client, upstream)
-    body = asked(client, tools=tools(client, name), **choice(client, name))
+    body = request_body(client, tools=tools(client, name), **choice(client, name))
     out = exchange.request(body, model="m")
     (tool,) = declared(upstream, out)
     legal = tool["name"]
@@ -303,7 +303,7 @@ WRONG = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_G86_a_name_that_the_model_misspells(client: str, upstream: str, wrong: str) -> None:
     exchange = dragoman.Exchange(client, upstream)
-    exchange.request(asked(client, tools=tools(client)), model="m")
+    exchange.request(request_body(client, tools=tools(client)), model="m")
     (call,) = read_calls(client, exchange.response(whole_reply(upstream, "", [Call("c0", wrong, {})])))
     assert call.name == "get_weather"
     assert any(wrong in loss.why for loss in exchange.losses)
@@ -311,7 +311,7 @@ def test_G86_a_name_that_the_model_misspells(client: str, upstream: str, wrong: 
 
 @every_pair
 def test_G87_a_tool_that_is_declared_twice(client: str, upstream: str) -> None:
-    body = asked(client, tools=[*tools(client), *tools(client)])
+    body = request_body(client, tools=[*tools(client), *tools(client)])
     out, losses = translated(client, upstream, body)
     assert len(declared(upstream, out)) == 1
     assert any("second tool" in loss for loss in losses)
@@ -320,7 +320,7 @@ def test_G87_a_tool_that_is_declared_twice(client: str, upstream: str) -> None:
 @every_pair
 @pytest.mark.parametrize("schema", [None, {}, {"type": "object"}], ids=["null", "empty", "bare"])
 def test_G88_a_tool_without_parameters(client: str, upstream: str, schema: Any) -> None:
-    out = sent(client, upstream, asked(client, tools=tools(client, "f", schema)))
+    out = sent(client, upstream, request_body(client, tools=tools(client, "f", schema)))
     assert schema_of(upstream, out) == {"type": "object", "properties": {}}
 
 
@@ -328,7 +328,7 @@ SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 
 
 def test_G89_search_beside_functions() -> None:
-    body = asked(ANTHROPIC, tools=[SEARCH, *tools(ANTHROPIC)])
+    body = request_body(ANTHROPIC, tools=[SEARCH, *tools(ANTHROPIC)])
     old, losses = translated(ANTHROPIC, GEMINI, body, "gemini-2.5-flash")
     assert "googleSearch" not in dumps(old)
     assert len(declared(GEMINI, old)) == 1
@@ -352,7 +352,7 @@ NO_CUSTOM = [ANTHROPIC, GEMINI, CHAT]
 
 @pytest.mark.parametrize("upstream", NO_CUSTOM)
 def test_G90_a_freeform_tool_is_a_function_with_one_string(upstream: str) -> None:
-    out, losses = translated(RESPONSES, upstream, asked(RESPONSES, tools=[PATCH]))
+    out, losses = translated(RESPONSES, upstream, request_body(RESPONSES, tools=[PATCH]))
     (tool,) = declared(upstream, out)
     assert "start: begin" in tool["description"]
     assert set(schema_of(upstream, out)["properties"]) == {"input"}
@@ -366,7 +366,7 @@ DRESSED = {"as declared": {"input": TEXT}, "patch": {"patch": TEXT}, "command": 
 @pytest.mark.parametrize("arguments", DRESSED.values(), ids=DRESSED)
 def test_G90_its_call_is_freeform_again(upstream: str, arguments: Wire) -> None:
     exchange = dragoman.Exchange(RESPONSES, upstream)
-    exchange.request(asked(RESPONSES, tools=[PATCH]), model="m")
+    exchange.request(request_body(RESPONSES, tools=[PATCH]), model="m")
     call = Call("c0", "apply_patch", arguments)
     (item,) = exchange.response(whole_reply(upstream, "", [call]))["output"]
     assert (item["type"], item["name"], item["input"]) == ("custom_tool_call", "apply_patch", TEXT)
@@ -387,7 +387,7 @@ def test_G90_its_history_goes_both_ways(upstream: str) -> None:
         {"type": "custom_tool_call", "call_id": "c0", "name": "apply_patch", "input": TEXT},
         {"type": "custom_tool_call_output", "call_id": "c0", "output": "Done!"},
     ]
-    printed = dumps(sent(RESPONSES, upstream, asked(RESPONSES, *turns, tools=[PATCH])))
+    printed = dumps(sent(RESPONSES, upstream, request_body(RESPONSES, *turns, tools=[PATCH])))
     assert "Begin Patch" in printed
     assert "Done!" in printed
     assert "custom" not in printed
@@ -406,7 +406,7 @@ SPACE: Wire = {
 @pytest.mark.parametrize("upstream", others(RESPONSES))
 def test_G91_a_namespace_is_flattened_and_restored(upstream: str) -> None:
     exchange = dragoman.Exchange(RESPONSES, upstream)
-    out = exchange.request(asked(RESPONSES, tools=[SPACE]), model="m")
+    out = exchange.request(request_body(RESPONSES, tools=[SPACE]), model="m")
     (tool,) = declared(upstream, out)
     assert tool["name"] == "mcp__docs__search"
     reply = whole_reply(upstream, "", [Call("c0", "mcp__docs__search", {"city": "Paris"})])
@@ -417,7 +417,7 @@ def test_G91_a_namespace_is_flattened_and_restored(upstream: str) -> None:
         {key: item[key] for key in ("type", "namespace", "name", "call_id", "arguments")},
         {"type": "function_call_output", "call_id": item["call_id"], "output": "found"},
     ]
-    again = sent(RESPONSES, upstream, asked(RESPONSES, *turns, tools=[SPACE]))
+    again = sent(RESPONSES, upstream, request_body(RESPONSES, *turns, tools=[SPACE]))
     assert dumps(again).count("mcp__docs__search") >= 2
 
 
@@ -429,7 +429,7 @@ def test_G92_tools_that_come_with_the_conversation(upstream: str) -> None:
         {"type": "additional_tools", "role": "developer", "tools": [loaded]},
         {"role": "user", "content": "Use it"},
     ]
-    out = sent(RESPONSES, upstream, asked(RESPONSES, *turns))
+    out = sent(RESPONSES, upstream, request_body(RESPONSES, *turns))
     assert [tool["name"] for tool in declared(upstream, out)] == ["late"]
 
 
@@ -454,14 +454,14 @@ def test_G92_a_tool_search_of_the_client(upstream: str) -> None:
         {"role": "user", "content": "Use it"},
     ]
     search = {"type": "tool_search", "execution": "client", "description": "Finds tools.", "parameters": CITY}
-    out = sent(RESPONSES, upstream, asked(RESPONSES, *turns, tools=[search]))
+    out = sent(RESPONSES, upstream, request_body(RESPONSES, *turns, tools=[search]))
     assert "late" in [tool["name"] for tool in declared(upstream, out)]
 
 
 @pytest.mark.parametrize("upstream", others(RESPONSES))
 def test_G93_a_local_shell_is_a_function_and_comes_back(upstream: str) -> None:
     exchange = dragoman.Exchange(RESPONSES, upstream)
-    out = exchange.request(asked(RESPONSES, tools=[{"type": "local_shell"}]), model="m")
+    out = exchange.request(request_body(RESPONSES, tools=[{"type": "local_shell"}]), model="m")
     (tool,) = declared(upstream, out)
     assert tool["name"] == "local_shell"
     assert "command" in schema_of(upstream, out)["properties"]
@@ -475,7 +475,7 @@ def test_G93_a_local_shell_is_a_function_and_comes_back(upstream: str) -> None:
         item,
         {"type": "local_shell_call_output", "id": item["call_id"], "output": "README.md"},
     ]
-    again = dumps(sent(RESPONSES, upstream, asked(RESPONSES, *turns, tools=[{"type": "local_shell"}])))
+    again = dumps(sent(RESPONSES, upstream, request_body(RESPONSES, *turns, tools=[{"type": "local_shell"}])))
     assert "README.md" in again
     assert "ls" in again
 
@@ -483,7 +483,9 @@ def test_G93_a_local_shell_is_a_function_and_comes_back(upstream: str) -> None:
 @pytest.mark.parametrize("upstream", others(RESPONSES))
 @pytest.mark.parametrize("kind", ["file_search", "computer_use_preview", "image_generation"])
 def test_G93_what_the_target_does_not_host_is_reported(upstream: str, kind: str) -> None:
-    out, losses = translated(RESPONSES, upstream, asked(RESPONSES, tools=[{"type": kind}, *tools(RESPONSES)]))
+    out, losses = translated(
+        RESPONSES, upstream, request_body(RESPONSES, tools=[{"type": kind}, *tools(RESPONSES)])
+    )
     assert len(declared(upstream, out)) == 1
     assert any("tools[0]" in loss for loss in losses)
 
@@ -499,7 +501,7 @@ FINDER = {
 
 @pytest.mark.parametrize("upstream", [CHAT, GEMINI])
 def test_G94_deferred_tools_are_sent_when_they_are_loaded(upstream: str) -> None:
-    body = asked(ANTHROPIC, tools=[FINDER, *DEFERRED])
+    body = request_body(ANTHROPIC, tools=[FINDER, *DEFERRED])
     out, losses = translated(ANTHROPIC, upstream, body)
     assert [tool["name"] for tool in declared(upstream, out)] == ["ToolSearch"]
     assert any("deferred" in loss for loss in losses)
@@ -522,7 +524,7 @@ def test_G94_deferred_tools_are_sent_when_they_are_loaded(upstream: str) -> None
             ],
         },
     ]
-    loaded = sent(ANTHROPIC, upstream, asked(ANTHROPIC, *turns, tools=[FINDER, *DEFERRED]))
+    loaded = sent(ANTHROPIC, upstream, request_body(ANTHROPIC, *turns, tools=[FINDER, *DEFERRED]))
     assert [tool["name"] for tool in declared(upstream, loaded)] == ["ToolSearch", "late"]
     assert "tool_reference" not in dumps(loaded)
 
@@ -533,7 +535,7 @@ HOSTED = {RESPONSES: {"type": "web_search"}, GEMINI: {"googleSearch": {}}}
 @pytest.mark.parametrize("upstream", HOSTED)
 @pytest.mark.parametrize("version", ["web_search_20250305", "web_search_20260209"])
 def test_G95_a_search_is_the_search_of_the_target(upstream: str, version: str) -> None:
-    out = sent(ANTHROPIC, upstream, asked(ANTHROPIC, tools=[{"type": version, "name": "web_search"}]))
+    out = sent(ANTHROPIC, upstream, request_body(ANTHROPIC, tools=[{"type": version, "name": "web_search"}]))
     assert out["tools"] == [HOSTED[upstream]]
 
 
@@ -546,7 +548,7 @@ def test_G95_claude_code_sees_the_search() -> None:
     body = whole_reply(GEMINI, "Rain.")
     body["candidates"][0]["groundingMetadata"] = grounding
     exchange = dragoman.Exchange(ANTHROPIC, GEMINI)
-    exchange.request(asked(ANTHROPIC, tools=[SEARCH]), model="gemini-3-pro")
+    exchange.request(request_body(ANTHROPIC, tools=[SEARCH]), model="gemini-3-pro")
     for content in (
         exchange.response(body)["content"],
         gathered(ANTHROPIC, through(exchange, dumps(body).encode()))["content"],
@@ -568,6 +570,6 @@ def test_G95_claude_code_sees_the_search() -> None:
     ids=["both", "one empty", "empty"],
 )
 def test_G96_one_list_of_domains_and_none_that_is_empty(domains: Wire, kept: Wire) -> None:
-    out = sent(ANTHROPIC, RESPONSES, asked(ANTHROPIC, tools=[{**SEARCH, **domains}]))
+    out = sent(ANTHROPIC, RESPONSES, request_body(ANTHROPIC, tools=[{**SEARCH, **domains}]))
     (tool,) = out["tools"]
     assert tool == {"type": "web_search", **({"filters": kept} if kept else {})}

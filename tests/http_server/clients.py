@@ -1,4 +1,4 @@
-"""A client that says exactly what a test wants to say, and an application that answers what it was asked."""
+"""A client that sends exact bytes, and an application that echoes what it received."""
 
 from __future__ import annotations
 

@@ -171,11 +171,11 @@ def test_heads_have_a_limit(client: Raw, head: bytes) -> None:
 @pytest.mark.parametrize("cut", [0, 1, 2, 3, 4, 20])
 def test_a_body_larger_than_heads_may_be(client: Raw, cut: int) -> None:
     """However the head before it is cut into pieces."""
-    asked = post("/b", b"x" * 90000)
-    start = asked.index(b"\r\n\r\n") + cut
-    client.say(asked[:start])
+    request = post("/b", b"x" * 90000)
+    start = request.index(b"\r\n\r\n") + cut
+    client.say(request[:start])
     time.sleep(0.02)
-    client.say(asked[start:])
+    client.say(request[start:])
     assert len(client.hear_json()["body"]) == 90000
     client.say(post("/next"))
     assert client.hear_json()["path"] == "/next"
@@ -183,10 +183,10 @@ def test_a_body_larger_than_heads_may_be(client: Raw, cut: int) -> None:
 
 @pytest.mark.parametrize("before", [b"", post("/small") * 800], ids=["alone", "after others"])
 def test_a_large_head_may_come_in_pieces(client: Raw, before: bytes) -> None:
-    asked = before + post("/large", b"", *["x: " + "y" * 60] * 900)
-    client.say(asked[:-20000])
+    request = before + post("/large", b"", *["x: " + "y" * 60] * 900)
+    client.say(request[:-20000])
     time.sleep(0.02)
-    client.say(asked[-20000:])
+    client.say(request[-20000:])
     for _ in range(before.count(b"POST")):
         assert client.hear_json()["path"] == "/small"
     assert client.hear_json()["path"] == "/large"

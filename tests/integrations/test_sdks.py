@@ -54,12 +54,12 @@ def test_openai_responses(model: Model):
 
 def test_anthropic(model: Model):
     client = anthropic.Anthropic(api_key="-", http_client=http_client(model))
-    asked: Any = {"model": "claude-x", "max_tokens": 100, "messages": [{"role": "user", "content": TEXT}]}
-    reply = client.messages.create(**asked)
+    request: Any = {"model": "claude-x", "max_tokens": 100, "messages": [{"role": "user", "content": TEXT}]}
+    reply = client.messages.create(**request)
     assert [block.text for block in reply.content if block.type == "text"] == [SAID]
-    with client.messages.stream(**asked) as stream:
+    with client.messages.stream(**request) as stream:
         assert "".join(stream.text_stream) == SAID
-    assert client.messages.count_tokens(model="claude-x", messages=asked["messages"]).input_tokens > 0
+    assert client.messages.count_tokens(model="claude-x", messages=request["messages"]).input_tokens > 0
 
 
 def test_google(model: Model):
@@ -94,7 +94,7 @@ ROUTINGS: dict[str, tuple[Any, str, int]] = {
     "by the request": (None, "demo:any", 200),
     "by a table": ({"small": "demo:any"}, "small", 200),
     "by the star of a table": ({"small": "nobody:x", "*": "demo:any"}, "large", 200),
-    "by a function": (lambda asked: f"demo:{asked}", "any", 200),
+    "by a function": (lambda requested: f"demo:{requested}", "any", 200),
     "not in the table": ({"small": "demo:any"}, "large", 404),
     "an unknown provider": (None, "nobody:x", 404),
     "no provider": (None, "any", 404),

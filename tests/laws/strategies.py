@@ -83,10 +83,10 @@ def conversations(draw: st.DrawFn) -> tuple[Message, ...]:
             ToolResult(call.id, call.name, (draw(texts), *draw(st.lists(images, max_size=1))))
             for call in made
         ]
-        asked = (
+        question = (
             [draw(texts), *draw(st.lists(images, max_size=1))] if draw(st.booleans()) or not results else []
         )
-        messages.append(Message("user", (*results, *asked)))
+        messages.append(Message("user", (*results, *question)))
     return tuple(messages)
 
 

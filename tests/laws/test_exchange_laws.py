@@ -186,12 +186,12 @@ def all_states(request: Request) -> list[str]:
 
 def round_trip(client: str, upstream: str, next_upstream: str, streamed: bool) -> Request:
     """What the next upstream hears after one turn with `upstream`."""
-    asked = Request(
+    original = Request(
         "m",
         (Message("user", (Text("go"),)),),
         tools=(ToolDeclaration("f", "d", {"type": "object", "properties": {}}),),
     )
-    wire = request_wire(client, asked)
+    wire = request_wire(client, original)
     exchange = dragoman.Exchange(client, upstream)
     exchange.request(wire, model="m")
     reply = exchange.response(response_wire(upstream, signed_response(upstream)))
@@ -246,14 +246,14 @@ def test_G100_nor_to_the_clients_own_protocol(client: str, upstream: str) -> Non
 @few
 @given(name=words)
 def test_G85_any_tool_name_is_restored_in_the_call(client: str, upstream: str, name: str) -> None:
-    asked = Request(
+    original = Request(
         "m",
         (Message("user", (Text("go"),)),),
         tools=(ToolDeclaration(name, "d", {"type": "object", "properties": {}}),),
     )
     exchange = dragoman.Exchange(client, upstream)
     sent = codec(upstream).decode_request(
-        plain(exchange.request(request_wire(client, asked), model="m")), Losses()
+        plain(exchange.request(request_wire(client, original), model="m")), Losses()
     )
     (tool,) = sent.tools
     assert isinstance(tool, ToolDeclaration)

@@ -124,16 +124,16 @@ def made(name: str) -> Response:
 
 def frames(protocol: str, response: Response) -> list[Any]:
     chosen = codec(protocol)
-    asked = chosen.decode_request(REQUESTS[protocol], Losses())
-    encoder = chosen.stream_encoder(Losses(), asked)
+    request = chosen.decode_request(REQUESTS[protocol], Losses())
+    encoder = chosen.stream_encoder(Losses(), request)
     return [frame.data for event in unfold(response) for frame in encoder.feed(event)]
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_a_whole_response(name: str) -> None:
     responses = codec("openai-responses")
-    asked = responses.decode_request(REQUESTS["openai-responses"], Losses())
-    check_response(responses.encode_response(made(name), Losses(), asked))
+    request = responses.decode_request(REQUESTS["openai-responses"], Losses())
+    check_response(responses.encode_response(made(name), Losses(), request))
     check_response(responses.encode_response(made(name), Losses()))
 
 
@@ -167,8 +167,8 @@ def test_a_response_that_failed() -> None:
 @pytest.mark.parametrize("name", PARTS)
 def test_a_whole_completion(name: str) -> None:
     chat = codec("openai-chat")
-    asked = chat.decode_request(REQUESTS["openai-chat"], Losses())
-    body = chat.encode_response(made(name), Losses(), asked)
+    request = chat.decode_request(REQUESTS["openai-chat"], Losses())
+    body = chat.encode_response(made(name), Losses(), request)
     ChatCompletion.model_validate(body)
     assert body["id"].startswith("chatcmpl-")
     (choice,) = body["choices"]
@@ -193,8 +193,8 @@ def test_a_streamed_completion(name: str) -> None:
 def test_a_reply_without_a_model_names_the_requested_one() -> None:
     for protocol, field in (("openai-chat", "choices"), ("openai-responses", "output")):
         chosen = codec(protocol)
-        asked = chosen.decode_request(REQUESTS[protocol], Losses())
-        body = chosen.encode_response(Response("r", "", (Text("hi"),), Stop("end")), Losses(), asked)
+        request = chosen.decode_request(REQUESTS[protocol], Losses())
+        body = chosen.encode_response(Response("r", "", (Text("hi"),), Stop("end")), Losses(), request)
         assert body["model"] == "m"
         assert body[field]
 
@@ -202,14 +202,14 @@ def test_a_reply_without_a_model_names_the_requested_one() -> None:
 def test_replies_of_servers_that_leave_fields_out_are_completed() -> None:
     """Where a dialect is spoken over the same protocol, the reply passes through the codec."""
     chat = codec("openai-chat")
-    asked = chat.decode_request(REQUESTS["openai-chat"], Losses())
+    request = chat.decode_request(REQUESTS["openai-chat"], Losses())
     reply = {"id": "x", "model": "m", "choices": [{"message": {"content": "hi"}}]}
-    body = chat.encode_response(chat.decode_response(reply, Losses()), Losses(), asked)
+    body = chat.encode_response(chat.decode_response(reply, Losses()), Losses(), request)
     ChatCompletion.model_validate(body)
     requires(body["choices"][0], CHAT_CHOICE)
     requires(body["choices"][0]["message"], ("role", "content", "refusal"))
     responses = codec("openai-responses")
-    asked = responses.decode_request(REQUESTS["openai-responses"], Losses())
+    request = responses.decode_request(REQUESTS["openai-responses"], Losses())
     reply = {"id": "resp_x", "created_at": 1, "status": "completed", "output": []}
-    body = responses.encode_response(responses.decode_response(reply, Losses()), Losses(), asked)
+    body = responses.encode_response(responses.decode_response(reply, Losses()), Losses(), request)
     requires(body, RESPONSE)

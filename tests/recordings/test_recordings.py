@@ -74,7 +74,7 @@ def test_where_the_network_cuts_does_not_matter(client: str, name: str) -> None:
 def test_usage(name: str) -> None:
     """As Chat and Responses tell it, whichever of them the recording is not."""
     client = "openai-responses" if name.startswith("openai-chat") else "openai-chat"
-    asked, reply = (
+    request, reply = (
         ("input_tokens", "output_tokens")
         if client == "openai-responses"
         else ("prompt_tokens", "completion_tokens")
@@ -82,9 +82,9 @@ def test_usage(name: str) -> None:
     out = translated(client, name, 1 << 20).decode()
     input, output = SAYS[name][3]
     if not input:
-        assert f'"{asked}":0' in out or asked not in out
+        assert f'"{request}":0' in out or request not in out
         return
-    assert f'"{asked}":{input}' in out
+    assert f'"{request}":{input}' in out
     assert f'"{reply}":{output}' in out
 
 

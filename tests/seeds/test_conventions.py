@@ -227,8 +227,8 @@ def test_other_names_are_made_legal_and_restored(
 ) -> None:
     name = ILLEGAL[what]
     exchange = dragoman.Exchange(client, upstream)
-    asked = {**conversation(client), "tools": declared(client, name, EMPTY)}
-    out = exchange.request(asked, model="m")
+    body_in = {**conversation(client), "tools": declared(client, name, EMPTY)}
+    out = exchange.request(body_in, model="m")
     (sent,) = _names(upstream, out["tools"])
     assert len(sent) <= (128 if upstream == "anthropic" else 64)
     assert sent.replace("_", "").replace("-", "").isalnum() or upstream == "gemini"

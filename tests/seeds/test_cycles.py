@@ -37,13 +37,13 @@ def chat_cycle(user: str, tool: Wire, id: str, arguments: Wire, output: str, ans
     function = {"name": tool["name"], "arguments": dumps(arguments)}
     call = {"role": "assistant", "content": None}
     call["tool_calls"] = [{"id": id, "type": "function", "function": function}]
-    asked = {"model": "gpt-4o", "messages": [{"role": "user", "content": user}]}
-    asked["tools"] = [{"type": "function", "function": tool}]
+    request = {"model": "gpt-4o", "messages": [{"role": "user", "content": user}]}
+    request["tools"] = [{"type": "function", "function": tool}]
     result = {"role": "tool", "tool_call_id": id, "content": output}
     return {
-        "request": asked,
+        "request": request,
         "call": {"choices": [{"index": 0, "message": call, "finish_reason": "tool_calls"}]},
-        "submission": {**asked, "messages": [*asked["messages"], call, result]},
+        "submission": {**request, "messages": [*request["messages"], call, result]},
         "answer": {"choices": [{"index": 0, "message": {"role": "assistant", "content": answer}}]},
     }
 
@@ -192,8 +192,8 @@ def test_the_four_steps(client: str, upstream: str, tool: str, streamed: bool) -
 
     # 1. the user asks
     exchange = dragoman.Exchange(client, upstream)
-    asked = exchange.request(steps["request"], model=MODELS[upstream], stream=streamed)
-    assert calls.name in dumps(asked["tools"])
+    sent = exchange.request(steps["request"], model=MODELS[upstream], stream=streamed)
+    assert calls.name in dumps(sent["tools"])
 
     # 2. the model calls
     made = Call(IDS[upstream], calls.name, calls.arguments)

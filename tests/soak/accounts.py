@@ -50,7 +50,7 @@ def disagreements(
     outcomes: list[Outcome],
     journal: list[dict[str, Any]],
     metrics: dict[tuple[str, Labels], float],
-    asked: dict[str, int],
+    upstream_requests: dict[str, int],
 ) -> list[str]:
     """Everything that does not add up, in words."""
     records = [line for line in journal if "client" in line]
@@ -58,19 +58,19 @@ def disagreements(
     by_model: Lines = {}
     for line in records:
         by_model.setdefault(line.get("model", ""), []).append(line)
-    wrong = [problem for outcome in outcomes for problem in _wrong(outcome, by_model, asked)]
+    wrong = [problem for outcome in outcomes for problem in _wrong(outcome, by_model, upstream_requests)]
     wrong += [
-        *_lost(outcomes, by_model, asked),
+        *_lost(outcomes, by_model, upstream_requests),
         *_strangers(outcomes, by_model),
         *_uncounted(records, metrics),
     ]
     return crashed + wrong
 
 
-def _wrong(outcome: Outcome, by_model: Lines, asked: dict[str, int]) -> Iterator[str]:
+def _wrong(outcome: Outcome, by_model: Lines, upstream_requests: dict[str, int]) -> Iterator[str]:
     plan = outcome.plan
     lines = by_model.get(f"{plan.provider}:{plan.model}", [])
-    seen, tries = asked.get(plan.model, 0), sum(line.get("tries", 0) for line in lines)
+    seen, tries = upstream_requests.get(plan.model, 0), sum(line.get("tries", 0) for line in lines)
     if outcome.what == "left":  # what was under way may have been lost with the connection
         if len(lines) > 1 or seen > tries:
             yield f"{_named(plan)}: left, {len(lines)} lines, {tries} tries, the upstream saw {seen}"
@@ -83,13 +83,15 @@ def _wrong(outcome: Outcome, by_model: Lines, asked: dict[str, int]) -> Iterator
         yield f"{_named(plan)}: {tries} tries, the upstream saw {seen}"
 
 
-def _lost(outcomes: list[Outcome], by_model: Lines, asked: dict[str, int]) -> Iterator[str]:
+def _lost(outcomes: list[Outcome], by_model: Lines, upstream_requests: dict[str, int]) -> Iterator[str]:
     """Tries that the upstream never saw. One may be lost to each connection that it closes behind an answer
     that is whole: to the gateway it looks as good as any other, until the next request."""
     lost: list[str] = []
     for plan in [outcome.plan for outcome in outcomes if outcome.what != "left"]:
         tries = sum(line.get("tries", 0) for line in by_model.get(f"{plan.provider}:{plan.model}", []))
-        lost += [f"{_named(plan)}: a try that the upstream did not see"] * (tries - asked.get(plan.model, 0))
+        lost += [f"{_named(plan)}: a try that the upstream did not see"] * (
+            tries - upstream_requests.get(plan.model, 0)
+        )
     closed = sum(outcome.plan.fault == "cut 2" and not outcome.plan.stream for outcome in outcomes)
     if len(lost) > closed:
         yield from lost

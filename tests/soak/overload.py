@@ -115,8 +115,8 @@ async def _rush(gateway: Process, rate: float, seconds: float) -> tuple[list[tup
         at = time.perf_counter()
         return await perform(plan, client, gateway.url), time.perf_counter() - at
 
-    asked = enumerate(good(int(rate * seconds)))
-    timed = await asyncio.gather(*(one(number, plan) for number, plan in asked))
+    prompts = enumerate(good(int(rate * seconds)))
+    timed = await asyncio.gather(*(one(number, plan) for number, plan in prompts))
     took = loop.time() - began
     await client.close()
     return timed, took

@@ -69,8 +69,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     def body(self) -> bytes:
         mark = f" [[fault: {self.fault} run {self.number}]]" if self.fault else ""
         question = "what is the weather in Oslo?" if self.calls else "say something."
-        asked = Message("user", (Text(f"Number {self.number}: {question}{mark}"),))
-        request = Request(f"{self.provider}:{self.model}", (asked,), tools=(WEATHER,), stream=self.stream)
+        prompt = Message("user", (Text(f"Number {self.number}: {question}{mark}"),))
+        request = Request(f"{self.provider}:{self.model}", (prompt,), tools=(WEATHER,), stream=self.stream)
         protocol_codec = codec(self.client)
         wire = protocol_codec.encode_request(request, Losses())
         return jsontext.encode({**wire, protocol_codec.turns: [*wire[protocol_codec.turns], *self.turns]})

@@ -102,9 +102,11 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("outcomes, journal, metrics, asked", WRONG.values(), ids=WRONG)
-def test_a_wrong_balance_is_reported(outcomes: list, journal: list, metrics: dict, asked: int) -> None:
-    assert accounts.disagreements(outcomes, journal, metrics, {PLAN.model: asked})
+@pytest.mark.parametrize("outcomes, journal, metrics, upstream_requests", WRONG.values(), ids=WRONG)
+def test_a_wrong_balance_is_reported(
+    outcomes: list, journal: list, metrics: dict, upstream_requests: int
+) -> None:
+    assert accounts.disagreements(outcomes, journal, metrics, {PLAN.model: upstream_requests})
 
 
 SOUND = Vitals(memory=50.0, files=10, sockets=3, pooled=5, tasks=4)

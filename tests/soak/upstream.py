@@ -32,15 +32,15 @@ class Upstream:
         else:
             await self._answer(Asked(self, receive, send), scope)
 
-    async def _answer(self, asked: Asked, scope: dict[str, Any]) -> None:
+    async def _answer(self, request: Asked, scope: dict[str, Any]) -> None:
         self.busy += 1
         self.busiest = max(self.busiest, self.busy)
         try:
             await asyncio.sleep(self._pause)
-            await self._demo(scope, asked.receive, asked.send)
+            await self._demo(scope, request.receive, request.send)
         finally:
-            asked.end()
-            self._asked[asked.model(scope["path"])] += 1
+            request.end()
+            self._asked[request.model(scope["path"])] += 1
 
     async def _tell(self, send: Any) -> None:
         values = {

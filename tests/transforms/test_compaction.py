@@ -46,19 +46,19 @@ TRIGGER = {"type": "compaction_trigger"}
 
 def test_a_request_for_a_summary_keeps_the_prefix_and_allows_no_calls():
     losses = Losses()
-    asked = summarising(ASKED, Compaction(), losses)
-    assert asked.messages[:-1] == ASKED.messages
-    assert asked.tools == ASKED.tools
-    assert asked.tool_choice
-    assert asked.tool_choice.mode == "none"
-    assert asked.settings == Settings(effort="low", cache_key="k")
-    assert (asked.compaction, asked.extras) == (None, None)
+    request = summarising(ASKED, Compaction(), losses)
+    assert request.messages[:-1] == ASKED.messages
+    assert request.tools == ASKED.tools
+    assert request.tool_choice
+    assert request.tool_choice.mode == "none"
+    assert request.settings == Settings(effort="low", cache_key="k")
+    assert (request.compaction, request.extras) == (None, None)
     assert [loss.code for loss in losses] == ["compaction.emulated"]
 
 
 def test_instructions_replace_ours():
-    asked = summarising(ASKED, Compaction(instructions="In one word."), Losses())
-    assert asked.messages[-1] == Message("user", (Text("In one word."),))
+    request = summarising(ASKED, Compaction(instructions="In one word."), Losses())
+    assert request.messages[-1] == Message("user", (Text("In one word."),))
 
 
 def streamed(stage: EventStage, response: Response) -> Response:

@@ -193,13 +193,13 @@ def test_an_invented_id_never_repeats_one_of_the_history() -> None:
 def test_G125_an_answer_without_the_call_that_was_required_is_reported() -> None:
     losses = Losses()
     ledger = Ledger(PLAIN, PLAIN, "them", "them", losses)
-    asked = Request(
+    request = Request(
         "m",
         (Message("user", (Text("go"),)),),
         tools=(ToolDeclaration("f"),),
         tool_choice=ToolChoice("required"),
     )
-    ledger.prepare(asked, summarise=False)
+    ledger.prepare(request, summarise=False)
     assert list(Restorer(ledger).feed(END)) == [END]
     assert [loss.where for loss in losses] == ["tool_choice"]
 

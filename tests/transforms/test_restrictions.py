@@ -139,6 +139,6 @@ REFUSED = {
 @pytest.mark.parametrize("provider, model, refused", REFUSED.values(), ids=REFUSED)
 def test_servers_that_refuse_fields(provider: str, model: str, refused: set[str]):
     exchange = Exchange("openai-responses", "openai-chat", profile=profile_of(model, provider, "openai-chat"))
-    asked = {"model": model, "input": "hi", "prompt_cache_key": "k", "service_tier": "priority", "user": "u"}
-    assert not refused & exchange.request(asked).keys()
+    wire = {"model": model, "input": "hi", "prompt_cache_key": "k", "service_tier": "priority", "user": "u"}
+    assert not refused & exchange.request(wire).keys()
     assert len(exchange.losses) == len(refused)

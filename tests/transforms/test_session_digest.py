@@ -77,9 +77,9 @@ def test_a_reply_may_be_several_messages() -> None:
 
 
 def test_ids_count_only_as_far_as_they_tell_which_call_was_answered() -> None:
-    def asked(first: str, second: str, answered: str) -> str:
+    def digest_of(first: str, second: str, answered: str) -> str:
         calls = (ToolCall(first, "read", "{}"), ToolCall(second, "read", "{}"))
         return fingerprint([], (ASKED, assistant(*calls), user(result("x", answered))))
 
-    assert asked("a", "b", "a") == asked("c", "d", "c")
-    assert asked("a", "b", "a") != asked("a", "b", "b")
+    assert digest_of("a", "b", "a") == digest_of("c", "d", "c")
+    assert digest_of("a", "b", "a") != digest_of("a", "b", "b")

@@ -202,8 +202,8 @@ def test_a_greedy_key_does_not_fill_the_queue_alone(pool: ThreadPoolExecutor) ->
                 greedy.append(pool.submit(ask, stand.url, "openai-chat", "hello", "wide:m"))
                 wait_until(lambda number=number: stand.gateway.admission.waiting == number)
             modest = pool.submit(send, stand.url, "POST", *request("hi", "wide:m"), key=OTHER_KEY)
-            wait_until(lambda: any(asked.done() for asked in greedy))
-        assert sorted(asked.result().status for asked in greedy) == [200, 503]
+            wait_until(lambda: any(each.done() for each in greedy))
+        assert sorted(each.result().status for each in greedy) == [200, 503]
         assert modest.result().status == 200
         freed(stand)
 
@@ -292,8 +292,10 @@ def test_a_full_provider_is_not_asked_to_count() -> None:
 def test_a_slot_is_free_between_two_tries(pool: ThreadPoolExecutor) -> None:
     """Whoever waits to try again holds nothing that another could use."""
     with gateway(f"{ALICE}{SMALL}") as stand:
-        asked = [pool.submit(ask, stand.url, "gemini", f"hi [[fault: 500 x1 {n}]]", "small:m") for n in "ab"]
-        assert [got.result().status for got in asked] == [200, 200]
+        answers = [
+            pool.submit(ask, stand.url, "gemini", f"hi [[fault: 500 x1 {n}]]", "small:m") for n in "ab"
+        ]
+        assert [got.result().status for got in answers] == [200, 200]
         freed(stand)
 
 

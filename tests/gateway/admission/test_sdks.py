@@ -69,12 +69,12 @@ def test_a_typed_error(
     sdk = sdk_of(client, stand.url)
     kind, status, word = (LIMITED if reason == "rate" else OVERLOADED)[client]
     with pytest.raises(kind) as caught:
-        speaking(sdk, mode)(sdk.asked("demo:m", sdk.user("hello")))
+        speaking(sdk, mode)(sdk.request("demo:m", sdk.user("hello")))
     error: Any = caught.value
     assert (error.code if client == "gemini" else error.status_code) == status
     assert word in f"{error} {getattr(error, 'body', '')}"
     assert ("a minute" if reason == "rate" else "is busy") in str(error)
-    assert speaking(sdk, mode)(sdk.asked("demo:m", sdk.user("hello"))).text == "You said: hello"
+    assert speaking(sdk, mode)(sdk.request("demo:m", sdk.user("hello"))).text == "You said: hello"
 
 
 def patient(client: str, url: str) -> Any:
@@ -96,7 +96,7 @@ def test_their_own_retry_goes_well(
 ) -> None:
     turned_away(stand, monkeypatch, "rate", 1)
     sdk = patient(client, stand.url)
-    assert speaking(sdk, mode)(sdk.asked("demo:m", sdk.user("hello"))).text == "You said: hello"
+    assert speaking(sdk, mode)(sdk.request("demo:m", sdk.user("hello"))).text == "You said: hello"
     stand.last()
     assert [line["status"] for line in stand.records] == [429, 200]
 
@@ -104,11 +104,11 @@ def test_their_own_retry_goes_well(
 @pytest.mark.parametrize("client", ["openai-chat", "openai-responses", "anthropic"])
 def test_they_read_what_is_left(stand: Stand, client: str) -> None:
     sdk = sdk_of(client, stand.url)
-    asked = sdk.asked("demo:m", sdk.user("hello"))
+    request = sdk.request("demo:m", sdk.user("hello"))
     create = {
-        "openai-chat": lambda: sdk.sync.chat.completions.with_raw_response.create(**asked),
-        "openai-responses": lambda: sdk.sync.responses.with_raw_response.create(**asked),
-        "anthropic": lambda: sdk.sync.messages.with_raw_response.create(**asked),
+        "openai-chat": lambda: sdk.sync.chat.completions.with_raw_response.create(**request),
+        "openai-responses": lambda: sdk.sync.responses.with_raw_response.create(**request),
+        "anthropic": lambda: sdk.sync.messages.with_raw_response.create(**request),
     }[client]
     headers = create().headers
     prefix = "anthropic-ratelimit-requests-" if client == "anthropic" else "x-ratelimit-"

@@ -231,10 +231,10 @@ def replicas(database: PostgresDatabase, limits: str) -> str:
 def test_two_gateways_limit_a_key_together(database: PostgresDatabase):
     text = replicas(database, "requests_per_minute = 3")
     with gateway(text) as one, gateway(text) as other:
-        asked = [ask(stand.url, "anthropic", "hello", "demo:m") for stand in (one, other, one, other, one)]
-        assert [got.status for got in asked] == [200, 200, 200, 429, 429]
-        assert [got.headers["anthropic-ratelimit-requests-remaining"] for got in asked] == [*"21000"]
-        assert 1 <= int(asked[3].headers["retry-after"]) <= 20
+        answers = [ask(stand.url, "anthropic", "hello", "demo:m") for stand in (one, other, one, other, one)]
+        assert [got.status for got in answers] == [200, 200, 200, 429, 429]
+        assert [got.headers["anthropic-ratelimit-requests-remaining"] for got in answers] == [*"21000"]
+        assert 1 <= int(answers[3].headers["retry-after"]) <= 20
 
 
 def test_two_gateways_share_what_is_under_way(database: PostgresDatabase):

@@ -25,7 +25,7 @@ same = "near:*"
 """
 TWO = {"GROQ_API_KEY": "g", "MISTRAL_API_KEY": "m"}
 
-# name: (file, environment, asked, targets)
+# name: (file, environment, requested, targets)
 ROUTES: dict[str, tuple[str, dict[str, str], str, list[str]]] = {
     "an exact name before a pattern": (FILE, {}, "claude-sonnet-4-5", ["far:exact"]),
     "the pattern that says more": (FILE, {}, "claude-sonnet-4-6", ["far:longer"]),
@@ -51,9 +51,9 @@ ROUTES: dict[str, tuple[str, dict[str, str], str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("text, environ, asked, targets", ROUTES.values(), ids=ROUTES)
-def test_routes(text: str, environ: dict[str, str], asked: str, targets: list[str]):
-    found = route(load(text, environ), asked)
+@pytest.mark.parametrize("text, environ, requested, targets", ROUTES.values(), ids=ROUTES)
+def test_routes(text: str, environ: dict[str, str], requested: str, targets: list[str]):
+    found = route(load(text, environ), requested)
     assert [f"{target.provider.name}:{target.model}" for target in found] == targets
 
 
@@ -76,10 +76,10 @@ UNKNOWN = {
 }
 
 
-@pytest.mark.parametrize("text, environ, asked, message", UNKNOWN.values(), ids=UNKNOWN)
-def test_unknown_models_say_what_there_is(text: str, environ: dict[str, str], asked: str, message: str):
+@pytest.mark.parametrize("text, environ, requested, message", UNKNOWN.values(), ids=UNKNOWN)
+def test_unknown_models_say_what_there_is(text: str, environ: dict[str, str], requested: str, message: str):
     with pytest.raises(UnknownModel) as caught:
-        route(load(text, environ), asked)
+        route(load(text, environ), requested)
     assert message in str(caught.value)
 
 

@@ -45,7 +45,7 @@ def messages(stand: Stand | str, key: str = CLIENT_KEY) -> anthropic.Anthropic:
     return anthropic.Anthropic(base_url=url, api_key=key, max_retries=0)
 
 
-def asked(client: openai.OpenAI, mode: str, **request: Any) -> Any:
+def respond(client: openai.OpenAI, mode: str, **request: Any) -> Any:
     """One response, whole or streamed, as the SDK puts it together."""
     if mode == "whole":
         return client.responses.create(**request)

@@ -20,10 +20,10 @@ Wire = dict[str, Any]
 
 
 class StatefulUpstream:
-    """`asked`: the bodies of all requests. `faults`: how the next requests go wrong, None for well."""
+    """`requests`: the bodies of all requests. `faults`: how the next requests go wrong, None for well."""
 
     def __init__(self) -> None:
-        self.asked: list[Wire] = []
+        self.requests: list[Wire] = []
         self.faults: list[int | str | None] = []
         self._replies: dict[str, dict[str, list[Wire]]] = {}  # chat -> reply -> all that was said up to it
         self._names = (f"reply-{number}" for number in count(1))
@@ -47,7 +47,7 @@ class StatefulUpstream:
         await self._answer(jsontext.decode(body)).send(send)
 
     def _answer(self, body: Wire) -> Answer:
-        self.asked.append(body)
+        self.requests.append(body)
         fault = self.faults.pop(0) if self.faults else None
         if isinstance(fault, int):
             return _refused(fault, "as the test wished")
@@ -98,10 +98,10 @@ def think(messages: list[Wire]) -> str:
     if "<tool_call>" in system:
         return _scripted(messages)
     tools = re.findall(r"^## (\w+)$", system, re.MULTILINE)
-    asked = [text_of(message) for message in messages if message["role"] == "user"]
-    last = asked[-1]
+    prompts = [text_of(message) for message in messages if message["role"] == "user"]
+    last = prompts[-1]
     if found := re.fullmatch(r"Tool Result from (\w+):\n(.*)", last, re.DOTALL):
-        return _concluded(asked[0], found[2])
+        return _concluded(prompts[0], found[2])
     if "package.json" in last and "read" in tools:
         path = "<filePath>/home/user/package.json</filePath>"
         return f"I'll read the package.json file.\n\n<read>\n{path}\n</read>"
@@ -110,13 +110,13 @@ def think(messages: list[Wire]) -> str:
         about = f"<description>Install {found[1]} utility library</description>"
         return f"I'll install {found[1]} using npm.\n\n<bash>\n{command}\n{about}\n</bash>"
     if last == "What did I say?":
-        return "You said: " + " | ".join(asked[:-1])
-    return f"Number {len(asked)}: {last}"
+        return "You said: " + " | ".join(prompts[:-1])
+    return f"Number {len(prompts)}: {last}"
 
 
-def _concluded(asked: str, result: str) -> str:
+def _concluded(prompt: str, result: str) -> str:
     """From the result, and from what was asked before it."""
-    if found := re.search(r"Install the (\w+) package", asked):
+    if found := re.search(r"Install the (\w+) package", prompt):
         return f"Successfully installed {found[1]}: {result}."
     listed = jsontext.decode(result)["dependencies"]
     named = " and ".join(f"{name} version {version}" for name, version in listed.items())

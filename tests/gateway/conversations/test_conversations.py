@@ -66,20 +66,20 @@ def test_requests_that_belong_to_one(database: Database, mode: str):
         client = responses(stand)
         made = client.conversations.create(items=[HELLO])
         for named in (made.id, {"id": made.id}):
-            asked: Any = {"model": "m", "input": "Go on.", "conversation": named}
+            request: Any = {"model": "m", "input": "Go on.", "conversation": named}
             if mode == "streamed":
-                events: list[Any] = list(client.responses.create(**asked, stream=True))
+                events: list[Any] = list(client.responses.create(**request, stream=True))
                 response = events[-1].response
             else:
-                response = client.responses.create(**asked)
+                response = client.responses.create(**request)
             assert response.conversation.id == made.id
         items: list[Any] = client.conversations.items.list(made.id, order="asc").data
         stored: Any = client.responses.retrieve(response.id)
         assert stored.conversation.id == made.id
     texts = [item.content[0].text for item in items]
     assert texts == ["Hello.", "Go on.", "One.", "Go on.", "Two."]
-    assert [message["content"] for message in canned.asked[1].json["messages"]] == texts[:-1]
-    assert "conversation" not in canned.asked[1].json
+    assert [message["content"] for message in canned.requests[1].json["messages"]] == texts[:-1]
+    assert "conversation" not in canned.requests[1].json
 
 
 @pytest.mark.parametrize("upstream", UPSTREAMS)
@@ -87,9 +87,9 @@ def test_over_every_upstream(behind: str, upstream: str):
     with over_demo(behind, "memory:") as stand:
         client = responses(stand)
         made = client.conversations.create()
-        asked: dict[str, Any] = {"model": f"{upstream}:{MODELS[upstream]}", "conversation": made.id}
-        client.responses.create(input="One", **asked)
-        second = client.responses.create(input="Two", store=False, **asked)
+        request: dict[str, Any] = {"model": f"{upstream}:{MODELS[upstream]}", "conversation": made.id}
+        client.responses.create(input="One", **request)
+        second = client.responses.create(input="Two", store=False, **request)
         assert second.output_text == "You said: Two"
         kinds = [item.type for item in client.conversations.items.list(made.id, order="asc").data]
         assert kinds.count("message") == 4
@@ -126,7 +126,7 @@ def test_one_request_at_a_time(database: Database):
             target=lambda: client.responses.create(model="m", input="1", conversation=made.id)
         )
         first.start()
-        wait_until(lambda: canned.asked)
+        wait_until(lambda: canned.requests)
         with pytest.raises(openai.BadRequestError) as refused:
             client.responses.create(model="m", input="2", conversation=made.id)
         assert (refused.value.code, refused.value.param) == ("conversation_locked", "conversation")
@@ -166,7 +166,7 @@ def test_a_server_that_stores_conversations_gets_the_unknown_ones():
     canned = Canned(Answer(200, jsontext.encode(native)))
     with over_canned(canned, "memory:", "openai-responses", keeps="true") as stand:
         responses(stand).responses.create(model="m", input="x", conversation="conv_theirs")
-    assert canned.asked[0].json["conversation"] == "conv_theirs"
+    assert canned.requests[0].json["conversation"] == "conv_theirs"
 
 
 REFUSED = {
@@ -211,8 +211,8 @@ def test_malformed_references():
 def test_a_stored_response_is_streamed_again(behind: str, upstream: str):
     with over_demo(behind, "memory:") as stand:
         client = responses(stand)
-        asked: dict[str, Any] = {"model": f"{upstream}:{MODELS[upstream]}", "temperature": 0.5}
-        made = client.responses.create(input="Hello", metadata={"a": "b"}, **asked)
+        request: dict[str, Any] = {"model": f"{upstream}:{MODELS[upstream]}", "temperature": 0.5}
+        made = client.responses.create(input="Hello", metadata={"a": "b"}, **request)
         events = list(client.responses.retrieve(made.id, stream=True))
         assert [event.type for event in events[:2]] == ["response.created", "response.in_progress"]
         assert (events[0].response.id, events[0].response.metadata) == (made.id, {"a": "b"})  # type: ignore[union-attr]

@@ -77,7 +77,7 @@ def test_the_state_in_a_cut_id_is_restored(tmp_path: Path, path: str) -> None:
         assert MAGIC in id[:64]
         assert len(id) > 64
         got = ask(stand, path, id[:64])
-        assert SIGNATURE in upstream.asked[-1].body.decode()
+        assert SIGNATURE in upstream.requests[-1].body.decode()
         assert "call.id" not in got.headers.get("x-dragoman-losses", "").replace("call.id.invented", "")
 
 
@@ -96,7 +96,7 @@ def test_another_gateway_finds_it_in_the_store(tmp_path: Path, path: str) -> Non
 
             def is_found() -> bool:  # it is written when the reply has ended
                 ask(second, path, id[:64])
-                return SIGNATURE in upstream.asked[-1].body.decode()
+                return SIGNATURE in upstream.requests[-1].body.decode()
 
             wait_until(is_found)
 

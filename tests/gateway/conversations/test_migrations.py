@@ -27,7 +27,7 @@ def at_version(database: Database, version: int) -> None:
         database.rows(f"insert into dragoman_schema (version) values ({number})")
 
 
-def asked(url: str) -> list[StoredTurn]:
+def read_chain(url: str) -> list[StoredTurn]:
     async def run() -> list[StoredTurn]:
         store = open_store(url)
         try:
@@ -46,7 +46,7 @@ def test_an_earlier_database_is_brought_forward_with_its_data(database: Database
     at_version(database, version)
     for row in ROWS:
         database.rows(row)
-    assert [each.id for each in asked(database.url)] == ["a", "b"]
+    assert [each.id for each in read_chain(database.url)] == ["a", "b"]
     numbers = [(number,) for number in range(1, len(sql.MIGRATIONS) + 1)]
     assert database.rows("select version from dragoman_schema order by version") == numbers
 

@@ -18,9 +18,9 @@ CONFIG = '[store]\nurl = "memory:"\n' + "".join(
 
 @pytest.mark.parametrize("upstream", names())
 def test_nothing_overtakes(upstream: str) -> None:
-    asked = {"model": f"{upstream}:m", "input": "Hello there", "stream": True, "store": True}
+    request = {"model": f"{upstream}:m", "input": "Hello there", "stream": True, "store": True}
     with gateway(CONFIG) as stand:
-        got = send(stand.url, "POST", "/v1/responses", jsontext.encode(asked))
+        got = send(stand.url, "POST", "/v1/responses", jsontext.encode(request))
     numbers = [int(number) for number in re.findall(rb'"sequence_number":(\d+)', got.body)]
     assert len(numbers) > 5
     assert numbers == list(range(len(numbers)))

@@ -23,7 +23,7 @@ def upstream() -> Iterator[tuple[StatefulUpstream, str]]:
         yield app, url
 
 
-def asked(url: str, *texts: str) -> list[str]:
+def continued(url: str, *texts: str) -> list[str]:
     """A conversation with one more reply: the user and the assistant in turn."""
     messages = [
         {"role": "assistant" if index % 2 else "user", "content": text} for index, text in enumerate(texts)
@@ -40,13 +40,13 @@ def test_a_conversation_goes_on_when_one_gateway_is_gone(
     text = f'[store]\nurl = "{database.url}"\n' + provider("kept", f"{url}/v1", "qwen-chat")
     with gateway(text) as second:
         with gateway(text) as first:
-            texts = asked(first.url, "one")
-            texts = asked(second.url, *texts, "two")
-            texts = asked(first.url, *texts, "three")
-        texts = asked(second.url, *texts, "What did I say?")
+            texts = continued(first.url, "one")
+            texts = continued(second.url, *texts, "two")
+            texts = continued(first.url, *texts, "three")
+        texts = continued(second.url, *texts, "What did I say?")
     assert texts[-1] == "You said: one | two | three"
-    assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", "reply-2", "reply-3"]
-    assert [len(body["messages"]) for body in kept.asked] == [1, 1, 1, 1]
+    assert [body["parent_id"] for body in kept.requests] == [None, "reply-1", "reply-2", "reply-3"]
+    assert [len(body["messages"]) for body in kept.requests] == [1, 1, 1, 1]
 
 
 def test_a_conversation_goes_on_when_one_gateway_is_killed(
@@ -59,11 +59,11 @@ def test_a_conversation_goes_on_when_one_gateway_is_killed(
         (tmp_path / name).mkdir()
         (tmp_path / name / "dragoman.toml").write_text(text)
     with serving(tmp_path / "first") as first, serving(tmp_path / "second") as second:
-        texts = asked(first[0], "one")
+        texts = continued(first[0], "one")
         first[1].kill()
-        texts = asked(second[0], *texts, "What did I say?")
+        texts = continued(second[0], *texts, "What did I say?")
     assert texts[-1] == "You said: one"
-    assert [body["parent_id"] for body in kept.asked] == [None, "reply-1"]
+    assert [body["parent_id"] for body in kept.requests] == [None, "reply-1"]
 
 
 def test_what_is_kept_is_a_hash_and_a_handle(
@@ -72,8 +72,8 @@ def test_what_is_kept_is_a_hash_and_a_handle(
     kept, url = upstream
     text = f'[store]\nurl = "{database.url}"\n' + provider("kept", f"{url}/v1", "qwen-chat")
     with gateway(text) as stand:
-        asked(stand.url, "a secret prompt")
+        continued(stand.url, "a secret prompt")
     stored = str(database.rows("select * from dragoman_handles"))
-    assert kept.asked[0]["chat_id"] in stored
+    assert kept.requests[0]["chat_id"] in stored
     assert "secret" not in stored
     assert "key-of-kept" not in stored

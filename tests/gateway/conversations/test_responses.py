@@ -17,7 +17,7 @@ from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.process.serve import private_gateway
 from gateway.canned import Answer, Canned, chat, chunks, provider
 from gateway.conversations.databases import Database, SqliteDatabase
-from gateway.conversations.stands import OTHER_KEY, asked, over_canned, over_demo, responses, stored_at
+from gateway.conversations.stands import OTHER_KEY, over_canned, over_demo, respond, responses, stored_at
 from gateway.plain import Got, send
 from gateway.running import running
 from gateway.sdks import TOOLS, schema
@@ -50,18 +50,18 @@ def test_a_conversation_of_which_only_the_new_part_is_sent(stand: Stand, mode: s
     client = responses(stand)
     for upstream in UPSTREAMS:
         settings: dict[str, Any] = {"model": f"{upstream}:{MODELS[upstream]}", "tools": DECLARED}
-        first = asked(client, mode, input="Show me a picture of Oslo and Rome", **settings)
+        first = respond(client, mode, input="Show me a picture of Oslo and Rome", **settings)
         assert (first.store, first.previous_response_id) == (True, None)
         results = [result(call, f"picture {number}") for number, call in enumerate(calls(first))]
-        second = asked(client, mode, input=results, previous_response_id=first.id, **settings)
+        second = respond(client, mode, input=results, previous_response_id=first.id, **settings)
         assert "take_picture returned: picture 0" in second.output_text
         assert second.previous_response_id == first.id
-        third = asked(
+        third = respond(
             client, mode, input="And the weather in Bern?", previous_response_id=second.id, **settings
         )
         assert [call.name for call in calls(third)] == ["get_weather"]
         rain = [result(calls(third)[0], "rain")]
-        fourth = asked(client, mode, input=rain, previous_response_id=third.id, **settings)
+        fourth = respond(client, mode, input=rain, previous_response_id=third.id, **settings)
         assert fourth.output_text == "get_weather returned: rain"
         assert len({first.id, second.id, third.id, fourth.id}) == 4
 
@@ -80,12 +80,12 @@ def test_the_upstream_gets_everything_and_instructions_are_not_inherited(databas
         client.responses.create(
             model="m", input=forked, previous_response_id=second.id, instructions="Rhyme."
         )
-    messages = [[(m["role"], m["content"]) for m in each.json["messages"]] for each in canned.asked]
+    messages = [[(m["role"], m["content"]) for m in each.json["messages"]] for each in canned.requests]
     talk = [("user", "a"), ("assistant", "one"), ("user", "b"), ("assistant", "two"), ("user", "c")]
     assert messages[0] == [("system", "Be brief."), ("user", "a")]
     assert messages[1] == talk[:3]
     assert messages[2] == [("system", "Rhyme."), *talk]
-    assert not any({"previous_response_id", "store"} & set(each.json) for each in canned.asked)
+    assert not any({"previous_response_id", "store"} & set(each.json) for each in canned.requests)
 
 
 @each_mode
@@ -97,11 +97,11 @@ def test_store_false_stores_nothing_and_may_still_continue(database: Database, m
     )
     with over_canned(Canned(reply), database.url) as stand:
         client = responses(stand)
-        kept = asked(client, mode, model="m", input="a")
-        loose = asked(client, mode, model="m", input="b", store=False, previous_response_id=kept.id)
+        kept = respond(client, mode, model="m", input="a")
+        loose = respond(client, mode, model="m", input="b", store=False, previous_response_id=kept.id)
         assert (kept.store, loose.store) == (True, False)
         with pytest.raises(openai.BadRequestError) as caught:
-            asked(client, mode, model="m", input="c", previous_response_id=loose.id)
+            respond(client, mode, model="m", input="c", previous_response_id=loose.id)
         assert caught.value.code == "previous_response_not_found"
         assert caught.value.param == "previous_response_id"
         with pytest.raises(openai.NotFoundError):
@@ -205,9 +205,9 @@ def test_items_are_referred_to_by_their_id(database: Database):
         unknown: Any = [{"type": "item_reference", "id": "msg_nobody"}]
         with pytest.raises(openai.NotFoundError, match="msg_nobody"):
             client.responses.create(model="m", input=unknown)
-    said_then = [m["content"] for m in canned.asked[1].json["messages"]]
+    said_then = [m["content"] for m in canned.requests[1].json["messages"]]
     assert said_then == ["a", "one", "b"]
-    assert [m["content"] for m in canned.asked[2].json["messages"]] == ["a", "one", "b", "two", "c"]
+    assert [m["content"] for m in canned.requests[2].json["messages"]] == ["a", "one", "b", "two", "c"]
 
 
 def test_failed_replies_are_not_stored_and_incomplete_ones_are(database: Database):
@@ -251,9 +251,9 @@ def test_the_same_protocol_without_a_store_of_its_own_is_kept_here(behind: str, 
     with over_demo(behind, "memory:") as stand:
         client = responses(stand)
         model = f"openai-responses:{MODELS['openai-responses']}"
-        first = asked(client, mode, model=model, input="What is the weather in Oslo?", tools=DECLARED)
+        first = respond(client, mode, model=model, input="What is the weather in Oslo?", tools=DECLARED)
         rain = [result(calls(first)[0], "rain")]
-        second = asked(client, mode, model=model, input=rain, previous_response_id=first.id, tools=DECLARED)
+        second = respond(client, mode, model=model, input=rain, previous_response_id=first.id, tools=DECLARED)
         assert second.output_text == "get_weather returned: rain"
         assert stand.last()["output"] > 0  # counted as ever
 
@@ -279,13 +279,13 @@ def test_a_provider_that_keeps_gets_its_ids_unchanged(database: Database):
         client.responses.retrieve("resp_theirs")
         client.responses.delete("resp_theirs")
         client.responses.input_items.list("resp_theirs", limit=3)
-    assert canned.asked[1].json == {"model": "m", "input": "b", "previous_response_id": "resp_theirs"}
-    assert [each.path for each in canned.asked[2:]] == [
+    assert canned.requests[1].json == {"model": "m", "input": "b", "previous_response_id": "resp_theirs"}
+    assert [each.path for each in canned.requests[2:]] == [
         "/v1/responses/resp_theirs",
         "/v1/responses/resp_theirs",
         "/v1/responses/resp_theirs/input_items",
     ]
-    assert canned.asked[2].headers["authorization"] == "Bearer key-of-up"
+    assert canned.requests[2].headers["authorization"] == "Bearer key-of-up"
     assert database.rows("select count(*) from dragoman_turns") == [(0,)]
 
 
@@ -300,10 +300,10 @@ def test_a_conversation_of_ours_goes_on_at_a_provider_that_keeps():
             second = client.responses.create(model="keeps:m", input="b", previous_response_id=first.id)
             assert second.id != "resp_theirs"
             client.responses.create(model="up:m", input="c", previous_response_id=second.id)
-    items = there.asked[0].json["input"]
+    items = there.requests[0].json["input"]
     assert [item["role"] for item in items] == ["user", "assistant", "user"]
-    assert "previous_response_id" not in there.asked[0].json
-    assert [m["content"] for m in here.asked[1].json["messages"]] == ["a", "one", "b", "c"]
+    assert "previous_response_id" not in there.requests[0].json
+    assert [m["content"] for m in here.requests[1].json["messages"]] == ["a", "one", "b", "c"]
 
 
 def test_tokens_of_a_conversation_are_counted_whole():
@@ -340,7 +340,7 @@ def reply_of(mode: str) -> Answer:
 @each_mode
 def test_unstored_by_default_says_so(unwritable: str, mode: str):
     with over_canned(Canned(reply_of(mode)), unwritable) as stand:
-        response = asked(responses(stand), mode, model="m", input="a")
+        response = respond(responses(stand), mode, model="m", input="a")
         assert (response.output_text, response.store) == ("one", False)
         last = stand.last()
         assert last["losses"] == {"changed": 1}

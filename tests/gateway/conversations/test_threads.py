@@ -83,7 +83,7 @@ def test_the_upstream_gets_everything(database: Database):
         marked: Any = [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]
         thread.send({"role": "user", "content": marked})
         thread.send({"role": "user", "content": "b"})
-    first, second = (each.json for each in canned.asked)
+    first, second = (each.json for each in canned.requests)
     assert [m["role"] for m in second["messages"]] == ["system", "user", "assistant", "user"]
     assert second["messages"][0] == first["messages"][0]
     assert second["tools"] == first["tools"]
@@ -131,7 +131,7 @@ def test_a_lost_thread_is_sent_again_whole(database: Database):
         database.rows("delete from dragoman_turns")
         thread.send({"role": "user", "content": "b"})
         assert text_of(thread.send({"role": "user", "content": "c"})) == "three"
-    assert [m["content"] for m in canned.asked[-1].json["messages"]] == ["a", "one", "b", "two", "c"]
+    assert [m["content"] for m in canned.requests[-1].json["messages"]] == ["a", "one", "b", "two", "c"]
 
 
 def test_nobody_continues_the_thread_of_another_key(stand: Stand):
@@ -168,9 +168,9 @@ def test_a_provider_that_keeps_threads_gets_them_unchanged():
         thread = messages(stand).beta.messages.thread(model="m", max_tokens=9)
         assert thread.send({"role": "user", "content": "a"}).id == "msg_theirs"
         thread.send({"role": "user", "content": "b"})
-    assert canned.asked[0].json["thread"] == {"type": "create"}
-    assert canned.asked[1].json["thread"] == continuing("msg_theirs")
-    assert "message-threads" in canned.asked[1].headers["anthropic-beta"]
+    assert canned.requests[0].json["thread"] == {"type": "create"}
+    assert canned.requests[1].json["thread"] == continuing("msg_theirs")
+    assert "message-threads" in canned.requests[1].headers["anthropic-beta"]
 
 
 def test_a_fallback_that_does_not_keep_is_kept_here():
@@ -183,5 +183,5 @@ def test_a_fallback_that_does_not_keep_is_kept_here():
             thread = messages(stand).beta.messages.thread(model="m", max_tokens=9)
             thread.send({"role": "user", "content": "a"})
             thread.send({"role": "user", "content": "b"})
-    assert down.asked[0].json["thread"] == {"type": "create"}
-    assert [m["content"] for m in up.asked[1].json["messages"]] == ["a", "one", "b"]
+    assert down.requests[0].json["thread"] == {"type": "create"}
+    assert [m["content"] for m in up.requests[1].json["messages"]] == ["a", "one", "b"]

@@ -98,7 +98,7 @@ def new(body: Wire) -> list[tuple[str, Any]]:
 def check_cycle(kept: StatefulUpstream, name: str) -> None:
     """What the upstream saw of a cycle."""
     question, _, _, result, _ = CYCLES[name]
-    first, second = kept.asked
+    first, second = kept.requests
     assert [role for role, _ in new(first)] == ["system", "user"]
     assert f"## {name}\nDescription: Runs {name}." in first["messages"][0]["content"]
     assert (first["parent_id"], new(first)[1]) == (None, ("user", question))
@@ -170,22 +170,22 @@ def test_a_conversation(stand: Stand, kept: StatefulUpstream, client: str, mode:
     sdk = sdk_of(client, stand.url)
     speak = speaking(sdk, mode)
     history = sdk.user("Show me a picture of Oslo and Rome")
-    first = speak(sdk.asked("hermes:text-model", history))
+    first = speak(sdk.request("hermes:text-model", history))
     assert [call.arguments for call in first.calls] == [{"city": "Oslo"}, {"city": "Rome"}]
     history += sdk.results(first, [Output("here it is", PNG), Output("no camera there", failed=True)])
-    second = speak(sdk.asked("hermes:text-model", history))
+    second = speak(sdk.request("hermes:text-model", history))
     assert "take_picture returned: here it is" in second.text
     assert "no camera there" in second.text
     history += [*sdk.reply_turns(second), *sdk.user("And the weather in Bern?")]
-    third = speak(sdk.asked("hermes:text-model", history))
+    third = speak(sdk.request("hermes:text-model", history))
     assert [call.arguments for call in third.calls] == [{"city": "Bern"}]
     history += sdk.results(third, [Output("rain")])
-    assert speak(sdk.asked("hermes:text-model", history)).text == "get_weather returned: rain"
+    assert speak(sdk.request("hermes:text-model", history)).text == "get_weather returned: rain"
 
-    assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", "reply-2", "reply-3"]
-    assert len({body["chat_id"] for body in kept.asked}) == 1
-    assert all(role == "user" for body in kept.asked[1:] for role, _ in new(body))
-    assert new(kept.asked[2]) == [("user", "And the weather in Bern?")]
+    assert [body["parent_id"] for body in kept.requests] == [None, "reply-1", "reply-2", "reply-3"]
+    assert len({body["chat_id"] for body in kept.requests}) == 1
+    assert all(role == "user" for body in kept.requests[1:] for role, _ in new(body))
+    assert new(kept.requests[2]) == [("user", "And the weather in Bern?")]
 
 
 # Where a conversation goes on, and where one begins
@@ -196,9 +196,9 @@ ONE, TWO = user("one"), user("two")
 def test_the_upstream_stores_the_conversation(stand: Stand, kept: StatefulUpstream) -> None:
     first = reply_to(stand, ONE)
     second = reply_to(stand, ONE, first, TWO)
-    asked = user("What did I say?")
-    assert reply_to(stand, ONE, first, TWO, second, asked)["content"] == "You said: one | two"
-    assert [len(body["messages"]) for body in kept.asked] == [1, 1, 1]
+    question = user("What did I say?")
+    assert reply_to(stand, ONE, first, TWO, second, question)["content"] == "You said: one | two"
+    assert [len(body["messages"]) for body in kept.requests] == [1, 1, 1]
 
 
 def test_a_branch_goes_on_from_the_reply_before_it(stand: Stand, kept: StatefulUpstream) -> None:
@@ -207,8 +207,8 @@ def test_a_branch_goes_on_from_the_reply_before_it(stand: Stand, kept: StatefulU
     reply_to(stand, ONE, first, TWO, second, user("three"))
     reply_to(stand, ONE, first, user("two and a half"))
     assert reply_to(stand, ONE, first, user("What did I say?"))["content"] == "You said: one"
-    assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", "reply-2", "reply-1", "reply-1"]
-    assert len({body["chat_id"] for body in kept.asked}) == 1
+    assert [body["parent_id"] for body in kept.requests] == [None, "reply-1", "reply-2", "reply-1", "reply-1"]
+    assert len({body["chat_id"] for body in kept.requests}) == 1
 
 
 BEGINS: dict[str, tuple[list[Wire], Wire]] = {
@@ -227,16 +227,16 @@ def test_what_changed_begins_anew_with_everything(stand: Stand, kept: StatefulUp
     front, more = BEGINS[name]
     first = reply_to(stand, ONE)
     reply_to(stand, *front, first, TWO, **more)
-    assert kept.asked[1]["parent_id"] is None
-    assert kept.asked[1]["chat_id"] != kept.asked[0]["chat_id"]
-    everything = [text for role, text in new(kept.asked[1]) if role != "system"]
+    assert kept.requests[1]["parent_id"] is None
+    assert kept.requests[1]["chat_id"] != kept.requests[0]["chat_id"]
+    everything = [text for role, text in new(kept.requests[1]) if role != "system"]
     assert everything == [front[-1]["content"], first["content"], "two"]
 
 
 def test_an_edited_reply_begins_anew(stand: Stand, kept: StatefulUpstream) -> None:
     reply_to(stand, ONE)
     reply_to(stand, ONE, {"role": "assistant", "content": "I never said that"}, TWO)
-    assert [body["parent_id"] for body in kept.asked] == [None, None]
+    assert [body["parent_id"] for body in kept.requests] == [None, None]
 
 
 def test_a_key_cannot_continue_the_conversation_of_another(stand: Stand, kept: StatefulUpstream) -> None:
@@ -244,7 +244,7 @@ def test_a_key_cannot_continue_the_conversation_of_another(stand: Stand, kept: S
     assert mine == theirs  # word for word, and yet two conversations
     reply_to(stand, ONE, mine, TWO)
     reply_to(stand, ONE, theirs, TWO, key=OTHER_KEY)
-    chats = [body["chat_id"] for body in kept.asked]
+    chats = [body["chat_id"] for body in kept.requests]
     assert chats[0] != chats[1]
     assert chats[2:] == chats[:2]
 
@@ -258,21 +258,21 @@ def test_a_forgotten_one_begins_anew(
     stand: Stand, kept: StatefulUpstream, reply: str, streamed: bool
 ) -> None:
     first = reply_to(stand, ONE)
-    kept.forget(kept.asked[0]["chat_id"], reply)
+    kept.forget(kept.requests[0]["chat_id"], reply)
     completions: Any = chat(stand.url).chat.completions
-    asked = {"model": MODEL, "messages": [ONE, first, TWO]}
+    request = {"model": MODEL, "messages": [ONE, first, TWO]}
     if streamed:
-        with completions.stream(**asked) as stream:
+        with completions.stream(**request) as stream:
             text = stream.get_final_completion().choices[0].message.content
     else:
-        text = completions.create(**asked).choices[0].message.content
+        text = completions.create(**request).choices[0].message.content
     assert text == "Number 2: two"
-    assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", None]
-    assert len(kept.asked[2]["messages"]) == 3
+    assert [body["parent_id"] for body in kept.requests] == [None, "reply-1", None]
+    assert len(kept.requests[2]["messages"]) == 3
     assert stand.last()["tries"] == 2
     reply_to(stand, ONE, first, TWO, {"role": "assistant", "content": text}, user("three"))
-    assert kept.asked[3]["chat_id"] == kept.asked[2]["chat_id"]
-    assert new(kept.asked[3]) == [("user", "three")]
+    assert kept.requests[3]["chat_id"] == kept.requests[2]["chat_id"]
+    assert new(kept.requests[3]) == [("user", "three")]
 
 
 def test_it_begins_anew_once(stand: Stand, kept: StatefulUpstream) -> None:
@@ -280,14 +280,14 @@ def test_it_begins_anew_once(stand: Stand, kept: StatefulUpstream) -> None:
     kept.faults = [400, 400]
     with pytest.raises(openai.BadRequestError, match="as the test wished"):
         reply_to(stand, ONE, first, TWO)
-    assert [len(body["messages"]) for body in kept.asked] == [1, 1, 3]
+    assert [len(body["messages"]) for body in kept.requests] == [1, 1, 3]
 
 
 def test_a_retry_goes_on_from_the_same_reply(stand: Stand, kept: StatefulUpstream) -> None:
     first = reply_to(stand, ONE)
     kept.faults = [500, None]
     assert reply_to(stand, ONE, first, TWO)["content"] == "Number 2: two"
-    assert [body["parent_id"] for body in kept.asked] == [None, "reply-1", "reply-1"]
+    assert [body["parent_id"] for body in kept.requests] == [None, "reply-1", "reply-1"]
 
 
 def test_a_reply_that_was_cut_is_not_kept(stand: Stand, kept: StatefulUpstream) -> None:
@@ -299,7 +299,7 @@ def test_a_reply_that_was_cut_is_not_kept(stand: Stand, kept: StatefulUpstream) 
             received += chunk.choices[0].delta.content or ""
     assert received == "Number 1: one"
     reply_to(stand, ONE, {"role": "assistant", "content": received}, TWO)
-    assert [body["parent_id"] for body in kept.asked] == [None, None]
+    assert [body["parent_id"] for body in kept.requests] == [None, None]
 
 
 def test_at_the_same_time(stand: Stand, kept: StatefulUpstream) -> None:
@@ -320,7 +320,7 @@ def test_at_the_same_time(stand: Stand, kept: StatefulUpstream) -> None:
     assert {number: text["content"] for number, text in replies.items()} == {
         number: f"You said: one | branch {number}" for number in range(8)
     }
-    assert all(len(body["messages"]) == 1 for body in kept.asked)
+    assert all(len(body["messages"]) == 1 for body in kept.requests)
 
 
 def test_a_fallback_that_keeps_nothing(upstream: tuple[StatefulUpstream, str]) -> None:
@@ -334,8 +334,8 @@ def test_a_fallback_that_keeps_nothing(upstream: tuple[StatefulUpstream, str]) -
             assert second["content"] == "You said: two"
             assert stand.last()["provider"] == "plain"
             reply_to(stand, ONE, first, TWO, second, user("three"), model="both")
-    assert [len(body["messages"]) for body in kept.asked] == [1, 1, 5]
-    assert kept.asked[2]["parent_id"] is None
+    assert [len(body["messages"]) for body in kept.requests] == [1, 1, 5]
+    assert kept.requests[2]["parent_id"] is None
 
 
 def test_without_a_store_everything_is_sent_anew(upstream: tuple[StatefulUpstream, str]) -> None:
@@ -345,7 +345,7 @@ def test_without_a_store_everything_is_sent_anew(upstream: tuple[StatefulUpstrea
         assert reply_to(stand, ONE, first, TWO)["content"] == "Number 2: two"
         records = [line for line in map(jsontext.decode, stand.lines) if "session" in line]
         assert stand.last()["status"] == 200
-    assert [len(body["messages"]) for body in kept.asked] == [1, 3]
+    assert [len(body["messages"]) for body in kept.requests] == [1, 3]
     assert [line["session"] for line in records] == [
         "everything will be sent anew",
         "everything is sent anew",

@@ -90,8 +90,8 @@ def check_events(body: bytes) -> None:
 @pytest.mark.parametrize("client", SDKS)
 def test_every_sdk_takes_pings(pinging: Stand, client: str, mode: str, fault: str) -> None:
     sdk = sdk_of(client, pinging.url)
-    asked = sdk.asked(model_of("gemini"), sdk.user(f"hello there [[fault: {fault}]]"))
-    assert speaking(sdk, mode)(asked).text == "You said: hello there"
+    request = sdk.request(model_of("gemini"), sdk.user(f"hello there [[fault: {fault}]]"))
+    assert speaking(sdk, mode)(request).text == "You said: hello there"
 
 
 @pytest.mark.parametrize("fault", ["late", "pause"])

@@ -53,7 +53,7 @@ def test_a_response_is_queued_polled_and_continued(stand: Stand, model: HeldMode
     assert later.output_text == "You said: two"
     items = client.responses.input_items.list(first.id)
     assert [item.type for item in items] == ["message"]
-    assert model.asked == ["slow one", "two"]
+    assert model.requests == ["slow one", "two"]
 
 
 def test_it_goes_on_without_its_client_and_is_streamed_again(stand: Stand, model: HeldModel) -> None:
@@ -78,14 +78,14 @@ def test_it_goes_on_without_its_client_and_is_streamed_again(stand: Stand, model
     again = list(client.responses.retrieve(id, stream=True))
     assert again == [*seen, *rest]
     assert client.responses.retrieve(id) == rest[-1].response
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
 
 
 def test_it_is_cancelled_once(stand: Stand, model: HeldModel) -> None:
     client = responses(stand)
     events = started(client, "slow one", stream=True)
     id = next(iter(events)).response.id
-    wait_until(lambda: model.asked)
+    wait_until(lambda: model.requests)
     cancelled = client.responses.cancel(id)
     assert (cancelled.id, cancelled.status) == (id, "cancelled")
     assert client.responses.cancel(id) == cancelled == client.responses.retrieve(id)
@@ -108,7 +108,7 @@ def test_what_has_ended_is_not_cancelled(stand: Stand) -> None:
 def test_one_that_runs_is_deleted(stand: Stand, model: HeldModel) -> None:
     client = responses(stand)
     id = started(client, "slow one").id
-    wait_until(lambda: model.asked)
+    wait_until(lambda: model.requests)
     client.responses.delete(id)
     wait_until(lambda: model.gone)
     with pytest.raises(openai.NotFoundError):
@@ -181,7 +181,7 @@ def test_what_cannot_run_is_refused_at_once(
         got = send(stand.url, "POST", "/v1/responses", body)
     assert got.status in (400, 404)
     assert problem in got.json["error"]["message"]
-    assert not held[0].asked
+    assert not held[0].requests
 
 
 def test_errors_of_resuming_and_cancelling(stand: Stand) -> None:
@@ -207,7 +207,7 @@ def test_it_is_run_again_after_a_restart(text: str, model: HeldModel, stream: bo
         client = responses(first)
         begun = started(client, "slow one", stream=stream)
         id = next(iter(begun)).response.id if stream else begun.id
-        wait_until(lambda: model.asked)
+        wait_until(lambda: model.requests)
     model.released = True
     with gateway(text) as second:
         client = responses(second)
@@ -216,7 +216,7 @@ def test_it_is_run_again_after_a_restart(text: str, model: HeldModel, stream: bo
             events: list[Any] = list(client.responses.retrieve(id, stream=True))
             assert [event.type for event in events].count("response.output_text.done") == 1
             assert numbers(events) == sorted(set(numbers(events)))
-    assert model.asked == ["slow one", "slow one"]
+    assert model.requests == ["slow one", "slow one"]
 
 
 def test_the_logs_and_the_metrics_have_it(stand: Stand) -> None:
@@ -252,7 +252,7 @@ def test_a_removed_key_runs_nothing_any_more(held: tuple[HeldModel, str], databa
     text = configured(held[1], database.url)
     with gateway(text) as first:
         id = started(responses(first), "slow one").id
-        wait_until(lambda: held[0].asked)
+        wait_until(lambda: held[0].requests)
     held[0].released = True
     with gateway(text.replace(CLIENT_KEY, "new-key-1")):
         wait_until(lambda: database.rows("select status from dragoman_jobs") == [("failed",)])
@@ -260,4 +260,4 @@ def test_a_removed_key_runs_nothing_any_more(held: tuple[HeldModel, str], databa
         reply = responses(again).responses.retrieve(id)
         assert reply.error
         assert "valid key" in reply.error.message
-    assert len(held[0].asked) == 1
+    assert len(held[0].requests) == 1

@@ -89,7 +89,7 @@ def test_a_batch_of_openai(stand: Stand, model: HeldModel) -> None:
     files = {file.id: file for file in client.files.list()}
     assert {file.purpose for file in files.values()} == {"batch", "batch_output"}
     assert files[done.output_file_id].bytes == len(client.files.content(done.output_file_id).content)
-    assert sorted(model.asked) == sorted([*(f"p{i}" for i in range(20)), "bad"])
+    assert sorted(model.requests) == sorted([*(f"p{i}" for i in range(20)), "bad"])
     page = send(stand.url, "GET", "/metrics").body
     assert b'dragoman_jobs_total{kind="batch",status="completed"} 20.0' in page
 
@@ -144,7 +144,7 @@ def test_a_cancelled_batch_ends_with_what_ran(
         if wire == "openai":
             client = responses(stand)
             id = created(client, *(line(f"slow {i}") for i in range(6))).id
-            wait_until(lambda: len(model.asked) == 2)
+            wait_until(lambda: len(model.requests) == 2)
             assert client.batches.cancel(id).status == "cancelling"
             model.released = True
             done = finished(client, id)
@@ -159,7 +159,7 @@ def test_a_cancelled_batch_ends_with_what_ran(
             id = other.messages.batches.create(
                 requests=[{"custom_id": f"n{i}", "params": params} for i in range(6)]
             ).id
-            wait_until(lambda: len(model.asked) == 2)
+            wait_until(lambda: len(model.requests) == 2)
             with pytest.raises(anthropic.BadRequestError, match="ended"):
                 other.messages.batches.delete(id)
             assert send(stand.url, "GET", f"/v1/messages/batches/{id}/results").status == 400
@@ -171,7 +171,7 @@ def test_a_cancelled_batch_ends_with_what_ran(
             assert (done.request_counts.succeeded, done.request_counts.canceled) == (2, 4)
             kinds = [each.result.type for each in other.messages.batches.results(id)]
             assert sorted(kinds) == ["canceled"] * 4 + ["succeeded"] * 2
-        assert (len(model.asked), model.most) == (2, 2)
+        assert (len(model.requests), model.most) == (2, 2)
 
 
 def test_what_is_late_expires(held: tuple[HeldModel, str], database: Database) -> None:
@@ -179,7 +179,7 @@ def test_what_is_late_expires(held: tuple[HeldModel, str], database: Database) -
     with gateway(configured(url, database.url).replace("[jobs]", "[jobs]\nbatch_concurrency = 1")) as stand:
         client = responses(stand)
         id = created(client, *(line(f"slow {i}") for i in range(3))).id
-        wait_until(lambda: model.asked)
+        wait_until(lambda: model.requests)
         database.rows("update dragoman_batches set deadline = 1 returning id")
         model.released = True
         done = finished(client, id)
@@ -203,7 +203,7 @@ def test_a_batch_goes_on_after_a_restart(text: str, model: HeldModel) -> None:
     with gateway(text) as first:
         client = responses(first)
         batch = created(client, *(line(f"slow {i}") for i in range(12)), *(line(f"p{i}") for i in range(3)))
-        wait_until(lambda: len(model.asked) == 8)
+        wait_until(lambda: len(model.requests) == 8)
     model.released = True
     with gateway(text) as second:
         client = responses(second)
@@ -374,7 +374,7 @@ def test_embeddings_pass_to_a_provider_that_has_them(database: Database) -> None
         embed = {**line("x"), "url": "/v1/embeddings", "body": {"model": "up:e", "input": "x"}}
         done = finished(client, created(client, embed, endpoint="/v1/embeddings").id)
         assert results(client, done.output_file_id)["x"]["response"]["body"]["object"] == "list"
-    assert canned.asked[0].path == "/v1/embeddings"
+    assert canned.requests[0].path == "/v1/embeddings"
 
 
 def test_the_key_is_not_stored(text: str, database: Database, model: HeldModel) -> None:
@@ -382,7 +382,7 @@ def test_the_key_is_not_stored(text: str, database: Database, model: HeldModel) 
         client = responses(stand)
         created(client, line("slow"))
         client.responses.create(model="up:m", input="slow", background=True)
-        wait_until(lambda: len(model.asked) == 2)
+        wait_until(lambda: len(model.requests) == 2)
         model.released = True
     tables = ("dragoman_jobs", "dragoman_batches", "dragoman_files")
     assert CLIENT_KEY not in str([database.rows(f"select * from {table}") for table in tables])

@@ -130,7 +130,7 @@ def test_what_cannot_be_run_is_given_up(
         id, batch = started(client, "one").id, created(client, line("two")).id
     else:
         id, batch = started(client, "slow one").id, created(client, line("slow two")).id
-        wait_until(lambda: len(model.asked) == 2)
+        wait_until(lambda: len(model.requests) == 2)
         for ref in list(stand.gateway.jobs.runner.running):
             stand.gateway.jobs.runner.interrupt(ref)
         wait_until(lambda: not stand.gateway.jobs.runner.running)
@@ -164,7 +164,7 @@ def test_a_store_that_fails_is_an_error_at_once(
     with pytest.raises(openai.APIStatusError) as caught:
         client.batches.create(input_file_id=file, endpoint="/v1/chat/completions", completion_window="24h")
     assert caught.value.status_code == 503
-    assert [batch.status for batch in client.batches.list()] == ["cancelled"] or not model.asked
+    assert [batch.status for batch in client.batches.list()] == ["cancelled"] or not model.requests
 
 
 def test_every_field_of_the_vendors_objects_is_there(stand: Stand) -> None:

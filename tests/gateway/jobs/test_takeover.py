@@ -32,7 +32,7 @@ def test_another_gateway_finishes_what_a_killed_one_began(
         batch = created(client, *map(line, [*quick, *slow])).id
         params = {"model": "up:m", "max_tokens": 9, "messages": [{"role": "user", "content": "last"}]}
         other = messages(first[0]).messages.batches.create(requests=[{"custom_id": "a", "params": params}]).id  # pyright: ignore[reportArgumentType, reportAssignmentType] - plain dicts
-        wait_until(lambda: {"slow whole", "slow stream", *quick, *slow[:4]} <= set(model.asked))
+        wait_until(lambda: {"slow whole", "slow stream", *quick, *slow[:4]} <= set(model.requests))
         wait_until(lambda: client.batches.retrieve(batch).request_counts.completed == 6)  # pyright: ignore[reportOptionalMemberAccess]
         second = later.enter_context(serving(tmp_path / "second"))
         first[1].kill()
@@ -52,6 +52,6 @@ def test_another_gateway_finishes_what_a_killed_one_began(
         assert [each.result.type for each in batches.results(other)] == ["succeeded"]
         wait_until(lambda: postgresql.rows("select count(*) from dragoman_pgqueuer") == [(0,)])
     for prompt in (*quick, "last"):
-        assert model.asked.count(prompt) == 1, prompt
+        assert model.requests.count(prompt) == 1, prompt
     for prompt in (*slow, "slow whole", "slow stream"):
-        assert model.asked.count(prompt) <= 2, prompt
+        assert model.requests.count(prompt) <= 2, prompt

@@ -20,11 +20,11 @@ def wait_until(holds: Callable[[], Any], seconds: float = 30) -> None:
 
 
 class HeldModel:
-    """`asked` are the prompts in their order, `refusals` the first answers to a prompt, `gone` the prompts
+    """`requests` are the prompts in their order, `refusals` the first answers to a prompt, `gone` the prompts
     whose client left before the answer."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.gone: list[str] = []
         self.refusals: dict[str, list[Refusal]] = {}
         self.released = False
@@ -41,7 +41,7 @@ class HeldModel:
                 break
         request = jsontext.decode(body)
         prompt = _text(request["messages"][-1]["content"])
-        self.asked.append(prompt)
+        self.requests.append(prompt)
         self.running += 1
         self.most = max(self.most, self.running)
         try:

@@ -46,8 +46,8 @@ from gateway.stands import HASTY, PROTOCOLS, UPSTREAMS, Stand, configuration, ga
 @pytest.mark.parametrize("client", SDKS)
 def test_a_line(stand: Stand, client: str, upstream: str, stream: bool) -> None:
     sdk = sdk_of(client, stand.url)
-    asked = sdk.asked(model_of(upstream), sdk.user("weather in Oslo and Rome"))
-    (sdk.streamed if stream else sdk.whole)(asked)
+    request = sdk.request(model_of(upstream), sdk.user("weather in Oslo and Rome"))
+    (sdk.streamed if stream else sdk.whole)(request)
     line = stand.last()
     expected = {
         key: line.get(key)
@@ -328,7 +328,7 @@ def test_what_is_under_way_is_seen(stand: Stand, behind: tuple[DemoApp, str]) ->
 def test_calls_and_losses_are_counted(stand: Stand) -> None:
     sdk = sdk_of("openai-chat", stand.url)
     before = families(send(stand.url, "GET", "/metrics").body).get("dragoman_tool_calls_total", {})
-    sdk.whole(sdk.asked(model_of("gemini"), sdk.user("weather in Oslo and Rome")))
+    sdk.whole(sdk.request(model_of("gemini"), sdk.user("weather in Oslo and Rome")))
     stand.last()
     after = families(send(stand.url, "GET", "/metrics").body)["dragoman_tool_calls_total"]
     labels = ("openai-chat", "gemini")
@@ -421,7 +421,7 @@ def test_spans() -> None:
         "bad_request",
         None,
     )
-    first, second = (asked.headers["traceparent"] for asked in upstream.asked)
+    first, second = (request.headers["traceparent"] for request in upstream.requests)
     assert first == f"00-{good.context.trace_id:032x}-{good.context.span_id:016x}-01"
     assert second.split("-")[1] == f"{bad.context.trace_id:032x}"
 

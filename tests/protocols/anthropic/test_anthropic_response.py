@@ -302,8 +302,8 @@ def test_citations_that_we_made_are_known_when_they_come_back() -> None:
     (citation,) = block["citations"]
     assert citation["type"] == "web_search_result_location"
     assert (citation["url"], citation["title"], citation["cited_text"]) == ("https://a", "A", "x")
-    asked = {"model": "m", "messages": [{"role": "assistant", "content": [block]}]}
-    (text,) = CODEC.decode_request(asked, Losses()).messages[0].parts
+    request = {"model": "m", "messages": [{"role": "assistant", "content": [block]}]}
+    (text,) = CODEC.decode_request(request, Losses()).messages[0].parts
     assert isinstance(text, Text)
     assert text.citations == cited.citations
 

@@ -12,12 +12,12 @@ from dragoman.core.model import Wire
 from dragoman.protocols.openai_chat import CODEC
 
 
-def asked(**more: Any) -> Wire:
+def request_with(**more: Any) -> Wire:
     return {"model": "m", "messages": [], **more}
 
 
 def reply_with(message: Any) -> Wire:
-    return asked(messages=[message])
+    return request_with(messages=[message])
 
 
 def shown(part: Any) -> Wire:
@@ -29,13 +29,13 @@ def called(call: Any) -> Wire:
 
 
 def declared(tool: Any) -> Wire:
-    return asked(tools=[tool])
+    return request_with(tools=[tool])
 
 
 REQUESTS: dict[str, tuple[Wire, str]] = {
     "no messages": ({"model": "m"}, "messages"),
-    "messages": (asked(messages="hi"), "messages"),
-    "model": (asked(model=5), "model"),
+    "messages": (request_with(messages="hi"), "messages"),
+    "model": (request_with(model=5), "model"),
     "message": (reply_with("hi"), "messages[0]"),
     "no role": (reply_with({"content": "a"}), "messages[0].role"),
     "role": (reply_with({"role": 1}), "messages[0].role"),
@@ -103,7 +103,7 @@ REQUESTS: dict[str, tuple[Wire, str]] = {
         reply_with({"role": "assistant", "content": "a", "annotations": [{"url_citation": {}}]}),
         "messages[0].annotations[0].url_citation.url",
     ),
-    "tools": (asked(tools={}), "tools"),
+    "tools": (request_with(tools={}), "tools"),
     "tool": (declared(1), "tools[0]"),
     "tool type": (declared({"type": 1}), "tools[0].type"),
     "tool without a function": (declared({"type": "function"}), "tools[0].function"),
@@ -111,36 +111,36 @@ REQUESTS: dict[str, tuple[Wire, str]] = {
     "parameters": (declared({"function": {"name": "f", "parameters": "x"}}), "tools[0].function.parameters"),
     "strict": (declared({"function": {"name": "f", "strict": "yes"}}), "tools[0].function.strict"),
     "custom tool": (declared({"type": "custom"}), "tools[0].custom"),
-    "functions": (asked(functions=[{}]), "functions[0].name"),
-    "web search": (asked(web_search_options=True), "web_search_options"),
-    "choice": (asked(tool_choice=1), "tool_choice"),
-    "choice of a word": (asked(tool_choice="maybe"), "tool_choice"),
-    "choice of nothing": (asked(tool_choice={"type": "function"}), "tool_choice"),
+    "functions": (request_with(functions=[{}]), "functions[0].name"),
+    "web search": (request_with(web_search_options=True), "web_search_options"),
+    "choice": (request_with(tool_choice=1), "tool_choice"),
+    "choice of a word": (request_with(tool_choice="maybe"), "tool_choice"),
+    "choice of nothing": (request_with(tool_choice={"type": "function"}), "tool_choice"),
     "allowed tools": (
-        asked(tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": {}}}),
+        request_with(tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": {}}}),
         "tool_choice.allowed_tools.tools",
     ),
     "allowed tool": (
-        asked(tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [1]}}),
+        request_with(tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [1]}}),
         "tool_choice",
     ),
-    "parallel": (asked(parallel_tool_calls="no"), "parallel_tool_calls"),
-    "stream": (asked(stream="yes"), "stream"),
-    "max_tokens": (asked(max_tokens="5"), "max_tokens"),
-    "a part of a token": (asked(max_completion_tokens=5.5), "max_completion_tokens"),
-    "temperature": (asked(temperature="hot"), "temperature"),
-    "seed": (asked(seed=True), "seed"),
-    "stop": (asked(stop=5), "stop"),
-    "stops": (asked(stop=["a", 5]), "stop"),
-    "effort": (asked(reasoning_effort=5), "reasoning_effort"),
-    "reasoning": (asked(reasoning={"max_tokens": "x"}), "reasoning.max_tokens"),
-    "user": (asked(user={}), "user"),
-    "metadata": (asked(metadata="x"), "metadata"),
-    "format": (asked(response_format="json"), "response_format"),
-    "format without a type": (asked(response_format={}), "response_format.type"),
-    "schema": (asked(response_format={"type": "json_schema"}), "response_format.json_schema"),
+    "parallel": (request_with(parallel_tool_calls="no"), "parallel_tool_calls"),
+    "stream": (request_with(stream="yes"), "stream"),
+    "max_tokens": (request_with(max_tokens="5"), "max_tokens"),
+    "a part of a token": (request_with(max_completion_tokens=5.5), "max_completion_tokens"),
+    "temperature": (request_with(temperature="hot"), "temperature"),
+    "seed": (request_with(seed=True), "seed"),
+    "stop": (request_with(stop=5), "stop"),
+    "stops": (request_with(stop=["a", 5]), "stop"),
+    "effort": (request_with(reasoning_effort=5), "reasoning_effort"),
+    "reasoning": (request_with(reasoning={"max_tokens": "x"}), "reasoning.max_tokens"),
+    "user": (request_with(user={}), "user"),
+    "metadata": (request_with(metadata="x"), "metadata"),
+    "format": (request_with(response_format="json"), "response_format"),
+    "format without a type": (request_with(response_format={}), "response_format.type"),
+    "schema": (request_with(response_format={"type": "json_schema"}), "response_format.json_schema"),
     "schema of a word": (
-        asked(response_format={"type": "json_schema", "json_schema": {"schema": "x"}}),
+        request_with(response_format={"type": "json_schema", "json_schema": {"schema": "x"}}),
         "response_format.json_schema.schema",
     ),
 }

@@ -537,10 +537,10 @@ def test_a_reply_always_has_an_id() -> None:
 
 
 def test_a_client_that_declares_functions_gets_a_function_call() -> None:
-    asked = CODEC.decode_request({"model": "m", "messages": [], "functions": [{"name": "f"}]}, Losses())
+    request = CODEC.decode_request({"model": "m", "messages": [], "functions": [{"name": "f"}]}, Losses())
     losses = Losses()
     two = reply(ToolCall("c1", "f", "{}"), ToolCall("c2", "g", where="second"), stop=Stop("tool_calls"))
-    choice = CODEC.encode_response(two, losses, asked)["choices"][0]
+    choice = CODEC.encode_response(two, losses, request)["choices"][0]
     assert choice["message"]["function_call"] == {"name": "f", "arguments": "{}"}
     assert "tool_calls" not in choice["message"]
     assert choice["finish_reason"] == "function_call"
@@ -550,8 +550,8 @@ def test_a_client_that_declares_functions_gets_a_function_call() -> None:
 
 
 def test_a_client_that_declares_tools_gets_tool_calls() -> None:
-    asked = Request("m", (), tools=(ToolDeclaration("f"),))
-    choice = CODEC.encode_response(reply(ToolCall("c1", "f"), stop=Stop("tool_calls")), Losses(), asked)[
+    request = Request("m", (), tools=(ToolDeclaration("f"),))
+    choice = CODEC.encode_response(reply(ToolCall("c1", "f"), stop=Stop("tool_calls")), Losses(), request)[
         "choices"
     ][0]
     assert choice["message"]["tool_calls"] == [call("c1", "f", "{}")]

@@ -353,9 +353,9 @@ def test_g24_a_sign_of_life_is_an_empty_chunk() -> None:
 
 
 def test_a_client_that_declares_functions_gets_a_function_call() -> None:
-    asked = CODEC.decode_request({"model": "m", "messages": [], "functions": [{"name": "f"}]}, Losses())
+    decoded = CODEC.decode_request({"model": "m", "messages": [], "functions": [{"name": "f"}]}, Losses())
     two = reply(ToolCall("c1", "f", "{}"), ToolCall("c2", "g", "{}", where="second"), stop="tool_calls")
-    frames, losses = encode(*two, request=asked)
+    frames, losses = encode(*two, request=decoded)
     assert [frame.data for frame in frames] == [
         chunk({"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": ""}}),
         chunk({"function_call": {"arguments": "{}"}}),

@@ -444,7 +444,7 @@ def test_g32_usage_has_every_number():
 
 
 def test_the_settings_of_the_request_are_repeated():
-    asked: Wire = {
+    body_in: Wire = {
         "model": "m",
         "input": "hi",
         "instructions": "be brief",
@@ -458,9 +458,9 @@ def test_the_settings_of_the_request_are_repeated():
         "store": False,
         "max_output_tokens": 5,
     }
-    wire, _ = encode(request=CODEC.decode_request(asked, Losses()))
-    for key in asked.keys() - {"model", "input", "text", "reasoning"}:
-        assert wire[key] == asked[key]
+    wire, _ = encode(request=CODEC.decode_request(body_in, Losses()))
+    for key in body_in.keys() - {"model", "input", "text", "reasoning"}:
+        assert wire[key] == body_in[key]
     assert wire["text"] == {"format": {"type": "text"}, "verbosity": "low"}
     assert wire["reasoning"] == {"effort": "low", "summary": None}
 

@@ -455,16 +455,16 @@ def test_the_call_of_a_search_that_the_client_runs():
 
 
 def test_the_request_is_repeated():
-    asked: Wire = {
+    wire: Wire = {
         "model": "m",
         "input": "hi",
         "tools": [{"type": "function", "name": "f"}],
         "temperature": 0,
     }
-    bodies = encoded(request=CODEC.decode_request(asked, Losses()))
+    bodies = encoded(request=CODEC.decode_request(wire, Losses()))
     for body in bodies:
         filled = {"description": None, "parameters": None, "strict": False}
-        assert body["response"]["tools"] == [{**asked["tools"][0], **filled}]
+        assert body["response"]["tools"] == [{**wire["tools"][0], **filled}]
         assert body["response"]["temperature"] == 0
 
 
