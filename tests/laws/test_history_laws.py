@@ -228,45 +228,83 @@ def test_broken_bodies_fail_alike_after_whole_ones() -> None:
     agrees("anthropic", "openai-chat", [whole, whole, *broken, whole, *broken])
 
 
-def test_a_remembered_message_is_not_parsed_again() -> None:
-    memory, client = ConversationMemory(), codec("anthropic")
-    bodies = growing("anthropic", script("anthropic"))
-    outlines = [memory.outline("", client, body) for body in bodies]
-    turns = outlines[-1]["messages"] if outlines[-1] else []
-    assert [type(turn) for turn in turns] == [PastTurn] * (len(turns) - 1) + [dict]
+def known(memory: ConversationMemory, client: str, body: bytes, scope: str = "") -> int:
+    """How many messages of the request came before, as far as the memory knows."""
+    found = memory.outline(scope, codec(client), body)
+    return sum(isinstance(turn, PastTurn) for turn in found[codec(client).turns]) if found else 0
+
+
+def test_a_conversation_is_learnt_when_it_comes_twice() -> None:
+    memory, body = ConversationMemory(), written("anthropic", script("anthropic"))
+    assert [known(memory, "anthropic", body) for _ in range(4)] == [0, 10, 10, 10]
+
+
+def test_a_conversation_that_grows_is_known_up_to_its_last_message() -> None:
+    memory, bodies = ConversationMemory(), growing("anthropic", script("anthropic"))[2:]
+    assert [known(memory, "anthropic", body) for body in bodies] == [0, 2, 4, 4, 6, 6, 8, 8, 10, 10]
 
 
 def test_callers_share_nothing() -> None:
-    memory, client = ConversationMemory(), codec("openai-chat")
-    body = written("openai-chat", script("openai-chat"))
-    assert [memory.outline("a", client, body) is None for _ in range(3)] == [True, False, False]
-    assert memory.outline("b", client, body) is None
+    memory, body = ConversationMemory(), written("openai-chat", script("openai-chat"))
+    assert [bool(known(memory, "openai-chat", body, scope)) for scope in "aabab"] == [0, 1, 0, 1, 1]
+
+
+def test_many_conversations_with_the_same_instructions() -> None:
+    memory, request = ConversationMemory(), script("openai-chat")
+    system = (Text("You are an agent. " * 50),)
+    bodies = [
+        written("openai-chat", replace(request, system=system, messages=(prompt(i), *request.messages[1:])))
+        for i in range(40)
+    ]
+    counts = [[known(memory, "openai-chat", body) for body in bodies] for _ in range(3)]
+    assert counts[0][2:] == [1] * 38  # the instructions, which came twice by then
+    assert counts[2] == [16] * 40
+
+
+def prompt(number: int) -> Message:
+    return Message("user", (Text(f"Task {number}: " + "x" * 300),))
 
 
 def test_a_side_branch_does_not_displace_the_conversation() -> None:
-    memory, client = ConversationMemory(), codec("openai-chat")
-    request = script("openai-chat")
+    memory, request = ConversationMemory(), script("openai-chat")
     branch = replace(request, messages=(*request.messages[:3], Message("user", (Text("Something else"),))))
     main, side = written("openai-chat", request), written("openai-chat", branch)
-    for _ in range(3):
-        memory.outline("", client, main)
+    before = [known(memory, "openai-chat", main) for _ in range(3)][-1]
     for _ in range(5):
-        memory.outline("", client, side)
-    found = memory.outline("", client, main)
-    assert found
-    assert sum(isinstance(turn, PastTurn) for turn in found["messages"]) == len(found["messages"]) - 1
+        known(memory, "openai-chat", side)
+    assert known(memory, "openai-chat", main) == before > 8
 
 
 def test_the_memory_is_bounded() -> None:
-    memory, client = ConversationMemory(400_000), codec("openai-chat")
+    memory = ConversationMemory(400_000)
     for number in range(60):
         messages = [{"role": "user", "content": f"{number} {i} " + "x" * 500} for i in range(20)]
         body = jsontext.encode({"model": "m", "messages": messages})
-        for _ in range(3):
-            memory.outline("", client, body)
+        counts = [known(memory, "openai-chat", body, scope=str(number % 3)) for _ in range(3)]
+        assert counts == [0, 19, 19]
         assert memory.size <= 400_000
     assert 1 <= memory.conversations < 60
-    assert memory.size == sum(each.size for each in memory._recent.values())  # pyright: ignore[reportPrivateUsage]
+    assert memory.size == sum(map(total, memory._callers.values()))  # pyright: ignore[reportPrivateUsage]
+
+
+def test_conversations_that_are_used_stay() -> None:
+    memory, client = ConversationMemory(400_000), codec("openai-chat")
+    bodies = [
+        jsontext.encode({"model": "m", "messages": [{"role": "user", "content": f"{n} " + "x" * 2000}] * 20})
+        for n in range(30)
+    ]
+    first: dict[bytes, Any] = {}
+    for body in bodies:
+        for each in (body, body, bodies[0]):
+            if found := memory.outline("", client, each):
+                assert first.setdefault(each, found["messages"][0]) is found["messages"][0]
+    assert (again := memory.outline("", client, bodies[1]))
+    assert again["messages"][0] is not first[bodies[1]]
+
+
+def total(node: Any) -> int:
+    """The sizes of all messages behind `node`."""
+    return sum(child.size + total(child) for child in node.children)
 
 
 def test_foreign_parts_come_back_to_their_own_protocol() -> None:

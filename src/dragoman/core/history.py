@@ -1,14 +1,14 @@
 """What was made of the messages of a conversation before: an agent sends its whole history in every request.
 
-A conversation is found by the beginning of its messages, and recognised message by message, byte for byte.
+A message is recognised by its bytes, after the same messages: the known ones form a tree, from the first
+message of each conversation on.
 
-    conversation:  unknown → met once → known → dropped
-    message:       new → past → remembered
+    message:  unknown → met → known → dropped
 
-- met once: only the body is kept. To learn costs more than to translate, so a conversation must come twice.
-- past: the message stood at the same place in the previous request. It comes as a `PastTurn` instead of its
-  wire, and functions of a message keep their results in `PastTurn.made`.
-- remembered: the results are there; the message is not parsed any more.
+- met: it was the first unknown message of some request. Only its beginning is noted: to learn costs more than
+  to translate, so a conversation must come twice.
+- known: it came again, or it follows the end of a known conversation. It comes as a `PastTurn` instead of its
+  wire, and functions of a message keep their results in `PastTurn.made`; later it is not even parsed.
 - dropped: the least recently used conversation goes when all together take more than the limit.
 
 The last message of a request is always taken as new. Scopes (the callers of a gateway) share nothing, and
@@ -33,36 +33,63 @@ from dragoman.core.model import Message, Past, PastTurn, Wire
 
 MAX_BYTES = 64_000_000
 _SMALLEST = 4_096  # bytes of a body; a smaller one is translated before it is found
-_KEY = 256  # bytes at the beginning of the conversation
-_MOST_ALIKE = 8  # conversations that begin alike, such as with the same instructions
+_BEGINNING = 256  # bytes of a message that was met
+_MOST_MET = 4_096
+_MOST_TOOLS = 4  # lists of declarations of one caller
 _OVERHEAD = 2_000  # bytes of the objects of a message, beside its text in three forms
+_WHITE = b" \t\r\n"
 
 _fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _entries = msgspec.json.Decoder(list[Raw]).decode
 _BROKEN = (ValueError, RecursionError, msgspec.MsgspecError)
 
 
-class _Conversation:
-    """`turns` are the known messages at the beginning of `text`, the array of messages that came last."""
+class _Node:
+    """A known message and those that were seen to follow it."""
 
-    __slots__ = ("body", "key", "size", "text", "tools", "turns")
+    __slots__ = ("children", "parent", "turn")
 
-    def __init__(self, key: Hashable, body: bytes, text: bytes = b"", turns: list[PastTurn] | None = None):
-        self.key, self.body, self.text = key, body, text  # one of `body` and `text` is empty
-        self.turns: list[PastTurn] = turns or []
-        self.tools: tuple[bytes, CachedDeclarations] | None = None
-        self.size = len(body) + len(text) + sum(map(_size, self.turns))
+    def __init__(self, parent: _Node | None, turn: PastTurn) -> None:
+        self.parent, self.turn = parent, turn
+        self.children: list[_Node] = []
 
-    def known(self, text: bytes) -> tuple[int, int]:
-        """How many messages, and how many bytes, at the beginning of `text` are known."""
-        count = position = 0
-        begins = text.startswith
-        for turn in self.turns:
-            if not begins(turn.piece, position):
-                break
-            position += len(turn.piece)
-            count += 1
-        return position, count
+    @property
+    def size(self) -> int:
+        """As wire, as neutral values and as the upstream's wire."""
+        return 3 * len(self.turn.piece) + _OVERHEAD
+
+    def next(self, data: bytes, position: int) -> _Node | None:
+        """The known message that stands in `data` at `position`."""
+        begins = data.startswith
+        for place, child in enumerate(self.children):
+            if begins(child.turn.piece, position):
+                if place:  # likely to come again soon
+                    self.children[place], self.children[0] = self.children[0], child
+                return child
+        return None
+
+
+class _Caller(_Node):
+    """Before the first message: the conversations of one caller in one protocol."""
+
+    __slots__ = ("key", "tools")
+
+    def __init__(self, key: Hashable) -> None:
+        super().__init__(None, PastTurn(b"", {}))
+        self.key = key
+        self.tools: list[tuple[bytes, CachedDeclarations]] = []  # by their text, the latest first
+
+    def read(self, name: str, raw: Raw) -> Any:
+        text = bytes(raw)
+        if name != "tools":
+            return jsontext.decode(text)
+        for known, tools in self.tools:
+            if known == text:
+                return tools
+        tools = cached_declarations(jsontext.decode(text))
+        if type(tools) is CachedDeclarations and tools.is_cached:
+            self.tools = [(text, tools), *self.tools[: _MOST_TOOLS - 1]]
+        return tools
 
 
 class ConversationMemory:
@@ -70,149 +97,154 @@ class ConversationMemory:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes, self.size = max_bytes, 0
-        self._alike: dict[Hashable, list[_Conversation]] = {}
-        self._recent: OrderedDict[int, _Conversation] = OrderedDict()  # by identity, the oldest first
+        self._callers: dict[Hashable, _Caller] = {}
+        self._ends: OrderedDict[int, _Node] = OrderedDict()  # of conversations, by identity, the oldest first
+        self._met: dict[int, None] = {}  # hashes
         self._lock = Lock()
 
     @property
     def conversations(self) -> int:
-        return len(self._recent)
+        return len(self._ends)
 
     def outline(self, scope: str, client: Codec, data: bytes) -> Wire | None:
         """The body with a `PastTurn` for each message that came before; None where nothing is known of it."""
-        field = client.turns
         if not _SMALLEST <= len(data) <= self.max_bytes // 4:
             return None
-        at = data.find(b'"%b"' % field.encode())
-        if at < 0:
+        start = _array_in(data, client.turns)
+        if start < 0:
             return None
-        key = (scope, client.name, data[at : at + _KEY])
+        key = scope, client.name
         with self._lock:
-            alike = self._alike.get(key)
-            if alike is None:
-                self._add(_Conversation(key, data))
-                return None
+            caller = self._callers.get(key) or _Caller(key)
+            nodes, position = _walk(caller, data, start)
+            if nodes:
+                self._ends[id(nodes[-1])] = nodes[-1]
+                self._ends.move_to_end(id(nodes[-1]))
+            goes_on = nodes and not nodes[-1].children
+            learns = goes_on or self._meets((key, position - start, data[position : position + _BEGINNING]))
+        if not nodes and not learns:
+            return None
         try:
-            return self._outline(alike, field, data, client.repeats)
+            return self._outline(client, caller, data, start, position, nodes, bool(learns))
         except _BROKEN:
             return None  # whoever reads it in full finds the error
 
     def _outline(
-        self, alike: list[_Conversation], field: str, data: bytes, repeats: Callable[[Wire], bool]
+        self,
+        client: Codec,
+        caller: _Caller,
+        data: bytes,
+        start: int,
+        position: int,
+        nodes: list[_Node],
+        learns: bool,
     ) -> Wire | None:
-        fields = _fields(data)
-        text = bytes(fields.get(field, b""))
-        if text[:1] != b"[":
-            return None
-        with self._lock:
-            conversation, position, count = _closest(alike, text, field)
-            turns: list[Any] = conversation.turns[:count]
-            new = _pieces(text, position)
-            before = _came_before(new[:-1], conversation.text, position)
-        wires = [jsontext.decode(raw) for _, raw in new]
-        turns += [PastTurn(new[i][0], {}, repeats(wires[i])) for i in range(before)]
-        with self._lock:
-            if count < len(conversation.turns) and new:  # another way to go on from here
-                conversation = _Conversation(conversation.key, b"", text, turns.copy())
-                self._add(conversation)
-            else:
-                self._extend(conversation, text, turns[count:])
-        if not turns:
-            return None
-        wires = [*[turn if turn.repeats else turn.wire for turn in turns], *wires[before:]]
-        if not new:
-            wires[-1] = turns[-1].wire
-        return {
-            name: wires if name == field else _decoded(name, raw, conversation)
-            for name, raw in fields.items()
-        }
+        before, unknown, after = _around(data, start, position, client.turns)
+        if client.turns in before or client.turns in after:
+            return None  # it is there twice
+        wires: list[Any] = [node.turn if node.turn.repeats else node.turn.wire for node in nodes]
+        new = [jsontext.decode(raw) for _, raw in unknown]
+        if not new and wires:
+            wires[-1] = nodes[-1].turn.wire
+        elif learns:
+            pieces = [piece for piece, _ in unknown[:-1]]
+            turns = [
+                PastTurn(piece, {}, client.repeats(wire)) for piece, wire in zip(pieces, new, strict=False)
+            ]
+            with self._lock:
+                self._learn(nodes[-1] if nodes else self._callers.setdefault(caller.key, caller), turns)
+            new[: len(turns)] = [
+                turn if turn.repeats else wire for turn, wire in zip(turns, new, strict=False)
+            ]
+        body = {name: caller.read(name, raw) for name, raw in before.items()}
+        body[client.turns] = wires + new
+        for name, raw in after.items():
+            body[name] = caller.read(name, raw)
+        return body
 
-    def _add(self, conversation: _Conversation) -> None:
-        alike = self._alike.setdefault(conversation.key, [])
-        alike.insert(0, conversation)
-        self._recent[id(conversation)] = conversation
-        self.size += conversation.size
-        if len(alike) > _MOST_ALIKE:
-            self._drop(alike[-1])
-        self._shrink()
+    def _meets(self, beginning: Hashable) -> bool:
+        """Whether the first unknown message was met before."""
+        known = hash(beginning)
+        if known in self._met:
+            return True
+        if len(self._met) >= _MOST_MET:
+            self._met.pop(next(iter(self._met)))
+        self._met[known] = None
+        return False
 
-    def _extend(self, conversation: _Conversation, text: bytes, turns: list[PastTurn]) -> None:
-        if id(conversation) not in self._recent:
-            return  # dropped meanwhile
-        grown = len(text) - len(conversation.text) - len(conversation.body) + sum(map(_size, turns))
-        conversation.turns += turns
-        conversation.text, conversation.body = text, b""
-        conversation.size += grown
-        self.size += grown
-        self._recent.move_to_end(id(conversation))
-        self._shrink()
+    def _learn(self, node: _Node, turns: Sequence[PastTurn]) -> None:
+        """Add `turns` behind `node`, where nobody added them meanwhile."""
+        if not turns or node.next(turns[0].piece, 0):
+            return
+        self._ends.pop(id(node), None)
+        for turn in turns:
+            child = _Node(node, turn)
+            node.children.insert(0, child)
+            self.size += child.size
+            node = child
+        self._ends[id(node)] = node
+        while self.size > self.max_bytes and self._ends:
+            self._drop(self._ends.popitem(last=False)[1])
 
-    def _shrink(self) -> None:
-        while self.size > self.max_bytes and self._recent:
-            self._drop(next(iter(self._recent.values())))
-
-    def _drop(self, conversation: _Conversation) -> None:
-        del self._recent[id(conversation)]
-        self.size -= conversation.size
-        alike = self._alike[conversation.key]
-        alike.remove(conversation)
-        if not alike:
-            del self._alike[conversation.key]
+    def _drop(self, node: _Node) -> None:
+        """Forget the messages that only this conversation has."""
+        while node.parent and not node.children and id(node) not in self._ends:
+            parent, node.parent = node.parent, None
+            parent.children.remove(node)
+            self.size -= node.size
+            node = parent
+        if isinstance(node, _Caller) and not node.children:
+            self._callers.pop(node.key, None)
 
 
-def _size(turn: PastTurn) -> int:
-    """As wire, as neutral values and as the upstream's wire."""
-    return 3 * len(turn.piece) + _OVERHEAD
+def _array_in(data: bytes, field: str) -> int:
+    """Where the array in `field` begins; -1 where that takes a parser."""
+    name = b'"%b"' % field.encode()
+    at = data.find(name)
+    while at >= 0:
+        at += len(name)
+        opening = data.find(b"[", at, at + 16)
+        if data[at:opening].strip(_WHITE) == b":":
+            return opening
+        at = data.find(name, at)
+    return -1
 
 
-def _closest(alike: list[_Conversation], text: bytes, field: str) -> tuple[_Conversation, int, int]:
-    """The conversation of which `text` is a continuation, with the bytes and messages that are known."""
-    best, found = alike[0], (0, 0)
-    for conversation in alike:
-        if (known := conversation.known(text)) > found:
-            best, found = conversation, known
-    if found[1] == 0 and not best.text:
-        best.text, best.body = bytes(_fields(best.body).get(field, b"")), b""
-    return best, *found
+def _walk(node: _Node, data: bytes, position: int) -> tuple[list[_Node], int]:
+    """The known messages at the beginning of the array at `position`, and where they end."""
+    nodes: list[_Node] = []
+    while child := node.next(data, position):
+        nodes.append(child)
+        position += len(child.turn.piece)
+        node = child
+    return nodes, position
 
 
-def _pieces(text: bytes, position: int) -> list[tuple[bytes, bytes]]:
-    """The entries of the array from `position` on: with what separates it from the one before, and alone."""
-    rest = text[position:].lstrip()
-    if rest == b"]":
-        return []
-    if position and rest[:1] != b",":
-        raise ValueError("an entry ends elsewhere")
-    pieces: list[tuple[bytes, bytes]] = []
-    for entry in _entries(b"[" + rest[1:]):
+def _around(
+    data: bytes, start: int, position: int, field: str
+) -> tuple[dict[str, Raw], list[tuple[bytes, bytes]], dict[str, Raw]]:
+    """The fields before the array, its entries from `position` on, and the fields behind it.
+
+    An entry comes with what separates it from the one before, and alone. What stands before `position` is
+    known to be entries, and is not looked at.
+    """
+    name = data.rindex(b'"%b"' % field.encode(), 0, start)
+    front = data[:name].rstrip(_WHITE).removesuffix(b",")
+    before = _fields(front + b"}")
+    rest = data[position:].lstrip(_WHITE)
+    if position > start:
+        if rest[:1] not in (b",", b"]"):
+            raise ValueError("an entry ends elsewhere")
+        rest = b"[" + rest[1:].lstrip(_WHITE) if rest[:1] == b"," else b"[" + rest
+    after = _fields(b'{"\\u0000":' + rest)
+    listed = bytes(after.pop("\0"))
+    entries: list[tuple[bytes, bytes]] = []
+    for entry in _entries(listed):
         raw = bytes(entry)
-        end = text.index(raw, position) + len(raw)
-        pieces.append((text[position:end], raw))
+        end = data.index(raw, position) + len(raw)
+        entries.append((data[position:end], raw))
         position = end
-    return pieces
-
-
-def _came_before(pieces: list[tuple[bytes, bytes]], text: bytes, position: int) -> int:
-    """How many of `pieces` stand in the earlier `text` at the same place."""
-    count = 0
-    for piece, _ in pieces:
-        if not text.startswith(piece, position):
-            break
-        position += len(piece)
-        count += 1
-    return count
-
-
-def _decoded(name: str, raw: Raw, conversation: _Conversation) -> Any:
-    text = bytes(raw)
-    if name != "tools":
-        return jsontext.decode(text)
-    if conversation.tools and conversation.tools[0] == text:
-        return conversation.tools[1]
-    tools = cached_declarations(jsontext.decode(text))
-    if type(tools) is CachedDeclarations and tools.is_cached:
-        conversation.tools = text, tools
-    return tools
+    return before, entries, after
 
 
 # What the stages of a translation use
