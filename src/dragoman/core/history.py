@@ -7,8 +7,8 @@ message of each conversation on.
 
 - met: it was the first unknown message of some request. Only its beginning is noted: to learn costs more than
   to translate, so a conversation must come twice.
-- known: it came again, or it follows the end of a known conversation. It comes as a `PastTurn` instead of its
-  wire, and functions of a message keep their results in `PastTurn.made`; later it is not even parsed.
+- known: it came again, or it follows the end of a known conversation. It comes as a `KnownMessage` instead of
+  its wire, and functions of a message keep their results in `KnownMessage.made`; it is not parsed any more.
 - dropped: the least recently used conversation goes when all together take more than the limit.
 
 The last message of a request is always taken as new. Scopes (the callers of a gateway) share nothing, and
@@ -29,7 +29,7 @@ from dragoman.core import jsontext
 from dragoman.core.caches import CachedDeclarations, cached_declarations
 from dragoman.core.codec import Codec
 from dragoman.core.losses import Loss, Losses
-from dragoman.core.model import Message, Past, PastTurn, Wire
+from dragoman.core.model import KnownMessage, Message, Past, Wire
 
 MAX_BYTES = 64_000_000
 _SMALLEST = 4_096  # bytes of a body; a smaller one is translated before it is found
@@ -44,21 +44,21 @@ _entries = msgspec.json.Decoder(list[Raw]).decode
 _BROKEN = (ValueError, RecursionError, msgspec.MsgspecError)
 
 
-class _Node:
+class _TreeNode:
     """A known message and those that were seen to follow it."""
 
     __slots__ = ("children", "parent", "turn")
 
-    def __init__(self, parent: _Node | None, turn: PastTurn) -> None:
+    def __init__(self, parent: _TreeNode | None, turn: KnownMessage) -> None:
         self.parent, self.turn = parent, turn
-        self.children: list[_Node] = []
+        self.children: list[_TreeNode] = []
 
     @property
     def size(self) -> int:
         """As wire, as neutral values and as the upstream's wire."""
         return 3 * len(self.turn.piece) + _OVERHEAD
 
-    def next(self, data: bytes, position: int) -> _Node | None:
+    def next(self, data: bytes, position: int) -> _TreeNode | None:
         """The known message that stands in `data` at `position`."""
         begins = data.startswith
         for place, child in enumerate(self.children):
@@ -69,13 +69,13 @@ class _Node:
         return None
 
 
-class _Caller(_Node):
+class _Caller(_TreeNode):
     """Before the first message: the conversations of one caller in one protocol."""
 
     __slots__ = ("key", "tools")
 
     def __init__(self, key: Hashable) -> None:
-        super().__init__(None, PastTurn(b"", {}))
+        super().__init__(None, KnownMessage(b"", {}))
         self.key = key
         self.tools: list[tuple[bytes, CachedDeclarations]] = []  # by their text, the latest first
 
@@ -98,7 +98,9 @@ class ConversationMemory:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes, self.size = max_bytes, 0
         self._callers: dict[Hashable, _Caller] = {}
-        self._ends: OrderedDict[int, _Node] = OrderedDict()  # of conversations, by identity, the oldest first
+        self._ends: OrderedDict[int, _TreeNode] = (
+            OrderedDict()
+        )  # of conversations, by identity, the oldest first
         self._met: dict[int, None] = {}  # hashes
         self._lock = Lock()
 
@@ -107,7 +109,7 @@ class ConversationMemory:
         return len(self._ends)
 
     def outline(self, scope: str, client: Codec, data: bytes) -> Wire | None:
-        """The body with a `PastTurn` for each message that came before; None where nothing is known of it."""
+        """The body with a `KnownMessage` for each message that came before; None: too little is known."""
         if not _SMALLEST <= len(data) <= self.max_bytes // 4:
             return None
         start = _array_in(data, client.turns)
@@ -122,8 +124,8 @@ class ConversationMemory:
                 self._ends.move_to_end(id(nodes[-1]))
             goes_on = nodes and not nodes[-1].children
             learns = goes_on or self._meets((key, position - start, data[position : position + _BEGINNING]))
-        if not nodes and not learns:
-            return None
+        if not learns and position - start < len(data) // 2:
+            return None  # what is known is less than what it takes to use it
         try:
             return self._outline(client, caller, data, start, position, nodes, bool(learns))
         except _BROKEN:
@@ -136,7 +138,7 @@ class ConversationMemory:
         data: bytes,
         start: int,
         position: int,
-        nodes: list[_Node],
+        nodes: list[_TreeNode],
         learns: bool,
     ) -> Wire | None:
         before, unknown, after = _around(data, start, position, client.turns)
@@ -149,7 +151,8 @@ class ConversationMemory:
         elif learns:
             pieces = [piece for piece, _ in unknown[:-1]]
             turns = [
-                PastTurn(piece, {}, client.repeats(wire)) for piece, wire in zip(pieces, new, strict=False)
+                KnownMessage(piece, {}, client.repeats(wire))
+                for piece, wire in zip(pieces, new, strict=False)
             ]
             with self._lock:
                 self._learn(nodes[-1] if nodes else self._callers.setdefault(caller.key, caller), turns)
@@ -172,13 +175,13 @@ class ConversationMemory:
         self._met[known] = None
         return False
 
-    def _learn(self, node: _Node, turns: Sequence[PastTurn]) -> None:
+    def _learn(self, node: _TreeNode, turns: Sequence[KnownMessage]) -> None:
         """Add `turns` behind `node`, where nobody added them meanwhile."""
         if not turns or node.next(turns[0].piece, 0):
             return
         self._ends.pop(id(node), None)
         for turn in turns:
-            child = _Node(node, turn)
+            child = _TreeNode(node, turn)
             node.children.insert(0, child)
             self.size += child.size
             node = child
@@ -186,7 +189,7 @@ class ConversationMemory:
         while self.size > self.max_bytes and self._ends:
             self._drop(self._ends.popitem(last=False)[1])
 
-    def _drop(self, node: _Node) -> None:
+    def _drop(self, node: _TreeNode) -> None:
         """Forget the messages that only this conversation has."""
         while node.parent and not node.children and id(node) not in self._ends:
             parent, node.parent = node.parent, None
@@ -210,9 +213,9 @@ def _array_in(data: bytes, field: str) -> int:
     return -1
 
 
-def _walk(node: _Node, data: bytes, position: int) -> tuple[list[_Node], int]:
+def _walk(node: _TreeNode, data: bytes, position: int) -> tuple[list[_TreeNode], int]:
     """The known messages at the beginning of the array at `position`, and where they end."""
-    nodes: list[_Node] = []
+    nodes: list[_TreeNode] = []
     while child := node.next(data, position):
         nodes.append(child)
         position += len(child.turn.piece)
@@ -254,10 +257,12 @@ def decode_turns(
     wires: list[Any], field: str, decode: Callable[[Any, str, Losses], Message], losses: Losses
 ) -> tuple[tuple[Message, ...], Past | None]:
     """The messages that `wires` hold, and which of them came before."""
+    if KnownMessage not in set(map(type, wires)):
+        return tuple([decode(wire, f"{field}[{i}]", losses) for i, wire in enumerate(wires)]), None
     messages: list[Message] = []
-    past: Past | None = None
+    past = Past({})
     for i, wire in enumerate(wires):
-        if type(wire) is not PastTurn:
+        if type(wire) is not KnownMessage:
             messages.append(decode(wire, f"{field}[{i}]", losses))
             continue
         made = wire.made.get(decode)
@@ -268,13 +273,12 @@ def decode_turns(
         message, reported = made
         if reported:
             losses.extend(reported)
-        past = past or Past({})
         past.made[id(message)] = wire.made
         messages.append(message)
     return tuple(messages), past
 
 
-class SentMessage(Struct, frozen=True):
+class SentMessage(Struct, frozen=True, gc=False):
     """A message as the upstream takes it: its entries, as text. `late`: losses for the end of the report."""
 
     entries: list[Raw]

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from dragoman.core.errors import ConfigError, LossError
 from dragoman.core.jsontext import dumps, is_array, is_object
 from dragoman.core.loss_codes import Severity, severity_of
-from dragoman.core.model import PastTurn, Wire
+from dragoman.core.model import KnownMessage, Wire
 
 LossKind = Literal["dropped", "changed", "invented", "emulated"]
 Strictness = bool | Literal["material", "minor", "cosmetic"]
 _RANK: dict[Severity, int] = {"cosmetic": 0, "minor": 1, "material": 2}
 
 
-class Loss(Struct, frozen=True):
+class Loss(Struct, frozen=True, gc=False):
     """`where` is the path in the source, `target` the one in the target, where there is one.
 
     `code` is stable (see loss_codes.py); `value` is the beginning of the source's value there.
@@ -133,7 +133,7 @@ def resolve(source: Any, where: str) -> Any:
 
 
 def _as_wire(entry: Any) -> Any:
-    return entry.wire if isinstance(entry, PastTurn) else entry
+    return entry.wire if isinstance(entry, KnownMessage) else entry
 
 
 def with_values(losses: Iterable[Loss], *sources: Wire | None) -> list[Loss]:

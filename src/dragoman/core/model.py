@@ -27,8 +27,12 @@ FailureKind = Literal[
 ]  # fmt: skip
 
 
-class Value(Struct, frozen=True, eq=False, kw_only=True):
-    """A value with a place. Two values are equal whatever their places."""
+class Value(Struct, frozen=True, eq=False, kw_only=True, gc=False):
+    """A value with a place. Two values are equal whatever their places.
+
+    Values are made of JSON and of other values: they form no cycles that the garbage collector would have to
+    look for (`gc=False`).
+    """
 
     extras: Extras | None = None
     where: str = ""
@@ -44,7 +48,7 @@ class Value(Struct, frozen=True, eq=False, kw_only=True):
     __hash__ = None  # pyright: ignore[reportAssignmentType] - extras are dicts
 
 
-class State(Struct, frozen=True):
+class State(Struct, frozen=True, gc=False):
     """Opaque data that `origin` must get back byte for byte and nobody else may see.
 
     `id` is the name the origin gave to the part, where it must be echoed too.
@@ -101,22 +105,22 @@ class ToolCall(Part, frozen=True, eq=False):
     complete: bool = True
 
 
-class Base64(Struct, frozen=True):
+class Base64(Struct, frozen=True, gc=False):
     data: str
 
 
-class Url(Struct, frozen=True):
+class Url(Struct, frozen=True, gc=False):
     url: str
 
 
-class FileId(Struct, frozen=True):
+class FileId(Struct, frozen=True, gc=False):
     """A file kept by the provider that `origin` names; nobody else can open it."""
 
     id: str
     origin: str
 
 
-class Plain(Struct, frozen=True):
+class Plain(Struct, frozen=True, gc=False):
     text: str
 
 
@@ -176,7 +180,7 @@ class Message(Value, frozen=True, eq=False):
     parts: tuple[AnyPart, ...]
 
 
-class PastTurn(Struct, eq=False):
+class KnownMessage(Struct, eq=False, gc=False):
     """A message that stood at the same place of the same conversation in an earlier request, after the same
     messages.
 
@@ -337,7 +341,7 @@ class Request(Value, frozen=True, eq=False):
 # Responses
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, gc=False):
     """`input` includes `cached` and `cache_write`; `output` includes `reasoning`."""
 
     input: int = 0
@@ -360,7 +364,7 @@ def whole_usage(input: int, output: int, cached: int, cache_write: int, reasonin
     return Usage(input, output, cached, cache_write, reasoning)
 
 
-class Stop(Struct, frozen=True):
+class Stop(Struct, frozen=True, gc=False):
     """`raw` is the upstream's own word; `sequence` the stop sequence that matched."""
 
     reason: StopReason
@@ -379,7 +383,7 @@ class Response(Value, frozen=True, eq=False):
     created: int = 0
 
 
-class Failure(Struct, frozen=True):
+class Failure(Struct, frozen=True, gc=False):
     """An error in neutral words. `retry_after` in seconds, None where unknown."""
 
     kind: FailureKind

@@ -42,7 +42,7 @@ from dragoman.transforms.states import return_states
 from dragoman.transforms.tools import Declared, Flattened, Names, flatten, names_for, recognise
 
 
-class _Prepared(Struct):
+class _Prepared(Struct, gc=False):
     """What the ledger made of a message. `calls` are with the client's id and the number in an invented one,
     `named` the ids of results with the name of the call. `made`: what was made of it in turn."""
 
@@ -83,17 +83,20 @@ class Ledger:
         flattened = flatten(request.tools, self.losses, self.upstream)
         self.declared = flattened.declared
         self._used = flattened.names.copy()
-        past = request.past
-        known = Past({}, past.target) if past else None  # those that came before, as they are now
-        facts: list[MessageFacts] = []
-        for message in request.messages:
-            if summarise:
-                message = without_summarised(message, self.losses)
-            made = past.made.get(id(message)) if past else None
-            if made is None or known is None:
-                facts.append(self._message(message, flattened, summarise))
-            else:
-                facts.append(self._recalled(message, made, known, flattened, summarise))
+        messages = request.messages
+        if summarise:
+            messages = tuple([without_summarised(message, self.losses) for message in messages])
+        known = Past({}, request.past.target) if request.past else None  # messages as they are now
+        if request.past and known:
+            past = request.past.made.get
+            facts = [
+                self._message(message, flattened, summarise)
+                if (made := past(id(message))) is None
+                else self._recalled(message, made, known, flattened, summarise)
+                for message in messages
+            ]
+        else:
+            facts = [self._message(message, flattened, summarise) for message in messages]
         system = self._system(request.system) if self.is_foreign and request.system else request.system
         if self._marks > breakpoints.MOST and self.upstream.cache_breakpoints:
             own = sum([bool(text.cache) for text in system])
@@ -219,38 +222,38 @@ class Ledger:
         parts: list[AnyPart] = []
         calls: list[ToolCall] = []
         results: list[ToolResult] = []
-        changed = stateful = False
+        changed = stateful = settled = False
         for part in message.parts:
             kind = type(part)
             made: AnyPart | None = part
             if kind is ToolCall:
                 made = self._call(part, flattened, parts)  # pyright: ignore[reportArgumentType] - by its type
+                calls.append(made)
             elif kind is ToolResult:
                 made = self._result(part, flattened, summarise)  # pyright: ignore[reportArgumentType] - by its type
+                if type(made) is ToolResult:
+                    results.append(made)
             elif kind is Media or kind is Foreign:
                 made = settle_part(part, self.own, summarise, self.losses)
             if part.cache and made is not None and self.is_foreign:
                 self._marks += 1
-                made = breakpoints.settle(made, self.upstream.cache_breakpoints, self.losses)
+                made, settled = breakpoints.settle(made, self.upstream.cache_breakpoints, self.losses), True
             if made is not part:
                 changed = True
             if made is not None:
                 parts.append(made)
                 if made.state is not None:
                     stateful = True
-                if type(made) is ToolCall:
-                    calls.append(made)
-                elif type(made) is ToolResult:
-                    results.append(made)
         if changed:  # thoughts with state may have come from inside an id, too
             message = replace(message, parts=tuple(parts))
         if stateful or changed:
-            settled = return_states(message, self.origin, self.own, self.losses)
-            if settled is not message:
-                return facts_of(settled, self._legal)
+            returned = return_states(message, self.origin, self.own, self.losses)
+            settled, message = settled or returned is not message, returned
         if not calls and not results:
             return MessageFacts(message)
-        legal = all(self._legal(call.id) == call.id for call in calls)
+        if settled:
+            return facts_of(message, self._legal)
+        legal = not calls or all(call_ids.legal(call.id, self.upstream) == call.id for call in calls)
         return MessageFacts(message, tuple(calls), tuple(results), all(map(is_, results, parts)), legal)
 
     def _call(self, call: ToolCall, flattened: Flattened, before: list[AnyPart]) -> ToolCall:

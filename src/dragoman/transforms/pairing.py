@@ -21,7 +21,7 @@ from dragoman.transforms.call_ids import invent
 NO_RESULT = "No result was recorded for this call."
 
 
-class MessageFacts(Struct):
+class MessageFacts(Struct, gc=False):
     """A message with what pairing looks at. `results_first`: no other part stands before a result.
 
     `is_legal`: the upstream takes the ids of the calls as they are.

@@ -68,13 +68,16 @@ class StoredTurns:
                 raise ConversationError(_NOT_OVER_WEBSOCKET)
             request.deferred = True
             return targets
+        run, seen = request.background_run, request.body.glance
+        stores = storage.store or lane or run or request.conversation
+        if not (stores or past or items) and codec.join(seen, (), {}) is seen:
+            return targets
         given = request.body.wire
         size = len(request.body.data) + sum(turn.size for turn in past)
         body = await run_for(size, _joined, request, codec, past, items)
         if lane and past and (failure := codec.unanswered(body.wire)):
             raise ConversationError(failure)
-        run = request.background_run
-        if not (storage.store or lane or run or request.conversation) or request.route.action != "generate":
+        if not stores or request.route.action != "generate":
             request.body = body
             return targets
         new_items = codec.new_items(body.wire if held else codec.join(given, (), items))

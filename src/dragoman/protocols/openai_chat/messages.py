@@ -8,7 +8,7 @@ after the last result of the turn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -91,8 +91,7 @@ def encode_messages(request: Request, profile: ModelProfile, losses: Losses) -> 
         past = None
     alone = partial(_encode_alone, profile, thinks)
     for message in request.messages[len(leading) :]:
-        sent = sent_before(message, past, thinks, alone) if past and not turns.shown else None
-        if sent:
+        if past and not turns.shown and (sent := sent_before(message, past, thinks, alone)):
             turns.add_sent(sent)
         else:
             turns.add(message)
@@ -116,6 +115,8 @@ class _Turns:
         self.messages: list[Wire | Raw] = []
         self._profile, self._thinks, self._losses = profile, thinks, losses
         self.shown: list[Wire] = []
+        marks = profile.cache_breakpoints == "cache_control"
+        self.write: Callable[[Wire], None] = self._write_marked if marks else self.messages.append
 
     def add(self, message: Message) -> None:
         if message.role == "user":
@@ -133,9 +134,8 @@ class _Turns:
         if sent.losses:
             self._losses.extend(sent.losses)
 
-    def write(self, wire: Wire) -> None:
-        marks = self._profile.cache_breakpoints == "cache_control"
-        self.messages.append(_with_cache_control(wire) if marks else wire)
+    def _write_marked(self, wire: Wire) -> None:
+        self.messages.append(_with_cache_control(wire))
 
     def _add_system(self, message: Message) -> None:
         native, extras = is_native(message), own(message.extras, PROTOCOL_NAME)

@@ -22,9 +22,9 @@ from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
     Foreign,
+    KnownMessage,
     Message,
     Past,
-    PastTurn,
     Reasoning,
     Refusal,
     Role,
@@ -74,7 +74,7 @@ def decode_input(
         return (only,), None
     rows, hosted = _Rows(), list[Any]()
     for i, item in enumerate(items):
-        where, turn = f"input[{i}]", item if type(item) is PastTurn else None
+        where, turn = f"input[{i}]", item if type(item) is KnownMessage else None
         if turn is None:
             entry = _decode_entry(item, where, i, losses, searches, hosted)
         else:
@@ -119,16 +119,16 @@ class _Rows:
         self._role: Role | None = None
         self._parts: list[AnyPart] = []
         self._where = ""
-        self._turns: list[PastTurn | None] = []  # of the row
+        self._turns: list[KnownMessage | None] = []  # of the row
 
-    def add_message(self, message: Message, turn: PastTurn | None) -> None:
+    def add_message(self, message: Message, turn: KnownMessage | None) -> None:
         self._close()
         self._role = None
         self._messages.append(message)
         if turn:
             self._past.made[id(message)] = turn.made
 
-    def add_parts(self, kind: str, parts: tuple[AnyPart, ...], where: str, turn: PastTurn | None) -> None:
+    def add_parts(self, kind: str, parts: tuple[AnyPart, ...], where: str, turn: KnownMessage | None) -> None:
         if (side := _side(parts, kind, self._role)) != self._role:
             self._close()
             self._role, self._where = side, where
