@@ -69,7 +69,7 @@ class _TreeNode:
         return None
 
 
-class _Caller(_TreeNode):
+class _CallerRoot(_TreeNode):
     """Before the first message: the conversations of one caller in one protocol."""
 
     __slots__ = ("key", "tools")
@@ -97,7 +97,7 @@ class ConversationMemory:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes, self.size = max_bytes, 0
-        self._callers: dict[Hashable, _Caller] = {}
+        self._callers: dict[Hashable, _CallerRoot] = {}
         self._ends: OrderedDict[int, _TreeNode] = (
             OrderedDict()
         )  # of conversations, by identity, the oldest first
@@ -117,7 +117,7 @@ class ConversationMemory:
             return None
         key = scope, client.name
         with self._lock:
-            caller = self._callers.get(key) or _Caller(key)
+            caller = self._callers.get(key) or _CallerRoot(key)
             nodes, position = _walk(caller, data, start)
             if nodes:
                 self._ends[id(nodes[-1])] = nodes[-1]
@@ -134,7 +134,7 @@ class ConversationMemory:
     def _outline(
         self,
         client: Codec,
-        caller: _Caller,
+        caller: _CallerRoot,
         data: bytes,
         start: int,
         position: int,
@@ -196,7 +196,7 @@ class ConversationMemory:
             parent.children.remove(node)
             self.size -= node.size
             node = parent
-        if isinstance(node, _Caller) and not node.children:
+        if isinstance(node, _CallerRoot) and not node.children:
             self._callers.pop(node.key, None)
 
 
