@@ -348,6 +348,7 @@ class TranslatedStream:
         return out
 
     def _finish(self, out: list[bytes]) -> bytes:
+        self._splice = None  # it refers to this stream, and a cycle would wait for the garbage collector
         if not self._closed:
             self._closed = True
             out += self._framing.close()

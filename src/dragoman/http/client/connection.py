@@ -156,6 +156,7 @@ class ClientConnection(asyncio.Protocol):
         self.closed = True
         self._cancel_timer()
         self._open_connections.discard(self)
+        self._parser = None  # it refers to this connection
         reply, self._reply = self._reply, None
         if reply is None:
             return

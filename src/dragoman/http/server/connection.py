@@ -77,7 +77,7 @@ class ServerConnection(asyncio.Protocol):
     def __init__(self, server: HttpServer) -> None:
         self._server, self._timeouts, self._batch = server, server.timeouts, server.batch
         self._memory = server.memory
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser: Any = httptools.HttpRequestParser(self)
         self._transport: Any = None
         self._pending: deque[ServerRequest] = deque()  # head read, response not begun
         self._receiving: ServerRequest | None = None  # in BODY
@@ -123,6 +123,7 @@ class ServerConnection(asyncio.Protocol):
             if self._request:
                 self._request.gone = True
             self._task.cancel()
+        self._rejected, self._parser = True, None  # the parser refers to this connection
 
     def data_received(self, data: bytes) -> None:
         if self._rejected:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame, frame_object
@@ -67,7 +67,6 @@ PROGRESS = (
     "response.apply_patch_call",
     "response.compaction",
 )
-Handler = Callable[[Wire], Iterable[Event]]
 
 
 def is_end(frame: Frame) -> bool:
@@ -112,28 +111,6 @@ class StreamDecoder:
         self._places: dict[str, int] = {}  # item id -> output_index, for servers that omit the index
         self._texts: dict[tuple[Any, Any], StreamedPart] = {}
         self._started = self._ended = False
-        self._handlers: dict[str, Handler] = {
-            "response.output_text.delta": self._text,
-            "response.output_text.done": self._text_done,
-            "response.output_text.annotation.added": self._annotation,
-            "response.refusal.delta": self._refusal,
-            "response.refusal.done": self._refusal_done,
-            "response.content_part.added": self._part_added,
-            "response.content_part.done": self._part_done,
-            "response.reasoning_summary_text.delta": self._thought,
-            "response.reasoning_text.delta": self._thought,
-            "response.function_call_arguments.delta": self._argument,
-            "response.function_call_arguments.done": self._arguments_done,
-            "response.custom_tool_call_input.delta": self._argument,
-            "response.custom_tool_call_input.done": self._arguments_done,
-            "response.output_item.added": self._added,
-            "response.output_item.done": self._done,
-            "response.completed": self._end,
-            "response.incomplete": self._end,
-            "response.failed": self._fail,
-            "response.cancelled": self._fail,
-            "error": self._fail,
-        }
 
     def feed(self, frame: Frame, /) -> Iterable[Event]:
         if self._ended or frame.data[:6] == b"[DONE]":
@@ -144,8 +121,8 @@ class StreamDecoder:
             raise WireError(PROTOCOL_NAME, "type", f"expected a string, got {describe(kind)}")
         if not self._started:
             return self._first(kind, body)
-        handler = self._handlers.get(kind)
-        return handler(body) if handler else self._other(kind, body)
+        handler = self._HANDLERS.get(kind)
+        return handler(self, body) if handler else self._other(kind, body)
 
     def close(self) -> Iterable[Event]:
         return () if self._ended else (ResponseFailed(truncated("response.completed")),)
@@ -159,8 +136,8 @@ class StreamDecoder:
         self._started = True
         response = Fields(body.get("response") or {}, "response", PROTOCOL_NAME)
         id, model, created = response.text("id"), response.text("model"), response.integer("created_at")
-        handler = self._handlers.get(kind)
-        rest = handler(body) if handler else self._other(kind, body)
+        handler = self._HANDLERS.get(kind)
+        rest = handler(self, body) if handler else self._other(kind, body)
         return (ResponseStart(id, model, created=created or 0), *rest)
 
     def _other(self, kind: str, body: Wire) -> Iterable[Event]:
@@ -365,6 +342,29 @@ class StreamDecoder:
         if item is None or item.kind not in ("function_call", "custom_tool_call"):
             item = self._begin("function_call", at, {})
         return item.parts.get(0) or item.parts.setdefault(0, StreamedPart(None))
+
+    _HANDLERS: ClassVar[dict[str, Callable[[Any, Wire], Iterable[Event]]]] = {
+        "response.output_text.delta": _text,
+        "response.output_text.done": _text_done,
+        "response.output_text.annotation.added": _annotation,
+        "response.refusal.delta": _refusal,
+        "response.refusal.done": _refusal_done,
+        "response.content_part.added": _part_added,
+        "response.content_part.done": _part_done,
+        "response.reasoning_summary_text.delta": _thought,
+        "response.reasoning_text.delta": _thought,
+        "response.function_call_arguments.delta": _argument,
+        "response.function_call_arguments.done": _arguments_done,
+        "response.custom_tool_call_input.delta": _argument,
+        "response.custom_tool_call_input.done": _arguments_done,
+        "response.output_item.added": _added,
+        "response.output_item.done": _done,
+        "response.completed": _end,
+        "response.incomplete": _end,
+        "response.failed": _fail,
+        "response.cancelled": _fail,
+        "error": _fail,
+    }
 
 
 _FILLED = frozenset({"summary", "content", "encrypted_content"})  # fields that deltas fill
