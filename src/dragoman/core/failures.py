@@ -74,7 +74,8 @@ def kind_of(status: int) -> FailureKind:
 
 
 def recognise_overflow(kind: FailureKind, message: str, code: str = "") -> FailureKind:
-    """`kind`, or context_too_long where the words of the error say that: agents then compact.
+    """`kind`, or context_too_long where the words of the error say that: agents then compact (G36:
+    CLIProxyAPI#3476, colibri#725).
 
     Servers use any status for it: 400 mostly, 413, 422, 500, and none in a stream.
     """

@@ -1,4 +1,5 @@
-"""How state travels through a client: in a slot that the client echoes unread.
+"""How state travels through a client: in a slot that the client echoes unread (G97: opencode#4832,
+cline#7974).
 
 A sealed text is URL-safe base64 (so that it is legal in ids, signatures and Gemini's bytes alike)
 of a magic word, a version and a JSON array. It is recognised wherever it comes back, in either

@@ -1,4 +1,7 @@
-"""What the settings of several protocols share: efforts and budgets of reasoning, the schema of an answer."""
+"""What the settings of several protocols share: efforts and budgets of reasoning, the schema of an answer.
+
+A model refuses efforts and budgets that it does not know (G107: litellm#29304, bifrost#4861).
+"""
 
 from __future__ import annotations
 

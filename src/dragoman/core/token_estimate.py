@@ -1,6 +1,7 @@
 """An estimate of the input tokens of a request: tools, results, reasoning and images, for any upstream.
 
-Clients compact their history by this number, so it errs on the high side.
+Clients compact their history by this number, so it errs on the high side (G110: 9router#2337,
+copilot-api#210).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     <|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0
     <|tool_call_argument_begin|>{"city": "Paris"}<|tool_call_end|><|tool_calls_section_end|>
 
-(in one line). The id names the tool. A model that lost count writes the number alone; then the tool is
-the only declared one that has all the parameters given.
+(in one line). The id names the tool, and the model counts its own calls (G47: kimi-code#1730). A model that
+lost count writes the number alone; then the tool is the only declared one that has all the parameters given.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
     [TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Paris"}, "id": "a1b2c3d4e"}]
 
 All forms are read; `form` says which is written: "args" (tokenizers from v13 on), "call_id" (v7 to v11)
-or "array" (v1 to v3). Ids have nine letters and digits, and are made from the call's own where it has others.
+or "array" (v1 to v3). Ids have nine letters and digits (G48), and are made from the call's own where it has
+others.
 """
 
 from __future__ import annotations

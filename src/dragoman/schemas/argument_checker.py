@@ -1,6 +1,7 @@
 """One declared schema, compiled to check and repair the arguments of calls.
 
-Values are split as raw JSON, so that what is not repaired keeps its spelling: numbers, escapes, order.
+Values are split as raw JSON, so that what is not repaired keeps its spelling: numbers, escapes, order (G68:
+CLIProxyAPI#4255, bifrost#3994). Repaired are values of another type that spell what is declared (G65, G120).
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """The JSON Schema of a tool, changed for a target: only as far as its `SchemaRules` demand.
 
+What one target needs harms another, so each has rules of its own (G83); targets answer 400 to keywords that
+they do not know (G77: CLIProxyAPI#2123, goai#108).
+
     all keywords     (Anthropic, OpenAI)  valid JSON Schema with an object at the root
     some keywords    (Gemini)             the honoured ones; other constraints go to the descriptions
     strict           (Anthropic, OpenAI)  closed objects and fewer keywords; OpenAI: every property required

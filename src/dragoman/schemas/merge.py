@@ -1,7 +1,7 @@
 """Several schemas made one: what all of them say (`intersect`) and what any of them allows (`unite`).
 
 Where two cannot hold at once the wider reading stays: a model with too few constraints still calls the tool,
-one that gets impossible constraints does not.
+one that gets impossible constraints does not (G80: bifrost#3150, pydantic-ai#6394).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Gemini takes `$ref` in `parametersJsonSchema` (its real traffic shows it) if it points into `$defs`, stands
 alone in its node and closes a cycle only inside a property that is not required. A schema with any other
-reference is written out as a whole.
+reference is written out as a whole (G79: litellm#28646, any-llm#1095).
 """
 
 from __future__ import annotations

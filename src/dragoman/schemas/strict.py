@@ -1,7 +1,7 @@
 """JSON Schema -> what a strict mode takes (`StrictRules`), and the explicit form that OpenAI always takes.
 
 Strict mode closes every object. OpenAI's also wants every property required: an optional one becomes
-nullable, and `arguments.repair` takes the nulls away again on the way back.
+nullable, and `arguments.repair` takes the nulls away again on the way back (G82: weave#343, weave#829).
 """
 
 from __future__ import annotations

@@ -117,7 +117,10 @@ class _Node:
         return schema
 
     def list_values(self, schema: Wire) -> Wire:
-        """An enum of strings or of numbers; `arguments.repair` gives other values back as they were."""
+        """An enum of strings or of numbers; `arguments.repair` gives other values back as they were.
+
+        Gemini refuses numbers in an enum of another type (G78: weave#65).
+        """
         if "const" in schema:
             schema["enum"] = [schema.pop("const")]
         if "enum" not in schema:

@@ -70,7 +70,10 @@ def tidy(schema: Any, path: str, report: Report, under: str = "", depth: int = 0
 
 
 def prune_required(schema: Wire, path: str, report: Report) -> Wire:
-    """`required` without names that no property has, where the properties are all in sight."""
+    """`required` without names that no property has, where the properties are all in sight.
+
+    Gemini, OpenAI and xAI refuse such a name (G81: weave#451, cc-switch#5315).
+    """
     properties, required = schema.get("properties"), schema.get("required")
     composed = any(key in schema for key in ("$ref", "anyOf", "oneOf", "allOf"))
     if not required or not is_object(properties) or composed:

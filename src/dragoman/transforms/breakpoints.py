@@ -1,7 +1,7 @@
 """Cache breakpoints: marks behind which a prompt is cached, for upstreams that take them.
 
 Anthropic calls them `cache_control`, OpenAI `prompt_cache_breakpoint`. Other upstreams find cached prefixes
-themselves, so there a mark is removed and reported.
+themselves, so there a mark is removed and reported (G112: sub2api#225, envoy#2358).
 """
 
 from __future__ import annotations

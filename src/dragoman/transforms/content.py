@@ -131,7 +131,10 @@ def without_summarised(message: Message, losses: Losses) -> Message:
 
 
 def without_images(message: Message, losses: Losses) -> Message:
-    """`message` for a model that takes text only: a note in place of each image, in results too."""
+    """`message` for a model that takes text only: a note in place of each image, in results too.
+
+    A text-only server answers 400 to an image (G76: CLIProxyAPI 13435c93).
+    """
     if not any(type(part) is Media or type(part) is ToolResult for part in message.parts):
         return message
     return replace(message, parts=tuple([_without_image(part, losses) for part in message.parts]))
@@ -165,7 +168,8 @@ def _native(part: Foreign, own: str) -> Foreign | Text | None:
 
 
 def true_type(media: Media, losses: Losses) -> Media:
-    """Clients guess types by file name, and write image/jpg; the first bytes decide."""
+    """Clients guess types by file name, and write image/jpg; the first bytes decide (G73: new-api
+    eeccb214)."""
     if not isinstance(media.source, Base64):
         return media
     seen = sniff(media.source.data) or ("image/jpeg" if media.media_type == "image/jpg" else media.media_type)

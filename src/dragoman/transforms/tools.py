@@ -1,9 +1,9 @@
 """Tools as an upstream knows them, and back again: kinds that it does not have become functions, and every
 name is legal and unique.
 
-A freeform (custom) tool becomes a function with one string; a namespaced tool a function with a
-longer name; a tool that the client runs and whose schema the model knows (shell, bash, apply_patch, text
-editor, memory) a function with that schema.
+A freeform (custom) tool becomes a function with one string (G90: litellm#31571); a namespaced tool a function
+with a longer name (G91: codex#33263); a tool that the client runs and whose schema the model knows (shell,
+bash, apply_patch, text editor, memory) a function with that schema (G93).
 """
 
 from __future__ import annotations
@@ -251,7 +251,10 @@ _PREFIX = re.compile(r"^(?:default_api|functions|tools?)[.:/]", re.IGNORECASE)
 
 
 class Names:
-    """The names of one exchange. A name that is legal keeps its spelling; every other gets one of its own."""
+    """The names of one exchange. A name that is legal keeps its spelling; every other gets one of its own.
+
+    Providers differ in alphabet and length (G85: pydantic-ai#4713, codex#8694).
+    """
 
     def __init__(self, names: Iterable[str], limits: ProtocolLimits) -> None:
         alphabet = re.compile(limits.tool_name)
@@ -281,7 +284,8 @@ def names_for(names: tuple[str, ...], limits: ProtocolLimits) -> Names:
 
 
 def recognise(name: str, declared: Iterable[str]) -> str:
-    """The declared name that a model meant by `default_api:read`, `functions.Read` or `read`.
+    """The declared name that a model meant by `default_api:read`, `functions.Read` or `read` (G86:
+    CLIProxyAPI 01a7cc4a).
 
     Only a unique match counts; anything else stays as the model wrote it.
     """

@@ -107,7 +107,10 @@ class Dialect(Struct, frozen=True, kw_only=True):
         return DialectParser(scanner, losses, self.name, only_first=self.only_first)
 
     def render(self, request: Request, losses: Losses) -> Request:
-        """Tools into the system text, calls and results into the text of the history."""
+        """Tools into the system text, calls and results into the text of the history.
+
+        All of the history is written so: a model without tools refuses native blocks (G123: Roo#10155).
+        """
         declared = declare(request.tools, losses)
         declaration = _declaration(request.tools, losses, self.declare, self.name)
         instructions = [declaration, *_choice(request)] if declared.tools else []

@@ -3,6 +3,12 @@
 A run of three or more backticks (or, at the start of a line, tildes) opens code that lasts until
 such a run on a line of its own, or until an equal run on the same line. A shorter run opens inline
 code, which ends at an equal run or with its line, so that a stray backtick hides nothing for long.
+
+    TEXT    -> INLINE  a run of backticks
+            -> FENCE   three or more tildes at the start of a line
+    INLINE  -> TEXT    an equal run; or the line ends, and the run had one or two backticks
+            -> FENCE   the line ends, and the run had three or more
+    FENCE   -> TEXT    a line that holds nothing but such a run, at least as long
 """
 
 from __future__ import annotations

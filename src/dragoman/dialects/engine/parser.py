@@ -9,7 +9,7 @@ For each text part of the upstream, while it is open:
                                                               its own; or the upstream's part ends
 
 It sees the text of a reply and nothing else of the conversation, so what a user or a tool wrote is never
-parsed as a call. Every other part passes; indices are counted anew.
+parsed as a call (G124: OmniRoute#9343). Every other part passes; indices are counted anew.
 """
 
 from __future__ import annotations
@@ -250,10 +250,12 @@ def _joined(tokens: list[Token]) -> Iterator[Token]:
 
 
 class Recovery(DialectParser):
-    """Calls that a native upstream's model wrote as text, in whatever dialect, become calls.
+    """Calls that a native upstream's model wrote as text, in whatever dialect, become calls (G114:
+    qwen-code#10692, hermes-agent#35706).
 
-    Only calls of declared tools count, and only in a reply without a native call. Whether one comes is
-    known at the end, so from the first call in the text on, everything waits for the end of the reply.
+    Only calls of declared tools count, and only in a reply without a native call (G115: opencodex#5499).
+    Whether one comes is known at the end, so from the first call in the text on, everything waits for the end
+    of the reply.
     """
 
     def __init__(self, grammars: tuple[CallGrammar, ...], tools: Iterable[AnyTool], losses: Losses) -> None:

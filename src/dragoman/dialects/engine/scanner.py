@@ -20,10 +20,11 @@
 
 HELD exists because many chat templates (DeepSeek-R1, Qwen3-Thinking, GLM, Nemotron) open the reasoning
 themselves, so the reply begins inside it without a marker; a call that the model only considers there must
-not run. Text that went out before the first call stays text; a blank line takes the place of the marker.
+not run (G122: vllm#35687, llama.cpp#26269). Text that went out before the first call stays text; a blank line
+takes the place of the marker.
 
-In TEXT, held back is only what may become an opening, and white space from a newline on: it belongs to a
-call that may follow.
+In TEXT, held back is only what may become an opening (G116: vllm#38992, openclaude#1791), and white space
+from a newline on: it belongs to a call that may follow.
 """
 
 from __future__ import annotations

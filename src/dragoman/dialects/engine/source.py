@@ -1,8 +1,8 @@
 """Text that arrives in pieces, read as if it were all there.
 
-A reader is a generator that yields where it needs more text, so a grammar reads top-down like
-blocking code, and where the text was cut cannot matter. What a reader consumed since the mark is
-stored, so that a call that proves broken becomes text again. Every character is examined once: no
+A reader is a generator that yields where it needs more text, so a grammar reads top-down like blocking code,
+and where the text was cut cannot matter (G117: sglang#34458, vllm#38168). What a reader consumed since the
+mark is stored, so that a call that proves broken becomes text again. Every character is examined once: no
 reader leaves text in the window that it has already examined.
 """
 

@@ -1,8 +1,9 @@
 """Calls as tags with parameters in tags: `<function=NAME> <parameter=KEY>value</parameter> </function>`,
 and blocks of invocations: `<invoke name="NAME"> <parameter name="KEY">value</parameter> </invoke>`.
 
-No such dialect escapes anything, so a value may hold the very tag that ends it. The end is the first
-closing tag after which the call goes on as it should: another parameter, or the end of the call.
+No such dialect escapes anything, so a value may hold the very tag that ends it (G121: vllm#47311,
+llama.cpp#20764). The end is the first closing tag after which the call goes on as it should: another
+parameter, or the end of the call.
 """
 
 from __future__ import annotations

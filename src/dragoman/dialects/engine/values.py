@@ -1,10 +1,11 @@
 """The declared tools, and what the text of a parameter means by their JSON Schemas.
 
 Text dialects carry strings; the schema says what each was meant to be. A conversion happens only
-where it is lossless: what does not read as the declared type stays the string that it is, a string
-stays to the byte (one framing newline on each side aside), and an unknown parameter is a string. A
-parameter that is declared without a type takes anything: what is JSON is read as JSON.
-Entities such as `&lt;` are never decoded: no dialect escapes.
+where it is lossless (G120: vllm#37831, opencode#7513): what does not read as the declared type stays the
+string that it is, a string stays to the byte, one framing newline on each side aside (G118: vllm#48846,
+sglang#20543), and an unknown parameter is a string. A parameter that is declared without a type takes
+anything: what is JSON is read as JSON.
+Entities such as `&lt;` are never decoded: no dialect escapes (G119: vllm#45025, cline#7385).
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def _encode_custom(tool: ToolDeclaration, searched: bool, losses: Losses) -> Wir
         wire["strict"] = True
     if is_native(tool):
         return wire | own(tool.extras, PROTOCOL_NAME)
-    if not tool.parameters:
+    if not tool.parameters:  # required, also of a tool without parameters (G88: bifrost#2463)
         wire["input_schema"] = {"type": "object", "properties": {}}
     if tool.deferred and searched:
         wire["defer_loading"] = True

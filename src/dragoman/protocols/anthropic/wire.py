@@ -231,6 +231,7 @@ QUIET_THINKING = word_set("signature")
 QUIET_DIRECT_CALL = word_set("caller")  # a caller that is code is reported
 QUIET_MARK = word_set("cache_control")
 QUIET_RESULT = word_set("is_error content cache_control")
+# Fields of a tool that other servers answer 400 to (G84: copilot-api#260, litellm#29479)
 QUIET_TOOL = word_set("type description strict defer_loading cache_control")
 # cache_control of a request caches all of it, as other servers do by themselves
 QUIET_REQUEST = word_set("model stream tools system cache_control compaction")

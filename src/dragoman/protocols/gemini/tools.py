@@ -260,7 +260,7 @@ def _decode_type(value: Any) -> Any:
 
 
 def _decode_enum(values: Any, kind: Any) -> Any:
-    """Gemini writes every enum value as a string, numbers too."""
+    """Gemini writes every enum value as a string, numbers too (G78: weave#952)."""
     if kind not in ("integer", "number") or not is_array(values):
         return values
     return [int(v) if isinstance(v, str) and v.lstrip("-").isdecimal() else v for v in values]

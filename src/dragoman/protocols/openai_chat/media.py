@@ -122,7 +122,7 @@ def encode_media(media: Media, losses: Losses) -> Wire:
             return _wrapped("file", {"file_id": id, **named}, extras)
         case "document", Base64():
             return _wrapped("file", _encode_file(media, losses), extras)
-        case "document", Plain(text):
+        case "document", Plain(text):  # an `image_url` or a raw block is refused (G74: bifrost#4832)
             why = "Chat takes no plain text files: the text stands in the message"
             losses.changed(media.where, why, "media.document")
             return text_part(f"{media.name or 'document'}:\n{text}")

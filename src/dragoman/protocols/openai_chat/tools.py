@@ -128,7 +128,7 @@ def _encode_function(tool: ToolDeclaration, rest: Wire | None) -> Wire:
     wire: Wire = {"name": tool.name}
     if tool.description:
         wire["description"] = tool.description
-    if rest is None:
+    if rest is None:  # servers refuse null and a tool without it (G88: new-api#6862, any-llm#1047)
         wire["parameters"] = tool.parameters or {"type": "object", "properties": {}}
     elif tool.parameters is not None:
         wire["parameters"] = tool.parameters

@@ -59,6 +59,7 @@ def encode_media(media: Media, rest: Wire) -> Wire | None:
 
 
 def _encode_image(media: Media, rest: Wire) -> Wire | None:
+    # OpenAI's server refuses an empty detail (G75: bifrost#5352)
     detail = {"detail": media.detail or "auto"} if media.detail or not rest else {}
     match media.source:
         case Base64(data) if rest or media.media_type in IMAGE_TYPES:

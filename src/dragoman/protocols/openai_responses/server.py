@@ -184,7 +184,10 @@ def new_items(request: Wire) -> list[Any]:
 
 
 def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -> Wire:
-    """The request with everything that it refers to. Without references it is the same object."""
+    """The request with everything that it refers to. Without references it is the same object.
+
+    Upstreams of other protocols know no `previous_response_id` (G109: litellm#26167, bifrost#2441).
+    """
     if not (before or found or request.get("store") or _REFERENCES & request.keys()):
         return request
     warmed = before[-1].settings if before else {}

@@ -115,7 +115,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> list[AnyTool]:
 
 
 def _encode_tool(tool: ToolDeclaration) -> Wire:
-    """`strict` is always written: OpenAI's default is true, that of other servers false."""
+    """`strict` is always written: OpenAI's default is true, that of other servers false (G82)."""
     ours = native(tool)
     if ours and own(tool.extras, PROTOCOL_NAME).get("type") == "tool_search":
         return encode_search_tool(tool)
