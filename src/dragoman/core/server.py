@@ -281,11 +281,10 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     `models_path` and `count_path` are where an upstream of this protocol lists its models and counts tokens,
     relative to its base URL. `forwards` names the headers that belong to a body and are forwarded with it to
     an upstream of the same protocol. `turn_codec`: how its conversations are stored; `compaction`: how its
-    clients request that, where it has them. `stateful` names the request fields that only an upstream of this
-    protocol can honour, each with the error code that its clients understand. `encode_quota` gives the rate
-    limit headers that its SDKs read. `streams_overflow`: a streamed request that is too long for the model is
-    answered with a stream that fails, not with a status. `unwrap` makes a request of the protocol from the
-    body that a route with a `variant` takes, and gives the headers that it held.
+    clients request that, where it has them. `encode_quota` gives the rate limit headers that its SDKs read.
+    `streams_overflow`: a streamed request that is too long for the model is answered with a stream that
+    fails, not with a status. `unwrap` makes a request of the protocol from the body that a route with a
+    `variant` takes, and gives the headers that it held.
     """
 
     routes: tuple[Route, ...]
@@ -301,7 +300,6 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     compaction: CompactionCodec | None = None
     websocket: SocketCodec | None = None
     conversations: ConversationCodec | None = None
-    stateful: dict[str, str] = {}
     background: BackgroundCodec | None = None  # how its requests run without their client
     batches: BatchCodec | None = None
     files: FileCodec | None = None

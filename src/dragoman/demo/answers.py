@@ -97,9 +97,6 @@ def _handle(name: str, route: RouteMatch, body: bytes, memory: Memory) -> Script
 
 def _stored_elsewhere(protocol_server: ProtocolServer, route: RouteMatch, wire: Wire) -> Failure | None:
     """The failure for a request that continues a stored conversation: the demo stores none."""
-    for field, code in protocol_server.stateful.items():
-        if wire.get(field):
-            return Failure("bad_request", f"demo: {field} is not supported", 400, code)
     storage = protocol_server.turn_codec.decode_storage(wire) if protocol_server.turn_codec else None
     if protocol_server.turn_codec and storage and storage.previous_id:
         return protocol_server.turn_codec.unknown_conversation(storage.previous_id)

@@ -3,6 +3,7 @@
 A folder exports `PROTOCOL`. Its files have the same names everywhere: `wire` (the shapes), `settings`,
 `parts`, `messages`, `tools`, `request`, `response`, `stream_decoder`, `stream_encoder`, `grammar` (checks a
 stream), `server` (routes, accounting, authentication). One that only upstreams speak has fewer.
+`openai.py` is no protocol: it holds what both APIs of OpenAI share.
 """
 
 from __future__ import annotations

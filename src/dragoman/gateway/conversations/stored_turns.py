@@ -43,7 +43,6 @@ class StoredTurns:
 
         Returns the targets that may answer it; raises ConversationError where none can.
         """
-        _refuse_stateful(request, targets)
         codec = request.protocol_server.turn_codec
         storage = codec.decode_storage(request.body.glance) if codec else None
         if codec is None or storage is None:
@@ -185,17 +184,6 @@ def _targets_that_store(
     raise ConversationError(
         codec.unknown_item(missing[0]) if missing else codec.unknown_conversation(storage.previous_id)
     )
-
-
-def _refuse_stateful(request: GatewayRequest, targets: Targets) -> None:
-    """Fields that only an upstream of the client's own protocol can honour."""
-    protocol = request.client.name
-    for field, code in request.protocol_server.stateful.items():
-        if request.body.glance.get(field) and not all(
-            target.provider.forwards(protocol) for target in targets
-        ):
-            problem = f"{field}: only {protocol} providers can do that, and this model leads elsewhere"
-            raise ConversationError(Failure("bad_request", problem, 400, code))
 
 
 def _runs_here(request: GatewayRequest, targets: Targets) -> bool:

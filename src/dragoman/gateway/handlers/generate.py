@@ -175,7 +175,7 @@ class RequestReader:
             targets = self._targets(request.model)
         except UnknownModel as error:
             raise unknown_model(error, request.model) from None
-        if (stored := server.turn_codec) and (server.stateful or stored.decode_storage(seen)):
+        if (stored := server.turn_codec) and stored.decode_storage(seen):
             return await self._stored_turns.prepare(request, targets)
         return targets
 
