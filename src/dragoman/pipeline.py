@@ -367,8 +367,11 @@ class ForwardedStream:
     - inside an event: its beginning is held back until the rest comes.
     - ended: one of the protocol's last events has passed, whole. A stream that closes without it has failed.
 
-    `reply_model` replaces the name of the model, where it differs; `tagger` tags opaque state.
+    `reply_model` replaces the name of the model, where it differs; `tagger` tags opaque state. `observe` gets
+    all that passed, whole events, many at a time.
     """
+
+    observe: Callable[[bytes], object] | None = None
 
     def __init__(
         self,
@@ -426,6 +429,8 @@ class ForwardedStream:
         if not self.ended and not self._holds_end(rest + b"\n\n"):
             return self.fail(_TRUNCATED)
         self._ended = True
+        if self.observe:
+            self.observe(rest)
         frames = sse.Decoder().feed(rest + b"\n\n")
         return rest if all(frame.data == b"[DONE]" or frame_object(frame) for frame in frames) else b""
 
@@ -433,6 +438,8 @@ class ForwardedStream:
         """End the stream with `failure`, in its protocol; an event that is not whole is left out."""
         if self._translated:
             return self._translated.fail(failure)
+        if self._unchecked:
+            self._check_end()
         self._failure, self._ended = failure, True
         return b"\n\n" + encode_failure(self._codec, failure, self._first, self._last)
 
@@ -457,6 +464,10 @@ class ForwardedStream:
         self._last = self._rename(whole) if self._rename else whole
         if self._tagger:
             self._last = self._tagger.events(self._last)
+        if self._unchecked:
+            self._check_end()
+        if self.observe:
+            self.observe(self._last)
         self._ended = self._ended or self._holds_end(whole)
         return self._last
 
@@ -464,6 +475,8 @@ class ForwardedStream:
         events = b"".join(self._unchecked)
         self._unchecked.clear()
         self._unchecked_size = 0
+        if self.observe:
+            self.observe(events)
         self._ended = self._ended or self._holds_end(events)
 
     def _holds_end(self, events: bytes) -> bool:

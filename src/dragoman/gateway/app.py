@@ -267,7 +267,7 @@ class Gateway:
         request_id = f"req_{getrandbits(96):024x}"
         writer.lines = f"request-id: {request_id}\r\nx-request-id: {request_id}\r\n".encode()
         if self._wire_log:
-            writer.observer = self._wire_log.client_response
+            writer.observer = self._wire_log.begin()
         found = self._routes.find(incoming.method, incoming.path, query, headers)
         if found is None:
             return self._answer_unknown(incoming, writer)

@@ -42,7 +42,7 @@ from dragoman.gateway.request import Attempt, AttemptFailed, GatewayRequest
 from dragoman.gateway.upstreams.attempts import LARGEST_REPLY
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from dragoman.http.client import Reply, TimedOut, TransportError
-from dragoman.http.client.reply import HttpReply
+from dragoman.http.client.reply import Pour
 from dragoman.http.client.retries import RETRYABLE
 from dragoman.http.server import Headers, ResponseWriter
 from dragoman.pipeline import ForwardedStream, TranslatedStream, encode_failure
@@ -233,10 +233,10 @@ class _StreamRelay:
     def __init__(self, attempt: Attempt, reply: Reply, keep_alive: KeepAliveStream) -> None:
         self.attempt, self.reply, self.keep_alive = attempt, reply, keep_alive
         stream = attempt.exchange.stream(framing=attempt.request.framing)
-        # What passes unchanged is not decoded, so its usage is read from the bytes
-        self.usage = (
-            StreamUsage(attempt.exchange.upstream.name) if isinstance(stream, ForwardedStream) else None
-        )
+        self.usage: StreamUsage | None = None
+        if isinstance(stream, ForwardedStream):  # it is not decoded, so its usage is read from the bytes
+            self.usage = StreamUsage(attempt.exchange.upstream.name)
+            stream.observe = self.usage.feed
         self.stream: ForwardedStream | TranslatedStream | StoredStream = stream
         if attempt.turn_writer:
             self.stream = StoredStream(stream, attempt.turn_writer)
@@ -269,8 +269,6 @@ class _StreamRelay:
             last = stream.fail(CRASHED)
         if isinstance(stream, StoredStream):
             last = await stream.end(last, request.lost)
-            if self.usage:
-                self.usage.feed(last)
         if not self.started:
             if stream.failure or not last:
                 raise _failed(stream.failure or Failure("truncated", "the upstream's answer was empty", 502))
@@ -284,13 +282,15 @@ class _StreamRelay:
     async def _pass_on(self) -> bytes:
         """Forward pieces as they come; returns what closing the stream adds. An event that grows large is
         worked on in a thread."""
-        stream, reply, writer = self.stream, self.reply, self.attempt.request.writer
-        pushes = isinstance(reply, HttpReply) and type(writer) is ResponseWriter and not self.attempt.session
+        stream, writer = self.stream, self.attempt.request.writer
+        pour: Pour | None = getattr(self.reply, "pour", None)  # replies of the HTTP client have it
+        if type(writer) is not ResponseWriter or self.attempt.session:
+            pour = None
         ended, held = False, 0
         while not ended:
-            ended, held = await self._pull(held, until_written=pushes)
-            if not ended and isinstance(reply, HttpReply):
-                ended, held = await self._push(reply, writer)
+            ended, held = await self._pull(held, until_written=pour is not None)
+            if not ended and pour:
+                ended, held = await self._push(pour, writer)
         return stream.close() if held <= LARGE else await run_for(held, stream.close)
 
     async def _pull(self, held: int, until_written: bool) -> tuple[bool, int]:
@@ -310,8 +310,6 @@ class _StreamRelay:
                 if failure:
                     raise _failed(failure)
                 await self._start()
-            if usage:
-                usage.feed(out)
             if session and stream.ended:
                 await session.keep()
             keep_alive.busy = True  # the ticker must not write between
@@ -321,11 +319,11 @@ class _StreamRelay:
                 return False, 0
         return True, held
 
-    async def _push(self, reply: HttpReply, writer: ResponseWriter) -> tuple[bool, int]:
+    async def _push(self, pour: Pour, writer: ResponseWriter) -> tuple[bool, int]:
         """Like `_pull`, for a stream that has started: pieces go from the upstream's socket to the client's
         within one callback. This task wakes for the end, for an error, for a client that does not read, and
         for an event that grows large."""
-        feed, usage, keep_alive = self.stream.feed, self.usage, self.keep_alive
+        feed, keep_alive = self.stream.feed, self.keep_alive
         push, renumbered = writer.push, keep_alive.renumbered if keep_alive.events else None
         held = 0
 
@@ -336,11 +334,9 @@ class _StreamRelay:
                 held += len(chunk)
                 return held > LARGE
             held = keep_alive.quiet = 0
-            if usage:
-                usage.feed(out)
             return push(renumbered(out) if renumbered else out)
 
-        while await reply.pour(pass_piece):
+        while await pour(pass_piece):
             if held > LARGE:
                 return False, held
             keep_alive.busy = True

@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.losses import Loss, with_values
-from dragoman.core.transport import Reply, Timeouts, Transport
+from dragoman.core.transport import Reply, Timeouts, Transport, TransportError
 from dragoman.core.user_folders import data_folder
 from dragoman.gateway.config import Config
 from dragoman.gateway.observability.recording import (
@@ -38,6 +39,7 @@ from dragoman.gateway.observability.recording_file import RecordingFile
 from dragoman.gateway.observability.redaction import Mask
 from dragoman.gateway.observability.ring import Ring, draft_bytes
 from dragoman.gateway.request import ExchangeRecord
+from dragoman.http.client.reply import Pour, Sink
 
 # User-Agent prefixes of agents and SDKs
 _AGENTS = (
@@ -141,6 +143,7 @@ class Recorder:
         return _RecordingTransport(transport)
 
     def finish(self, draft: RecordingDraft, record: ExchangeRecord, rule: str) -> None:
+        _draft.set(None)  # the task goes on with the next request of its connection
         draft.losses, draft.rule = tuple(record.losses), rule
         draft.seconds = record.seconds
         record.exchange = record.span = record.crash = None  # they hold the whole exchange
@@ -345,6 +348,22 @@ class _RecordedReply:
     def __init__(self, reply: Reply, attempt: AttemptDraft) -> None:
         self.status, self.headers = reply.status, reply.headers
         self._reply, self._attempt = reply, attempt
+        pour: Pour | None = getattr(reply, "pour", None)
+        self.pour: Pour | None = partial(self._pour, pour) if pour else None
+
+    async def _pour(self, pour: Pour, sink: Sink) -> bool:
+        """Record each piece on its way to `sink`; see HttpReply.pour."""
+        pieces = self._attempt.pieces
+
+        def record(piece: bytes) -> bool:
+            pieces.append((time.perf_counter(), piece))
+            return sink(piece)
+
+        try:
+            return await pour(record)
+        except TransportError as error:
+            self._attempt.error = str(error) or type(error).__name__
+            raise
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         pieces = self._attempt.pieces

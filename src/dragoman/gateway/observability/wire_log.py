@@ -25,6 +25,11 @@ class WireLog:
     def __init__(self, write: Callable[[str], object], redactor: Redactor) -> None:
         self._write, self._redactor = write, redactor
 
+    def begin(self) -> Callable[[int, bytes], None]:
+        """What observes the answer to a request. Its task may have served another one before."""
+        _exchange.set(("", ""))
+        return self.client_response
+
     def client_request(self, id: str, key: str, head: str, headers: Mapping[str, str], body: bytes) -> None:
         """What this task sends upstream belongs to this request. `key` is the client's, valid or not."""
         _exchange.set((id, key))

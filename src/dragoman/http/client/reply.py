@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
 from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts, TransportError
@@ -40,6 +40,7 @@ class ReplyConnection(Protocol):
 
 
 Sink = Callable[[bytes], bool]  # True: it takes no more for now
+Pour = Callable[[Sink], Awaitable[bool]]  # see HttpReply.pour
 
 
 class HttpReply:
