@@ -13,6 +13,7 @@ from dragoman.core.events import ResponseEnd
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Response, Stop, Text, ToolCall, Usage
 from dragoman.framing import sse
+from dragoman.pipeline import ForwardedStream
 from dragoman.protocols import codec, names
 from laws.test_exchange_laws import stream_wire
 
@@ -153,6 +154,19 @@ def test_A3_a_cut_anywhere_is_a_failure_until_the_last_event_is_whole(name: str)
         assert (stream.failure is None) == is_whole
         for frame in sse.Decoder().feed(out + b"\n\n"):
             assert frame.data == b"[DONE]" or jsontext.is_complete(frame.data.decode())
+
+
+@pytest.mark.parametrize("name", names())
+def test_accounting_sees_all_that_passes_however_it_is_cut(name: str) -> None:
+    whole = b"".join(stream_wire(name, REPLY) * 20)
+    for size in (1, 7, 300, 5000, len(whole)):
+        stream = dragoman.Exchange(name, name).stream()
+        assert isinstance(stream, ForwardedStream)
+        seen: list[bytes] = []
+        stream.observe = seen.append
+        passed = [stream.feed(whole[at : at + size]) for at in range(0, len(whole), size)]
+        passed.append(stream.close())
+        assert b"".join(seen) == b"".join(passed) == whole
 
 
 # The model that a reply names

@@ -215,7 +215,7 @@ class Exchange:
             outline = memory.outline("", self.client, body) if memory else None
             body = Body(body, self.client.name, glance, wire, outline)
         forwarded = body if self._forwards else None
-        if forwarded and _has_seals(body.data):
+        if forwarded and (_has_seals(body.data) if body.sealed is None else body.sealed):
             stripped = self._plan.tagger.strip(body.data)
             glance = self._plan.client.server.accounting.request
             forwarded = None if stripped is None else Body(stripped, self.client.name, glance)

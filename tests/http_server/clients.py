@@ -13,7 +13,8 @@ LARGEST = 100_000
 
 
 class Echo:
-    """Echoes requests. /stream: in pieces; /wait: never; /deaf: without reading; /flood: without end."""
+    """Echoes requests. /stream: in pieces; /wait: never; /deaf: without reading; /flood: without end;
+    /raise: and fails then."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -61,6 +62,11 @@ class Echo:
                 await asyncio.sleep(0.5)
                 self.events.append(f"{incoming.size} bytes")
                 await answer.json(200, {})
+            case "/task":
+                await answer.json(200, {"task": repr(id(asyncio.current_task()))})
+            case "/raise":
+                await answer.json(200, {"raises": True})
+                raise RuntimeError("after the response")
             case "/slow":
                 await asyncio.sleep(0.2)
                 await answer.json(200, {"slow": True})

@@ -302,3 +302,31 @@ def test_streams_wait_for_slow_readers(calm: tuple[Echo, str], client: Raw) -> N
     assert calm[0].under_way == 1
     client.socket.close()
     wait_until(lambda: calm[0].under_way == 0)
+
+
+def test_one_task_answers_all_requests_of_a_connection(calm: tuple[Echo, str], client: Raw) -> None:
+    tasks = set[str]()
+    for _ in range(3):
+        client.say(post("/task"))
+        tasks.add(client.hear_json()["task"])
+    assert len(tasks) == 1
+
+
+def test_the_next_request_is_answered_though_the_application_raised_after_its_response(client: Raw) -> None:
+    client.say(post("/raise") + post("/second", b"2"))
+    assert client.hear_json() == {"raises": True}
+    assert client.hear_json()["body"] == "2"
+
+
+@pytest.mark.parametrize("first", [0, 1, 50_000, LARGEST])
+def test_a_large_body_arrives_as_it_was_sent(client: Raw, first: int) -> None:
+    """The part that the application waits for is parsed at once, the part before it in slices."""
+    body = b"0123456789" * (LARGEST // 10)
+    sent = post("/large", body)
+    cut = len(sent) - len(body) + first
+    client.say(sent[:cut])
+    if 0 < first < LARGEST:
+        time.sleep(0.05)
+    client.say(sent[cut:] + post("/after", b"next"))
+    assert client.hear_json()["body"] == body.decode()
+    assert client.hear_json()["body"] == "next"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from dragoman import ConfigError
 from dragoman.core.losses import Loss
 from dragoman.core.model import Failure
+from dragoman.core.transport import Timeouts
 from dragoman.gateway.observability.recorder import Recorder, agent_of, session_of
 from dragoman.gateway.observability.recording import (
     AttemptDraft,
@@ -271,3 +274,28 @@ def test_listeners_hear_of_the_beginning_and_the_end() -> None:
     assert not recorder.active
     assert recorder.store.get("r") is not None
     recorder.close()
+
+
+class Pouring:
+    """A reply that pushes two pieces, and the transport that brings it."""
+
+    status, headers = 200, dict[str, str]()
+
+    async def send(self, *given: object) -> Pouring:
+        return self
+
+    async def pour(self, sink: Callable[[bytes], bool]) -> bool:
+        return sink(b"one") or sink(b"two")
+
+
+def test_a_reply_that_is_pushed_is_recorded_piece_by_piece() -> None:
+    async def work() -> tuple[list[bytes], list[bytes]]:
+        recorder = Recorder()
+        begun = recorder.begin("r", "POST", "/v1/messages", {}, "anthropic", "")
+        begun.begin_attempt("groq", "openai-chat", "m")
+        reply = await recorder.transport(cast(Any, Pouring())).send("POST", "http://a", {}, b"{}", Timeouts())
+        passed: list[bytes] = []
+        assert await cast(Any, reply).pour(lambda piece: passed.append(piece) or piece == b"two")
+        return passed, [piece for _, piece in begun.attempts[-1].pieces]
+
+    assert asyncio.run(work()) == ([b"one", b"two"], [b"one", b"two"])

@@ -288,11 +288,12 @@ class GivenSettings:
 class Body:
     """`glance` holds at least the fields that forwarding looks at; `wire`, read when it is first needed, all.
 
-    `outline` is like `wire`, with what is known of its conversation from earlier requests.
+    `outline` is like `wire`, with what is known of its conversation from earlier requests. `sealed`: whether
+    it holds sealed state of another upstream, which we passed to this client; None: nobody has looked.
     Raises WireError, now and not later, where `data` is not a JSON object.
     """
 
-    __slots__ = ("_outline", "_protocol", "_wire", "data", "glance")
+    __slots__ = ("_outline", "_protocol", "_wire", "data", "glance", "sealed")
 
     def __init__(
         self,
@@ -303,6 +304,7 @@ class Body:
         outline: Wire | None = None,
     ) -> None:
         self.data, self._protocol, self._wire, self._outline = data, protocol, wire, outline
+        self.sealed: bool | None = None
         seen = glance.read(data) if glance and wire is None and outline is None else outline
         self.glance: Wire = self.wire if seen is None else seen
 

@@ -129,9 +129,9 @@ def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
         return None
     name, spelled, spaced, replacement = _change(field, old, new)
     if body.count(name) == 1 and body[0] == _BRACE and b"\\u" not in body:
-        made = body.replace(spelled, replacement)
+        made = body.replace(spelled, replacement, 1)
         if made is body:  # nothing was found
-            made = body.replace(spaced, replacement)
+            made = body.replace(spaced, replacement, 1)
         if made is not body:
             return made
     return _replaced(body, field, old, new)

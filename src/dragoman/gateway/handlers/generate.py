@@ -152,7 +152,8 @@ class RequestReader:
             wire, headers = server.unwrap(read_body(data, client.name), request.route)
             data = jsontext.encode(wire)
             request.incoming.headers.update(headers)
-        if self._cut_ids and data.rfind(SEAL) >= 0:
+        sealed = data.rfind(SEAL) >= 0
+        if sealed and self._cut_ids:
             data = await self._cut_ids.restored(request.caller.id if request.caller else "", data)
         # A glance is enough for a body that passes unchanged. A wrong guess of its model costs only time
         model = request.route.model or jsontext.guess_model(data)
@@ -162,6 +163,7 @@ class RequestReader:
             request.body = body = await large_bodies.read(data, client, glance, recall)
         else:
             request.body = body = Body(data, client.name, glance, outline=recall and recall(client, data))
+        body.sealed = sealed
         route, seen = request.route, body.glance
         request.model = route.model or str(seen.get("model") or "")
         request.stream = bool(seen.get("stream")) if route.stream is None else route.stream

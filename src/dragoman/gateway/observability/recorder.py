@@ -348,8 +348,12 @@ class _RecordedReply:
     def __init__(self, reply: Reply, attempt: AttemptDraft) -> None:
         self.status, self.headers = reply.status, reply.headers
         self._reply, self._attempt = reply, attempt
-        pour: Pour | None = getattr(reply, "pour", None)
-        self.pour: Pour | None = partial(self._pour, pour) if pour else None
+
+    @property
+    def pour(self) -> Pour | None:
+        """Where the reply has it. No attribute: the cycle of references would keep the pieces in memory."""
+        pour: Pour | None = getattr(self._reply, "pour", None)
+        return partial(self._pour, pour) if pour else None
 
     async def _pour(self, pour: Pour, sink: Sink) -> bool:
         """Record each piece on its way to `sink`; see HttpReply.pour."""

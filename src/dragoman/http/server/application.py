@@ -94,6 +94,10 @@ class ServerRequest(Struct, eq=False):
         """Whether the application waits for the body."""
         return self._waiter is not None
 
+    def awaits(self, size: int) -> bool:
+        """Whether the application waits for a body of which `size` more bytes are still to come."""
+        return self._waiter is not None and size <= self._content_length() - self.size
+
     def body_framing(self) -> bytes:
         """The header that says where the body ends; empty: there is none."""
         if "transfer-encoding" in self.headers:

@@ -19,7 +19,8 @@ Reading and responding are two state machines that run side by side.
 
 Reading pauses while it would only fill memory: as soon as another request is read while a response is under
 way or the client does not read the last one (pipelining), and while a body arrives that the application has
-not asked for. So a connection holds at most one read of the socket, `_SLICE` bytes of it parsed.
+not asked for. So a connection holds at most one read of the socket, `_SLICE` bytes of it parsed, beside the
+body that the application waits for.
 
 httptools stops at the head of a request with Upgrade. To `websocket` the application may agree
 (`ResponseWriter.upgrade`); from then on the WebSocket gets all bytes. Any other is ignored, as RFC 9110,
@@ -125,12 +126,12 @@ class ServerConnection(asyncio.Protocol):
             self._task.cancel()
         self._rejected, self._parser = True, None  # the parser refers to this connection
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes, at_once: bool = False) -> None:
         if self._rejected:
             if self._websocket:
                 self._websocket.feed(data)
             return
-        if len(data) > _SLICE:
+        if len(data) > _SLICE and not at_once:
             self._receive_slices(data)
             return
         left = self._head_left
@@ -153,11 +154,17 @@ class ServerConnection(asyncio.Protocol):
             self._respond_next()
 
     def _receive_slices(self, data: bytes) -> None:
-        for start in range(0, len(data), _SLICE):
+        """What belongs to a body that the application waits for is parsed at once."""
+        start, end = 0, len(data)
+        while start < end:
             if self._reading_paused:
                 self._unparsed = data[start:]
                 return
-            self.data_received(data[start : start + _SLICE])
+            request = self._receiving
+            at_once = request is not None and request.awaits(end - start)
+            size = end - start if at_once else _SLICE
+            self.data_received(data[start : start + size], at_once)
+            start += size
 
     def _receive_long_head(self, data: bytes, left: int) -> None:
         """Parse no more than a head may have; go on with the rest if the head ended there."""
