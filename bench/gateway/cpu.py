@@ -165,15 +165,14 @@ def main() -> None:
 
 
 def chosen_rows(chosen: argparse.Namespace) -> list[Row]:
-    parts = chosen.rows.split(",")
     able = (row for row in rows() if row.is_quick or not chosen.quick)
-    return [row for row in able if any(part in row.title for part in parts)]
+    return [row for row in able if any(part in row.title for part in chosen.rows or [""])]
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--against", action="append", default=[], metavar="REF", help="another commit")
-    parser.add_argument("--rows", default="", help="parts of titles, such as '150 kB,Chat → Gemini'")
+    parser.add_argument("--rows", action="append", metavar="PART", help="of titles, such as '150 kB, 5 %%'")
     parser.add_argument("--rounds", type=int, help="best of so many")
     parser.add_argument("--quick", action="store_true", help="fewer rows, best of five rounds")
     parser.add_argument("--write", action="store_true", help="keep the figures and renew the page")
