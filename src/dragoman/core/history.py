@@ -32,7 +32,7 @@ from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import KnownMessage, Message, Past, Wire
 
 MAX_BYTES = 64_000_000
-_SMALLEST = 4_096  # bytes of a body; a smaller one is translated before it is found
+_SMALLEST = 2_048  # bytes of a body; a smaller one is translated before it is found
 _BEGINNING = 256  # bytes of a message that was met
 _MOST_MET = 4_096
 _MOST_TOOLS = 4  # lists of declarations of one caller
@@ -101,7 +101,7 @@ class ConversationMemory:
         self._ends: OrderedDict[int, _TreeNode] = (
             OrderedDict()
         )  # of conversations, by identity, the oldest first
-        self._met: dict[int, None] = {}  # hashes
+        self._met: dict[int, int] = {}  # hash → size of the largest request that had nothing to learn
         self._lock = Lock()
 
     @property
@@ -122,14 +122,17 @@ class ConversationMemory:
             if nodes:
                 self._ends[id(nodes[-1])] = nodes[-1]
                 self._ends.move_to_end(id(nodes[-1]))
-            goes_on = nodes and not nodes[-1].children
-            learns = goes_on or self._meets((key, position - start, data[position : position + _BEGINNING]))
+            beginning = hash((key, position - start, data[position : position + _BEGINNING]))
+            learns = self._learns(beginning, len(data), bool(nodes and not nodes[-1].children))
         if not learns and position - start < len(data) // 2:
             return None  # what is known is less than what it takes to use it
         try:
-            return self._outline(client, caller, data, start, position, nodes, bool(learns))
+            outline = self._outline(client, caller, data, start, position, nodes, learns)
         except _BROKEN:
             return None  # whoever reads it in full finds the error
+        if outline and len(outline[client.turns]) <= len(nodes) + 1:
+            self._met[beginning] = len(data)
+        return outline
 
     def _outline(
         self,
@@ -165,15 +168,18 @@ class ConversationMemory:
             body[name] = caller.read(name, raw)
         return body
 
-    def _meets(self, beginning: Hashable) -> bool:
-        """Whether the first unknown message was met before."""
-        known = hash(beginning)
-        if known in self._met:
-            return True
+    def _learns(self, beginning: int, size: int, goes_on: bool) -> bool:
+        """Whether to learn the messages from the first unknown one on.
+
+        It was met before, or a known conversation goes on with it, in a request with more than that message.
+        """
+        met = self._met.get(beginning)
+        if met is not None:
+            return size > met
         if len(self._met) >= _MOST_MET:
             self._met.pop(next(iter(self._met)))
-        self._met[known] = None
-        return False
+        self._met[beginning] = 0
+        return goes_on
 
     def _learn(self, node: _TreeNode, turns: Sequence[KnownMessage]) -> None:
         """Add `turns` behind `node`, where nobody added them meanwhile."""
