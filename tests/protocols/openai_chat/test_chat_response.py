@@ -331,6 +331,7 @@ USAGES: dict[str, tuple[Wire, Usage]] = {
         },
         Usage(61, 106, 0, 0, 96),
     ),
+    "a number for details": ({"prompt_tokens": 9, "prompt_tokens_details": 4}, Usage(9)),
     "wrong types": ({"prompt_tokens": "9", "completion_tokens": None, "prompt_tokens_details": []}, Usage()),
 }
 

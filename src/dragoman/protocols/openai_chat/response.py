@@ -208,7 +208,7 @@ def usage_of(counts: Counts) -> Usage:
 def _plausible(usage: Wire) -> Wire:
     """What can be a count, here and in the details."""
     named = {name: usage.get(name) for name in ("prompt_tokens_details", "completion_tokens_details")}
-    details = {name: _positive(value) for name, value in named.items() if is_object(value)}
+    details = {name: _positive(value) if is_object(value) else None for name, value in named.items()}
     return {**_positive(usage), **details}
 
 
