@@ -17,8 +17,7 @@ from dragoman.exchange import Exchange
 from dragoman.protocols import protocol
 from laws.strategies import responses
 
-UPSTREAMS = ("openai-chat", "anthropic", "gemini")
-CLIENTS = (*UPSTREAMS, "openai-responses")
+UPSTREAMS = CLIENTS = ("openai-chat", "anthropic", "gemini", "openai-responses")
 PAIRS = [(client, upstream) for client in CLIENTS for upstream in UPSTREAMS if client != upstream]
 TOOL = ToolDeclaration("f", "", {"type": "object", "properties": {"n": {"type": "integer"}}})
 REQUEST = Request("m", (Message("user", (Text("hi"),)),), tools=(TOOL,))

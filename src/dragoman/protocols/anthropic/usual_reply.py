@@ -1,4 +1,4 @@
-"""Messages of the usual shape, read in one step by a typed decoder: text, tool uses, usage.
+"""Messages of the usual shape, read in one step by a typed decoder: text, thinking, tool uses, usage.
 
 A field that is not declared here, or any other value, makes it another shape, which `decode_response` reads;
 for those that are, both give the same reply (`tests/laws/test_usual_reply_laws.py`).
@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 
 from dragoman.core.jsontext import MALFORMED, typed_decoder
-from dragoman.core.model import AnyPart, Response, Stop, Text, ToolCall, Usage
+from dragoman.core.model import AnyPart, Reasoning, Response, Stop, Text, ToolCall, Usage
+from dragoman.core.seal import unseal_state
 from dragoman.protocols.anthropic.parts import decode_input
-from dragoman.protocols.anthropic.wire import STOP
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, STOP
 
 _Count = Annotated[int, Meta(ge=0)]
 
@@ -21,6 +22,11 @@ _Count = Annotated[int, Meta(ge=0)]
 class _Text(Struct, forbid_unknown_fields=True, tag_field="type", tag="text"):
     text: str
     citations: None = None
+
+
+class _Thinking(Struct, forbid_unknown_fields=True, tag_field="type", tag="thinking"):
+    thinking: str
+    signature: str = ""
 
 
 class _Caller(Struct, forbid_unknown_fields=True):
@@ -52,14 +58,14 @@ class _Usage(Struct, forbid_unknown_fields=True):
 
 
 class _Message(Struct, forbid_unknown_fields=True):
-    content: list[_Text | _ToolUse]
+    content: list[_Text | _ToolUse | _Thinking]
     stop_reason: Literal["end_turn", "tool_use", "stop_sequence"]
     usage: _Usage
     id: str = ""
     model: str = ""
     type: Literal["message"] = "message"
     role: Literal["assistant"] = "assistant"
-    stop_sequence: str | None = None
+    stop_sequence: Annotated[str, Meta(min_length=1)] | None = None
     stop_details: None = None
     container: None = None
     context_management: Raw = Raw()
@@ -80,6 +86,9 @@ def read_usual_reply(body: bytes) -> Response | None:
             parts.append(ToolCall(block.id, block.name, decode_input(block.input, where), where=where))
         elif type(block) is _Text:
             parts.append(Text(block.text, where=where))
+        elif type(block) is _Thinking:
+            state = unseal_state(block.signature, PROTOCOL_NAME) if block.signature else None
+            parts.append(Reasoning(block.thinking, state=state, where=where))
     usage = reply.usage
     cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     thought = usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else 0

@@ -1,4 +1,4 @@
-"""Completions of the usual shape, read in one step by a typed decoder: text, function calls, usage.
+"""Completions of the usual shape, read in one step by a typed decoder: text, reasoning, calls, usage.
 
 A field that is not declared here, or any other value, makes it another shape, which `decode_response` reads;
 for those that are, both give the same reply (`tests/laws/test_usual_reply_laws.py`).
@@ -11,12 +11,13 @@ from typing import Annotated, Literal
 from msgspec import Meta, Raw, Struct
 
 from dragoman.core.jsontext import MALFORMED, typed_decoder
-from dragoman.core.model import AnyPart, Response, Stop, Text, ToolCall
+from dragoman.core.model import AnyPart, Reasoning, Response, Stop, Text, ToolCall
 from dragoman.protocols.openai_chat.response import Counts, usage_of
 from dragoman.protocols.openai_chat.wire import STOP
 
 _Filled = Annotated[str, Meta(min_length=1)]
 _Empty = Annotated[list[Raw], Meta(max_length=0)] | None
+_REASONING = "choices[0].message.reasoning_content"
 _CONTENT, _CALLS = "choices[0].message.content", "choices[0].message.tool_calls"
 
 
@@ -37,7 +38,7 @@ class _Message(Struct, forbid_unknown_fields=True):
     content: str | None = None
     tool_calls: list[_Call] | None = None
     refusal: None = None
-    reasoning_content: None = None
+    reasoning_content: str | None = None
     annotations: _Empty = None
     audio: None = None
     function_call: None = None
@@ -64,6 +65,10 @@ class _Completion(Struct, forbid_unknown_fields=True):
     prompt_filter_results: Raw = Raw()
     usage_breakdown: Raw = Raw()
     time_info: Raw = Raw()
+    x_groq: Raw = Raw()
+    request_id: Raw = Raw()
+    provider: Raw = Raw()
+    timings: Raw = Raw()
 
 
 _decode = typed_decoder(_Completion).decode
@@ -76,6 +81,8 @@ def read_usual_reply(body: bytes) -> Response | None:
         return None
     choice = reply.choices[0]
     message, parts = choice.message, list[AnyPart]()
+    if message.reasoning_content:
+        parts.append(Reasoning(message.reasoning_content, where=_REASONING))
     if message.content:
         parts.append(Text(message.content, where=_CONTENT))
     for i, call in enumerate(message.tool_calls or ()):

@@ -1,0 +1,125 @@
+"""Responses of the usual shape, read in one step by a typed decoder: messages, reasoning, calls, usage.
+
+A field that is not declared here, or any other value, makes it another shape, which `decode_response` reads;
+for those that are, both give the same reply (`tests/laws/test_usual_reply_laws.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Raw, Struct, defstruct
+
+from dragoman.core.jsontext import MALFORMED, typed_decoder
+from dragoman.core.model import AnyPart, Reasoning, Response, Stop, Text, ToolCall, Usage, whole_usage
+from dragoman.core.seal import unseal_state
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_RESPONSE
+
+_Count = Annotated[int, Meta(ge=0)]
+_Empty = Annotated[list[Raw], Meta(max_length=0)]
+
+
+class _Text(Struct, forbid_unknown_fields=True, tag_field="type", tag="output_text"):
+    text: str
+    annotations: _Empty | None = None
+    logprobs: _Empty | None = None
+
+
+class _Message(Struct, forbid_unknown_fields=True, tag_field="type", tag="message"):
+    content: Annotated[list[_Text], Meta(min_length=1)]
+    role: Literal["assistant"] = "assistant"
+    id: str = ""
+    status: Literal["completed"] = "completed"
+
+
+class _Call(Struct, forbid_unknown_fields=True, tag_field="type", tag="function_call"):
+    call_id: str
+    name: str
+    arguments: str
+    id: str = ""
+    status: Literal["completed"] = "completed"
+
+
+class _Summary(Struct):
+    text: str
+
+
+class _Reasoning(Struct, forbid_unknown_fields=True, tag_field="type", tag="reasoning"):
+    summary: list[_Summary]
+    id: str = ""
+    status: Literal["completed"] | None = None
+    encrypted_content: str | None = None
+    content: _Empty | None = None
+
+
+class _InputCounts(Struct):
+    cached_tokens: _Count = 0
+    cache_write_tokens: _Count = 0
+
+
+class _OutputCounts(Struct):
+    reasoning_tokens: _Count = 0
+
+
+class _Usage(Struct):
+    input_tokens: _Count
+    output_tokens: _Count
+    input_tokens_details: _InputCounts | None = None
+    output_tokens_details: _OutputCounts | None = None
+
+
+_Metadata = defstruct("_Metadata", [(name, Raw, Raw()) for name in sorted(QUIET_RESPONSE)])
+
+
+class _Reply(_Metadata, forbid_unknown_fields=True, kw_only=True):  # pyright: ignore[reportGeneralTypeIssues] - made of names
+    output: list[_Message | _Call | _Reasoning]
+    status: Literal["completed"]
+    id: str = ""
+    model: str = ""
+    created_at: int = 0
+    error: None = None
+    object: Literal["response"] = "response"
+    incomplete_details: None = None
+    usage: _Usage | None = None
+
+
+_decode = typed_decoder(_Reply).decode
+
+
+def read_usual_reply(body: bytes) -> Response | None:
+    try:
+        reply = _decode(body)
+    except MALFORMED:
+        return None
+    parts: list[AnyPart] = []
+    called = False
+    for i, item in enumerate(reply.output):
+        where = f"output[{i}]"
+        if type(item) is _Message:
+            parts += [Text(part.text, where=f"{where}.content[{n}]") for n, part in enumerate(item.content)]
+        elif type(item) is _Call:
+            parts.append(ToolCall(item.call_id, item.name, item.arguments, where=where))
+            called = True
+        elif type(item) is _Reasoning:
+            parts.append(_reasoning(item, where))
+    stop = Stop("tool_calls" if called else "end", "completed")
+    usage = _usage(reply.usage) if reply.usage else None
+    return Response(reply.id, reply.model, tuple(parts), stop, usage, reply.created_at)
+
+
+def _reasoning(item: _Reasoning, where: str) -> Reasoning:
+    text = "\n\n".join([section.text for section in item.summary if section.text])
+    encrypted = item.encrypted_content
+    state = unseal_state(encrypted, PROTOCOL_NAME, item.id) if encrypted else None
+    return Reasoning(text, hidden=state is not None and not text, state=state, where=where)
+
+
+def _usage(counts: _Usage) -> Usage:
+    before, after = counts.input_tokens_details, counts.output_tokens_details
+    return whole_usage(
+        counts.input_tokens,
+        counts.output_tokens,
+        before.cached_tokens if before else 0,
+        before.cache_write_tokens if before else 0,
+        after.reasoning_tokens if after else 0,
+    )
