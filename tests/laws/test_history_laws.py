@@ -287,6 +287,28 @@ def test_the_memory_is_bounded() -> None:
     assert memory.size == sum(map(total, memory._callers.values()))  # pyright: ignore[reportPrivateUsage]
 
 
+def test_many_conversations_of_one_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "_MOST_CHILDREN", 8)
+    memory = ConversationMemory()
+    for number in range(40):
+        body = jsontext.encode(
+            {"model": "m", "messages": [{"role": "user", "content": f"{number} " * 200}] * 3}
+        )
+        assert [known(memory, "openai-chat", body) for _ in range(3)] == [0, 2, 2]
+    assert memory.conversations <= 8
+    assert memory.size == sum(map(total, memory._callers.values()))  # pyright: ignore[reportPrivateUsage]
+
+
+def test_results_for_many_targets_are_bounded() -> None:
+    memory, body = ConversationMemory(), written("openai-chat", script("openai-chat"))
+    for number in range(30):
+        exchange = dragoman.Exchange("openai-chat", "anthropic", memory=memory, origin=f"o{number}")
+        exchange.request_bytes(body)
+    outline = memory.outline("", codec("openai-chat"), body)
+    assert outline
+    assert max(len(each.made) for each in outline["messages"] if isinstance(each, KnownMessage)) <= 10
+
+
 def test_conversations_that_are_used_stay() -> None:
     memory, client = ConversationMemory(400_000), codec("openai-chat")
     bodies = [

@@ -35,7 +35,9 @@ MAX_BYTES = 64_000_000
 _SMALLEST = 2_048  # bytes of a body; a smaller one is translated before it is found
 _BEGINNING = 256  # bytes of a message that was met
 _MOST_MET = 4_096
-_MOST_TOOLS = 4  # lists of declarations of one caller
+_MOST_LEARNT = 1_000  # messages of one request: the lock is held meanwhile
+_MOST_CHILDREN = 512  # of one message: they are compared one by one
+_MOST_TOOLS = 16  # lists of declarations; agents send one or two
 _OVERHEAD = 2_000  # bytes of the objects of a message, beside its text in three forms
 _WHITE = b" \t\r\n"
 
@@ -72,24 +74,11 @@ class _TreeNode:
 class _CallerRoot(_TreeNode):
     """Before the first message: the conversations of one caller in one protocol."""
 
-    __slots__ = ("key", "tools")
+    __slots__ = ("key",)
 
     def __init__(self, key: Hashable) -> None:
         super().__init__(None, KnownMessage(b"", {}))
         self.key = key
-        self.tools: list[tuple[bytes, CachedDeclarations]] = []  # by their text, the latest first
-
-    def read(self, name: str, raw: Raw) -> Any:
-        text = bytes(raw)
-        if name != "tools":
-            return jsontext.decode(text)
-        for known, tools in self.tools:
-            if known == text:
-                return tools
-        tools = cached_declarations(jsontext.decode(text))
-        if type(tools) is CachedDeclarations and tools.is_cached:
-            self.tools = [(text, tools), *self.tools[: _MOST_TOOLS - 1]]
-        return tools
 
 
 class ConversationMemory:
@@ -102,6 +91,7 @@ class ConversationMemory:
             OrderedDict()
         )  # of conversations, by identity, the oldest first
         self._met: dict[int, int] = {}  # hash → size of the largest request that had nothing to learn
+        self._tools: list[tuple[bytes, CachedDeclarations]] = []  # by their text, the latest first
         self._lock = Lock()
 
     @property
@@ -152,21 +142,35 @@ class ConversationMemory:
         if not new and wires:
             wires[-1] = nodes[-1].turn.wire
         elif learns:
-            pieces = [piece for piece, _ in unknown[:-1]]
+            pieces = [piece for piece, _ in unknown[:-1][:_MOST_LEARNT]]
             turns = [
                 KnownMessage(piece, {}, client.repeats(wire))
                 for piece, wire in zip(pieces, new, strict=False)
             ]
             with self._lock:
-                self._learn(nodes[-1] if nodes else self._callers.setdefault(caller.key, caller), turns)
+                self._learn(nodes[-1] if nodes else caller, turns)
+                if caller.children:
+                    self._callers.setdefault(caller.key, caller)
             new[: len(turns)] = [
                 turn if turn.repeats else wire for turn, wire in zip(turns, new, strict=False)
             ]
-        body = {name: caller.read(name, raw) for name, raw in before.items()}
+        body = {name: self._read(name, raw) for name, raw in before.items()}
         body[client.turns] = wires + new
         for name, raw in after.items():
-            body[name] = caller.read(name, raw)
+            body[name] = self._read(name, raw)
         return body
+
+    def _read(self, name: str, raw: Raw) -> Any:
+        text = bytes(raw)
+        if name != "tools":
+            return jsontext.decode(text)
+        for known, tools in self._tools:
+            if known == text:
+                return tools
+        tools = cached_declarations(jsontext.decode(text))
+        if type(tools) is CachedDeclarations and tools.is_cached:
+            self._tools = [(text, tools), *self._tools[: _MOST_TOOLS - 1]]
+        return tools
 
     def _learns(self, beginning: int, size: int, goes_on: bool) -> bool:
         """Whether to learn the messages from the first unknown one on.
@@ -185,6 +189,9 @@ class ConversationMemory:
         """Add `turns` behind `node`, where nobody added them meanwhile."""
         if not turns or node.next(turns[0].piece, 0):
             return
+        self._ends[id(node)] = node  # so that it is not dropped
+        while len(node.children) >= _MOST_CHILDREN:
+            self._drop(self._ends.popitem(last=False)[1])
         self._ends.pop(id(node), None)
         for turn in turns:
             child = _TreeNode(node, turn)

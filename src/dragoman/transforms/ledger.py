@@ -41,6 +41,8 @@ from dragoman.transforms.pairing import MessageFacts, facts_of, pair
 from dragoman.transforms.states import return_states
 from dragoman.transforms.tools import Declared, Flattened, Names, flatten, names_for, recognise
 
+_MOST_RESULTS = 8  # that are kept beside a message: targets, lists of names
+
 
 class _Prepared(Struct, gc=False):
     """What the ledger made of a message. `calls` are with the client's id and the number in an invented one,
@@ -185,6 +187,8 @@ class Ledger:
             prepared = self._learnt(message, flattened, summarise)
             if any(type(part) is ToolCall and part.namespace for part in message.parts):
                 return prepared.facts  # its name depends on the tools of the request
+            if len(made) > _MOST_RESULTS:
+                made.clear()
             made[known.target] = prepared
         else:
             for call, client_id, number in prepared.calls:
@@ -314,6 +318,8 @@ class Ledger:
             return message
         named = replace(message, parts=tuple(parts))
         if made is not None and known:
+            if len(made) > _MOST_RESULTS:
+                made.clear()
             made[self._names] = named, {}
         return named
 
