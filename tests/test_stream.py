@@ -140,6 +140,17 @@ def test_A3_a_text_that_names_an_end_is_none(name: str) -> None:
         assert stream.failure
 
 
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("name", names())
+def test_A3_the_end_is_found_among_many_events(name: str, line_end: bytes) -> None:
+    pieces = stream_wire(name, REPLY)
+    for count in range(1, len(pieces) + 1):
+        whole = b"".join(pieces[:count] * 2).replace(b"\n", line_end)
+        stream = dragoman.Exchange(name, name).stream()
+        stream.feed(whole)
+        assert stream.ended == ends(name, [whole, b"\n"])
+
+
 def ends(name: str, pieces: list[bytes]) -> bool:
     return any(codec(name).is_end(frame) for frame in sse.Decoder().feed(b"".join(pieces)))
 

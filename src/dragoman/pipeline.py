@@ -45,6 +45,7 @@ from dragoman.transforms.session import SessionTurn
 _BROKEN = (WireError, *TOO_DEEP)
 _MAGIC = seal.MAGIC.encode()
 _NEVER = b"\xff\xff"  # stands in no UTF-8 text
+_HEAD = 4096  # bytes of the first events in which the model is looked for first
 _CHECKED = 4096  # bytes of forwarded events that are searched together for the end of the stream
 
 
@@ -480,10 +481,16 @@ class ForwardedStream:
         self._ended = self._ended or self._holds_end(events)
 
     def _holds_end(self, events: bytes) -> bool:
-        """The marks are quick to find, but a text may hold them too: then the events are read."""
+        """The marks are quick to find, but a text may hold them too: so each event that holds one is
+        read, the last one first."""
+        is_end = self._codec.is_end
         for mark in self._codec.terminal:
-            if mark in events:
-                return any(map(self._codec.is_end, sse.Decoder().feed(events)))
+            at = events.rfind(mark)
+            while at >= 0:
+                start, end = sse.bounds(events, at)
+                if any(map(is_end, sse.Decoder().feed(events[start:end] + b"\n"))):
+                    return True
+                at = events.rfind(mark, 0, start)
         return False
 
     def _renaming(self, first: bytes) -> Callable[[bytes], bytes] | None:
@@ -491,12 +498,13 @@ class ForwardedStream:
         codec, new = self._codec, self._reply_model
         if not new or b'"%b":%b' % (codec.model_field.encode(), jsontext.encode(new)) in first:
             return None
-        for frame in sse.Decoder().feed(first):
-            old = _model_in(frame_object(frame), codec)
-            name = re.escape(jsontext.encode(old))
-            spelled = re.search(rb'"%b"\s*:\s*%b' % (codec.model_field.encode(), name), first)
-            if spelled and old != new:
-                return _Renaming(codec, spelled[0], new)
+        for events in (first[: sse.last_event_end(first[:_HEAD])], first):  # nearly always it is in the first
+            for frame in sse.Decoder().feed(events):
+                old = _model_in(frame_object(frame), codec)
+                name = re.escape(jsontext.encode(old))
+                spelled = re.search(rb'"%b"\s*:\s*%b' % (codec.model_field.encode(), name), first)
+                if spelled and old != new:
+                    return _Renaming(codec, spelled[0], new)
         return None
 
 
@@ -562,11 +570,11 @@ class _Renaming:
         self._replacement = b'"%b":%b' % (codec.model_field.encode(), jsontext.encode(new))
 
     def __call__(self, events: bytes) -> bytes:
-        found = events.count(self._old)  # quotes inside strings are escaped, so this is no text
-        if not found:
+        pieces = events.split(self._old)  # quotes inside strings are escaped, so this is no text
+        if len(pieces) == 1:
             return events
-        if found <= events.count(b"data:"):
-            return events.replace(self._old, self._replacement)
+        if len(pieces) - 1 <= events.count(b"data:"):
+            return self._replacement.join(pieces)  # in half the time of bytes.replace
         return b"".join([piece for frame in sse.Decoder().feed(events) for piece in self._anew(frame)])
 
     def _anew(self, frame: Frame) -> Iterable[bytes]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.core.codec import Frame
-from dragoman.framing.sse import Decoder, Encoder
+from dragoman.framing.sse import Decoder, Encoder, bounds, last_event_end
 
 # G23: name: (bytes, frames)
 CASES = {
@@ -126,6 +126,40 @@ def work(pieces: list[bytes]) -> int:
     finally:
         sys.setprofile(None)
     return done
+
+
+BOUNDS = {
+    "the only one": (b"@", b"@"),
+    "the first": (b"a@\n\nb\n\n", b"a@\n\n"),
+    "between": (b"a\n\nb\n@\n\nc\n\n", b"b\n@\n\n"),
+    "the last, cut": (b"a\n\nb@", b"b@"),
+    "CRLF": (b"a\r\n\r\nb@\r\n\r\nc\r\n\r\n", b"b@\r\n\r\n"),
+    "CR": (b"a\r\rb@\r\rc\r\r", b"b@\r\r"),
+    "several ends of lines: all": (b"a\n\nb@\r\n\nc\n\n", b"a\n\nb@\r\n\nc\n\n"),
+}
+
+
+@pytest.mark.parametrize("data, event", BOUNDS.values(), ids=BOUNDS)
+def test_the_event_around_a_byte(data: bytes, event: bytes) -> None:
+    start, end = bounds(data, data.index(b"@"))
+    assert data[start:end] == event
+
+
+LAST = {
+    b"": 0,
+    b"a": 0,
+    b"a\n": 0,
+    b"a\n\n": 3,
+    b"a\n\nb": 3,
+    b"a\r\n\r\nb": 5,
+    b"a\r\rb\n\nc": 6,
+    b"a\r\r": 3,
+}
+
+
+@pytest.mark.parametrize("data, end", LAST.items())
+def test_the_end_of_the_last_whole_event(data: bytes, end: int) -> None:
+    assert last_event_end(data) == end
 
 
 PRINTED = {

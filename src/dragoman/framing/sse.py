@@ -111,9 +111,21 @@ class Encoder:
 SSE = Framing(Decoder, Encoder)
 
 
+_ENDS = b"\n\n", b"\r\n\r\n", b"\r\r"
+
+
 def last_event_end(data: bytes) -> int:
     """Where the last whole event in `data` ends; 0 where none does."""
-    return max(data.rfind(end) + len(end) if end in data else 0 for end in (b"\n\n", b"\r\n\r\n", b"\r\r"))
+    if data.endswith(_ENDS):
+        return len(data)
+    return max([at + len(end) for end in _ENDS if (at := data.rfind(end)) >= 0], default=0)
+
+
+def bounds(events: bytes, at: int) -> tuple[int, int]:
+    """Where the event at that byte begins and ends; with others around it where lines end in several ways."""
+    end = b"\n\n" if b"\r" not in events else b"\r\n\r\n" if b"\r\n\r\n" in events else b"\r\r"
+    before, after = events.rfind(end, 0, at), events.find(end, at)
+    return before + len(end) if before >= 0 else 0, after + len(end) if after >= 0 else len(events)
 
 
 # Readers that cut lines as Python cuts strings (google-genai) would cut these characters too; in JSON they
