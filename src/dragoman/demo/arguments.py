@@ -17,6 +17,7 @@ import jsonschema_rs
 from dragoman.core import jsontext
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import ToolDeclaration, Wire
+from dragoman.schemas.merge import intersect
 from dragoman.schemas.walk import resolved
 
 # What a prompt names: a file, a place
@@ -187,15 +188,16 @@ def ways_through(schema: Wire, resolve: Callable[[Any], Wire], depth: int = 0) -
         return
     base = {key: value for key, value in schema.items() if key not in _FORKS}
     for part in schema.get("allOf") or ():
-        base = _merged(base, resolve(part))
+        base = intersect(base, resolve(part))
     ways = [base]
     for key in ("anyOf", "oneOf"):
         options = schema.get(key)
         if is_array(options) and options:
-            ways = [_merged(way, resolve(option)) for way in ways for option in options]
+            ways = [intersect(way, resolve(option)) for way in ways for option in options]
     if "if" in schema:
         met, then, otherwise = (resolve(schema.get(key, {})) for key in ("if", "then", "else"))
-        ways = [_merged(_merged(way, met), then) for way in ways] + [_merged(way, otherwise) for way in ways]
+        met_ways = [intersect(intersect(way, met), then) for way in ways]
+        ways = met_ways + [intersect(way, otherwise) for way in ways]
     for way in ways:
         yield from ways_through(way, resolve, depth + 1)
 
@@ -209,20 +211,6 @@ def kinds_of(schema: Wire) -> list[str]:
         return [str(declared).lower()]
     implied = [kind for key, kind in _TYPE_BY_KEYWORD.items() if key in schema]
     return implied[:1] or (_ANY if "not" in schema else ["string"])
-
-
-def _merged(base: Wire, more: Wire) -> Wire:
-    """Both at once: properties and requirements add up, of everything else the later one counts."""
-    merged = {**base, **more}
-    first, second = base.get("properties"), more.get("properties")
-    if is_object(first) and is_object(second):
-        shared = [name for name in first if is_object(first[name]) and is_object(second.get(name))]
-        both = {name: _merged(first[name], second[name]) for name in shared}
-        merged["properties"] = {**first, **second, **both}
-    needed, also = base.get("required"), more.get("required")
-    if is_array(needed) and is_array(also):
-        merged["required"] = [*needed, *(name for name in also if name not in needed)]
-    return merged
 
 
 _FORMATS = {

@@ -14,7 +14,7 @@ from dragoman.client.tools import Tool
 from dragoman.core.model import Media, Text
 from dragoman.toolkit.limits import Limits, bounded
 from dragoman.toolkit.root import Refused, Root
-from dragoman.toolkit.schema import array, integer, parameters, string
+from dragoman.toolkit.schema import array, integer, string, tool
 from dragoman.transforms.content import sniff
 
 Content = str | list[Text | Media]
@@ -33,12 +33,7 @@ def image_tools(root: Root, limits: Limits) -> list[Tool]:
         return [Text(f"Image {path} ({found.media_type})"), found]
 
     return [
-        Tool(
-            name="view_image",
-            description="Look at an image file",
-            parameters=parameters(["path"], path=string("The image: PNG, JPEG, GIF or WebP")),
-            function=view_image,
-        )
+        tool(view_image, "Look at an image file", ["path"], path=string("The image: PNG, JPEG, GIF or WebP"))
     ]
 
 
@@ -91,55 +86,43 @@ class _Files:
 
 def _reading(files: _Files) -> list[Tool]:
     return [
-        Tool(
-            name="read_file",
-            description="Read a file. Images and PDFs are shown; offset and limit choose lines of a text",
-            parameters=parameters(
-                ["absolute_path"],
-                absolute_path=string("The file"),
-                offset=integer("Lines to leave out at the start"),
-                limit=integer("Lines to read"),
-            ),
-            function=files.read_file,
+        tool(
+            files.read_file,
+            "Read a file. Images and PDFs are shown; offset and limit choose lines of a text",
+            ["absolute_path"],
+            absolute_path=string("The file"),
+            offset=integer("Lines to leave out at the start"),
+            limit=integer("Lines to read"),
         ),
-        Tool(
-            name="read_many_files",
-            description="Read several files at once, each under a line with its path",
-            parameters=parameters(
-                ["paths"],
-                paths=array("Files, directories, or patterns such as src/**/*.py"),
-                exclude=array("Patterns of paths to leave out"),
-            ),
-            function=files.read_many_files,
+        tool(
+            files.read_many_files,
+            "Read several files at once, each under a line with its path",
+            ["paths"],
+            paths=array("Files, directories, or patterns such as src/**/*.py"),
+            exclude=array("Patterns of paths to leave out"),
         ),
     ]
 
 
 def _writing(files: _Files) -> list[Tool]:
     return [
-        Tool(
-            name="write_file",
-            description="Write a file, in place of what it held; missing directories are made",
-            parameters=parameters(
-                ["file_path", "content"],
-                file_path=string("The file"),
-                content=string("All that it shall hold"),
-            ),
-            function=files.write_file,
+        tool(
+            files.write_file,
+            "Write a file, in place of what it held; missing directories are made",
+            ["file_path", "content"],
             parallel=False,
+            file_path=string("The file"),
+            content=string("All that it shall hold"),
         ),
-        Tool(
-            name="replace",
-            description="Replace text in a file; refused if it does not occur as often as expected",
-            parameters=parameters(
-                ["file_path", "old_string", "new_string"],
-                file_path=string("The file"),
-                old_string=string("The text as it stands, to the last space"),
-                new_string=string("What takes its place"),
-                expected_replacements=integer("How often it occurs; default: once"),
-            ),
-            function=files.replace,
+        tool(
+            files.replace,
+            "Replace text in a file; refused if it does not occur as often as expected",
+            ["file_path", "old_string", "new_string"],
             parallel=False,
+            file_path=string("The file"),
+            old_string=string("The text as it stands, to the last space"),
+            new_string=string("What takes its place"),
+            expected_replacements=integer("How often it occurs; default: once"),
         ),
     ]
 

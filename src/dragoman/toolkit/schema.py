@@ -1,12 +1,19 @@
-"""The few JSON Schemas that the standard tools need."""
+"""Declarations of the standard tools: a tool is named after its function, its parameters are plain."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from dragoman.client.tools import Tool
 from dragoman.core.model import Wire
 
 
-def parameters(required: list[str], **properties: Wire) -> Wire:
-    return {"type": "object", "properties": properties, "required": required}
+def tool(
+    function: Callable[..., Any], about: str, required: list[str], /, parallel: bool = True, **fields: Wire
+) -> Tool:
+    schema: Wire = {"type": "object", "properties": fields, "required": required}
+    return Tool(function.__name__, about, schema, function, parallel=parallel)
 
 
 def string(description: str) -> Wire:

@@ -13,7 +13,7 @@ from dragoman.toolkit import grep
 from dragoman.toolkit.limits import Limits
 from dragoman.toolkit.process import Finished, execute
 from dragoman.toolkit.root import Refused, Root
-from dragoman.toolkit.schema import integer, parameters, string
+from dragoman.toolkit.schema import integer, string, tool
 
 _RG = ("--no-config", "--null", "--with-filename", "--line-number", "--no-heading", "--color=never")
 _WIDE = ("--max-columns=2000", "--max-columns-preview", "--max-filesize=20M", "--sort=path", "--no-messages")
@@ -39,17 +39,14 @@ def search_tools(root: Root, limits: Limits, ripgrep: str | None = None) -> list
         return _listed(finished.output, most, limits.output)
 
     return [
-        Tool(
-            name="search_file_content",
-            description="Search files for a regular expression; gives file:line: text for each match",
-            parameters=parameters(
-                ["pattern"],
-                pattern=string("A regular expression"),
-                path=string("The directory to search; default: the root"),
-                include=string("Only files that match this glob: *.{ts,tsx}, src/**/*.py; !*.md excludes"),
-                max_matches=integer("How many matches to give"),
-            ),
-            function=search_file_content,
+        tool(
+            search_file_content,
+            "Search files for a regular expression; gives file:line: text for each match",
+            ["pattern"],
+            pattern=string("A regular expression"),
+            path=string("The directory to search; default: the root"),
+            include=string("Only files that match this glob: *.{ts,tsx}, src/**/*.py; !*.md excludes"),
+            max_matches=integer("How many matches to give"),
         )
     ]
 

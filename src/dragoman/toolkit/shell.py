@@ -14,7 +14,7 @@ from dragoman.core import jsontext
 from dragoman.toolkit.limits import Limits
 from dragoman.toolkit.process import Finished, execute
 from dragoman.toolkit.root import Refused, Root
-from dragoman.toolkit.schema import array, integer, parameters, string
+from dragoman.toolkit.schema import array, integer, string, tool
 
 
 def shell_tools(root: Root, limits: Limits) -> list[Tool]:
@@ -34,29 +34,23 @@ def shell_tools(root: Root, limits: Limits) -> list[Tool]:
         return jsontext.dumps({"output": finished.output, "metadata": {"exit_code": finished.code}})
 
     return [
-        Tool(
-            name="run_shell_command",
-            description="Execute a shell command",
-            parameters=parameters(
-                ["command"],
-                command=string("The command, as sh takes it"),
-                directory=string("Where to run it; default: the root"),
-                description=string("What the command is for, in a few words"),
-            ),
-            function=run_shell_command,
+        tool(
+            run_shell_command,
+            "Execute a shell command",
+            ["command"],
             parallel=False,
+            command=string("The command, as sh takes it"),
+            directory=string("Where to run it; default: the root"),
+            description=string("What the command is for, in a few words"),
         ),
-        Tool(
-            name="shell",
-            description="Run a program with its arguments; no shell reads them",
-            parameters=parameters(
-                ["command"],
-                command=array("The program and its arguments"),
-                workdir=string("Where to run it; default: the root"),
-                timeout_ms=integer("Milliseconds until it is ended"),
-            ),
-            function=shell,
+        tool(
+            shell,
+            "Run a program with its arguments; no shell reads them",
+            ["command"],
             parallel=False,
+            command=array("The program and its arguments"),
+            workdir=string("Where to run it; default: the root"),
+            timeout_ms=integer("Milliseconds until it is ended"),
         ),
     ]
 

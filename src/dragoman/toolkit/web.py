@@ -14,7 +14,7 @@ from dragoman.toolkit.download import Allowed, WebPage, download, is_public
 from dragoman.toolkit.limits import Limits, bounded
 from dragoman.toolkit.pagetext import page_text
 from dragoman.toolkit.root import Refused
-from dragoman.toolkit.schema import parameters, string
+from dragoman.toolkit.schema import string, tool
 
 PAGES = 20
 # Threads of their own: slow pages must not take those of asyncio.to_thread from the other tools.
@@ -61,20 +61,13 @@ def web_tools(limits: Limits, search: Search | None = None, allowed: Allowed = i
         return bounded(f'Web search results for "{query}":\n\n{texts}\n\nSources:\n{sources}', limits.output)
 
     return [
-        Tool(
-            name="web_fetch",
-            description="Read web pages: the text of each address that the prompt names",
-            parameters=parameters(
-                ["prompt"], prompt=string("What you want to know, with the addresses (http or https)")
-            ),
-            function=web_fetch,
+        tool(
+            web_fetch,
+            "Read web pages: the text of each address that the prompt names",
+            ["prompt"],
+            prompt=string("What you want to know, with the addresses (http or https)"),
         ),
-        Tool(
-            name="google_web_search",
-            description="Search the web",
-            parameters=parameters(["query"], query=string("What to look for")),
-            function=google_web_search,
-        ),
+        tool(google_web_search, "Search the web", ["query"], query=string("What to look for")),
     ]
 
 

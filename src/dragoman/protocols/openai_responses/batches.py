@@ -27,7 +27,7 @@ from dragoman.core.jobs import (
 )
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
-from dragoman.protocols.openai_responses.items import whole_list
+from dragoman.protocols.openai_responses.conversations import whole_list
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 ENDPOINTS = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings")

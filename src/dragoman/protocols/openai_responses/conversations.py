@@ -1,26 +1,39 @@
 """Conversations: lists of items that the server keeps, and that a request names instead of a response.
 
+A list shows each item with an id, messages in their long form, and comes in pages.
 Limits of metadata and of the items in one request are OpenAI's (API reference, Conversations).
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dragoman.core import jsontext
 from dragoman.core.conversations import ConversationCodec
 from dragoman.core.errors import WireError
 from dragoman.core.fields import describe
+from dragoman.core.jobs import page_limit
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.core.server import Route, rows
 from dragoman.protocols.openai_responses.compaction import is_trigger
-from dragoman.protocols.openai_responses.items import page, whole_list, with_random_id
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 NOT_FOUND, LOCKED, ITEM_NOT_FOUND = "conversation_not_found", "conversation_locked", "item_not_found"
 _MOST_ITEMS, _MOST_PAIRS, _LONGEST_KEY, _LONGEST_VALUE = 20, 16, 64, 512
+_DEFAULT_PAGE, _LARGEST_PAGE = 20, 100  # items on a page
+_ID_PREFIXES = {
+    "message": "msg",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "reasoning": "rs",
+    "compaction": "cmp",
+}
 
 ROUTES = (
     Route("POST", "/v1/conversations", "conversation.create"),
@@ -80,8 +93,55 @@ def decode_items(body: Wire, required: bool) -> list[Wire]:
 
 
 def with_ids(items: Sequence[Wire]) -> list[Wire]:
+    """A random part tells an item from an equal one in the same list."""
     random = os.urandom(16)
-    return [with_random_id(item, random + i.to_bytes(4, "big")) for i, item in enumerate(items)]
+    return [_with_id(item, random + i.to_bytes(4, "big")) for i, item in enumerate(items)]
+
+
+def spelled_out(item: Wire, name: str) -> Wire:
+    """`item` with all that a list shows of it; `name` is that of one without an id."""
+    kind = item.get("type") or "message"
+    out = {"id": f"{_ID_PREFIXES.get(kind, 'item')}_{name}", **item, "type": kind}
+    if kind == "message":
+        content = item.get("content")
+        if isinstance(content, str):
+            written: Wire = {"type": "output_text", "text": content, "annotations": []}
+            read = {"type": "input_text", "text": content}
+            out["content"] = [written if item.get("role") == "assistant" else read]
+        out.setdefault("status", "completed")
+    elif kind.endswith("_output"):
+        out.setdefault("status", "completed")
+    return out
+
+
+def _with_id(item: Wire, random: bytes) -> Wire:
+    if isinstance(item.get("id"), str) and item["id"]:
+        return spelled_out(item, "")
+    return spelled_out(item, hashlib.sha256(random + jsontext.encode(item)).hexdigest()[:32])
+
+
+def page(listed: Sequence[Wire], query: Mapping[str, str]) -> Wire:
+    """`listed`, oldest first, as `order`, `after` and `limit` in the query ask for it."""
+    ordered = list(listed) if _choice(query, "order", ("desc", "asc")) == "asc" else list(reversed(listed))
+    after, limit = query.get("after"), page_limit(query, _DEFAULT_PAGE, _LARGEST_PAGE, PROTOCOL_NAME)
+    ids = [item.get("id") for item in ordered]
+    if after and after not in ids:
+        raise WireError(PROTOCOL_NAME, "after", f"no item {after!r} is in this list")
+    start = ids.index(after) + 1 if after else 0
+    return whole_list(ordered[start : start + limit], start + limit < len(ordered))
+
+
+def whole_list(shown: Sequence[Wire], has_more: bool = False) -> Wire:
+    first, last = (shown[0].get("id"), shown[-1].get("id")) if shown else (None, None)
+    return {"object": "list", "data": [*shown], "first_id": first, "last_id": last, "has_more": has_more}
+
+
+def _choice(query: Mapping[str, str], key: str, allowed: tuple[str, ...]) -> str:
+    """The first of `allowed` is the default."""
+    value = query.get(key, allowed[0])
+    if value not in allowed:
+        raise WireError(PROTOCOL_NAME, key, f"expected {' or '.join(allowed)}, got {value!r}")
+    return value
 
 
 CONVERSATIONS = ConversationCodec(
@@ -89,12 +149,7 @@ CONVERSATIONS = ConversationCodec(
     decode_metadata=decode_metadata,
     decode_items=decode_items,
     with_ids=with_ids,
-    encode=lambda id, made, metadata: {
-        "id": id,
-        "object": "conversation",
-        "created_at": made,
-        "metadata": metadata,
-    },
+    encode=lambda id, made, meta: {"id": id, "object": "conversation", "created_at": made, "metadata": meta},
     encode_deleted=lambda id: {"id": id, "object": "conversation.deleted", "deleted": True},
     encode_page=page,
     encode_added=whole_list,

@@ -35,9 +35,10 @@ from dragoman.protocols.openai_responses.conversations import (
     LOCKED,
     NOT_FOUND,
     decode_conversation,
+    page,
+    spelled_out,
 )
 from dragoman.protocols.openai_responses.conversations import ROUTES as CONVERSATION_ROUTES
-from dragoman.protocols.openai_responses.items import page, spelled_out
 from dragoman.protocols.openai_responses.response import decode_usage
 from dragoman.protocols.openai_responses.websocket import (
     CONNECTION_LIMIT,

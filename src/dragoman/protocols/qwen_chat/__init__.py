@@ -18,8 +18,7 @@ from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols import openai_chat as chat
-from dragoman.protocols.qwen_chat.response import SLOT, decode_response
-from dragoman.protocols.qwen_chat.server import decode_error
+from dragoman.protocols.qwen_chat.response import SLOT, decode_error, decode_response
 from dragoman.protocols.qwen_chat.stream_decoder import StreamDecoder
 
 
