@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
-from typing import IO
+from typing import IO, TYPE_CHECKING
 from urllib.parse import quote
 
 import click
@@ -13,6 +13,9 @@ from dragoman.cli.output import write
 from dragoman.cli.settings import config_option, settings_of
 from dragoman.core import jsontext
 from dragoman.core.jsontext import is_object
+
+if TYPE_CHECKING:
+    from dragoman.gateway.observability.recording import RecordedMessage
 
 EXAMPLES = """\b
 Examples:
@@ -58,10 +61,7 @@ def command(file: IO[bytes], model: str | None, save: str | None, config: str | 
     return 0 if status < 400 else 1
 
 
-def _request(recorded: object, url: str, key: str, model: str | None) -> urllib.request.Request:
-    from dragoman.gateway.observability.recording import RecordedMessage
-
-    assert isinstance(recorded, RecordedMessage)
+def _request(recorded: RecordedMessage, url: str, key: str, model: str | None) -> urllib.request.Request:
     path, body = recorded.url, recorded.body.data
     value = jsontext.decode(body)
     if model and is_object(value) and "model" in value:
@@ -70,9 +70,10 @@ def _request(recorded: object, url: str, key: str, model: str | None) -> urllib.
         before, _, rest = path.partition("/models/")
         path = f"{before}/models/{quote(model, safe='')}:{rest.rpartition(':')[2]}"
     headers = {
-        name: value for name, value in recorded.headers.items() if name.startswith(("anthropic-", "x-goog-"))
+        name: value
+        for name, value in recorded.headers.items()
+        if name.startswith(("anthropic-", "x-goog-")) and value != "***"
     }
-    headers = {name: value for name, value in headers.items() if value != "***"}
     return urllib.request.Request(
         url + path, body, {**headers, "content-type": "application/json", "x-api-key": key}, method="POST"
     )

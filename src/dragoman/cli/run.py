@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
@@ -19,10 +17,6 @@ from dragoman.cli.settings import config_option, file_in_force, settings_of
 from dragoman.gateway.config import Config
 from dragoman.gateway.upstreams.routing import Target, UnknownModel, matching_row, provider_named, route
 from dragoman.profiles import known
-
-if TYPE_CHECKING:
-    from dragoman.gateway.app import Gateway
-    from dragoman.gateway.observability.recorder import Recorder
 
 EXAMPLES = """\b
 Examples:
@@ -63,7 +57,9 @@ def command(
     """
     from dragoman.cli.agents.preflight import preflight
     from dragoman.gateway.observability.access_log import AccessLog
+    from dragoman.gateway.observability.recorder import Recorder
     from dragoman.gateway.process.serve import private_gateway
+    from dragoman.inspector.server import mount_inspector
 
     chosen = AGENTS[agent]
     program = find(chosen)
@@ -76,7 +72,7 @@ def command(
     with ExitStack() as stack:
         run_log = stack.enter_context(RunLog(settings.log_file))
         routed = everything_to(targets, settings) if model else settings
-        recorder, extend = _inspector() if inspect else (None, None)
+        recorder, extend = (Recorder(), mount_inspector) if inspect else (None, None)
         access_log = AccessLog(run_log.write)
         gateway = stack.enter_context(private_gateway(routed, access_log, recorder, extend))
         if inspect:
@@ -94,13 +90,6 @@ def command(
     if run_log.failed:
         click.echo(run_log.summary(), err=True)
     return code
-
-
-def _inspector() -> tuple[Recorder, Callable[[Gateway], None]]:
-    from dragoman.gateway.observability.recorder import Recorder
-    from dragoman.inspector.server import mount_inspector
-
-    return Recorder(), mount_inspector
 
 
 def find(agent: AgentProgram) -> str:

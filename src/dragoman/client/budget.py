@@ -22,7 +22,6 @@ class Bounds(Struct, frozen=True):
     """Of a whole run; None: no bound. `cost` is in US dollars."""
 
     turns: int | None = 20
-    seconds: float | None = None
     tokens: int | None = None
     cost: float | None = None
 

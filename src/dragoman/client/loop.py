@@ -190,10 +190,7 @@ class AgentLoop:
         )
         self._on_event, self._hooks = options.get("on_event"), _hooks(options)
         self._bounds = Bounds(
-            options.get("max_turns", 20),
-            options.get("max_seconds"),
-            options.get("max_total_tokens"),
-            options.get("max_cost"),
+            options.get("max_turns", 20), options.get("max_total_tokens"), options.get("max_cost")
         )
         self._deps = options.get("context")
         self._executor = Executor(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import Any, Literal, NoReturn, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast
 
 from dragoman.client.budget import cost_of
 from dragoman.client.messages import Prompt, messages_of, neutral
@@ -275,14 +275,16 @@ class ModelCall:
             async with self.time_limit():
                 body = await reply.read(_LARGEST_REPLY)
         except TransportError as error:
-            self.fail(Failure("truncated", f"provider {self.provider.name}: {error}", 502))
+            raise UpstreamError(
+                Failure("truncated", f"provider {self.provider.name}: {error}", 502)
+            ) from error
         finally:
             reply.close()
         try:
             wire = read_body(body, self.codec.name)
             return self.result(self.pipeline.decode_response(wire, self.losses), wire)
         except (WireError, *TOO_DEEP) as error:
-            self.fail(Failure("server", f"malformed upstream answer: {error}", 502))
+            raise UpstreamError(Failure("server", f"malformed upstream answer: {error}", 502)) from error
 
     def result(
         self, response: Response, body: Wire | None = None, frames: list[Any] | None = None
@@ -294,9 +296,6 @@ class ModelCall:
             response = self.expected.restore(response)
         losses = list(self.losses)
         return Result(response, losses, self.provider.name, body, frames or [], cost, self.expected)
-
-    def fail(self, failure: Failure) -> NoReturn:
-        raise UpstreamError(failure)
 
     async def _attempt(self) -> Reply | Failure:
         provider = self.provider

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from copy import copy
 from inspect import getdoc, isasyncgenfunction, isawaitable, iscoroutinefunction, isgenerator
 from types import MethodType
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from dragoman.client import schemas
 from dragoman.client.background import wait_for
@@ -21,11 +21,15 @@ from dragoman.core.errors import ConfigError
 Function = Callable[..., Any]
 
 
+class ToolOptions(TypedDict, total=False):
+    strict: bool | None  # whether arguments must follow the schema exactly, where the provider can enforce it
+    timeout: float | None  # seconds that it may take in an agent loop
+    parallel: bool  # whether it may run beside other calls; True where nothing is given
+    needs_approval: bool | None  # True: a run without `approve` stops before it; False: runs unapproved
+
+
 class Tool:
     """`parameters` is a JSON Schema. Without a `function` the call is handed to you.
-
-    `timeout`: seconds it may take in an agent loop. `parallel`: whether it may run beside other calls.
-    `needs_approval`: a run without `approve` stops before such a call; False: `approve` is not called.
 
     A function that is a generator shows its progress: what it yields is an event of the run. Its result is
     what it returns, else what it yielded last.
@@ -37,16 +41,12 @@ class Tool:
         description: str = "",
         parameters: model.Wire | None = None,
         function: Function | None = None,
-        *,
-        strict: bool | None = None,
-        timeout: float | None = None,
-        parallel: bool = True,
-        needs_approval: bool | None = None,
+        **options: Unpack[ToolOptions],
     ) -> None:
         self.name, self.description, self.function = name, description, function
         self.parameters: model.Wire = parameters or {"type": "object", "properties": {}}
-        self.strict, self.timeout, self.parallel = strict, timeout, parallel
-        self.needs_approval = needs_approval
+        self.strict, self.timeout = options.get("strict"), options.get("timeout")
+        self.parallel, self.needs_approval = options.get("parallel", True), options.get("needs_approval")
         self.hints: dict[str, Any] = {}  # parameter -> type, where the schema was made from them
         self.binds: Literal["", "instance", "class"] = ""  # to what a method is bound when it is looked up
         self._checked: ArgumentValidator | None = None
@@ -111,13 +111,7 @@ class Tool:
 def tool(function: Function, /) -> Tool: ...
 @overload
 def tool(
-    *,
-    name: str = "",
-    description: str = "",
-    strict: bool | None = None,
-    timeout: float | None = None,
-    parallel: bool = True,
-    needs_approval: bool | None = None,
+    *, name: str = "", description: str = "", **options: Unpack[ToolOptions]
 ) -> Callable[[Function], Tool]: ...
 def tool(
     function: Function | None = None,
@@ -125,10 +119,7 @@ def tool(
     *,
     name: str = "",
     description: str = "",
-    strict: bool | None = None,
-    timeout: float | None = None,
-    parallel: bool = True,
-    needs_approval: bool | None = None,
+    **options: Unpack[ToolOptions],
 ) -> Tool | Callable[[Function], Tool]:
     """A tool from a function or a method: its name, docstring and type hints become the declaration."""
 
@@ -141,16 +132,8 @@ def tool(
             function = typing.cast(Function, inner)
         described = schemas.described_function(function)
         summary, _ = schemas.docstring(getdoc(described) or "")
-        out = Tool(
-            name or _name(function, described),
-            description or summary,
-            schemas.function_schema(function),
-            function,
-            strict=strict,
-            timeout=timeout,
-            parallel=parallel,
-            needs_approval=needs_approval,
-        )
+        parameters, named = schemas.function_schema(function), name or _name(function, described)
+        out = Tool(named, description or summary, parameters, function, **options)
         out.hints = schemas.hints_of(function)
         if schemas.is_method(function):
             out.binds = "class" if kind is classmethod else "instance"

@@ -74,6 +74,13 @@ class Translator:
         self._strict: Strictness = strict
         self._on_losses = on_losses
 
+    def protocol_of(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> str | None:
+        """The protocol in which a request is written, by its URL and headers; None: it is none of ours."""
+        found = _routes().find(method, path, query, headers)
+        return found[1] if found else None
+
     async def answer(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> TranslatedReply:
@@ -231,8 +238,7 @@ class Middleware(Generic[AppT]):
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> bool:
         """Whether a request is in no protocol, or in that of the app."""
-        found = _routes().find(method, path, query, headers)
-        return found is None or found[1] == self._protocol
+        return self._translator.protocol_of(method, path, query, headers) in (None, self._protocol)
 
 
 def _usual_base(protocol: str) -> str:
