@@ -127,23 +127,19 @@ def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
     """
     if type(old) is not str:
         return None
-    name, spelled, spaced, replacement = _change(field, old, new)
-    if body.count(name) == 1 and body[0] == _BRACE and b"\\u" not in body:
+    name, spelled, spaced, replacement, pattern = _change(field, old, new)
+    # `rfind` takes a third of the time of `count`
+    if b"\\u" not in body and body.find(name) == body.rfind(name) and body[0] == _BRACE:
         made = body.replace(spelled, replacement, 1)
         if made is body:  # nothing was found
             made = body.replace(spaced, replacement, 1)
         if made is not body:
             return made
-    return _replaced(body, field, old, new)
-
-
-def _replaced(body: bytes, field: str, old: str, new: str) -> bytes | None:
-    text = encode(new)
-    found = re.search(rb'"%b"\s*:\s*(%b)' % (re.escape(field).encode(), re.escape(encode(old))), body)
+    found = pattern.search(body)
     if found is None:
         return None
-    start, end = found.span(1)
-    made = body[:start] + text + body[end:]
+    text = encode(new)
+    made = b"%b%b%b" % (body[: found.start(1)], text, body[found.end(1) :])
     try:
         return made if _fields.decode(made).get(field) == msgspec.Raw(text) else None
     except MALFORMED:
@@ -151,10 +147,12 @@ def _replaced(body: bytes, field: str, old: str, new: str) -> bytes | None:
 
 
 @lru_cache(256)
-def _change(field: str, old: str, new: str) -> tuple[bytes, bytes, bytes, bytes]:
-    """The quoted name, the field as clients spell it, without and with a space, and as it is written."""
+def _change(field: str, old: str, new: str) -> tuple[bytes, bytes, bytes, bytes, re.Pattern[bytes]]:
+    """The quoted name, the field as clients spell it, without and with a space, as it is written, and what
+    finds its value however it is spaced."""
     name, before, after = b'"%b"' % field.encode(), encode(old), encode(new)
-    return name, b"%b:%b" % (name, before), b"%b: %b" % (name, before), b"%b:%b" % (name, after)
+    pattern = re.compile(rb"%b\s*:\s*(%b)" % (re.escape(name), re.escape(before)))
+    return name, b"%b:%b" % (name, before), b"%b: %b" % (name, before), b"%b:%b" % (name, after), pattern
 
 
 _BRACE = ord("{")
