@@ -11,8 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
-from dragoman.gateway.upstreams.retry_policy import RetryPolicy
+from dragoman.gateway.upstreams.retry_policy import CircuitBreakers, RetryPolicy
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask
 from gateway.running import running

@@ -10,8 +10,7 @@ import pytest
 
 from dragoman.core.errors import ConfigError
 from dragoman.http.client import Client, ConnectFailed, Timeouts
-from dragoman.http.client.address import Address
-from dragoman.http.client.proxies import Proxy, proxy_for
+from dragoman.http.client.address import Address, Proxy, proxy_for
 from http_client.conftest import Run
 from http_client.servers import answering, listening, read_request, server_tls, trusting
 

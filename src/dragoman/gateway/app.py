@@ -39,7 +39,7 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.conversations import LockedConversation
 from dragoman.gateway.conversations.cut_ids import CutIds
 from dragoman.gateway.conversations.store import StoreError, open_store
-from dragoman.gateway.conversations.stored_turns import StoredTurns
+from dragoman.gateway.conversations.stored_turns import UNREADABLE, StoredTurns
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.gateway.handlers import own_routes
 from dragoman.gateway.handlers.batches import BatchesHandler
@@ -63,8 +63,7 @@ from dragoman.gateway.observability.redaction import Redactor, secrets_of
 from dragoman.gateway.observability.wire_log import LoggedTransport, WireLog
 from dragoman.gateway.request import AttemptFailed, ExchangeRecord, GatewayRequest
 from dragoman.gateway.upstreams.attempts import Attempts
-from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
-from dragoman.gateway.upstreams.retry_policy import RetryPolicy
+from dragoman.gateway.upstreams.retry_policy import CircuitBreakers, RetryPolicy
 from dragoman.gateway.upstreams.routing import UnknownModel, rule_for
 from dragoman.http.client import Client, Reply, Timeouts, Transport
 from dragoman.http.memory_budget import default_limit
@@ -210,12 +209,10 @@ class Gateway:
         generate = GenerateHandler(
             reader, self.attempts, self.keep_alives, compactor, background.accept, config.request_timeout
         ).answer
-        conversations = ConversationsHandler(
-            stored_turns.conversations, self._log_store_error, config.max_body
-        )
+        conversations = ConversationsHandler(stored_turns.conversations, config.max_body)
         models = ModelsHandler(config)
         stored_responses = StoredResponsesHandler(config, stored_turns, transport, background)
-        batches = BatchesHandler(config, self.jobs.batches, self._log_store_error)
+        batches = BatchesHandler(config, self.jobs.batches)
         own = own_routes.HealthHandler(self.admission, self._metrics_page, self.store)
         return {
             "generate": generate,
@@ -300,6 +297,8 @@ class Gateway:
             record.gone = request.incoming.gone
             raise
         except Exception as error:
+            if isinstance(error, StoreError):
+                self._log_store_error(error)
             failure = _failure(error)
             body = error.body if isinstance(error, AttemptFailed) else b""
             record.crash = error if failure is CRASHED else None
@@ -436,7 +435,7 @@ class Gateway:
         if writer.begun:  # the answer is cut off here, which the client sees, unlike a clean end
             return
         if failure.kind == "context_too_long" and request.stream and request.protocol_server.streams_overflow:
-            # Codex compacts at `response.failed`; it shows a 400 to the user and stops
+            # Codex compacts at `response.failed`; it shows a 400 to the user and stops (G16, G36)
             await writer.begin(request.content_type, loss_header(request.losses))
             await writer.end(failed_stream(request, failure))
             return
@@ -472,6 +471,8 @@ def _failure(error: Exception) -> Failure:
     match error:
         case AttemptFailed() | ConversationError():
             return error.failure
+        case StoreError():
+            return UNREADABLE
         case UnknownModel():
             return Failure("not_found", str(error), 404)
         case TooLarge():
@@ -489,7 +490,8 @@ def _failure(error: Exception) -> Failure:
 
 
 def _retry_headers(seconds: float | None) -> Headers:
-    """Whole seconds for everyone, and milliseconds for the SDKs that read them."""
+    """Whole seconds for all, and milliseconds for the SDKs of OpenAI and Anthropic, which read them first
+    (`_base_client.py` of both)."""
     if seconds is None:
         return []
     whole = max(1, -int(-seconds // 1))

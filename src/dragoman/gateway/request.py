@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class ExchangeRecord(Struct, eq=False):
-    """One exchange. Times are seconds since it began; `first` is None until something was said."""
+    """One exchange. Times are seconds since it began; `first` is None until a byte of the answer was sent."""
 
     id: str
     client: str

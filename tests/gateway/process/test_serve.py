@@ -34,7 +34,7 @@ def test_the_kernel_takes_little_of_a_response_that_is_not_read() -> None:
 def test_freed_memory_is_returned_to_the_system() -> None:
     program = """
 import os
-from dragoman.gateway.process.memory import return_freed_memory
+from dragoman.gateway.process.serve import return_freed_memory
 return_freed_memory()
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

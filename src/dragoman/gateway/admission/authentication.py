@@ -23,7 +23,8 @@ from dragoman.core.model import Failure
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.keys import Allowance
 
-_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")  # Anthropic, Gemini, Azure OpenAI
+# Beside `authorization`, as the SDKs of Anthropic, Gemini and Azure OpenAI send it
+_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 _AUTHORITY = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::\d*)?")
 _WINDOW = 60.0  # seconds
 _MOST_ADDRESSES = 10_000

@@ -83,7 +83,7 @@ def _check_url(source: ConfigSource, where: Path, provider: ProviderSettings) ->
     if not _URL.fullmatch(url):
         raise source.wrong(place, f"expected an http or https URL, got {re.sub('//[^/]*@', '//', url)!r}")
     if url.startswith(("ws:", "wss:")) and provider.protocol != "openai-responses":
-        raise source.wrong(place, "WebSocket is spoken with openai-responses only: use https")
+        raise source.wrong(place, "only openai-responses has a WebSocket: use https")
     if "?" in url or "#" in url:
         raise source.wrong(place, "paths are appended to it, so it has no query and no fragment")
     _check_port(source, place, url)

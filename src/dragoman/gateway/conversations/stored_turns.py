@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
 
 from dragoman.core import jsontext
 from dragoman.core.conversations import ConversationError, PastTurn, StorageRequest, TurnCodec
@@ -22,7 +21,6 @@ from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import Target
 
-T = TypeVar("T")
 Targets = tuple[Target, ...]
 _NOT_IN_BACKGROUND = Failure("bad_request", "conversation: not together with background", 400)
 _NOT_OVER_WEBSOCKET = Failure("bad_request", "background: a WebSocket has no background responses", 400)
@@ -101,7 +99,7 @@ class StoredTurns:
         if not id:
             return []
         try:
-            turns = await self._read(self.store.chain(owner, id, self._limit))
+            turns = await self.store.chain(owner, id, self._limit)
         except ChainTooLarge as error:
             raise ConversationError(Failure("bad_request", str(error), 400)) from None
         if not turns or turns[-1].protocol != protocol:
@@ -109,24 +107,24 @@ class StoredTurns:
         return await run_for(sum(turn.size for turn in turns), lambda: [_past(turn) for turn in turns])
 
     async def reply(self, protocol: str, owner: str, id: str) -> Wire | None:
-        turn = await self._read(self.store.get(owner, id))
+        turn = await self.store.get(owner, id)
         return _past(turn).reply if turn and turn.protocol == protocol else None
 
     async def delete(self, owner: str, id: str) -> bool:
-        return await self._read(self.store.delete(owner, id))
+        return await self.store.delete(owner, id)
 
     async def _locked(self, request: GatewayRequest, id: str) -> LockedConversation | None:
         """The conversation that a request belongs to; None where it is not stored here."""
         codec, table, owner = request.protocol_server.conversations, self.conversations, request.owner
-        if codec is None or await self._read(table.get(owner, id)) is None:
+        if codec is None or await table.get(owner, id) is None:
             return None
         generates = request.route.action == "generate"
-        if generates and not await self._read(table.lock(owner, id, request.record.id)):
+        if generates and not await table.lock(owner, id, request.record.id):
             raise ConversationError(codec.locked)
         conversation = LockedConversation(table, codec, owner, id, request.record.id if generates else "")
         request.conversation = conversation if generates else None  # which unlocks it in the end
         try:
-            conversation.items = await self._read(table.items(owner, id)) or []
+            conversation.items = await table.items(owner, id) or []
         except ChainTooLarge as error:
             raise ConversationError(Failure("bad_request", str(error), 400)) from None
         return conversation
@@ -139,7 +137,7 @@ class StoredTurns:
         found: dict[str, Wire] = {}
         size = len(request.body.data)
         for id, count in Counter(storage.item_ids).items():
-            turn = await self._read(self.store.find(request.owner, id))
+            turn = await self.store.find(request.owner, id)
             if turn and turn.protocol == request.client.name:
                 past = _past(turn)
                 if item := codec.items_by_id(past.items, past.reply).get(id):
@@ -149,13 +147,6 @@ class StoredTurns:
                         problem = f"the request and its item references have more than {self._limit} bytes"
                         raise ConversationError(Failure("bad_request", problem, 400))
         return found
-
-    async def _read(self, reading: Awaitable[T]) -> T:
-        try:
-            return await reading
-        except StoreError as error:
-            self._report(error)
-            raise ConversationError(UNREADABLE) from None
 
 
 def _joined(

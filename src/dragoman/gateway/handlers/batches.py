@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from email.parser import BytesHeaderParser
 from email.policy import HTTP
-from typing import TypeVar
 
 from msgspec import Struct
 
@@ -18,15 +17,12 @@ from dragoman.core.jobs import DAY, BatchCodec, BatchState, FileCodec, StoredFil
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.gateway.config import Config
-from dragoman.gateway.conversations.store import StoreError
-from dragoman.gateway.conversations.stored_turns import UNREADABLE
 from dragoman.gateway.handlers.generate import decoded
 from dragoman.gateway.jobs.batch_table import StoredBatch
 from dragoman.gateway.jobs.batches import Batches
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import GatewayRequest
 
-T = TypeVar("T")
 _FILE_LIFE = 30 * DAY  # of an upload, unless it says otherwise
 _JSON_LINES = "application/x-jsonl"
 
@@ -37,8 +33,8 @@ class _FormPart(Struct, frozen=True):
 
 
 class BatchesHandler:
-    def __init__(self, config: Config, batches: Batches, report: Callable[[StoreError], object]) -> None:
-        self._config, self._batches, self._report = config, batches, report
+    def __init__(self, config: Config, batches: Batches) -> None:
+        self._config, self._batches = config, batches
         self._table = batches.table
 
     # Batches
@@ -52,7 +48,7 @@ class BatchesHandler:
             case "list":
                 await self._turn(request)
                 page = codec.decode_page(request.query)
-                batches, more = await self._stored(self._table.page(request.owner, request.client.name, page))
+                batches, more = await self._table.page(request.owner, request.client.name, page)
                 data = [await self._encoded(request, codec, batch) for batch in batches]
                 await request.writer.json(200, codec.encode_page(data, more))
             case action:
@@ -65,28 +61,28 @@ class BatchesHandler:
         asked = codec.decode_create(body)
         content = b""
         if asked.file:
-            if (file := await self._stored(self._table.file(request.owner, asked.file))) is None:
+            if (file := await self._table.file(request.owner, asked.file)) is None:
                 raise ConversationError(_files(request).unknown(asked.file))
             if file.batch:
                 raise WireError(request.client.name, "input_file_id", "the results of a batch are no input")
-            content = await self._stored(self._table.content(request.owner, file.id))
+            content = await self._table.content(request.owner, file.id)
         size = len(data) + len(content)
         lines, errors = await run_for(size, codec.read_lines, body, content)
         await self._check_space(size)
-        batch = await self._stored(self._batches.create(request, codec, asked, lines, errors))
+        batch = await self._batches.create(request, codec, asked, lines, errors)
         encoded = await self._encoded(request, codec, batch)
         await request.writer.json(200, codec.encode_created(encoded))
 
     async def _answer_one(self, request: GatewayRequest, codec: BatchCodec, action: str) -> None:
         owner, id = request.owner, request.route.id
-        batch = await self._stored(self._table.get(owner, id))
+        batch = await self._table.get(owner, id)
         if batch is None or batch.protocol != request.client.name:
             raise ConversationError(codec.unknown(id))
         if batch.ended is None:
             if action == "cancel":
-                await self._stored(self._table.cancel(batch))
-            await self._stored(self._batches.end(batch))  # nobody may have noticed
-            batch = await self._stored(self._table.get(owner, id)) or batch
+                await self._table.cancel(batch)
+            await self._batches.end(batch)  # nobody may have noticed
+            batch = await self._table.get(owner, id) or batch
         match action:
             case "results":
                 if batch.ended is None:
@@ -95,13 +91,13 @@ class BatchesHandler:
             case "delete":
                 if batch.ended is None:
                     raise ConversationError(_unfinished("cannot be deleted before it has ended"))
-                await self._stored(self._table.delete(owner, id))
+                await self._table.delete(owner, id)
                 await request.writer.json(200, codec.encode_deleted(id))
             case _:
                 await request.writer.json(200, await self._encoded(request, codec, batch))
 
     async def _encoded(self, request: GatewayRequest, codec: BatchCodec, batch: StoredBatch) -> Wire:
-        counts = await self._stored(self._table.counts(batch.owner, batch.id))
+        counts = await self._table.counts(batch.owner, batch.id)
         scheme = request.headers.get("x-forwarded-proto") or ("https" if self._config.tls_cert else "http")
         state = BatchState(
             batch.id,
@@ -125,17 +121,17 @@ class BatchesHandler:
             return
         await self._turn(request)
         if request.route.variant == "list":
-            files, more = await self._stored(self._table.files(owner, codec.decode_page(request.query)))
+            files, more = await self._table.files(owner, codec.decode_page(request.query))
             await request.writer.json(
                 200, codec.encode_page([codec.encode_file(each) for each in files], more)
             )
             return
-        file = await self._stored(self._table.file(owner, id))
+        file = await self._table.file(owner, id)
         if file is None:
             raise ConversationError(codec.unknown(id))
         match request.route.variant:
             case "content" if file.batch:
-                if (batch := await self._stored(self._table.get(owner, file.batch))) is None:
+                if (batch := await self._table.get(owner, file.batch)) is None:
                     raise ConversationError(codec.unknown(id))
                 batch_codec = request.protocol_server.batches
                 answers = bool(
@@ -143,10 +139,10 @@ class BatchesHandler:
                 )
                 await self._send(request, self._batches.results(batch, answers))
             case "content":
-                content = await self._stored(self._table.content(owner, id))
+                content = await self._table.content(owner, id)
                 await request.writer.whole(200, content, kind=b"application/octet-stream")
             case "delete":
-                await self._stored(self._table.delete_file(owner, id))
+                await self._table.delete_file(owner, id)
                 await request.writer.json(200, codec.encode_deleted(id))
             case _:
                 await request.writer.json(200, codec.encode_file(file))
@@ -164,7 +160,7 @@ class BatchesHandler:
         name = "".join(letter for letter in upload.filename if letter.isprintable())[:255]
         id = codec.id_prefix + os.urandom(16).hex()
         file = StoredFile(id, name or id, purpose, "", len(upload.data), now, now + (life or _FILE_LIFE))
-        await self._stored(self._table.add_file(request.owner, file, upload.data))
+        await self._table.add_file(request.owner, file, upload.data)
         await request.writer.json(200, codec.encode_file(file))
 
     # Both
@@ -182,7 +178,7 @@ class BatchesHandler:
 
     async def _check_space(self, size: int) -> None:
         limit = self._config.retention.bytes
-        if size + await self._stored(self._table.used()) > limit:
+        if size + await self._table.used() > limit:
             problem = f"files and batches have no room for {size} more bytes in the store (store.max_mb)"
             raise ConversationError(Failure("too_large", problem, 413))
 
@@ -192,13 +188,6 @@ class BatchesHandler:
             if piece:
                 await request.writer.piece(piece)
         await request.writer.end()
-
-    async def _stored(self, work: Awaitable[T]) -> T:
-        try:
-            return await work
-        except StoreError as error:
-            self._report(error)
-            raise ConversationError(UNREADABLE) from None
 
 
 def _files(request: GatewayRequest) -> FileCodec:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import TypeVar
 
 from dragoman.core.conversations import ConversationCodec, ConversationError
 from dragoman.core.fields import read_body
 from dragoman.core.model import Failure, Wire
 from dragoman.gateway.conversations.conversations import ConversationTable
-from dragoman.gateway.conversations.store import ChainTooLarge, StoreError
-from dragoman.gateway.conversations.stored_turns import UNREADABLE
+from dragoman.gateway.conversations.store import ChainTooLarge
 from dragoman.gateway.request import GatewayRequest
 
 T = TypeVar("T")
@@ -22,12 +20,8 @@ ACTIONS = tuple(
 
 
 class ConversationsHandler:
-    """`report` is called when the store fails."""
-
-    def __init__(
-        self, table: ConversationTable, report: Callable[[StoreError], object], max_body: int
-    ) -> None:
-        self._table, self._report, self._max_body = table, report, max_body
+    def __init__(self, table: ConversationTable, max_body: int) -> None:
+        self._table, self._max_body = table, max_body
 
     async def answer(self, request: GatewayRequest) -> None:
         body = await request.incoming.read(self._max_body)
@@ -37,9 +31,6 @@ class ConversationsHandler:
             answer = await self._answer(request, body)
         except ChainTooLarge as error:
             raise ConversationError(Failure("bad_request", str(error), 400)) from None
-        except StoreError as error:
-            self._report(error)
-            raise ConversationError(UNREADABLE) from None
         await request.writer.json(200, answer)
 
     async def _answer(self, request: GatewayRequest, data: bytes) -> Wire:

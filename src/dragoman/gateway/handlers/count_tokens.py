@@ -60,7 +60,8 @@ class CountTokensHandler:
 
 
 def estimate(codec: Codec, wire: Wire) -> int:
-    """The body of a count may lack the conversation; Gemini's holds the request inside a field of its own."""
+    """The body of a count may lack the conversation; Gemini's holds the request inside a field of its own
+    (ai.google.dev/api/tokens)."""
     nested = wire.get("generateContentRequest")
     body = {**nested, **wire} if jsontext.is_object(nested) else wire
     return estimate_tokens(codec.decode_request({codec.turns: [], **body}, Losses()))

@@ -16,7 +16,7 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.handlers.generate import check_model, decoded, unknown_model
 from dragoman.gateway.request import AttemptFailed, GatewayRequest
 from dragoman.gateway.upstreams.attempts import LARGEST_REPLY, refusal, send, unreachable_provider
-from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
+from dragoman.gateway.upstreams.retry_policy import CircuitBreakers
 from dragoman.gateway.upstreams.routing import Target, UnknownModel, route
 from dragoman.http.client import Reply, Transport, TransportError
 from dragoman.protocols import upstream

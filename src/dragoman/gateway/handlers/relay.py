@@ -244,6 +244,7 @@ class _StreamRelay:
 
     async def run(self) -> None:
         stream, request = self.stream, self.attempt.request
+        # A proxy before the upstream shows its own error page, some with status 200
         if self.reply.headers.get("content-type", "").startswith("text/html"):
             raise AttemptFailed(Failure("server", "the upstream answered with a web page", 502), retry=True)
         try:

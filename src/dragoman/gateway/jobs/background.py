@@ -11,9 +11,8 @@ import asyncio
 import os
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame, frame_object
@@ -22,7 +21,6 @@ from dragoman.core.jobs import BackgroundCodec
 from dragoman.core.model import Failure, Wire
 from dragoman.framing import sse
 from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
-from dragoman.gateway.conversations.stored_turns import UNREADABLE
 from dragoman.gateway.conversations.turn_writer import TurnWriter
 from dragoman.gateway.jobs.job_table import Job, JobEvents, JobRef, JobSettings, JobTable
 from dragoman.gateway.jobs.queue import JobQueue
@@ -32,7 +30,6 @@ from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.protocols import server
 
-T = TypeVar("T")
 UNSTORED_LIFE = 600.0  # seconds for which the reply to a request with `store: false` can be polled
 _FLUSH = 0.1  # seconds for which events are collected before they are written
 _MOST = 64 * 1024 * 1024  # bytes of events of one response; later ones are not stored, except the last
@@ -55,11 +52,10 @@ class BackgroundResponses:
         replay: Replay,
         metrics: Metrics,
         life: float,
-        report: Callable[[StoreError], object],
     ) -> None:
         self._table, self._turns, self._queue = table, turns, queue
         self._replay, self._metrics = replay, metrics
-        self._life, self._report = life, report
+        self._life = life
         self._followers: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self.interrupt: Callable[[JobRef], None] = lambda ref: None
 
@@ -98,8 +94,8 @@ class BackgroundResponses:
             expires=now + self._life,
         )
         first = [jsontext.encode(event) for event in codec.first_events(turns.without_secrets(reply))]
-        await self._stored(self._table.add(job, JobEvents(0, first) if request.stream else None))
-        await self._stored(self._queue.add([job.ref]))
+        await self._table.add(job, JobEvents(0, first) if request.stream else None)
+        await self._queue.add([job.ref])
         request.record.action = "enqueue"
         if request.stream:
             await self._follow(request, job, -1)
@@ -108,7 +104,7 @@ class BackgroundResponses:
 
     async def answer(self, request: GatewayRequest) -> bool:
         """A request for a stored response; False where it is not one of the background."""
-        job = await self._stored(self._table.get(request.owner, request.route.id))
+        job = await self._table.get(request.owner, request.route.id)
         if job is None or job.batch or job.protocol != request.client.name:
             return False
         codec, turns = _codecs(job.protocol)
@@ -123,8 +119,8 @@ class BackgroundResponses:
                 await request.writer.json(200, await self._cancel(job))
             case "delete":
                 await self._cancel(job)
-                await self._stored(self._table.delete(job.owner, job.id))
-                await self._stored(self._turns.delete(job.owner, job.id))
+                await self._table.delete(job.owner, job.id)
+                await self._turns.delete(job.owner, job.id)
                 await request.writer.json(200, turns.encode_deleted(job.id))
             case "items" if job.body:
                 turn = PastTurn(job.id, turns.new_items(jsontext.decode(job.body)), _state(job), {})
@@ -140,14 +136,14 @@ class BackgroundResponses:
             reply = codec.with_status(jsontext.decode(job.reply), "cancelled", None)
             events: JobEvents | None = None
             if job.read_settings().stream:
-                number = await self._stored(self._next_number(job))
+                number = await self._next_number(job)
                 events = JobEvents(number, [jsontext.encode(codec.last_event(reply, number))])
-            if await self._stored(self._table.cancel(job, jsontext.encode(reply), events)):
+            if await self._table.cancel(job, jsontext.encode(reply), events):
                 self._count("cancelled")
                 self.interrupt(job.ref)
                 self._wake(job.id)
                 return reply
-            found = await self._stored(self._table.get(job.owner, job.id))
+            found = await self._table.get(job.owner, job.id)
             if found is None:
                 break
             job = found
@@ -159,19 +155,19 @@ class BackgroundResponses:
         await writer.begin(request.content_type)
         changed = asyncio.Event()
         self._followers[job.id].add(changed)
-        spoken = time.monotonic()
+        sent_at = time.monotonic()
         try:
             while True:
                 changed.clear()
-                ended = await self._stored(self._table.ended(job.owner, job.id))  # before the events are read
-                events = await self._stored(self._table.events(job.owner, job.id, after))
+                ended = await self._table.ended(job.owner, job.id)  # before the events are read
+                events = await self._table.events(job.owner, job.id, after)
                 if events:
-                    after, spoken = events[-1][0], time.monotonic()
+                    after, sent_at = events[-1][0], time.monotonic()
                     await writer.piece(b"".join(_printed(text) for _, text in events))
                 if ended:
                     break
-                if not events and time.monotonic() - spoken > _KEEP_ALIVE:
-                    spoken = time.monotonic()
+                if not events and time.monotonic() - sent_at > _KEEP_ALIVE:
+                    sent_at = time.monotonic()
                     await writer.piece(request.client.keep_alive)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_POLL):
@@ -232,13 +228,6 @@ class BackgroundResponses:
     async def _next_number(self, job: Job) -> int:
         events = await self._table.events(job.owner, job.id, -1)
         return events[-1][0] + 1 if events else 0
-
-    async def _stored(self, work: Awaitable[T]) -> T:
-        try:
-            return await work
-        except StoreError as error:
-            self._report(error)
-            raise ConversationError(UNREADABLE) from None
 
     def _wake(self, id: str) -> None:
         for changed in self._followers.get(id, ()):

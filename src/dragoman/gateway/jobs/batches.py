@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, cast
 
 from dragoman.core import jsontext
@@ -49,11 +49,10 @@ class Batches:
         replay: Replay,
         metrics: Metrics,
         life: float,
-        report: Callable[[StoreError], object],
     ) -> None:
         self._jobs, self.table, self._queue = jobs, table, queue
         self._replay, self._metrics = replay, metrics
-        self.life, self._report = life, report
+        self.life = life
 
     async def create(
         self,

@@ -34,12 +34,9 @@ class Jobs:
         self._store, self._report = store, report
         self.table = JobTable(store)
         self.queue = _queue(config, self.table, store, report)
-        self.background = BackgroundResponses(
-            self.table, store, self.queue, replay, metrics, config.retention.seconds, report
-        )
-        self.batches = Batches(
-            self.table, BatchTable(store), self.queue, replay, metrics, config.retention.seconds, report
-        )
+        life = config.retention.seconds
+        self.background = BackgroundResponses(self.table, store, self.queue, replay, metrics, life)
+        self.batches = Batches(self.table, BatchTable(store), self.queue, replay, metrics, life)
         self.runner = JobRunner(
             self.table,
             self.queue.unclaimed_since,

@@ -29,8 +29,7 @@ from dragoman.gateway.large_bodies import LARGE, run_for
 from dragoman.gateway.large_bodies import translate as translate_large
 from dragoman.gateway.observability.traces import trace_headers
 from dragoman.gateway.request import Attempt, AttemptFailed, GatewayRequest
-from dragoman.gateway.upstreams.circuit_breaker import CircuitBreakers
-from dragoman.gateway.upstreams.retry_policy import RetryPolicy
+from dragoman.gateway.upstreams.retry_policy import CircuitBreakers, RetryPolicy
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.http.client import ConnectFailed, Reply, TimedOut, Timeouts, Transport, TransportError
 from dragoman.http.client.retries import RETRYABLE, read_failure, unreachable
@@ -39,7 +38,7 @@ from dragoman.protocols import upstream
 
 LARGEST_REPLY = 256 * 1024 * 1024
 _LARGEST_ERROR = 1024 * 1024
-_USER_AGENT = {"user-agent": f"dragoman/{__version__}"}  # some providers refuse requests without one
+_USER_AGENT = {"user-agent": f"dragoman/{__version__}"}  # firewalls before providers refuse requests without
 
 Relay = Callable[[Attempt, Reply], Awaitable[None]]
 

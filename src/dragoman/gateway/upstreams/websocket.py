@@ -166,8 +166,8 @@ class _Socket:
         except TimeoutError:
             raise TimedOut(f"{self.key[0]} sent nothing for {limit:g} s") from None
         except ConnectionClosed as error:
-            said = error.rcvd.reason if error.rcvd else ""
-            problem = f"{self.key[0]} closed the connection" + (f": {said}" if said else "")
+            reason = error.rcvd.reason if error.rcvd else ""
+            problem = f"{self.key[0]} closed the connection" + (f": {reason}" if reason else "")
             raise ReplyBroken(problem) from None
         self._first = False
         try:

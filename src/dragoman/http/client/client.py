@@ -14,9 +14,8 @@ from functools import lru_cache, partial
 
 from dragoman.core.errors import ConfigError
 from dragoman.core.transport import ConnectFailed, Timeouts
-from dragoman.http.client.address import Address, address_of
+from dragoman.http.client.address import Address, Proxy, address_of, open_tunnel, proxy_for
 from dragoman.http.client.connection import ClientConnection
-from dragoman.http.client.proxies import Proxy, open_tunnel, proxy_for
 from dragoman.http.client.reply import HttpReply
 from dragoman.http.memory_budget import MemoryBudget
 from dragoman.http.write_batch import WriteBatch
