@@ -76,6 +76,9 @@ class CachedTools(tuple[AnyTool, ...]):
     cache: ToolCache
 
 
+WITH_CACHE = (CachedDeclarations, CachedTools)  # every other list or tuple of tools has none
+
+
 def with_cached_tools(body: Wire) -> Wire:
     """`body` with its declarations from the cache, or as a candidate for it, or as it is."""
     tools = body.get("tools")
@@ -121,9 +124,9 @@ def cached_by_tools(
 
     @wraps(function)
     def cached(tools: Any, losses: Losses, /, *others: P.args, **_: P.kwargs) -> T:
-        cache: ToolCache | None = getattr(tools, "cache", None)
-        if cache is None:
+        if not isinstance(tools, WITH_CACHE):
             return function(tools, losses, *others)  # pyright: ignore[reportCallIssue] - all positional
+        cache = tools.cache
         found = cache.results.get((function, id(tools), *others))
         if found is None:
             reported = Losses()
@@ -141,10 +144,10 @@ def cached_by_tools(
 
 def with_encoded_tools(body: Wire, tools: object) -> Wire:
     """`body` ready to be encoded: what was made of cached `tools` stands in it as text encoded before."""
-    cache: ToolCache | None = getattr(tools, "cache", None)
     made = body.get("tools")
-    if cache is None or made is None:
+    if made is None or not isinstance(tools, WITH_CACHE):
         return body
+    cache = tools.cache
     found = cache.results.get((with_encoded_tools, id(made)))
     if found is None:
         text = msgspec.Raw(jsontext.encode(made))
