@@ -1,7 +1,8 @@
 """Any value that a client sent as a schema -> valid JSON Schema (draft 2020-12), which every target demands.
 
 Spellings of the same thing (Gemini's upper-case types, Python's type names, keywords of older drafts, a null
-for an absent keyword) are no loss; what is no schema is mended as far as its meaning is plain, and reported.
+for an absent keyword) are no loss; what is no schema is repaired as far as its meaning is plain, and
+reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Files: read one, read many, write, replace, look at an image. All paths are kept inside the root."""
+"""Files: read one, read many, write, replace, look at an image. A path that leads out of the root is
+refused."""
 
 from __future__ import annotations
 

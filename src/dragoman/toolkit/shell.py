@@ -1,7 +1,7 @@
 """Commands: `run_shell_command` as Gemini's agents know it, `shell` as Codex does.
 
-The directory is kept inside the root. What a command does is not: that takes a sandbox, or a person
-who confirms each command.
+The directory must be inside the root. What a command does is not restricted: that takes a sandbox, or a
+person who confirms each command.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def settle(part: SomePart, taken: bool, losses: Losses) -> SomePart:
 
 def latest(messages: Sequence[Message], most: int, losses: Losses) -> list[Message]:
     """`messages` with the last `most` marks; those before are removed."""
-    kept: list[Message] = []
+    limited: list[Message] = []
     for message in reversed(messages):
         parts: list[AnyPart] = []
         for part in reversed(message.parts):
@@ -43,8 +43,8 @@ def latest(messages: Sequence[Message], most: int, losses: Losses) -> list[Messa
                 most -= 1
                 part = _unmarked(part, losses) if most < 0 else part
             parts.append(part)
-        kept.append(replace(message, parts=tuple(parts[::-1])) if most < 0 else message)
-    return kept[::-1]
+        limited.append(replace(message, parts=tuple(parts[::-1])) if most < 0 else message)
+    return limited[::-1]
 
 
 def _is_marked(part: AnyPart) -> bool:

@@ -117,9 +117,9 @@ def _called(messages: tuple[Message, ...]) -> set[str]:
 
 
 def _replies(messages: tuple[Message, ...]) -> int:
-    """How often the assistant spoke."""
-    spoken = groupby(messages, lambda message: message.role == "assistant")
-    return sum(assistant for assistant, _ in spoken)
+    """The number of the assistant's turns."""
+    turns = groupby(messages, lambda message: message.role == "assistant")
+    return sum(assistant for assistant, _ in turns)
 
 
 # Digest

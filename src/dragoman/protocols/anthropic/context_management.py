@@ -106,11 +106,11 @@ def encode_compaction(summary: str) -> Wire:
 
 def decode_compaction(request: Wire) -> Compaction | None:
     """What a request asks for; `context_management` stands in nearly every one of Claude Code."""
-    asked = request.get("compaction")
-    if is_object(asked):
-        if asked.get("type") != "summarize":
+    compaction = request.get("compaction")
+    if is_object(compaction):
+        if compaction.get("type") != "summarize":
             raise WireError(PROTOCOL_NAME, "compaction.type", "expected summarize")
-        return Compaction(instructions=_instructions(asked))
+        return Compaction(instructions=_instructions(compaction))
     managed = request.get("context_management")
     for i, edit in enumerate(rows(managed.get("edits")) if is_object(managed) else ()):
         if edit.get("type") == COMPACT:

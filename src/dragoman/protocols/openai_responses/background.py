@@ -25,8 +25,8 @@ _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed
 
 def _encode_queued(request: Wire, id: str, created: int) -> Wire:
     """Reads the whole request, so that what is wrong with it is an error now and not later."""
-    asked = decode_request(request, Losses())
-    reply = frame_response(id, str(request.get("model") or ""), created, asked)
+    decoded = decode_request(request, Losses())
+    reply = frame_response(id, str(request.get("model") or ""), created, decoded)
     previous = request.get("previous_response_id")
     store = request.get("store") is not False
     return {**reply, "status": "queued", "background": True, "store": store, "previous_response_id": previous}

@@ -81,15 +81,15 @@ def staying(items: list[Any], tokens: int = 0) -> list[Wire]:
     """
     messages = [item for item in rows(items) if _role(item) in _STAYING]
     left = tokens * _CHARACTERS if tokens else -1
-    kept: list[Wire] = []
+    staying_messages: list[Wire] = []
     for message in reversed(messages):
         if _role(message) == "user" and left >= 0:
             left -= len(jsontext.encode(message))
             if left < 0:
                 left = 0
                 continue
-        kept.append(message)
-    return kept[::-1]
+        staying_messages.append(message)
+    return staying_messages[::-1]
 
 
 def after_compaction(items: list[Any]) -> list[Any]:
