@@ -7,7 +7,11 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src/dragoman"
 # The same role in every folder of one kind: the name is the interface, the folder says whose it is.
 PARALLEL = {
-    "protocols": {"Grammar", "StreamDecoder", "StreamEncoder", "_ReplyGlance", "_RequestGlance"},
+    "protocols": {
+        *("Grammar", "StreamDecoder", "StreamEncoder", "_ReplyGlance", "_RequestGlance"),
+        # the shapes of a usual reply, private to its file
+        *("_Call", "_InputCounts", "_Message", "_OutputCounts", "_Reply", "_Text", "_Usage"),
+    },
     "framing": {"Decoder", "Encoder"},
 }
 

@@ -14,7 +14,7 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 
 
-class _Choice(Struct):
+class _ChoiceState(Struct):
     state: Literal["start", "content", "finished"] = "start"
     calls: int = 0
 
@@ -29,7 +29,7 @@ class Grammar:
 
     def __init__(self) -> None:
         self._ended = False
-        self._choices: dict[int, _Choice] = {}  # by index
+        self._choices: dict[int, _ChoiceState] = {}  # by index
         self._head: tuple[Any, ...] = ()
 
     def feed(self, frame: Frame, /) -> Iterable[Frame]:
@@ -62,12 +62,12 @@ class Grammar:
             return
         for choice in choices:
             expect(type(choice.get("index")) is int, "a choice without an index")
-            self._choice(choice, self._choices.setdefault(choice["index"], _Choice()))
+            self._choice(choice, self._choices.setdefault(choice["index"], _ChoiceState()))
 
     def _is_finished(self) -> bool:
         return bool(self._choices) and all(choice.state == "finished" for choice in self._choices.values())
 
-    def _choice(self, choice: Wire, so_far: _Choice) -> None:
+    def _choice(self, choice: Wire, so_far: _ChoiceState) -> None:
         expect(so_far.state != "finished", "a choice after its finish reason")
         delta = choice.get("delta")
         if not is_object(delta):
@@ -84,7 +84,7 @@ class Grammar:
         if choice.get("finish_reason") is not None:
             so_far.state = "finished"
 
-    def _call(self, entry: Wire, so_far: _Choice) -> None:
+    def _call(self, entry: Wire, so_far: _ChoiceState) -> None:
         index, kind = entry.get("index"), "custom" if "custom" in entry else "function"
         inner = entry.get(kind)
         if type(index) is not int or not is_object(inner):
