@@ -32,7 +32,9 @@ _TRIES = 8
 _ENDS = b"\n\n", b"\r\n\r\n"  # of an event; Google's servers send the second
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _any_at = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*').match
-_plain_at = re.compile(rb'[ !#-\[\]-~]*(?:\\["\\nrt][ !#-\[\]-~]*)*').match  # ASCII as our encoder writes it
+_PLAIN = re.compile(rb'[ !#-\[\]-~]*(?:\\["\\nrt][ !#-\[\]-~]*)*')  # ASCII as our encoder writes it
+_plain_at = _PLAIN.match
+_plain = _PLAIN.fullmatch
 _FILLS = {
     "number": re.compile(rb"0|[1-9][0-9]{0,15}").match,
     "padding": re.compile(rb"[A-Za-z0-9]*").match,
@@ -48,6 +50,8 @@ class DeltaSplice:
     _between = False  # the last byte that came ended an event
     _known = False  # the frame of an event that continued the part that is open
     _ready = False  # it is known, nothing is held, and deltas of the part pass all stages unchanged
+    _is_simple = False  # the frames have neither holes nor numbers, and no stage examines the texts
+    _simple = False  # ready, and the frames are simple
     _special: tuple[re.Pattern[str], ...] = ()  # texts that a stage examines
     _holes_before: tuple[Hole, ...] = ()
     _before = b""  # what stands before the text of the upstream's event, from the last hole on
@@ -72,6 +76,13 @@ class DeltaSplice:
         self._spliced: list[bytes] = []  # texts that decoder, stages and encoder do not know of
 
     def feed(self, data: bytes) -> bytes:
+        if self._simple and data.startswith(self._before) and data.endswith(self._after):  # one event
+            start, stop = len(self._before), len(data) - len(self._after)
+            if start < stop and _plain(data, start, stop):
+                text = data[start:stop]
+                self._spliced.append(text)
+                self._last, self._tries = (data, 0, start, stop, len(data)), _TRIES
+                return b"%b%b%b" % (self._opening, text, self._closing)
         out: list[bytes] = []
         at = 0
         while True:
@@ -157,7 +168,7 @@ class DeltaSplice:
         self.catch_up()
         whole, held = self._between, [stage.held for stage in self._stages]
         events, out = self._translate(data)
-        self._between, self._ready = data.endswith(_ENDS), False
+        self._between, self._ready, self._simple = data.endswith(_ENDS), False, False
         if not events and not self._between:  # half an event changes nothing
             return b"".join(out)
         collected = not events and [stage.held for stage in self._stages] != held
@@ -175,6 +186,7 @@ class DeltaSplice:
                 if len(out) < 2 and self._learn(data, text, b"".join(out)):
                     self._known = True
             self._ready = self._known
+            self._simple = self._known and self._is_simple
         return b"".join(out)
 
     def _learn(self, data: bytes, text: str, out: bytes) -> bool:
@@ -196,6 +208,9 @@ class DeltaSplice:
         self._special = tuple([stage.special for stage in self._stages if stage.special])
         self._opening, self._closing, self._number = opening + b'"', b'"' + closing, None
         self._joint = self._closing + self._opening if out else b""
+        self._is_simple = not (self._holes_before or self._holes_after or self._special or number) and bool(
+            out
+        )
         if number:
             self._middle, self._closing = b'"' + closing[: number.start(1)], closing[number.end(1) :]
             self._number = int(number[1])

@@ -1,8 +1,9 @@
 """The registry: one line for each protocol.
 
 A folder exports `PROTOCOL`. Its files have the same names everywhere: `wire` (the shapes), `settings`,
-`parts`, `messages`, `tools`, `request`, `response`, `stream_decoder`, `stream_encoder`, `grammar` (checks a
-stream), `server` (routes, accounting, authentication). One that only upstreams speak has fewer.
+`parts`, `messages`, `tools`, `request`, `response`, `usual_reply` (the same for most replies, in one step),
+`stream_decoder`, `stream_encoder`, `grammar` (checks a stream), `server` (routes, accounting, keys).
+One that only upstreams speak has fewer.
 `openai.py` is no protocol: it holds what both APIs of OpenAI share.
 """
 
