@@ -19,37 +19,37 @@ from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, STOP
 _Count = Annotated[int, Meta(ge=0)]
 
 
-class _Text(Struct, forbid_unknown_fields=True, tag_field="type", tag="text"):
+class _TextBlock(Struct, forbid_unknown_fields=True, tag_field="type", tag="text"):
     text: str
     citations: None = None
 
 
-class _Thinking(Struct, forbid_unknown_fields=True, tag_field="type", tag="thinking"):
+class _ThinkingBlock(Struct, forbid_unknown_fields=True, tag_field="type", tag="thinking"):
     thinking: str
     signature: str = ""
 
 
-class _Caller(Struct, forbid_unknown_fields=True):
+class _DirectCaller(Struct, forbid_unknown_fields=True):
     type: Literal["direct"]
 
 
-class _ToolUse(Struct, forbid_unknown_fields=True, tag_field="type", tag="tool_use"):
+class _ToolUseBlock(Struct, forbid_unknown_fields=True, tag_field="type", tag="tool_use"):
     id: str
     name: str
     input: dict[str, Any]
-    caller: _Caller | None = None
+    caller: _DirectCaller | None = None
 
 
-class _Thought(Struct):
+class _ThinkingCount(Struct):
     thinking_tokens: _Count = 0
 
 
-class _Usage(Struct, forbid_unknown_fields=True):
+class _MessageUsage(Struct, forbid_unknown_fields=True):
     input_tokens: _Count
     output_tokens: _Count
     cache_read_input_tokens: _Count | None = None
     cache_creation_input_tokens: _Count | None = None
-    output_tokens_details: _Thought | None = None
+    output_tokens_details: _ThinkingCount | None = None
     server_tool_use: None = None
     cache_creation: Raw = Raw()
     service_tier: Raw = Raw()
@@ -57,10 +57,10 @@ class _Usage(Struct, forbid_unknown_fields=True):
     speed: Raw = Raw()
 
 
-class _Message(Struct, forbid_unknown_fields=True):
-    content: list[_Text | _ToolUse | _Thinking]
+class _UsualMessage(Struct, forbid_unknown_fields=True):
+    content: list[_TextBlock | _ToolUseBlock | _ThinkingBlock]
     stop_reason: Literal["end_turn", "tool_use", "stop_sequence"]
-    usage: _Usage
+    usage: _MessageUsage
     id: str = ""
     model: str = ""
     type: Literal["message"] = "message"
@@ -71,7 +71,7 @@ class _Message(Struct, forbid_unknown_fields=True):
     context_management: Raw = Raw()
 
 
-_decode = typed_decoder(_Message).decode
+_decode = typed_decoder(_UsualMessage).decode
 
 
 def read_usual_reply(body: bytes) -> Response | None:
@@ -82,11 +82,11 @@ def read_usual_reply(body: bytes) -> Response | None:
     parts: list[AnyPart] = []
     for i, block in enumerate(reply.content):
         where = f"content[{i}]"
-        if type(block) is _ToolUse:
+        if type(block) is _ToolUseBlock:
             parts.append(ToolCall(block.id, block.name, decode_input(block.input, where), where=where))
-        elif type(block) is _Text:
+        elif type(block) is _TextBlock:
             parts.append(Text(block.text, where=where))
-        elif type(block) is _Thinking:
+        elif type(block) is _ThinkingBlock:
             state = unseal_state(block.signature, PROTOCOL_NAME) if block.signature else None
             parts.append(Reasoning(block.thinking, state=state, where=where))
     usage = reply.usage

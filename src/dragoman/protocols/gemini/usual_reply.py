@@ -19,27 +19,27 @@ from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 _Count = Annotated[int, Meta(ge=0)]
 
 
-class _Call(Struct, forbid_unknown_fields=True):
+class _FunctionCall(Struct, forbid_unknown_fields=True):
     name: str
     args: dict[str, Any] | None = None
     id: str = ""
 
 
-class _Part(Struct, forbid_unknown_fields=True):
+class _CandidatePart(Struct, forbid_unknown_fields=True):
     """A text or a call."""
 
     text: str | None = None
-    functionCall: _Call | None = None
+    functionCall: _FunctionCall | None = None
     thoughtSignature: str = ""
 
 
-class _Content(Struct, forbid_unknown_fields=True):
-    parts: list[_Part]
+class _CandidateContent(Struct, forbid_unknown_fields=True):
+    parts: list[_CandidatePart]
     role: Literal["model"] = "model"
 
 
 class _Candidate(Struct, forbid_unknown_fields=True):
-    content: _Content
+    content: _CandidateContent
     finishReason: Literal["STOP"]
     index: Literal[0] = 0
     avgLogprobs: Raw = Raw()
@@ -47,7 +47,7 @@ class _Candidate(Struct, forbid_unknown_fields=True):
     finishMessage: Raw = Raw()
 
 
-class _Usage(Struct, forbid_unknown_fields=True):
+class _UsageMetadata(Struct, forbid_unknown_fields=True):
     promptTokenCount: _Count
     candidatesTokenCount: _Count = 0
     thoughtsTokenCount: _Count = 0
@@ -61,15 +61,15 @@ class _Usage(Struct, forbid_unknown_fields=True):
     serviceTier: Raw = Raw()
 
 
-class _Reply(Struct, forbid_unknown_fields=True):
+class _GenerateContentResponse(Struct, forbid_unknown_fields=True):
     candidates: Annotated[list[_Candidate], Meta(min_length=1, max_length=1)]
-    usageMetadata: _Usage
+    usageMetadata: _UsageMetadata
     modelVersion: str = ""
     responseId: str = ""
     createTime: str = ""
 
 
-_decode = typed_decoder(_Reply).decode
+_decode = typed_decoder(_GenerateContentResponse).decode
 
 
 def read_usual_reply(body: bytes) -> Response | None:

@@ -21,22 +21,22 @@ _REASONING = "choices[0].message.reasoning_content"
 _CONTENT, _CALLS = "choices[0].message.content", "choices[0].message.tool_calls"
 
 
-class _Function(Struct, forbid_unknown_fields=True):
+class _CalledFunction(Struct, forbid_unknown_fields=True):
     name: _Filled
     arguments: _Filled
 
 
-class _Call(Struct, forbid_unknown_fields=True):
+class _CompletionCall(Struct, forbid_unknown_fields=True):
     id: _Filled
-    function: _Function
+    function: _CalledFunction
     type: Literal["function"] = "function"
     index: int = 0
 
 
-class _Message(Struct, forbid_unknown_fields=True):
+class _CompletionMessage(Struct, forbid_unknown_fields=True):
     role: Literal["assistant"] = "assistant"
     content: str | None = None
-    tool_calls: list[_Call] | None = None
+    tool_calls: list[_CompletionCall] | None = None
     refusal: None = None
     reasoning_content: str | None = None
     annotations: _Empty = None
@@ -44,8 +44,8 @@ class _Message(Struct, forbid_unknown_fields=True):
     function_call: None = None
 
 
-class _Choice(Struct, forbid_unknown_fields=True):
-    message: _Message
+class _CompletionChoice(Struct, forbid_unknown_fields=True):
+    message: _CompletionMessage
     finish_reason: Literal["stop", "tool_calls"]
     index: int = 0
     logprobs: None = None
@@ -54,7 +54,7 @@ class _Choice(Struct, forbid_unknown_fields=True):
 
 
 class _Completion(Struct, forbid_unknown_fields=True):
-    choices: Annotated[list[_Choice], Meta(min_length=1, max_length=1)]
+    choices: Annotated[list[_CompletionChoice], Meta(min_length=1, max_length=1)]
     id: str = ""
     model: str = ""
     created: int = 0

@@ -19,20 +19,20 @@ _Count = Annotated[int, Meta(ge=0)]
 _Empty = Annotated[list[Raw], Meta(max_length=0)]
 
 
-class _Text(Struct, forbid_unknown_fields=True, tag_field="type", tag="output_text"):
+class _OutputText(Struct, forbid_unknown_fields=True, tag_field="type", tag="output_text"):
     text: str
     annotations: _Empty | None = None
     logprobs: _Empty | None = None
 
 
-class _Message(Struct, forbid_unknown_fields=True, tag_field="type", tag="message"):
-    content: Annotated[list[_Text], Meta(min_length=1)]
+class _MessageItem(Struct, forbid_unknown_fields=True, tag_field="type", tag="message"):
+    content: Annotated[list[_OutputText], Meta(min_length=1)]
     role: Literal["assistant"] = "assistant"
     id: str = ""
     status: Literal["completed"] = "completed"
 
 
-class _Call(Struct, forbid_unknown_fields=True, tag_field="type", tag="function_call"):
+class _FunctionCallItem(Struct, forbid_unknown_fields=True, tag_field="type", tag="function_call"):
     call_id: str
     name: str
     arguments: str
@@ -40,39 +40,39 @@ class _Call(Struct, forbid_unknown_fields=True, tag_field="type", tag="function_
     status: Literal["completed"] = "completed"
 
 
-class _Summary(Struct):
+class _SummaryText(Struct):
     text: str
 
 
-class _Reasoning(Struct, forbid_unknown_fields=True, tag_field="type", tag="reasoning"):
-    summary: list[_Summary]
+class _ReasoningItem(Struct, forbid_unknown_fields=True, tag_field="type", tag="reasoning"):
+    summary: list[_SummaryText]
     id: str = ""
     status: Literal["completed"] | None = None
     encrypted_content: str | None = None
     content: _Empty | None = None
 
 
-class _InputCounts(Struct):
+class _InputTokensDetails(Struct):
     cached_tokens: _Count = 0
     cache_write_tokens: _Count = 0
 
 
-class _OutputCounts(Struct):
+class _OutputTokensDetails(Struct):
     reasoning_tokens: _Count = 0
 
 
-class _Usage(Struct):
+class _ResponseUsage(Struct):
     input_tokens: _Count
     output_tokens: _Count
-    input_tokens_details: _InputCounts | None = None
-    output_tokens_details: _OutputCounts | None = None
+    input_tokens_details: _InputTokensDetails | None = None
+    output_tokens_details: _OutputTokensDetails | None = None
 
 
-_Metadata = defstruct("_Metadata", [(name, Raw, Raw()) for name in sorted(QUIET_RESPONSE)])
+_ResponseMetadata = defstruct("_ResponseMetadata", [(name, Raw, Raw()) for name in sorted(QUIET_RESPONSE)])
 
 
-class _Reply(_Metadata, forbid_unknown_fields=True, kw_only=True):  # pyright: ignore[reportGeneralTypeIssues] - made of names
-    output: list[_Message | _Call | _Reasoning]
+class _UsualResponse(_ResponseMetadata, forbid_unknown_fields=True, kw_only=True):  # pyright: ignore[reportGeneralTypeIssues] - made of names
+    output: list[_MessageItem | _FunctionCallItem | _ReasoningItem]
     status: Literal["completed"]
     id: str = ""
     model: str = ""
@@ -80,10 +80,10 @@ class _Reply(_Metadata, forbid_unknown_fields=True, kw_only=True):  # pyright: i
     error: None = None
     object: Literal["response"] = "response"
     incomplete_details: None = None
-    usage: _Usage | None = None
+    usage: _ResponseUsage | None = None
 
 
-_decode = typed_decoder(_Reply).decode
+_decode = typed_decoder(_UsualResponse).decode
 
 
 def read_usual_reply(body: bytes) -> Response | None:
@@ -95,26 +95,26 @@ def read_usual_reply(body: bytes) -> Response | None:
     called = False
     for i, item in enumerate(reply.output):
         where = f"output[{i}]"
-        if type(item) is _Message:
+        if type(item) is _MessageItem:
             parts += [Text(part.text, where=f"{where}.content[{n}]") for n, part in enumerate(item.content)]
-        elif type(item) is _Call:
+        elif type(item) is _FunctionCallItem:
             parts.append(ToolCall(item.call_id, item.name, item.arguments, where=where))
             called = True
-        elif type(item) is _Reasoning:
+        elif type(item) is _ReasoningItem:
             parts.append(_reasoning(item, where))
     stop = Stop("tool_calls" if called else "end", "completed")
     usage = _usage(reply.usage) if reply.usage else None
     return Response(reply.id, reply.model, tuple(parts), stop, usage, reply.created_at)
 
 
-def _reasoning(item: _Reasoning, where: str) -> Reasoning:
+def _reasoning(item: _ReasoningItem, where: str) -> Reasoning:
     text = "\n\n".join([section.text for section in item.summary if section.text])
     encrypted = item.encrypted_content
     state = unseal_state(encrypted, PROTOCOL_NAME, item.id) if encrypted else None
     return Reasoning(text, hidden=state is not None and not text, state=state, where=where)
 
 
-def _usage(counts: _Usage) -> Usage:
+def _usage(counts: _ResponseUsage) -> Usage:
     before, after = counts.input_tokens_details, counts.output_tokens_details
     return whole_usage(
         counts.input_tokens,
