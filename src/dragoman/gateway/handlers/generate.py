@@ -69,7 +69,10 @@ class GenerateHandler:
             await self._accept(request, targets)
             return
         if not request.stream:
-            await self._run(request, targets)
+            if self._timeout or request.compaction:
+                await self._run(request, targets)
+            else:
+                await self._attempts.run(request, targets, relay)
             return
         writer = request.writer
         request.keep_alive = keep_alive = KeepAliveStream(
@@ -137,26 +140,26 @@ class RequestReader:
 
         It waits after the body was read, because only then can a client's disconnect be noticed.
         """
-        client, server, record = request.client, request.protocol_server, request.record
+        client, server, record, route = request.client, request.protocol_server, request.record, request.route
         data = await request.incoming.read(self._max_body)
-        if encoding := request.headers.get("content-encoding"):
+        if encoding := request.incoming.headers.get("content-encoding"):
             data = decoded(data, encoding.lower(), self._max_body)
         if request.admission and not request.admission.enter():
             await request.admission.turn()
         if request.recording:
             request.recording.body = data
         if self._wire_log:
-            head = f"{client.name} {request.route.action} {request.route.model}"
+            head = f"{client.name} {route.action} {route.model}"
             self._wire_log.client_request(record.id, request.key, head, request.headers, data)
-        if request.route.variant and server.unwrap:
-            wire, headers = server.unwrap(read_body(data, client.name), request.route)
+        if route.variant and server.unwrap:
+            wire, headers = server.unwrap(read_body(data, client.name), route)
             data = jsontext.encode(wire)
             request.incoming.headers.update(headers)
         sealed = data.rfind(SEAL) >= 0
         if sealed and self._cut_ids:
             data = await self._cut_ids.restored(request.caller.id if request.caller else "", data)
         # A glance is enough for a body that passes unchanged. A wrong guess of its model costs only time
-        model = request.route.model or jsontext.guess_model(data)
+        model = route.model or jsontext.guess_model(data)
         glance = server.accounting.request if self._forwards(client.name, model) else None
         recall = partial(self._memory.outline, _scope(request)) if self._memory and not glance else None
         if len(data) > LARGE:
@@ -164,7 +167,7 @@ class RequestReader:
         else:
             request.body = body = Body(data, client.name, glance, outline=recall and recall(client, data))
         body.sealed = sealed
-        route, seen = request.route, body.glance
+        seen = body.glance
         request.model = route.model or str(seen.get("model") or "")
         request.stream = bool(seen.get("stream")) if route.stream is None else route.stream
         if request.caller and request.caller.models:
