@@ -212,6 +212,7 @@ class _Pairing:
                 ids = [_unused(id, used, legal) for id in ids]
                 messages += self._answered(turn, ids)
                 after = turn.answered_by
+                turn.slots.clear()  # they refer to their turn: a cycle would wait for the garbage collector
                 continue
             if after is turn.message and messages[-1].role == turn.message.role:
                 messages[-1] = replace(messages[-1], parts=(*messages[-1].parts, *turn.parts))
