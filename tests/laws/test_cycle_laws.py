@@ -102,12 +102,8 @@ class Socket:
         return lambda *args, **named: None
 
 
-async def application(request: object, response: object) -> None:
-    pass
-
-
 CONNECTIONS: dict[str, Callable[[], Any]] = {
-    "server": lambda: ServerConnection(HttpServer(application, 1)),
+    "server": lambda: ServerConnection(HttpServer(Mock(), 1)),
     "client": lambda: ClientConnection(address_of("http://a/")[0], set(), lambda connection: None, Mock()),
 }
 
