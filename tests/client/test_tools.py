@@ -418,3 +418,10 @@ def test_what_a_partial_has_set_is_not_for_the_model():
 def test_a_lambda_has_no_name():
     with pytest.raises(ConfigError, match="no name for a tool"):
         tool(lambda city: city)
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(TypeError, match="bogus"):
+        Tool("a", bogus=1)  # pyright: ignore[reportCallIssue] - the point of the test
+    with pytest.raises(TypeError, match="bogus"):
+        tool(name="a", bogus=1)(print)  # pyright: ignore[reportCallIssue] - as above

@@ -41,12 +41,16 @@ class Tool:
         description: str = "",
         parameters: model.Wire | None = None,
         function: Function | None = None,
-        **options: Unpack[ToolOptions],
+        *,
+        strict: bool | None = None,
+        timeout: float | None = None,
+        parallel: bool = True,
+        needs_approval: bool | None = None,
     ) -> None:
         self.name, self.description, self.function = name, description, function
         self.parameters: model.Wire = parameters or {"type": "object", "properties": {}}
-        self.strict, self.timeout = options.get("strict"), options.get("timeout")
-        self.parallel, self.needs_approval = options.get("parallel", True), options.get("needs_approval")
+        self.strict, self.timeout = strict, timeout
+        self.parallel, self.needs_approval = parallel, needs_approval
         self.hints: dict[str, Any] = {}  # parameter -> type, where the schema was made from them
         self.binds: Literal["", "instance", "class"] = ""  # to what a method is bound when it is looked up
         self._checked: ArgumentValidator | None = None

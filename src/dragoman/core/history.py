@@ -46,14 +46,15 @@ _entries = msgspec.json.Decoder(list[Raw]).decode
 _BROKEN = (ValueError, RecursionError, msgspec.MsgspecError)
 
 
-class _TreeNode:
-    """A known message and those that were seen to follow it."""
+class _TreeNode(Struct, eq=False, gc=False):
+    """A known message and those that were seen to follow it.
 
-    __slots__ = ("children", "parent", "turn")
+    There may be tens of thousands of nodes, and a garbage collection must not look at them or what they hold:
+    there are no cycles, and children are tuples, which the collector forgets.
+    """
 
-    def __init__(self, parent: _TreeNode | None, turn: KnownMessage) -> None:
-        self.parent, self.turn = parent, turn
-        self.children: list[_TreeNode] = []
+    turn: KnownMessage
+    children: tuple[_TreeNode, ...] = ()
 
     @property
     def size(self) -> int:
@@ -63,22 +64,16 @@ class _TreeNode:
     def next(self, data: bytes, position: int) -> _TreeNode | None:
         """The known message that stands in `data` at `position`."""
         begins = data.startswith
-        for place, child in enumerate(self.children):
+        for child in self.children:
             if begins(child.turn.piece, position):
-                if place:  # likely to come again soon
-                    self.children[place], self.children[0] = self.children[0], child
                 return child
         return None
 
 
-class _CallerRoot(_TreeNode):
+class _CallerRoot(_TreeNode, eq=False, gc=False):
     """Before the first message: the conversations of one caller in one protocol."""
 
-    __slots__ = ("key",)
-
-    def __init__(self, key: Hashable) -> None:
-        super().__init__(None, KnownMessage(b"", {}))
-        self.key = key
+    key: Hashable = None
 
 
 class ConversationMemory:
@@ -87,9 +82,8 @@ class ConversationMemory:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes, self.size = max_bytes, 0
         self._callers: dict[Hashable, _CallerRoot] = {}
-        self._ends: OrderedDict[int, _TreeNode] = (
-            OrderedDict()
-        )  # of conversations, by identity, the oldest first
+        # Conversations by the identity of their last known message, oldest first: the nodes from the root on
+        self._ends: OrderedDict[int, tuple[_TreeNode, ...]] = OrderedDict()
         self._met: dict[int, int] = {}  # hash → size of the largest request that had nothing to learn
         self._tools: list[tuple[bytes, CachedDeclarations]] = []  # by their text, the latest first
         self._lock = Lock()
@@ -107,10 +101,10 @@ class ConversationMemory:
             return None
         key = scope, client.name
         with self._lock:
-            caller = self._callers.get(key) or _CallerRoot(key)
+            caller = self._callers.get(key) or _CallerRoot(KnownMessage(b"", {}), key=key)
             nodes, position = _walk(caller, data, start)
             if nodes:
-                self._ends[id(nodes[-1])] = nodes[-1]
+                self._ends[id(nodes[-1])] = (caller, *nodes)
                 self._ends.move_to_end(id(nodes[-1]))
             beginning = hash((key, position - start, data[position : position + _BEGINNING]))
             learns = self._learns(beginning, len(data), bool(nodes and not nodes[-1].children))
@@ -148,7 +142,7 @@ class ConversationMemory:
                 for piece, wire in zip(pieces, new, strict=False)
             ]
             with self._lock:
-                self._learn(nodes[-1] if nodes else caller, turns)
+                self._learn((caller, *nodes), turns)
                 if caller.children:
                     self._callers.setdefault(caller.key, caller)
             new[: len(turns)] = [
@@ -185,32 +179,35 @@ class ConversationMemory:
         self._met[beginning] = 0
         return goes_on
 
-    def _learn(self, node: _TreeNode, turns: Sequence[KnownMessage]) -> None:
-        """Add `turns` behind `node`, where nobody added them meanwhile."""
+    def _learn(self, path: tuple[_TreeNode, ...], turns: Sequence[KnownMessage]) -> None:
+        """Add `turns` behind the end of `path`, where nobody added them meanwhile."""
+        node = path[-1]
         if not turns or node.next(turns[0].piece, 0):
             return
-        self._ends[id(node)] = node  # so that it is not dropped
-        while len(node.children) >= _MOST_CHILDREN:
+        self._ends[id(node)] = path  # so that it is not dropped
+        while len(node.children) >= _MOST_CHILDREN and self._ends:
             self._drop(self._ends.popitem(last=False)[1])
         self._ends.pop(id(node), None)
+        added: list[_TreeNode] = []
         for turn in turns:
-            child = _TreeNode(node, turn)
-            node.children.insert(0, child)
+            child = _TreeNode(turn)
+            node.children = (child, *node.children)
             self.size += child.size
+            added.append(child)
             node = child
-        self._ends[id(node)] = node
+        self._ends[id(node)] = (*path, *added)
         while self.size > self.max_bytes and self._ends:
             self._drop(self._ends.popitem(last=False)[1])
 
-    def _drop(self, node: _TreeNode) -> None:
+    def _drop(self, path: tuple[_TreeNode, ...]) -> None:
         """Forget the messages that only this conversation has."""
-        while node.parent and not node.children and id(node) not in self._ends:
-            parent, node.parent = node.parent, None
-            parent.children.remove(node)
+        for parent, node in zip(path[-2::-1], path[:0:-1], strict=True):
+            if node.children or id(node) in self._ends or node not in parent.children:
+                return
+            parent.children = tuple([child for child in parent.children if child is not node])
             self.size -= node.size
-            node = parent
-        if isinstance(node, _CallerRoot) and not node.children:
-            self._callers.pop(node.key, None)
+        if isinstance(path[0], _CallerRoot) and not path[0].children:
+            self._callers.pop(path[0].key, None)
 
 
 def _array_in(data: bytes, field: str) -> int:
@@ -266,6 +263,14 @@ def _around(
 # What the stages of a translation use
 
 
+DECODED = "decoded"
+
+
+class DecodedMessage(Struct, frozen=True, gc=False):
+    message: Any  # a Message, or what a protocol makes one of
+    losses: tuple[Loss, ...]
+
+
 def decode_turns(
     wires: list[Any], field: str, decode: Callable[[Any, str, Losses], Message], losses: Losses
 ) -> tuple[tuple[Message, ...], Past | None]:
@@ -278,14 +283,14 @@ def decode_turns(
         if type(wire) is not KnownMessage:
             messages.append(decode(wire, f"{field}[{i}]", losses))
             continue
-        made = wire.made.get(decode)
+        made: DecodedMessage | None = wire.made.get(DECODED)
         if made is None:
             reported = Losses()
-            made = decode(wire.wire, f"{field}[{i}]", reported), tuple(reported)
-            wire.made[decode] = made
-        message, reported = made
-        if reported:
-            losses.extend(reported)
+            message = decode(wire.wire, f"{field}[{i}]", reported)
+            made = wire.made[DECODED] = DecodedMessage(message, tuple(reported))
+        message = made.message
+        if made.losses:
+            losses.extend(made.losses)
         past.made[id(message)] = wire.made
         messages.append(message)
     return tuple(messages), past
@@ -294,7 +299,7 @@ def decode_turns(
 class SentMessage(Struct, frozen=True, gc=False):
     """A message as the upstream takes it: its entries, as text. `late`: losses for the end of the report."""
 
-    entries: list[Raw]
+    entries: tuple[Raw, ...]
     losses: tuple[Loss, ...] = ()
     late: tuple[Loss, ...] = ()
 
@@ -316,7 +321,7 @@ def sent_before(message: Message, past: Past, key: Hashable, encode: EncodeAlone
         losses, late = Losses(), Losses()
         entries = encode(message, losses, late)
         sent = entries is not None and SentMessage(
-            [Raw(b",".join(map(jsontext.encode, entries)))] if entries else [], tuple(losses), tuple(late)
+            (Raw(b",".join(map(jsontext.encode, entries))),) if entries else (), tuple(losses), tuple(late)
         )
         made[key] = sent
     return sent or None

@@ -56,6 +56,13 @@ class _Prepared(Struct, gc=False):
     made: dict[Any, Any]
 
 
+class _Named(Struct, gc=False):
+    """A message with the names that the upstream takes, and what was made of it."""
+
+    message: Message
+    made: dict[Any, Any]
+
+
 class Ledger:
     """One exchange between a client and an upstream with these limits.
 
@@ -305,8 +312,8 @@ class Ledger:
         """`message` with the names that the upstream takes."""
         made = known.made.get(id(message)) if known else None
         if made is not None and known and (found := made.get(self._names)):
-            named, known.made[id(named)] = found
-            return named
+            known.made[id(found.message)] = found.made
+            return found.message
         encode = self._names.encode
         parts: list[AnyPart] = []
         changed = False
@@ -320,7 +327,7 @@ class Ledger:
         if made is not None and known:
             if len(made) > _MOST_RESULTS:
                 made.clear()
-            made[self._names] = named, {}
+            made[self._names] = _Named(named, {})
         return named
 
     def _choice(self, choice: ToolChoice | None, flattened: Flattened) -> ToolChoice | None:

@@ -8,7 +8,7 @@ extras says which parts were one item, so that they go back as one.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from dragoman.core.conversations import summary_message
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
-from dragoman.core.history import sent_before
+from dragoman.core.history import DECODED, DecodedMessage, sent_before
 from dragoman.core.jsontext import is_object
-from dragoman.core.losses import Loss, Losses
+from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
     Foreign,
@@ -78,14 +78,14 @@ def decode_input(
         if turn is None:
             entry = _decode_entry(item, where, i, losses, searches, hosted)
         else:
-            made: tuple[_Entry, tuple[Loss, ...]] | None = turn.made.get(decode_input)
+            made: DecodedMessage | None = turn.made.get(DECODED)
             if made is None:
                 reported = Losses()
                 entry = _decode_entry(turn.wire, where, i, reported, searches, hosted)
-                made = turn.made[decode_input] = entry, tuple(reported)
-            entry, already = made
-            if already:
-                losses.extend(already)
+                made = turn.made[DECODED] = DecodedMessage(entry, tuple(reported))
+            entry = cast(_Entry, made.message)
+            if made.losses:
+                losses.extend(made.losses)
         if isinstance(entry, Message):
             rows.add_message(entry, turn)
         else:
@@ -105,6 +105,9 @@ def _decode_entry(
     if kind == "shell_call" and is_hosted_shell(item):
         hosted.append(item.get("call_id"))
     return kind, tuple(map(_noted, decode_item(item, where, at, losses, True, searches, hosted)))
+
+
+_ROW = "row"
 
 
 class _Rows:
@@ -140,11 +143,11 @@ class _Rows:
         if self._role is None:
             return
         last = self._turns[-1] if None not in self._turns else None
-        row: Message | None = last.made.get(_Rows) if last else None
+        row: Message | None = last.made.get(_ROW) if last else None
         if row is None:
             row = Message(self._role, tuple(self._parts), where=self._where)
         if last:
-            last.made[_Rows] = row
+            last.made[_ROW] = row
             self._past.made[id(row)] = last.made
         self._messages.append(row)
         self._role, self._parts, self._turns = None, [], []
