@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.core.losses import Losses
 from dragoman.core.model import Media, Message, Text, ToolCall, ToolResult, Url
-from dragoman.transforms.pairing import NO_RESULT, facts_of, pair
+from dragoman.transforms.pairing import NO_RESULT, CallOrder, facts_of, pair
 
 
 def user(*parts: object) -> Message:
@@ -144,7 +144,8 @@ CASES = {
 
 
 def settled(messages: list[Message], legal: Callable[[str], str], losses: Losses) -> tuple[Message, ...]:
-    return pair([facts_of(message, legal) for message in messages], legal, losses)
+    facts = [facts_of(message, legal) for message in messages]
+    return pair(facts, CallOrder().after(facts), legal, losses)
 
 
 @pytest.mark.parametrize("messages, expected, kinds", CASES.values(), ids=CASES)

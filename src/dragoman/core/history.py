@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from operator import is_
 from threading import Lock
 from typing import Any
 
@@ -60,14 +61,6 @@ class _TreeNode(Struct, eq=False, gc=False):
     def size(self) -> int:
         """As wire, as neutral values and as the upstream's wire."""
         return 3 * len(self.turn.piece) + _OVERHEAD
-
-    def next(self, data: bytes, position: int) -> _TreeNode | None:
-        """The known message that stands in `data` at `position`."""
-        begins = data.startswith
-        for child in self.children:
-            if begins(child.turn.piece, position):
-                return child
-        return None
 
 
 class _CallerRoot(_TreeNode, eq=False, gc=False):
@@ -182,7 +175,7 @@ class ConversationMemory:
     def _learn(self, path: tuple[_TreeNode, ...], turns: Sequence[KnownMessage]) -> None:
         """Add `turns` behind the end of `path`, where nobody added them meanwhile."""
         node = path[-1]
-        if not turns or node.next(turns[0].piece, 0):
+        if not turns or any(child.turn.piece == turns[0].piece for child in node.children):
             return
         self._ends[id(node)] = path  # so that it is not dropped
         while len(node.children) >= _MOST_CHILDREN and self._ends:
@@ -226,10 +219,16 @@ def _array_in(data: bytes, field: str) -> int:
 def _walk(node: _TreeNode, data: bytes, position: int) -> tuple[list[_TreeNode], int]:
     """The known messages at the beginning of the array at `position`, and where they end."""
     nodes: list[_TreeNode] = []
-    while child := node.next(data, position):
-        nodes.append(child)
-        position += len(child.turn.piece)
-        node = child
+    begins = data.startswith
+    found = True
+    while found:
+        found = False
+        for child in node.children:
+            if begins(child.turn.piece, position):
+                nodes.append(child)
+                position += len(child.turn.piece)
+                node, found = child, True
+                break
     return nodes, position
 
 
@@ -271,57 +270,126 @@ class DecodedMessage(Struct, frozen=True, gc=False):
     losses: tuple[Loss, ...]
 
 
+class _DecodedPrefix(Struct, frozen=True, gc=False):
+    """All messages up to the one that holds it; `made` may know of later ones too."""
+
+    messages: tuple[Message, ...]
+    losses: tuple[Loss, ...]
+    made: dict[int, dict[Any, Any]]
+
+
+_PREFIX = "prefix"
+_LOOK_BACK = 64  # messages that are searched for the end of a known prefix
+
+
 def decode_turns(
     wires: list[Any], field: str, decode: Callable[[Any, str, Losses], Message], losses: Losses
 ) -> tuple[tuple[Message, ...], Past | None]:
     """The messages that `wires` hold, and which of them came before."""
     if KnownMessage not in set(map(type, wires)):
         return tuple([decode(wire, f"{field}[{i}]", losses) for i, wire in enumerate(wires)]), None
-    messages: list[Message] = []
-    past = Past({})
-    for i, wire in enumerate(wires):
+    prefix = _decoded_prefix(wires)
+    messages = list(prefix.messages) if prefix else []
+    past = Past(prefix.made.copy() if prefix else {})
+    if prefix and prefix.losses:
+        losses.extend(prefix.losses)
+    known = begun = len(messages)
+    reported = [*prefix.losses] if prefix else list[Loss]()
+    for i in range(begun, len(wires)):
+        wire = wires[i]
         if type(wire) is not KnownMessage:
             messages.append(decode(wire, f"{field}[{i}]", losses))
             continue
         made: DecodedMessage | None = wire.made.get(DECODED)
         if made is None:
-            reported = Losses()
-            message = decode(wire.wire, f"{field}[{i}]", reported)
-            made = wire.made[DECODED] = DecodedMessage(message, tuple(reported))
-        message = made.message
+            found = Losses()
+            message = decode(wire.wire, f"{field}[{i}]", found)
+            made = wire.made[DECODED] = DecodedMessage(message, tuple(found))
+        past.made[id(made.message)] = wire.made
+        messages.append(made.message)
         if made.losses:
             losses.extend(made.losses)
-        past.made[id(message)] = wire.made
-        messages.append(message)
+        if known == i:
+            known += 1
+            reported += made.losses
+    if known > begun:
+        if begun:
+            wires[begun - 1].made.pop(_PREFIX, None)
+        decoded, made = tuple(messages[:known]), past.made.copy()
+        wires[known - 1].made[_PREFIX] = _DecodedPrefix(decoded, tuple(reported), made)
     return tuple(messages), past
 
 
+def _decoded_prefix(wires: list[Any]) -> _DecodedPrefix | None:
+    """The longest beginning that was decoded as a whole: a known message implies all those before it."""
+    for i in range(len(wires) - 1, max(-1, len(wires) - 1 - _LOOK_BACK), -1):
+        if type(wires[i]) is KnownMessage and (found := wires[i].made.get(_PREFIX)):
+            return found if len(found.messages) == i + 1 else None
+    return None
+
+
 class SentMessage(Struct, frozen=True, gc=False):
-    """A message as the upstream takes it: its entries, as text. `late`: losses for the end of the report."""
+    """A message as the upstream takes it: its entries, as one text, or none."""
 
     entries: tuple[Raw, ...]
-    losses: tuple[Loss, ...] = ()
-    late: tuple[Loss, ...] = ()
+    losses: tuple[Loss, ...]
 
 
-EncodeAlone = Callable[[Message, Losses, Losses], Sequence[Any] | None]
+EncodeAlone = Callable[[Message, Losses], Sequence[Any] | None]
 
 
 def sent_before(message: Message, past: Past, key: Hashable, encode: EncodeAlone) -> SentMessage | None:
     """What `encode` makes of a message that came before; None where it is new or `encode` gives None.
 
     `encode` may depend on the message, the target of the request and what `key` says, on no other message.
-    It reports to two lists, the second of which is for the end of the translation.
     """
     made = past.made.get(id(message))
     if made is None:
         return None
     sent: Any = made.get(key)
     if sent is None:
-        losses, late = Losses(), Losses()
-        entries = encode(message, losses, late)
-        sent = entries is not None and SentMessage(
-            (Raw(b",".join(map(jsontext.encode, entries))),) if entries else (), tuple(losses), tuple(late)
-        )
+        losses = Losses()
+        entries = encode(message, losses)
+        text = (Raw(b",".join(map(jsontext.encode, entries))),) if entries else ()
+        sent = entries is not None and SentMessage(text, tuple(losses))
         made[key] = sent
     return sent or None
+
+
+class _SentPrefix(Struct, frozen=True, gc=False):
+    """All messages up to the one that holds it, as the upstream takes them."""
+
+    messages: tuple[Message, ...]
+    entries: tuple[Raw, ...]
+    losses: tuple[Loss, ...]
+
+
+def sent_prefix(
+    messages: tuple[Message, ...], past: Past, key: Hashable, encode: EncodeAlone, losses: Losses
+) -> tuple[int, list[Any]]:
+    """How many messages at the beginning were sent before, and their entries."""
+    begun = _sent_prefix(messages, past, key)
+    entries = [*begun.entries] if begun else list[Raw]()
+    reported = [*begun.losses] if begun else list[Loss]()
+    start = count = len(begun.messages) if begun else 0
+    while count < len(messages) and (sent := sent_before(messages[count], past, key, encode)):
+        entries += sent.entries
+        reported += sent.losses
+        count += 1
+    if count > start:
+        if start:
+            past.made[id(messages[start - 1])].pop((_PREFIX, key), None)
+        prefix = _SentPrefix(messages[:count], tuple(entries), tuple(reported))
+        past.made[id(messages[count - 1])][_PREFIX, key] = prefix
+    if reported:
+        losses.extend(reported)
+    return count, entries
+
+
+def _sent_prefix(messages: tuple[Message, ...], past: Past, key: Hashable) -> _SentPrefix | None:
+    for i in range(len(messages) - 1, max(-1, len(messages) - 1 - _LOOK_BACK), -1):
+        made = past.made.get(id(messages[i]))
+        if made is not None and (found := made.get((_PREFIX, key))):
+            same = len(found.messages) == i + 1 and all(map(is_, found.messages, messages))
+            return found if same else None
+    return None

@@ -37,10 +37,11 @@ from dragoman.core.token_estimate import estimate_tokens
 from dragoman.schemas.downgrade import can_be_strict, fit
 from dragoman.transforms import arguments, breakpoints, call_ids
 from dragoman.transforms.content import joined, settle_part, without_summarised
-from dragoman.transforms.pairing import MessageFacts, facts_of, pair
+from dragoman.transforms.pairing import CallOrder, MessageFacts, facts_of, pair
 from dragoman.transforms.states import return_states
 from dragoman.transforms.tools import Declared, Flattened, Names, flatten, names_for, recognise
 
+_LOOK_BACK = 64  # messages that are searched for a known state
 _MOST_RESULTS = 8  # that are kept beside a message: targets, lists of names
 
 
@@ -54,6 +55,32 @@ class _Prepared(Struct, gc=False):
     losses: tuple[Loss, ...]
     marks: int
     made: dict[Any, Any]
+    state: _LedgerState | None = None  # after this message, where a request ended behind it
+
+
+class _LedgerState(Struct, gc=False):
+    """The ledger after `messages`, all of which came before."""
+
+    messages: tuple[Message, ...]
+    facts: tuple[MessageFacts, ...]
+    order: CallOrder
+    made: dict[int, dict[Any, Any]]
+    client_ids: frozenset[str]
+    used: dict[str, None]
+    called: dict[str, str]
+    calls: int
+    marks: int
+    losses: tuple[Loss, ...]
+
+
+def _state_of(messages: tuple[Message, ...], past: Past) -> _LedgerState | None:
+    for i in range(len(messages) - 1, max(-1, len(messages) - 1 - _LOOK_BACK), -1):
+        made = past.made.get(id(messages[i]))
+        prepared: _Prepared | None = made.get(past.target) if made is not None else None
+        if prepared and (state := prepared.state):
+            same = len(state.messages) == i + 1 and all(map(is_, state.messages, messages))
+            return state if same else None
+    return None
 
 
 class _Named(Struct, gc=False):
@@ -96,25 +123,23 @@ class Ledger:
         if summarise:
             messages = tuple([without_summarised(message, self.losses) for message in messages])
         known = Past({}, request.past.target) if request.past else None  # messages as they are now
+        order = CallOrder()
         if request.past and known:
-            past = request.past.made.get
-            facts = [
-                self._message(message, flattened, summarise)
-                if (made := past(id(message))) is None
-                else self._recalled(message, made, known, flattened, summarise)
-                for message in messages
-            ]
+            facts, order = self._fold(messages, request.past, known, flattened, summarise)
         else:
             facts = [self._message(message, flattened, summarise) for message in messages]
+            order = order.after(facts)
         system = self._system(request.system) if self.is_foreign and request.system else request.system
         if self._marks > breakpoints.MOST and self.upstream.cache_breakpoints:
             own = sum([bool(text.cache) for text in system])
             facts = self._changed(facts, lambda m: breakpoints.latest(m, breakpoints.MOST - own, self.losses))
+            order = CallOrder().after(facts)
         if self.client.text_pieces:
             facts = self._changed(facts, joined)
+            order = CallOrder().after(facts)
         self._used.update(dict.fromkeys(request.tool_choice.names if request.tool_choice else ()))
         self._names = names_for(tuple(self._used), self.upstream)
-        paired = pair(facts, self._legal, self.losses)
+        paired = pair(facts, order, self._legal, self.losses)
         self.prepared = replace(
             request,
             system=system,
@@ -185,15 +210,88 @@ class Ledger:
             settled.append(text)
         return tuple(settled)
 
+    def _fold(
+        self, messages: tuple[Message, ...], past: Past, known: Past, flattened: Flattened, summarise: bool
+    ) -> tuple[list[MessageFacts], CallOrder]:
+        """The facts and the order of all messages; from the last state that is known, where there is one."""
+        state = _state_of(messages, past)
+        facts, order, start = list[MessageFacts](), CallOrder(), 0
+        if state:
+            facts, order, start = [*state.facts], state.order, len(state.messages)
+            known.made.update(state.made)
+            self.client_ids.update(state.client_ids)
+            self._used.update(state.used)
+            self._called.update(state.called)
+            self.calls, self._marks = state.calls, state.marks
+            self.losses.extend(state.losses)
+        count, reported, losses = start, [*state.losses] if state else list[Loss](), self.losses
+        for message in messages[start:]:
+            made = past.made.get(id(message))
+            if (
+                made is None
+                or (prepared := self._recalled(message, made, known, flattened, summarise)) is None
+            ):
+                break
+            facts.append(prepared.facts)
+            reported += prepared.losses
+            count += 1
+        order = order.after(facts[start:count])
+        if count > start:
+            used = {call.name: None for one in facts[start:] for call in one.calls}
+            used = {**state.used, **used} if state else used
+            self._keep_state(messages[:count], past, known, facts, order, tuple(reported), used, start)
+        for message in messages[count:]:
+            made = past.made.get(id(message))
+            prepared = (
+                self._recalled(message, made, known, flattened, summarise) if made is not None else None
+            )
+            facts.append(prepared.facts if prepared else self._message(message, flattened, summarise))
+        self.losses = losses
+        return facts, order.after(facts[count:])
+
+    def _keep_state(
+        self,
+        messages: tuple[Message, ...],
+        past: Past,
+        known: Past,
+        facts: list[MessageFacts],
+        order: CallOrder,
+        losses: tuple[Loss, ...],
+        used: dict[str, None],
+        start: int,
+    ) -> None:
+        """Keep the state after `messages` beside the last of them; that of the last request is not needed."""
+        earlier = past.made[id(messages[start - 1])].get(past.target) if start else None
+        if earlier:
+            earlier.state = None
+        last: _Prepared | None = past.made[id(messages[-1])].get(past.target)
+        if last is None:
+            return  # another thread made room
+        last.state = _LedgerState(
+            messages,
+            tuple(facts),
+            order,
+            known.made.copy(),
+            frozenset(self.client_ids),
+            used,
+            self._called.copy(),
+            self.calls,
+            self._marks,
+            losses,
+        )
+
     def _recalled(
         self, message: Message, made: dict[Any, Any], known: Past, flattened: Flattened, summarise: bool
-    ) -> MessageFacts:
-        """Like `_message`, for one that came before; of other messages it needs only the names of calls."""
+    ) -> _Prepared | None:
+        """Like `_message`, for one that came before; of other messages it needs only the names of calls.
+
+        None where the name of a call depends on the tools of the request.
+        """
         prepared: _Prepared | None = made.get(known.target)
         if prepared is None or (prepared.named and not self._still_named(prepared.named)):
-            prepared = self._learnt(message, flattened, summarise)
             if any(type(part) is ToolCall and part.namespace for part in message.parts):
-                return prepared.facts  # its name depends on the tools of the request
+                return None
+            prepared = self._learnt(message, flattened, summarise)
             if len(made) > _MOST_RESULTS:
                 made.clear()
             made[known.target] = prepared
@@ -208,7 +306,7 @@ class Ledger:
             if prepared.losses:
                 self.losses.extend(prepared.losses)
         known.made[id(prepared.facts.message)] = prepared.made
-        return prepared.facts
+        return prepared
 
     def _still_named(self, named: tuple[tuple[str, str | None], ...]) -> bool:
         called = self._called

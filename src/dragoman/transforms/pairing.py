@@ -8,7 +8,7 @@ paired is repaired and reported.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import is_
 
 from msgspec import Struct
@@ -41,36 +41,48 @@ def facts_of(message: Message, legal: Callable[[str], str]) -> MessageFacts:
     return MessageFacts(message, calls, results, first, all(legal(call.id) == call.id for call in calls))
 
 
+class CallOrder(Struct, frozen=True, gc=False):
+    """Of the messages so far: whether each call is answered right after it, and what the next one must do."""
+
+    holds: bool = True
+    used: frozenset[str] = frozenset()  # ids of calls
+    waiting: tuple[ToolCall, ...] = ()  # the calls that the next message must answer first
+    role: str = ""
+
+    def after(self, messages: Iterable[MessageFacts]) -> CallOrder:
+        if not self.holds:
+            return self
+        used, waiting, turn = set(self.used), self.waiting, self.role
+        for facts in messages:
+            results, role = facts.results, facts.message.role
+            if len(results) != len(waiting) or turn == role == "assistant":
+                return _OUT_OF_ORDER
+            if results and not (facts.results_first and all(map(_answers, results, waiting))):
+                return _OUT_OF_ORDER
+            waiting, turn = facts.calls, role
+            for call in waiting:
+                if not call.id or call.id in used or not facts.is_legal:
+                    return _OUT_OF_ORDER
+                used.add(call.id)
+        return CallOrder(True, frozenset(used), waiting, turn)
+
+
+_OUT_OF_ORDER = CallOrder(False)
+
+
 def pair(
-    messages: Iterable[MessageFacts], legal: Callable[[str], str], losses: Losses
+    messages: Sequence[MessageFacts], order: CallOrder, legal: Callable[[str], str], losses: Losses
 ) -> tuple[Message, ...]:
-    """The messages in the order every upstream accepts; `legal` spells an id as the upstream takes it."""
-    messages = tuple(messages)
-    if _in_order(messages):
+    """The messages in the order every upstream accepts; `order` is theirs, as they are.
+
+    `legal` spells an id as the upstream takes it.
+    """
+    if order.holds and not order.waiting:
         return tuple([facts.message for facts in messages])
     pairing = _Pairing(losses)
     for facts in messages:
         pairing.add(facts.message)
     return pairing.settled(legal)
-
-
-def _in_order(messages: tuple[MessageFacts, ...]) -> bool:
-    """Whether nothing needs to be done, as for nearly every request."""
-    used: set[str] = set()
-    waiting: tuple[ToolCall, ...] = ()  # the calls that the next message must answer first
-    turn = ""
-    for facts in messages:
-        results, role = facts.results, facts.message.role
-        if len(results) != len(waiting) or turn == role == "assistant":
-            return False
-        if results and not (facts.results_first and all(map(_answers, results, waiting))):
-            return False
-        waiting, turn = facts.calls, role
-        for call in waiting:
-            if not call.id or call.id in used or not facts.is_legal:
-                return False
-            used.add(call.id)
-    return not waiting
 
 
 def _answers(result: ToolResult, call: ToolCall) -> bool:

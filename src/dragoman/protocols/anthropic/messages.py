@@ -8,7 +8,7 @@ in front or right before a turn of the model, and no text is blank.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 from msgspec import Raw
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
-from dragoman.core.history import sent_before
+from dragoman.core.history import sent_before, sent_prefix
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -42,6 +42,7 @@ _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "
 # Claude Code's first system block; it differs in every request (G58: vllm#36829)
 _ATTRIBUTION = "x-anthropic-billing-header:"
 _CONTINUED = "(conversation continues)"
+_TAKEN_ROLES = frozenset({"user", "assistant"})
 
 
 def decode_message(message: Any, where: str, losses: Losses) -> Message:
@@ -100,16 +101,18 @@ def encode_foreign(
 
 
 def _encode_in_order(
-    messages: Sequence[Message], past: Past | None, losses: Losses
+    messages: tuple[Message, ...], past: Past | None, losses: Losses
 ) -> list[Wire | Raw] | None:
     """Messages that follow each other as Anthropic demands, as in nearly every request; None for others."""
     if not messages or messages[0].role != "user" or messages[-1].role != "user":
         return None
-    reported, wires, before = Losses(), list[Wire | Raw](), ""
-    for message in messages:
-        role = message.role
-        if role not in ("user", "assistant") or role == before == "assistant":
-            return None
+    roles = [message.role for message in messages]
+    if not _TAKEN_ROLES.issuperset(roles) or ("assistant", "assistant") in pairwise(roles):
+        return None
+    reported, wires, count = Losses(), list[Wire | Raw](), 0
+    if past:
+        count, wires = sent_prefix(messages, past, "", _encode_alone, reported)
+    for message in messages[count:]:
         sent = sent_before(message, past, "", _encode_alone) if past else None
         if sent:
             wires += sent.entries
@@ -119,12 +122,11 @@ def _encode_in_order(
             return None
         else:
             wires += entry
-        before = role
     losses.extend(reported)
     return wires
 
 
-def _encode_alone(message: Message, losses: Losses, late: Losses | None = None) -> list[Wire] | None:
+def _encode_alone(message: Message, losses: Losses) -> list[Wire] | None:
     """A message that depends on no other; None where nothing is left of it."""
     turn = _ended(_fitted(message, losses), losses)
     return [{"role": turn.role, "content": encode_content(turn.parts, losses)}] if turn.parts else None

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
-from dragoman.core.history import decode_turns, sent_before
+from dragoman.core.history import decode_turns, sent_prefix
 from dragoman.core.jsontext import is_array, is_object
-from dragoman.core.losses import Loss, Losses
+from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
     Message,
@@ -148,56 +148,54 @@ def encode_contents(
 ) -> list[Wire]:
     """A native conversation keeps its contents; in others neighbours of one role become one."""
     calls = cache(partial(_calls, request))
-    nested = native or profile.media_in_results
+    nested, signs = native or profile.media_in_results, profile.signed_calls and not native
     past = None if native else request.past
-    alone = partial(_encode_alone, nested, profile.signed_calls)
+    alone = partial(_encode_alone, nested, signs)
     contents: list[Wire] = []
-    signed_before: dict[int, tuple[Loss, ...]] = {}  # by place in `contents`
-    for message in messages:
-        sent = sent_before(message, past, "", alone) if past else None
-        if sent:
-            if sent.losses:
-                losses.extend(sent.losses)
-            parts: list[Wire | Raw] = [*sent.entries]
-        else:
-            parts = [*_encode_parts(message, calls, nested, native, losses)]
+    count = 0
+    if past:
+        count, entries = sent_prefix(tuple(messages), past, "", alone, losses)
+        for message, entry in zip(messages, entries, strict=False):
+            _add_content(contents, "model" if message.role == "assistant" else "user", entry)
+    for message in messages[count:]:
+        parts = _encode_parts(message, calls, nested, native, losses)
+        if signs and message.role == "assistant":
+            _sign_call(parts, calls, losses)
         content = _encode_content(message, parts)
         if not native and contents and contents[-1]["role"] == content.get("role"):
             contents[-1]["parts"] += parts
         elif parts or native:
             contents.append(content)
-        if sent and sent.late:
-            signed_before[len(contents) - 1] = sent.late
     if not native and contents and contents[-1]["role"] == "model":
         why = "Gemini does not continue the assistant's last message, but answers it"
         losses.changed(messages[-1].where, why, "message.prefill")
-    if not native and profile.signed_calls:
-        for place, content in enumerate(contents):
-            if place in signed_before:
-                losses.extend(signed_before[place])
-            elif content["role"] != "user" and type(content["parts"][0]) is not Raw:
-                _sign_call(content["parts"], calls, losses)
     return contents
 
 
-def _encode_alone(
-    nested: bool, signs: bool, message: Message, losses: Losses, late: Losses
-) -> list[Wire] | None:
+def _add_content(contents: list[Wire], role: str, parts: Raw) -> None:
+    """Add the parts of a message that was sent before."""
+    if contents and contents[-1]["role"] == role:
+        contents[-1]["parts"].append(parts)
+    else:
+        contents.append({"parts": [parts], "role": role})
+
+
+def _encode_alone(nested: bool, signs: bool, message: Message, losses: Losses) -> list[Wire] | None:
     """The parts of a message that depend on no other; None where a result does not name its call."""
     if not all(part.name for part in message.parts if type(part) is ToolResult):
         return None
     calls = {part.id: part for part in message.parts if type(part) is ToolCall}
     parts = _encode_parts(message, lambda: calls, nested, False, losses)
     if signs and message.role == "assistant":
-        _sign_call(parts, lambda: calls, late)
-    return parts
+        _sign_call(parts, lambda: calls, losses)
+    return parts or None
 
 
 def _calls(request: Request) -> dict[str, ToolCall]:
     return {part.id: part for message in request.messages for part in message.parts if type(part) is ToolCall}
 
 
-def _encode_content(message: Message, parts: list[Wire | Raw]) -> Wire:
+def _encode_content(message: Message, parts: list[Wire]) -> Wire:
     extras = own(message.extras, PROTOCOL_NAME)
     content: Wire = {"parts": parts} if parts else {}
     content["role"] = "model" if message.role == "assistant" else "user"

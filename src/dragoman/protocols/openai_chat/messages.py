@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
-from dragoman.core.history import SentMessage, sent_before
+from dragoman.core.history import SentMessage, sent_before, sent_prefix
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -89,8 +89,12 @@ def encode_messages(request: Request, profile: ModelProfile, losses: Losses) -> 
         turns.write({"role": "system", "content": content})
     if past and profile.assistant_after_tool:  # there a message depends on the one before
         past = None
+    messages, count = request.messages[len(leading) :], 0
     alone = partial(_encode_alone, profile, thinks)
-    for message in request.messages[len(leading) :]:
+    if past:
+        count, entries = sent_prefix(messages, past, thinks, alone, losses)
+        turns.messages += entries
+    for message in messages[count:]:
         if past and not turns.shown and (sent := sent_before(message, past, thinks, alone)):
             turns.add_sent(sent)
         else:
@@ -100,7 +104,7 @@ def encode_messages(request: Request, profile: ModelProfile, losses: Losses) -> 
 
 
 def _encode_alone(
-    profile: ModelProfile, thinks: bool, message: Message, losses: Losses, late: Losses
+    profile: ModelProfile, thinks: bool, message: Message, losses: Losses
 ) -> list[Wire | Raw] | None:
     """A message that depends on no other; None for one with media for the next message."""
     turns = _Turns(profile, thinks, losses)

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any, cast
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from dragoman.core.conversations import summary_message
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
-from dragoman.core.history import DECODED, DecodedMessage, sent_before
+from dragoman.core.history import DECODED, DecodedMessage, sent_before, sent_prefix
 from dragoman.core.jsontext import is_object
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
     Foreign,
@@ -72,25 +72,50 @@ def decode_input(
     if isinstance(items, str):
         only = Message("user", (Text(items, where="input"),), where="input", extras={ITEM: {"string": True}})
         return (only,), None
-    rows, hosted = _Rows(), list[Any]()
-    for i, item in enumerate(items):
-        where, turn = f"input[{i}]", item if type(item) is KnownMessage else None
-        if turn is None:
-            entry = _decode_entry(item, where, i, losses, searches, hosted)
-        else:
-            made: DecodedMessage | None = turn.made.get(DECODED)
-            if made is None:
-                reported = Losses()
-                entry = _decode_entry(turn.wire, where, i, reported, searches, hosted)
-                made = turn.made[DECODED] = DecodedMessage(entry, tuple(reported))
-            entry = cast(_Entry, made.message)
-            if made.losses:
-                losses.extend(made.losses)
-        if isinstance(entry, Message):
-            rows.add_message(entry, turn)
-        else:
-            rows.add_parts(*entry, where, turn)
+    prefix = _decoded_prefix(items)
+    start = known = prefix.count if prefix else 0
+    rows, hosted = prefix.rows.copy() if prefix else _Rows(), list[Any]()
+    reported: list[Loss] = [*prefix.losses] if prefix else []
+    losses.extend(reported)
+    for i in range(start, len(items)):
+        item, where = items[i], f"input[{i}]"
+        if type(item) is not KnownMessage:
+            rows.add(_decode_entry(item, where, i, losses, searches, hosted), where, None)
+            continue
+        made: DecodedMessage | None = item.made.get(DECODED)
+        if made is None:
+            found = Losses()
+            entry = _decode_entry(item.wire, where, i, found, searches, hosted)
+            made = item.made[DECODED] = DecodedMessage(entry, tuple(found))
+        losses.extend(made.losses)
+        rows.add(cast(_Entry, made.message), where, item)
+        if known == i:
+            known += 1
+            reported += made.losses
+            if known == len(items) or type(items[known]) is not KnownMessage:
+                if start:
+                    items[start - 1].made.pop(_PREFIX, None)
+                item.made[_PREFIX] = _DecodedRows(known, rows.copy(), tuple(reported))
     return rows.closed()
+
+
+class _DecodedRows(Struct, frozen=True):
+    """All items up to the one that holds it."""
+
+    count: int
+    rows: _Rows
+    losses: tuple[Loss, ...]
+
+
+_PREFIX, _LOOK_BACK = "prefix", 64  # items that are searched for the end of a known prefix
+
+
+def _decoded_prefix(items: list[Any]) -> _DecodedRows | None:
+    """The longest beginning that was decoded as a whole: a known item implies all those before it."""
+    for i in range(len(items) - 1, max(-1, len(items) - 1 - _LOOK_BACK), -1):
+        if type(items[i]) is KnownMessage and (found := items[i].made.get(_PREFIX)):
+            return found if found.count == i + 1 else None
+    return None
 
 
 _Entry = Message | tuple[str, tuple[AnyPart, ...]]  # an item as a message, or its kind and parts
@@ -124,14 +149,21 @@ class _Rows:
         self._where = ""
         self._turns: list[KnownMessage | None] = []  # of the row
 
-    def add_message(self, message: Message, turn: KnownMessage | None) -> None:
-        self._close()
-        self._role = None
-        self._messages.append(message)
-        if turn:
-            self._past.made[id(message)] = turn.made
+    def copy(self) -> _Rows:
+        rows = _Rows()
+        rows._messages, rows._past = self._messages.copy(), Past(self._past.made.copy())
+        rows._role, rows._parts = self._role, self._parts.copy()
+        rows._where, rows._turns = self._where, self._turns.copy()
+        return rows
 
-    def add_parts(self, kind: str, parts: tuple[AnyPart, ...], where: str, turn: KnownMessage | None) -> None:
+    def add(self, entry: _Entry, where: str, turn: KnownMessage | None) -> None:
+        if isinstance(entry, Message):
+            self._close()
+            self._messages.append(entry)
+            if turn:
+                self._past.made[id(entry)] = turn.made
+            return
+        kind, parts = entry
         if (side := _side(parts, kind, self._role)) != self._role:
             self._close()
             self._role, self._where = side, where
@@ -164,7 +196,10 @@ def encode_input(messages: tuple[Message, ...], past: Past | None, losses: Losse
         case _:
             pass
     items: list[Wire | Raw] = []
-    for message in messages:
+    count = 0
+    if past:
+        count, items = sent_prefix(messages, past, "", _encode_items, losses)
+    for message in messages[count:]:
         sent = sent_before(message, past, "", _encode_items) if past else None
         if sent:
             items += sent.entries
@@ -214,7 +249,7 @@ def _decode_message(fields: Fields, losses: Losses) -> Message:
     return Message(role, parts, where=fields.where, extras=fields.extras(losses, quiet=QUIET_ITEM))  # pyright: ignore[reportArgumentType] - checked above
 
 
-def _encode_items(message: Message, losses: Losses, late: Losses | None = None) -> list[Wire]:
+def _encode_items(message: Message, losses: Losses) -> list[Wire]:
     if native(message):
         content = encode_content(message.parts, "input_text", losses)
         return [{"role": message.role, "content": content, **own(message.extras, PROTOCOL_NAME)}]
