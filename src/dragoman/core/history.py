@@ -315,8 +315,8 @@ def decode_turns(
     if known > begun:
         if begun:
             wires[begun - 1].made.pop(_PREFIX, None)
-        decoded, made = tuple(messages[:known]), past.made.copy()
-        wires[known - 1].made[_PREFIX] = _DecodedPrefix(decoded, tuple(reported), made)
+        whole = _DecodedPrefix(tuple(messages[:known]), tuple(reported), past.made.copy())
+        wires[known - 1].made[_PREFIX] = whole
     return tuple(messages), past
 
 
