@@ -241,5 +241,5 @@ def test_other_paths_of_the_provider_go_over_http() -> None:
 
 
 def test_only_responses_are_spoken_over_websocket() -> None:
-    with pytest.raises(ConfigError, match=r"providers\.x\.base_url.*openai-responses only"):
+    with pytest.raises(ConfigError, match=r"providers\.x\.base_url.*only openai-responses"):
         load('[providers.x]\nprotocol = "anthropic"\nbase_url = "wss://example.com/v1"\napi_key = "k"', {})

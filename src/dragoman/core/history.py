@@ -271,7 +271,7 @@ class DecodedMessage(Struct, frozen=True, gc=False):
 
 
 class _DecodedPrefix(Struct, frozen=True, gc=False):
-    """All messages up to the one that holds it; `made` may know of later ones too."""
+    """All messages up to the one that holds it, and what was made of them, by identity."""
 
     messages: tuple[Message, ...]
     losses: tuple[Loss, ...]
@@ -315,8 +315,9 @@ def decode_turns(
     if known > begun:
         if begun:
             wires[begun - 1].made.pop(_PREFIX, None)
-        whole = _DecodedPrefix(tuple(messages[:known]), tuple(reported), past.made.copy())
-        wires[known - 1].made[_PREFIX] = whole
+        decoded = tuple(messages[:known])
+        own = {id(message): past.made[id(message)] for message in decoded}  # which it keeps alive
+        wires[known - 1].made[_PREFIX] = _DecodedPrefix(decoded, tuple(reported), own)
     return tuple(messages), past
 
 
