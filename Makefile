@@ -22,7 +22,7 @@ CORPUS  ?= pydantic-ai vercel-ai anthropic-sdk axonhub
 
 LIBRARY := calls core dialects exchange framing pipeline profiles protocols schemas transforms
 CASES := $(addprefix tests/,core dialects framing gateway/conversations gateway/jobs goldens gotchas profiles protocols recordings schemas seeds transforms) \
-	$(wildcard tests/test_*.py)
+	tests/laws/test_history_laws.py tests/laws/test_usual_reply_laws.py $(wildcard tests/test_*.py)
 
 BIN := $(VENV)/bin
 PIP_INSTALL := -m pip install --quiet --no-input --disable-pip-version-check
