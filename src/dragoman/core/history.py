@@ -21,9 +21,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from operator import is_
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
-import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.core import jsontext
@@ -31,6 +30,9 @@ from dragoman.core.caches import CachedDeclarations, cached_declarations
 from dragoman.core.codec import Codec
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import KnownMessage, Message, Past, Wire
+
+T = TypeVar("T")
+K = TypeVar("K")
 
 MAX_BYTES = 64_000_000
 _SMALLEST = 2_048  # bytes of a body; a smaller one is translated before it is found
@@ -41,10 +43,6 @@ _MOST_CHILDREN = 512  # of one message: they are compared one by one
 _MOST_TOOLS = 16  # lists of declarations; agents send one or two
 _OVERHEAD = 2_000  # bytes of the objects of a message, beside its text in three forms
 _WHITE = b" \t\r\n"
-
-_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-_entries = msgspec.json.Decoder(list[Raw]).decode
-_BROKEN = (ValueError, RecursionError, msgspec.MsgspecError)
 
 
 class _TreeNode(Struct, eq=False, gc=False):
@@ -105,7 +103,7 @@ class ConversationMemory:
             return None  # what is known is less than what it takes to use it
         try:
             outline = self._outline(client, caller, data, start, position, nodes, learns)
-        except _BROKEN:
+        except (ValueError, *jsontext.MALFORMED):
             return None  # whoever reads it in full finds the error
         if outline and len(outline[client.turns]) <= len(nodes) + 1:
             self._met[beginning] = len(data)
@@ -242,16 +240,16 @@ def _around(
     """
     name = data.rindex(b'"%b"' % field.encode(), 0, start)
     front = data[:name].rstrip(_WHITE).removesuffix(b",")
-    before = _fields(front + b"}")
+    before = jsontext.split_object(front + b"}")
     rest = data[position:].lstrip(_WHITE)
     if position > start:
         if rest[:1] not in (b",", b"]"):
             raise ValueError("an entry ends elsewhere")
         rest = b"[" + rest[1:].lstrip(_WHITE) if rest[:1] == b"," else b"[" + rest
-    after = _fields(b'{"\\u0000":' + rest)
+    after = jsontext.split_object(b'{"\\u0000":' + rest)
     listed = bytes(after.pop("\0"))
     entries: list[tuple[bytes, bytes]] = []
-    for entry in _entries(listed):
+    for entry in jsontext.split_array(listed):
         raw = bytes(entry)
         end = data.index(raw, position) + len(raw)
         entries.append((data[position:end], raw))
@@ -278,8 +276,24 @@ class _DecodedPrefix(Struct, frozen=True, gc=False):
     made: dict[int, dict[Any, Any]]
 
 
-_PREFIX = "prefix"
-_LOOK_BACK = 64  # messages that are searched for the end of a known prefix
+PREFIX = "prefix"
+_LOOK_BACK = 64  # entries
+
+
+def last_kept(entries: Sequence[T], kept: Callable[[T], K | None]) -> tuple[int, K] | None:
+    """What is kept beside the last of `entries` that has anything, and how many entries there are up to it.
+
+    A conversation grows at its end, so it is found soon or never.
+    """
+    for i in range(len(entries) - 1, max(-1, len(entries) - 1 - _LOOK_BACK), -1):
+        if (found := kept(entries[i])) is not None:
+            return i + 1, found
+    return None
+
+
+def prefix_of(wire: Any) -> Any:
+    """What a protocol made of all messages up to this one; None where it is not known."""
+    return wire.made.get(PREFIX) if type(wire) is KnownMessage else None
 
 
 def decode_turns(
@@ -288,7 +302,8 @@ def decode_turns(
     """The messages that `wires` hold, and which of them came before."""
     if KnownMessage not in set(map(type, wires)):
         return tuple([decode(wire, f"{field}[{i}]", losses) for i, wire in enumerate(wires)]), None
-    prefix = _decoded_prefix(wires)
+    found = last_kept(wires, prefix_of)
+    prefix: _DecodedPrefix | None = found[1] if found else None
     messages = list(prefix.messages) if prefix else []
     past = Past(prefix.made.copy() if prefix else {})
     if prefix and prefix.losses:
@@ -302,9 +317,9 @@ def decode_turns(
             continue
         made: DecodedMessage | None = wire.made.get(DECODED)
         if made is None:
-            found = Losses()
-            message = decode(wire.wire, f"{field}[{i}]", found)
-            made = wire.made[DECODED] = DecodedMessage(message, tuple(found))
+            own = Losses()
+            message = decode(wire.wire, f"{field}[{i}]", own)
+            made = wire.made[DECODED] = DecodedMessage(message, tuple(own))
         past.made[id(made.message)] = wire.made
         messages.append(made.message)
         if made.losses:
@@ -314,19 +329,11 @@ def decode_turns(
             reported += made.losses
     if known > begun:
         if begun:
-            wires[begun - 1].made.pop(_PREFIX, None)
+            wires[begun - 1].made.pop(PREFIX, None)
         decoded = tuple(messages[:known])
-        own = {id(message): past.made[id(message)] for message in decoded}  # which it keeps alive
-        wires[known - 1].made[_PREFIX] = _DecodedPrefix(decoded, tuple(reported), own)
+        by_id = {id(message): past.made[id(message)] for message in decoded}  # which it keeps alive
+        wires[known - 1].made[PREFIX] = _DecodedPrefix(decoded, tuple(reported), by_id)
     return tuple(messages), past
-
-
-def _decoded_prefix(wires: list[Any]) -> _DecodedPrefix | None:
-    """The longest beginning that was decoded as a whole: a known message implies all those before it."""
-    for i in range(len(wires) - 1, max(-1, len(wires) - 1 - _LOOK_BACK), -1):
-        if type(wires[i]) is KnownMessage and (found := wires[i].made.get(_PREFIX)):
-            return found if len(found.messages) == i + 1 else None
-    return None
 
 
 class SentMessage(Struct, frozen=True, gc=False):
@@ -369,7 +376,10 @@ def sent_prefix(
     messages: tuple[Message, ...], past: Past, key: Hashable, encode: EncodeAlone, losses: Losses
 ) -> tuple[int, list[Any]]:
     """How many messages at the beginning were sent before, and their entries."""
-    begun = _sent_prefix(messages, past, key)
+    found = last_kept(messages, lambda message: past.made.get(id(message), _NOTHING).get((PREFIX, key)))
+    begun: _SentPrefix | None = (
+        found[1] if found and is_same(found[1].messages, messages[: found[0]]) else None
+    )
     entries = [*begun.entries] if begun else list[Raw]()
     reported = [*begun.losses] if begun else list[Loss]()
     start = count = len(begun.messages) if begun else 0
@@ -379,18 +389,17 @@ def sent_prefix(
         count += 1
     if count > start:
         if start:
-            past.made[id(messages[start - 1])].pop((_PREFIX, key), None)
+            past.made[id(messages[start - 1])].pop((PREFIX, key), None)
         prefix = _SentPrefix(messages[:count], tuple(entries), tuple(reported))
-        past.made[id(messages[count - 1])][_PREFIX, key] = prefix
+        past.made[id(messages[count - 1])][PREFIX, key] = prefix
     if reported:
         losses.extend(reported)
     return count, entries
 
 
-def _sent_prefix(messages: tuple[Message, ...], past: Past, key: Hashable) -> _SentPrefix | None:
-    for i in range(len(messages) - 1, max(-1, len(messages) - 1 - _LOOK_BACK), -1):
-        made = past.made.get(id(messages[i]))
-        if made is not None and (found := made.get((_PREFIX, key))):
-            same = len(found.messages) == i + 1 and all(map(is_, found.messages, messages))
-            return found if same else None
-    return None
+def is_same(beginning: Sequence[Message], messages: Sequence[Message]) -> bool:
+    """Whether these are the very same messages; a stage may have replaced or moved some."""
+    return len(beginning) == len(messages) and all(map(is_, beginning, messages))
+
+
+_NOTHING: dict[Any, Any] = {}

@@ -44,7 +44,9 @@ class TooDeep(ValueError):
 TOO_DEEP = (TooDeep, RecursionError)  # what was read nests too deeply for what is to be made of it
 MALFORMED = (msgspec.DecodeError, UnicodeError, RecursionError)
 _decoder = msgspec.json.Decoder(float_hook=_read_float)
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+# The entries of an object or an array as text; they raise one of MALFORMED
+split_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+split_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encoder = msgspec.json.Encoder(enc_hook=_print_number)
 
 
@@ -141,7 +143,7 @@ def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
     text = encode(new)
     made = b"%b%b%b" % (body[: found.start(1)], text, body[found.end(1) :])
     try:
-        return made if _fields.decode(made).get(field) == msgspec.Raw(text) else None
+        return made if split_object(made).get(field) == msgspec.Raw(text) else None
     except MALFORMED:
         return None
 

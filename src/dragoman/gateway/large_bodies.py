@@ -40,8 +40,6 @@ _FREED = 200  # messages that are freed by one call
 _RELEASED = 0.1  # seconds, until nobody else holds a body
 _THREADS = 2
 
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_entries = msgspec.json.Decoder(list[msgspec.Raw])
 _threads: ThreadPoolExecutor | None = None
 _running = 0
 
@@ -135,7 +133,7 @@ def _decode_object(data: bytes, protocol: str) -> Wire:
 def _decode(data: bytes) -> Any:
     first = data[:64].lstrip()[:1]
     if len(data) > _STEP and first == b"{":
-        return {name: _decode(bytes(value)) for name, value in _fields.decode(data).items()}
+        return {name: _decode(bytes(value)) for name, value in jsontext.split_object(data).items()}
     if len(data) > _STEP and first == b"[":
-        return [_decode(bytes(value)) for value in _entries.decode(data)]
+        return [_decode(bytes(value)) for value in jsontext.split_array(data)]
     return jsontext.decode(data)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.codec import ProtocolLimits
+from dragoman.core.history import is_same, last_kept
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
@@ -41,7 +42,6 @@ from dragoman.transforms.pairing import CallOrder, MessageFacts, facts_of, pair
 from dragoman.transforms.states import return_states
 from dragoman.transforms.tools import Declared, Flattened, Names, flatten, names_for, recognise
 
-_LOOK_BACK = 64  # messages that are searched for a known state
 _MOST_RESULTS = 8  # that are kept beside a message: targets, lists of names
 
 
@@ -73,14 +73,9 @@ class _LedgerState(Struct, gc=False):
     losses: tuple[Loss, ...]
 
 
-def _state_of(messages: tuple[Message, ...], past: Past) -> _LedgerState | None:
-    for i in range(len(messages) - 1, max(-1, len(messages) - 1 - _LOOK_BACK), -1):
-        made = past.made.get(id(messages[i]))
-        prepared: _Prepared | None = made.get(past.target) if made is not None else None
-        if prepared and (state := prepared.state):
-            same = len(state.messages) == i + 1 and all(map(is_, state.messages, messages))
-            return state if same else None
-    return None
+def _state_after(made: dict[Any, Any] | None, target: object) -> _LedgerState | None:
+    prepared: _Prepared | None = made.get(target) if made is not None else None
+    return prepared.state if prepared else None
 
 
 class _Named(Struct, gc=False):
@@ -214,7 +209,8 @@ class Ledger:
         self, messages: tuple[Message, ...], past: Past, known: Past, flattened: Flattened, summarise: bool
     ) -> tuple[list[MessageFacts], CallOrder]:
         """The facts and the order of all messages; from the last state that is known, where there is one."""
-        state = _state_of(messages, past)
+        found = last_kept(messages, lambda message: _state_after(past.made.get(id(message)), past.target))
+        state = found[1] if found and is_same(found[1].messages, messages[: found[0]]) else None
         facts, order, start = list[MessageFacts](), CallOrder(), 0
         if state:
             facts, order, start = [*state.facts], state.order, len(state.messages)
@@ -224,29 +220,22 @@ class Ledger:
             self._called.update(state.called)
             self.calls, self._marks = state.calls, state.marks
             self.losses.extend(state.losses)
-        count, reported, losses = start, [*state.losses] if state else list[Loss](), self.losses
+        count, reported = start, [*state.losses] if state else list[Loss]()
         for message in messages[start:]:
-            made = past.made.get(id(message))
-            if (
-                made is None
-                or (prepared := self._recalled(message, made, known, flattened, summarise)) is None
-            ):
+            prepared = self._recalled(message, past, known, flattened, summarise)
+            if prepared is None:
                 break
             facts.append(prepared.facts)
             reported += prepared.losses
             count += 1
-        order = order.after(facts[start:count])
+        order = order.after(facts[start:])
         if count > start:
             used = {call.name: None for one in facts[start:] for call in one.calls}
             used = {**state.used, **used} if state else used
             self._keep_state(messages[:count], past, known, facts, order, tuple(reported), used, start)
         for message in messages[count:]:
-            made = past.made.get(id(message))
-            prepared = (
-                self._recalled(message, made, known, flattened, summarise) if made is not None else None
-            )
+            prepared = self._recalled(message, past, known, flattened, summarise)
             facts.append(prepared.facts if prepared else self._message(message, flattened, summarise))
-        self.losses = losses
         return facts, order.after(facts[count:])
 
     def _keep_state(
@@ -281,12 +270,15 @@ class Ledger:
         )
 
     def _recalled(
-        self, message: Message, made: dict[Any, Any], known: Past, flattened: Flattened, summarise: bool
+        self, message: Message, past: Past, known: Past, flattened: Flattened, summarise: bool
     ) -> _Prepared | None:
         """Like `_message`, for one that came before; of other messages it needs only the names of calls.
 
-        None where the name of a call depends on the tools of the request.
+        None for a new one, and where the name of a call depends on the tools of the request.
         """
+        made = past.made.get(id(message))
+        if made is None:
+            return None
         prepared: _Prepared | None = made.get(known.target)
         if prepared is None or (prepared.named and not self._still_named(prepared.named)):
             if any(type(part) is ToolCall and part.namespace for part in message.parts):

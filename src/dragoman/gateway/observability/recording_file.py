@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.core import jsontext
 from dragoman.gateway.observability.recording import (
     RecordedAttempt,
     RecordedBody,
@@ -38,15 +39,13 @@ _summaries = msgspec.msgpack.Decoder(RecordingSummary)
 _bodies = msgspec.msgpack.Decoder(list[list[bytes]])
 _encode = msgspec.msgpack.Encoder().encode
 _SHORTEST = 128  # bytes; a smaller piece costs more as a blob than it saves
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_entries = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def cuts(body: bytes) -> list[int]:
     """Where to cut `body`: behind each entry of the arrays that its object holds."""
     try:
-        fields = _fields.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        fields = jsontext.split_object(body)
+    except jsontext.MALFORMED:
         return []
     found: list[int] = []
     at = 0
@@ -59,7 +58,7 @@ def cuts(body: bytes) -> list[int]:
         if value[:1] != b"[" or len(value) < _SHORTEST:
             continue
         inner = start
-        for entry in _entries.decode(value):
+        for entry in jsontext.split_array(value):
             piece = bytes(entry)
             place = body.find(piece, inner, at)
             if place < 0:

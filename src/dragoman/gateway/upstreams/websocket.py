@@ -38,8 +38,6 @@ _OF_ONE_REQUEST = frozenset({"x-request-id", "x-client-request-id", "traceparent
 # "must not be sent" (openresponses.org); the connection itself streams
 _NOT_OF_A_CREATE = ("stream", "stream_options", "background")
 
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
 
 class _EventHead(msgspec.Struct):
     type: str = ""
@@ -195,12 +193,12 @@ async def _replied(socket: _Socket, streams: bool) -> Reply:
         kind, data = await socket.event()
     if kind == "error":
         return _error_reply(data)
-    return _WholeReply(200, bytes(_fields.decode(data).get("response", b"{}")))
+    return _WholeReply(200, bytes(jsontext.split_object(data).get("response", b"{}")))
 
 
 def _create(body: bytes) -> tuple[bytes, bool]:
     """The message for the body of a POST, and whether that asks for a stream."""
-    fields: dict[str, Any] = {"type": "response.create", **_fields.decode(body)}
+    fields: dict[str, Any] = {"type": "response.create", **jsontext.split_object(body)}
     streams = bytes(fields.get("stream", b"")) == b"true"
     for name in _NOT_OF_A_CREATE:
         fields.pop(name, None)

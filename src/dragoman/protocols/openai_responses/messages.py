@@ -16,7 +16,15 @@ from msgspec.structs import replace
 from dragoman.core.conversations import summary_message
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
-from dragoman.core.history import DECODED, DecodedMessage, sent_before, sent_prefix
+from dragoman.core.history import (
+    DECODED,
+    PREFIX,
+    DecodedMessage,
+    last_kept,
+    prefix_of,
+    sent_before,
+    sent_prefix,
+)
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
@@ -72,8 +80,9 @@ def decode_input(
     if isinstance(items, str):
         only = Message("user", (Text(items, where="input"),), where="input", extras={ITEM: {"string": True}})
         return (only,), None
-    prefix = _decoded_prefix(items)
-    start = known = prefix.count if prefix else 0
+    kept = last_kept(items, prefix_of)
+    prefix: _DecodedRows | None = kept[1] if kept else None
+    start = known = kept[0] if kept else 0
     rows, hosted = prefix.rows.copy() if prefix else _Rows(), list[Any]()
     reported: list[Loss] = [*prefix.losses] if prefix else []
     losses.extend(reported)
@@ -94,28 +103,16 @@ def decode_input(
             reported += made.losses
             if known == len(items) or type(items[known]) is not KnownMessage:
                 if start:
-                    items[start - 1].made.pop(_PREFIX, None)
-                item.made[_PREFIX] = _DecodedRows(known, rows.copy(), tuple(reported))
+                    items[start - 1].made.pop(PREFIX, None)
+                item.made[PREFIX] = _DecodedRows(rows.copy(), tuple(reported))
     return rows.closed()
 
 
 class _DecodedRows(Struct, frozen=True):
     """All items up to the one that holds it."""
 
-    count: int
     rows: _Rows
     losses: tuple[Loss, ...]
-
-
-_PREFIX, _LOOK_BACK = "prefix", 64  # items that are searched for the end of a known prefix
-
-
-def _decoded_prefix(items: list[Any]) -> _DecodedRows | None:
-    """The longest beginning that was decoded as a whole: a known item implies all those before it."""
-    for i in range(len(items) - 1, max(-1, len(items) - 1 - _LOOK_BACK), -1):
-        if type(items[i]) is KnownMessage and (found := items[i].made.get(_PREFIX)):
-            return found if found.count == i + 1 else None
-    return None
 
 
 _Entry = Message | tuple[str, tuple[AnyPart, ...]]  # an item as a message, or its kind and parts
