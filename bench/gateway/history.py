@@ -13,7 +13,7 @@ from itertools import count
 from bench.conversation import Conversation, Round, make_conversation
 from bench.gateway.bodies import small
 from bench.gateway.measure import Running
-from bench.gateway.pairs import WHOLE, Pair
+from bench.gateway.pairs import WHOLE, Kind, Pair
 from bench.gateway.processes import cpu_microseconds
 from bench.gateway.requests import Connections
 
@@ -49,9 +49,11 @@ def conversation(rounds: int) -> Conversation:
     return numbered(make_conversation(rounds=rounds, lines=32))
 
 
-def wires_of(one: Running, pair: Pair, talk: Conversation, numbers: Iterable[int]) -> list[bytes]:
+def wires_of(
+    one: Running, pair: Pair, talk: Conversation, numbers: Iterable[int], kind: Kind = WHOLE
+) -> list[bytes]:
     """The same request of several conversations."""
-    template, number = one.request(pair, WHOLE, talk).wire, NUMBER.encode()
+    template, number = one.request(pair, kind, talk).wire, NUMBER.encode()
     return [template.replace(number, b"%d" % each) for each in numbers]
 
 
