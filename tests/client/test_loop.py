@@ -7,15 +7,17 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from client.scripted import Script
 from client.upstreams import UPSTREAMS, model_named
 from dragoman import SystemMessage, Tool, UpstreamError, UserMessage, arun, generate, protocols, run, tool
 from dragoman.client import (
     Finish,
     Model,
+    Run,
     TextDelta,
     ToolRunEnd,
     ToolRunStart,
@@ -27,6 +29,7 @@ from dragoman.client import (
 from dragoman.client import tools as client_tools
 from dragoman.core.losses import Losses
 from dragoman.core.model import Text, ToolCall, ToolResult
+from dragoman.core.transport import ReplyBroken
 from dragoman.protocols import codec
 
 DEMO = "demo:demo"
@@ -151,6 +154,24 @@ def test_a_limit_leaves_a_conversation_that_can_go_on():
     done = run(BOTH, DEMO, [get_weather], max_turns=1)
     assert len(done.tool_calls) == 2
     assert generate([*done.messages, UserMessage("Never mind")], DEMO, tools=[get_weather]).content
+
+
+def test_a_failure_in_mid_run_keeps_what_was_done():
+    """The provider answers once and then fails; the messages go on with another model."""
+
+    class FailsLater(Script):
+        async def send(self, *given: Any, **named: Any) -> Any:
+            if self.sent:
+                raise ReplyBroken("the connection was reset")
+            return await super().send(*given, **named)
+
+    script = FailsLater("openai-chat", ToolCall("call_1", "get_weather", '{"city": "NYC"}'))
+    with pytest.raises(UpstreamError) as raised:
+        run("Weather in NYC", script.model(), [get_weather], tries=1)
+    failed = cast(Run[Any], raised.value.run)  # pyright: ignore[reportAttributeAccessIssue]
+    assert (failed.stopped, len(failed.results)) == ("error", 1)
+    assert [type(message).__name__ for message in failed.messages] == ["UserMessage", "Result", "ToolMessage"]
+    assert run(failed.messages, DEMO, [get_weather]).content == "get_weather returned: 72 in NYC"
 
 
 def test_a_tool_without_a_function_is_handed_back():

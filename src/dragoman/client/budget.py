@@ -14,7 +14,17 @@ if TYPE_CHECKING:
 
 _LISTED_TIERS = (None, "auto", "default", "standard", "standard_only", "on_demand")
 Stopped = Literal[
-    "answer", "turns", "time", "tokens", "cost", "tool_calls", "approval", "output", "stopped", "cancelled"
+    "answer",
+    "turns",
+    "time",
+    "tokens",
+    "cost",
+    "tool_calls",
+    "approval",
+    "output",
+    "stopped",
+    "cancelled",
+    "error",
 ]
 
 

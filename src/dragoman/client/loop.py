@@ -79,7 +79,8 @@ class Run(Generic[Output]):
     """What an agent loop did. `messages` is the whole conversation, ready to be continued.
 
     `stopped` is why it ended: answer; turns, time, tokens or cost (a limit); tool_calls (of tools without a
-    function); approval (a call that needs one); output (no valid one); stopped (RunContext.stop); cancelled.
+    function); approval (a call that needs one); output (no valid one); stopped (RunContext.stop); cancelled;
+    error: the run is `run` of the exception that ended it.
     """
 
     def __init__(self, messages: list[AnyMessage], model: Model, tools: list[ToolLike]) -> None:
@@ -146,7 +147,8 @@ async def arun(
 
     A conversation that ends with calls without results begins with running them. The options are those of
     `RunOptions`: limits, approvals, context, hooks, events, and the settings of the requests. Cancelling
-    the task cancels the request and the tools under way.
+    the task cancels the request and the tools under way. An exception of the provider or of a hook has the
+    attribute `run`: what was done before it, ready to be continued.
     """
     listed: list[ToolLike] = list(tools_of(tools))
     run: Run[Output] = Run(list(messages_of(conversation)), model_of(model), listed)
@@ -214,7 +216,12 @@ class AgentLoop:
             self._run.stopped = "time"
         except CancelledElsewhere:
             self._run.stopped = "cancelled"
-        self._run.messages += self._executor.take_finished()
+        except Exception as error:
+            self._run.stopped = "error"
+            error.run = self._run  # pyright: ignore[reportAttributeAccessIssue] - for whoever catches it
+            raise
+        finally:
+            self._run.messages += self._executor.take_finished()
 
     async def _turns(self) -> Stopped:
         run, executor = self._run, self._executor
