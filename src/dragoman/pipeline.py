@@ -407,7 +407,7 @@ class ForwardedStream:
         if self._between and data.endswith(b"\n\n"):
             if self._rename:
                 data = self._rename(data)
-            if self._tagger and (_MAGIC in data or self._hint in data):
+            if self._tagger and (data.find(_MAGIC) >= 0 or data.find(self._hint) >= 0):
                 data = self._tagger.events(data)
             self._last = data
             self._unchecked.append(data)
@@ -525,7 +525,7 @@ class StateTagger:
     def events(self, data: bytes) -> bytes:
         """Whole events."""
         data = self._tag_seals(data)
-        if self.hint not in data:
+        if data.find(self.hint) < 0:
             return data
         frames = [Frame(frame.event, self._tag_state(frame.data)) for frame in sse.Decoder().feed(data)]
         return b"".join([piece for frame in frames for piece in sse.Encoder().feed(frame)])
@@ -533,7 +533,7 @@ class StateTagger:
     def body(self, data: bytes) -> bytes:
         """A whole reply."""
         data = self._tag_seals(data)
-        return self._tag_state(data) if self.hint in data else data
+        return data if data.find(self.hint) < 0 else self._tag_state(data)
 
     def strip(self, request: bytes) -> bytes | None:
         """A request with its state as the origin made it; None where it holds seals of others, or of ours
@@ -542,7 +542,8 @@ class StateTagger:
         return None if others else request.replace(self._own, b"")
 
     def _tag_seals(self, data: bytes) -> bytes:
-        return data.replace(_MAGIC, self._own_seal) if _MAGIC in data else data
+        # `in` would format an error first, because bytes are no number
+        return data if data.find(_MAGIC) < 0 else data.replace(_MAGIC, self._own_seal)
 
     def _tag_state(self, data: bytes) -> bytes:
         try:

@@ -130,8 +130,8 @@ def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
     if type(old) is not str:
         return None
     name, spelled, spaced, replacement, pattern = _change(field, old, new)
-    # `rfind` takes a third of the time of `count`
-    if b"\\u" not in body and body.find(name) == body.rfind(name) and body[0] == _BRACE:
+    # `rfind` takes a third of the time of `count`; `in` formats an error first: bytes are no number
+    if body.find(b"\\u") < 0 and body.find(name) == body.rfind(name) and body[0] == _BRACE:
         made = body.replace(spelled, replacement, 1)
         if made is body:  # nothing was found
             made = body.replace(spaced, replacement, 1)
