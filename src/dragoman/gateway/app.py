@@ -25,7 +25,6 @@ from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.failures import UNKNOWN_ROUTE
 from dragoman.core.model import Failure
 from dragoman.core.server import ProtocolServer, Route, RouteTable
-from dragoman.demo import DemoTransport
 from dragoman.gateway.admission import AdmissionControl
 from dragoman.gateway.admission.authentication import (
     FailedKeys,
@@ -81,6 +80,7 @@ from dragoman.protocols import codec, server
 from dragoman.protocols import names as protocol_names
 
 if TYPE_CHECKING:
+    from dragoman.demo import DemoTransport
     from dragoman.gateway.upstreams.websocket import WebSocketTransport
 
 _WRONG_KEY = Failure("unauthenticated", "this gateway needs a valid key", 401)
@@ -502,7 +502,8 @@ class _Upstreams:
     """The embedded demo model for `demo:` URLs, WebSocket for `ws:` and `wss:`, HTTP for all others."""
 
     def __init__(self, client: Client) -> None:
-        self._client, self._demo = client, DemoTransport()
+        self._client = client
+        self._demo: DemoTransport | None = None
         self._websocket: WebSocketTransport | None = None
 
     def send(
@@ -511,8 +512,15 @@ class _Upstreams:
         if not url.startswith(("demo:", "ws")):
             return self._client.send(method, url, headers, body, timeouts)
         if url.startswith("demo:"):
-            return self._demo.send(method, url.removeprefix("demo:"), headers, body, timeouts)
+            return self._demo_model().send(method, url.removeprefix("demo:"), headers, body, timeouts)
         return self._websockets().send(method, url, headers, body, timeouts)
+
+    def _demo_model(self) -> DemoTransport:
+        if self._demo is None:
+            from dragoman.demo import DemoTransport  # for those who use it: it takes 40 ms to import
+
+            self._demo = DemoTransport()
+        return self._demo
 
     def _websockets(self) -> WebSocketTransport:
         if self._websocket is None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from dragoman.core.codec import OutgoingRequest
 from dragoman.core.errors import DragomanError
-from dragoman.demo import DemoTransport
 from dragoman.http.client import Client, Transport, TransportError
 from dragoman.model_lists import fetch_model_names
 from dragoman.profiles import ProviderSettings
@@ -43,6 +42,8 @@ async def models_of(transport: Transport, provider: ProviderSettings) -> tuple[s
 
 async def _answer(transport: Transport, provider: ProviderSettings) -> tuple[str, ...] | str:
     if provider.base_url == "demo:":
+        from dragoman.demo import DemoTransport  # for those who use it: it takes 40 ms to import
+
         transport = DemoTransport()
     try:
         return await models_of(transport, provider)
