@@ -309,7 +309,7 @@ def decode_turns(
     if prefix and prefix.losses:
         losses.extend(prefix.losses)
     known = begun = len(messages)
-    reported = [*prefix.losses] if prefix else list[Loss]()
+    reported: list[Loss] = [*prefix.losses] if prefix else []
     for i in range(begun, len(wires)):
         wire = wires[i]
         if type(wire) is not KnownMessage:
@@ -380,8 +380,8 @@ def sent_prefix(
     begun: _SentPrefix | None = (
         found[1] if found and is_same(found[1].messages, messages[: found[0]]) else None
     )
-    entries = [*begun.entries] if begun else list[Raw]()
-    reported = [*begun.losses] if begun else list[Loss]()
+    entries: list[Raw] = [*begun.entries] if begun else []
+    reported: list[Loss] = [*begun.losses] if begun else []
     start = count = len(begun.messages) if begun else 0
     while count < len(messages) and (sent := sent_before(messages[count], past, key, encode)):
         entries += sent.entries

@@ -211,7 +211,8 @@ class Ledger:
         """The facts and the order of all messages; from the last state that is known, where there is one."""
         found = last_kept(messages, lambda message: _state_after(past.made.get(id(message)), past.target))
         state = found[1] if found and is_same(found[1].messages, messages[: found[0]]) else None
-        facts, order, start = list[MessageFacts](), CallOrder(), 0
+        facts: list[MessageFacts] = []
+        order, start = CallOrder(), 0
         if state:
             facts, order, start = [*state.facts], state.order, len(state.messages)
             known.made.update(state.made)
@@ -220,7 +221,8 @@ class Ledger:
             self._called.update(state.called)
             self.calls, self._marks = state.calls, state.marks
             self.losses.extend(state.losses)
-        count, reported = start, [*state.losses] if state else list[Loss]()
+        count = start
+        reported: list[Loss] = [*state.losses] if state else []
         for message in messages[start:]:
             prepared = self._recalled(message, past, known, flattened, summarise)
             if prepared is None:

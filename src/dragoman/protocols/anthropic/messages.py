@@ -109,7 +109,8 @@ def _encode_in_order(
     roles = [message.role for message in messages]
     if not _TAKEN_ROLES.issuperset(roles) or ("assistant", "assistant") in pairwise(roles):
         return None
-    reported, wires, count = Losses(), list[Wire | Raw](), 0
+    reported, count = Losses(), 0
+    wires: list[Wire | Raw] = []
     if past:
         count, wires = sent_prefix(messages, past, "", _encode_alone, reported)
     for message in messages[count:]:
@@ -236,7 +237,8 @@ def _placed(turns: list[Message], allowed: bool, losses: Losses) -> list[Message
     """
     if not any(map(_is_system, turns)):
         return turns
-    placed, waiting = list[Message](), list[Message]()
+    placed: list[Message] = []
+    waiting: list[Message] = []
     for turn in [*turns, None]:
         if turn is not None and _is_system(turn):
             waiting.append(turn)

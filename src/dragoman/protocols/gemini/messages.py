@@ -118,7 +118,9 @@ def split_system(request: Request, losses: Losses) -> tuple[list[Text], list[Mes
 
     Later system text becomes user text in its place: in front it would invalidate the cached prefix (G54).
     """
-    system, messages, waiting = list(request.system), list[Message](), list[Message]()
+    system = list(request.system)
+    messages: list[Message] = []
+    waiting: list[Message] = []
     for message in request.messages:
         if message.role not in _SYSTEM and not waiting:
             messages.append(message)

@@ -80,7 +80,8 @@ def read_usual_reply(body: bytes) -> Response | None:
     except MALFORMED:
         return None
     choice = reply.choices[0]
-    message, parts = choice.message, list[AnyPart]()
+    message = choice.message
+    parts: list[AnyPart] = []
     if message.reasoning_content:
         parts.append(Reasoning(message.reasoning_content, where=_REASONING))
     if message.content:

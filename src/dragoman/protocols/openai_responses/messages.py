@@ -83,7 +83,8 @@ def decode_input(
     kept = last_kept(items, prefix_of)
     prefix: _DecodedRows | None = kept[1] if kept else None
     start = known = kept[0] if kept else 0
-    rows, hosted = prefix.rows.copy() if prefix else _Rows(), list[Any]()
+    rows = prefix.rows.copy() if prefix else _Rows()
+    hosted: list[Any] = []
     reported: list[Loss] = [*prefix.losses] if prefix else []
     losses.extend(reported)
     for i in range(start, len(items)):
