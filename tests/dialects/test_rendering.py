@@ -20,6 +20,7 @@ from dragoman.core.model import (
     HostedTool,
     Media,
     Message,
+    Past,
     Reasoning,
     Request,
     State,
@@ -406,6 +407,25 @@ def test_values_that_a_grammar_cannot_carry_are_reported() -> None:
 def test_without_tools_and_calls_nothing_changes() -> None:
     request = Request("m", (user("Q"), model("A")), system=(Text("S"),))
     assert all(dialect(name).render(request, Losses()) == request for name in names())
+
+
+BEFORE = {
+    "the same": model(ToolCall("c", "search", '{"query":"x"}')),
+    "one call more": model(ToolCall("b", "now", "{}"), ToolCall("c", "search", '{"query":"x"}')),
+    "other arguments": model(ToolCall("c", "search", '{"query":"y"}')),
+    "no call": user("?"),
+}
+
+
+@pytest.mark.parametrize("first", BEFORE)
+@pytest.mark.parametrize("name", names())
+def test_a_known_message_is_written_as_the_messages_before_it_demand(name: str, first: str) -> None:
+    second, third = user(ToolResult("c", "search", (Text("found"),))), model(ToolCall("d", "now", "{}"))
+    past = Past({id(second): {}, id(third): {}})
+    for before in (BEFORE[first], *BEFORE.values()):
+        messages = (before, second, third)
+        known = dialect(name).render(Request("m", messages, past=past), Losses())
+        assert known.messages == dialect(name).render(Request("m", messages), Losses()).messages
 
 
 def test_an_unknown_dialect_lists_the_known_ones() -> None:

@@ -115,6 +115,17 @@ def test_a_session(client: str, upstream: str, dialect: str | None) -> None:
     agrees(client, upstream, growing(client, script(client)), dialect=dialect, profile=profile)
 
 
+@pytest.mark.parametrize("dialect", dragoman.dialects())
+def test_a_dialect_while_the_tools_change(dialect: str) -> None:
+    """What a message becomes depends on the declared tools, the calls before it and how many there were."""
+    request = script("openai-chat")
+    more = replace(request, tools=(*request.tools, ToolDeclaration("other", "One more.", {"type": "object"})))
+    cut = replace(request, messages=(request.messages[0], *request.messages[3:]))  # other calls come before
+    bodies = [body for each in (request, more, cut) for body in growing("openai-chat", each)]
+    bodies += [written("openai-chat", each) for each in (request, more, replace(request, tools=()))] * 3
+    agrees("openai-chat", "openai-chat", bodies, dialect=dialect)
+
+
 BREAKS: dict[str, tuple[Message, ...]] = {
     "a call without a result": (
         Message("assistant", (ToolCall("x", "list", "{}"),)),

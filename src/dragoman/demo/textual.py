@@ -120,7 +120,7 @@ def leaked(response: Response) -> Response:
 
 def _past_call(call: ToolCall, number: int, declared: DeclaredTools) -> PastCall:
     arguments = jsontext.decode_object(call.arguments) or {}
-    return PastCall(call.id, call.name, arguments, declared.write(call.name, arguments), number)
+    return PastCall(call.id, call.name, arguments, declared, number)
 
 
 def _system(request: Request) -> Iterator[str]:

@@ -177,6 +177,16 @@ class DialectSearch:
 
 
 @lru_cache(maxsize=256)
-def searches(openings: tuple[Opening, ...], think: Think | None) -> DialectSearch:
+def _searches(openings: tuple[Opening, ...], think: Think | None) -> DialectSearch:
     """A dialect's are the same in every reply, but where they name the tools."""
     return DialectSearch(openings, think)
+
+
+class TextGrammar:
+    """All that decides how a text is read: how calls and reasoning are written, and the declared tools."""
+
+    def __init__(
+        self, grammars: tuple[CallGrammar, ...], declared: DeclaredTools, think: Think | None = None
+    ) -> None:
+        self.grammars, self.declared, self.think = grammars, declared, think
+        self.search = _searches(tuple([grammar.opening for grammar in grammars]), think)

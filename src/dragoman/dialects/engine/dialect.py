@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import groupby, takewhile
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.caches import cached_by_tools
+from dragoman.core.caches import CachedTools, cached_by_tools
 from dragoman.core.events import EventStage
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
     AnyTool,
     HostedTool,
     Media,
     Message,
+    Past,
     Reasoning,
     Request,
     Text,
@@ -32,23 +35,25 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
-from dragoman.dialects.engine.call_grammar import CallGrammar, CallToken, Think
+from dragoman.dialects.engine.call_grammar import CallGrammar, CallToken, TextGrammar, Think
 from dragoman.dialects.engine.parser import DialectParser
 from dragoman.dialects.engine.scanner import Scanner
 from dragoman.dialects.engine.values import DeclaredTools, arguments_of, declare, spaced
 
 
-class PastCall(Struct, frozen=True):
-    """A call of the history. `number` counts the calls of the conversation from 0.
-
-    `texts` are the arguments as dialects without quotes write them.
-    """
+class PastCall(Struct, frozen=True, eq=False):
+    """A call of the history. `number` counts the calls of the conversation from 0."""
 
     id: str
     name: str
     arguments: Wire
-    texts: dict[str, str]
+    declared: DeclaredTools
     number: int
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The arguments as dialects without quotes write them."""
+        return self.declared.write(self.name, self.arguments)
 
 
 class RenderedResult(Struct, frozen=True):
@@ -62,7 +67,7 @@ class RenderedResult(Struct, frozen=True):
         return spaced({"name": self.call.name, "error" if self.failed else "output": self.text})
 
 
-class Dialect(Struct, frozen=True, kw_only=True):
+class Dialect(Struct, frozen=True, kw_only=True, eq=False):
     """`think`: how reasoning is written. `opened`: the chat template opens it, so a reply starts inside it.
 
     `only_first`: further calls in one reply are dropped and reported. `gap` stands between a text and
@@ -98,11 +103,10 @@ class Dialect(Struct, frozen=True, kw_only=True):
         return f"{self.think.opens}{self.think.label}\n{text}\n{self.think.closes}\n\n"
 
     def parser(self, tools: Iterable[AnyTool], losses: Losses) -> EventStage:
-        declared = declare(tools, losses)
-        grammars = self.grammars(declared)
+        grammar = _dialect_tools(tools, losses, self).replies
 
         def scanner(first: bool) -> Scanner:
-            return Scanner(grammars, declared, self.think, opened=self.opened and first, may_be_opened=first)
+            return Scanner(grammar, opened=self.opened and first, may_be_opened=first)
 
         return DialectParser(scanner, losses, self.name, only_first=self.only_first)
 
@@ -111,20 +115,49 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
         All of the history is written so: a model without tools refuses native blocks (G123: Roo#10155).
         """
-        declared = declare(request.tools, losses)
-        declaration = _declaration(request.tools, losses, self.declare, self.name)
-        instructions = [declaration, *_choice(request)] if declared.tools else []
-        if instructions and not request.system:
-            request = _with_system_of_messages(request)
-        history = HistoryRenderer(self, declared, losses)
+        tools = _dialect_tools(request.tools, losses, self) if request.tools else _without_tools(self)
+        system, messages = request.system, request.messages
+        prompt = _declaration(request.tools, losses, self.declare, self.name) if request.tools else ""
+        if tools.declared.tools:
+            if not system:
+                system, messages = _system_of_messages(messages)
+            system = _added(system, "\n\n".join([prompt, *_choice(request)]))
+        repeats = not request.tools or isinstance(request.tools, CachedTools)
+        messages, past = HistoryRenderer(tools, losses, repeats).render(messages, request.past)
         return replace(
             request,
-            system=_added(request.system, "\n\n".join(instructions)),
-            messages=tuple(message for each in request.messages for message in history.message(each)),
+            system=system,
+            messages=messages,
             tools=(),
             tool_choice=None,
             parallel=None,
+            past=past,
         )
+
+
+class DialectTools(Struct, frozen=True, eq=False):
+    """What a dialect makes of a list of tools, the same in every request that declares it.
+
+    `replies` reads the text of a reply, `calls` nothing but calls.
+    """
+
+    dialect: Dialect
+    declared: DeclaredTools
+    replies: TextGrammar
+    calls: TextGrammar
+
+
+@cached_by_tools
+def _dialect_tools(tools: Iterable[AnyTool], losses: Losses, dialect: Dialect) -> DialectTools:
+    declared = declare(tools, losses)
+    grammars = dialect.grammars(declared)
+    replies, calls = (TextGrammar(grammars, declared, think) for think in (dialect.think, None))
+    return DialectTools(dialect, declared, replies, calls)
+
+
+@lru_cache(64)
+def _without_tools(dialect: Dialect) -> DialectTools:
+    return _dialect_tools((), Losses(), dialect)
 
 
 @cached_by_tools
@@ -162,11 +195,11 @@ def _choice(request: Request) -> Iterator[str]:
         yield "Call at most one tool in a reply."
 
 
-def _with_system_of_messages(request: Request) -> Request:
+def _system_of_messages(messages: tuple[Message, ...]) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
     """System messages at the front become the system text: strict chat templates take only one."""
-    front = tuple(takewhile(_is_system_text, request.messages))
-    texts = tuple(part for message in front for part in message.parts if isinstance(part, Text))
-    return replace(request, system=texts, messages=request.messages[len(front) :])
+    front = tuple(takewhile(_is_system_text, messages))
+    texts = tuple([part for message in front for part in message.parts if isinstance(part, Text)])
+    return texts, messages[len(front) :]
 
 
 def _is_system_text(message: Message) -> bool:
@@ -186,16 +219,90 @@ def _added(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
     return (*before, replace(last, text=f"{last.text}\n\n{text}" if last.text else text))
 
 
-class HistoryRenderer:
-    """Past messages in the dialect. It keeps the calls by id, because results name only their ids."""
+class _Rendered(Struct, frozen=True, gc=False):
+    """A message in the dialect, and what it depends on beside itself: how many calls came before, and which
+    of them its results answer. `made`: what was made of it in turn."""
 
-    def __init__(self, dialect: Dialect, declared: DeclaredTools, losses: Losses) -> None:
-        self._dialect, self._declared, self._losses = dialect, declared, losses
+    number: int
+    answered: tuple[tuple[str, PastCall | None], ...]
+    messages: tuple[Message, ...]
+    calls: tuple[PastCall, ...]
+    losses: tuple[Loss, ...]
+    made: dict[Any, Any]
+
+
+_MOST_RENDERED = 8  # that are kept beside a message: dialects, lists of tools
+
+
+class HistoryRenderer:
+    """Past messages in the dialect. It keeps the calls by id, because results name only their ids.
+
+    `repeats`: the same `tools` may come with another request, so what is made with them is worth keeping.
+    """
+
+    def __init__(self, tools: DialectTools, losses: Losses, repeats: bool) -> None:
+        self._tools, self._losses, self._repeats = tools, losses, repeats
+        self._dialect, self._declared = tools.dialect, tools.declared
         self._calls: dict[str, PastCall] = {}
         self._count = 0
 
-    def message(self, message: Message) -> tuple[Message, ...]:
-        if all(type(part) not in _KIND for part in message.parts):
+    def render(
+        self, messages: tuple[Message, ...], past: Past | None
+    ) -> tuple[tuple[Message, ...], Past | None]:
+        """The messages in the dialect, and what was made of these before."""
+        if past is None:
+            return tuple([written for message in messages for written in self._message(message)]), None
+        made: dict[int, dict[Any, Any]] = {}
+        rendered: list[Message] = []
+        for message in messages:
+            before = past.made.get(id(message))
+            if before is None:
+                rendered += self._message(message)
+            elif _is_plain(message):
+                rendered.append(message)
+                made[id(message)] = before
+            elif not self._repeats:
+                rendered += self._message(message)
+            else:
+                known = self._recalled(message, before)
+                rendered += known.messages
+                for written in known.messages:
+                    made[id(written)] = known.made
+        return tuple(rendered), Past(made, past.target)
+
+    def _recalled(self, message: Message, made: dict[Any, Any]) -> _Rendered:
+        """Like `_message`, for one that came before."""
+        known: _Rendered | None = made.get(self._tools)
+        if known is None or known.number != self._count or not self._still_answers(known.answered):
+            if len(made) > _MOST_RENDERED:
+                made.clear()
+            known = made[self._tools] = self._learnt(message)
+        else:
+            for call in known.calls:
+                self._calls[call.id] = call
+            self._count += len(known.calls)
+        if known.losses:
+            self._losses.extend(known.losses)
+        return known
+
+    def _still_answers(self, answered: tuple[tuple[str, PastCall | None], ...]) -> bool:
+        calls = self._calls
+        for id, call in answered:  # noqa: SIM110 - a generator takes twice the time
+            if calls.get(id) is not call:
+                return False
+        return True
+
+    def _learnt(self, message: Message) -> _Rendered:
+        ids = [part.call_id for part in message.parts if type(part) is ToolResult]
+        answered = tuple([(id, self._calls.get(id)) for id in ids])
+        number, losses, self._losses = self._count, self._losses, Losses()
+        messages = self._message(message)
+        reported, self._losses = tuple(self._losses), losses
+        calls = tuple([self._calls[part.id] for part in message.parts if type(part) is ToolCall])
+        return _Rendered(number, answered, messages, calls, reported, {})
+
+    def _message(self, message: Message) -> tuple[Message, ...]:
+        if _is_plain(message):
             return (message,)
         groups = groupby(message.parts, lambda part: _KIND.get(type(part), ""))
         pieces = [piece for kind, group in groups for piece in self._pieces(kind, list(group))]
@@ -222,7 +329,7 @@ class HistoryRenderer:
     def _write_calls(self, calls: list[ToolCall]) -> Text:
         past = tuple(self._past_call(call) for call in calls)
         text = self._dialect.write_calls(past)
-        for why in misread(self._dialect, past, self._declared, text):
+        for why in misread(self._tools.calls, past, text):
             why = f"{self._dialect.name}: {why}"
             self._losses.changed(calls[0].where or "tool calls", why, "dialect.call")
         for call in calls:
@@ -232,9 +339,8 @@ class HistoryRenderer:
         return Text(text)
 
     def _past_call(self, call: ToolCall) -> PastCall:
-        arguments = arguments_of(call)
-        texts = self._declared.write(call.name, arguments)
-        past = self._calls[call.id] = PastCall(call.id, call.name, arguments, texts, self._count)
+        past = PastCall(call.id, call.name, arguments_of(call), self._declared, self._count)
+        self._calls[call.id] = past
         self._count += 1
         return past
 
@@ -247,7 +353,7 @@ class HistoryRenderer:
             text = f"Error: {text.strip() or 'the tool call failed'}"
         call = self._calls.get(result.call_id)
         if call is None:
-            call = PastCall(result.call_id, result.name or "tool", {}, {}, self._count)
+            call = PastCall(result.call_id, result.name or "tool", {}, self._declared, self._count)
         return RenderedResult(call, text, result.failed)
 
     def _write_reasoning(self, parts: list[Reasoning]) -> Iterator[Text]:
@@ -267,6 +373,14 @@ _SAYS_ERROR = re.compile(r"""[\s\[{"'(]*error""", re.IGNORECASE)
 Kind = str  # calls, results, reasoning, or nothing for what stays as it is
 Piece = tuple[Kind, AnyPart]
 _KIND: dict[type, Kind] = {ToolCall: "calls", ToolResult: "results", Reasoning: "reasoning"}
+
+
+def _is_plain(message: Message) -> bool:
+    """Whether it stays as it is in every dialect."""
+    for part in message.parts:  # noqa: SIM110 - a generator takes twice the time
+        if type(part) in _KIND:
+            return False
+    return True
 
 
 def _joined(pieces: list[Piece], gap: str) -> list[Piece]:
@@ -291,11 +405,9 @@ def declaration(tool: ToolDeclaration) -> Wire:
     return {"type": "function", "function": function}
 
 
-def misread(
-    dialect: Dialect, calls: tuple[PastCall, ...], declared: DeclaredTools, text: str
-) -> Iterator[str]:
+def misread(grammar: TextGrammar, calls: tuple[PastCall, ...], text: str) -> Iterator[str]:
     """Which of the calls the dialect would not parse back from `text` as they are."""
-    scanner = Scanner(dialect.grammars(declared), declared)
+    scanner = Scanner(grammar)
     found = [token for token in [*scanner.feed(text), *scanner.close()] if isinstance(token, CallToken)]
     for index, call in enumerate(calls):
         read = found[index] if index < len(found) else None

@@ -29,6 +29,7 @@ from dragoman.dialects.engine.call_grammar import (
     EndToken,
     ProblemToken,
     ReasoningToken,
+    TextGrammar,
     TextToken,
     Think,
     Token,
@@ -260,13 +261,14 @@ class Recovery(DialectParser):
 
     def __init__(self, grammars: tuple[CallGrammar, ...], tools: Iterable[AnyTool], losses: Losses) -> None:
         declared = declare(tools, losses)
+        grammar = TextGrammar(grammars, declared, Think())
         self._leaks: dict[int, CallToken] = {}
         self._waiting: list[Event] = []
         self._native: dict[int, NativeCall] = {}
 
         def scanner(first: bool) -> Scanner:
             admits = declared.__contains__
-            return Scanner(grammars, declared, Think(), may_be_opened=first, verbatim=True, admits=admits)
+            return Scanner(grammar, may_be_opened=first, verbatim=True, admits=admits)
 
         super().__init__(scanner, losses, "")
 

@@ -39,14 +39,13 @@ from dragoman.dialects.engine.call_grammar import (
     ProblemToken,
     ReasoningToken,
     Sink,
+    TextGrammar,
     TextToken,
     Think,
     Token,
-    searches,
 )
 from dragoman.dialects.engine.markdown import MarkdownCode
 from dragoman.dialects.engine.source import Broken, Reader, Source
-from dragoman.dialects.engine.values import DeclaredTools
 
 # How many openings inside one broken call are tried in their turn; this bounds the work per character
 RETRIES = 4
@@ -61,21 +60,19 @@ class Scanner:
 
     def __init__(
         self,
-        grammars: tuple[CallGrammar, ...],
-        declared: DeclaredTools,
-        think: Think | None = None,
+        grammar: TextGrammar,
         *,
         opened: bool = False,
         may_be_opened: bool = True,
         verbatim: bool = False,
         admits: Callable[[str], bool] | None = None,
     ) -> None:
-        self._grammars, self._declared, self._admits = grammars, declared, admits
-        self._think, self._opened, self._verbatim = think, opened, verbatim
+        self._grammars, self._declared, self._admits = grammar.grammars, grammar.declared, admits
+        self._think, self._opened, self._verbatim = grammar.think, opened, verbatim
         # A closing marker may come without an opening one
-        self._may_close = think is not None and may_be_opened
+        self._may_close = grammar.think is not None and may_be_opened
         self._ready: list[Token] | None = None  # in HELD: what goes out nevertheless; `_out` is held
-        self._search = searches(tuple([grammar.opening for grammar in grammars]), think)
+        self._search = grammar.search
         self.special = self._search.special
         self._source = Source()
         self._code = MarkdownCode()
