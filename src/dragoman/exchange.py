@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from dragoman.answers import merge, split, stream_answers
 from dragoman.core import jsontext, seal
 from dragoman.core.caches import cache_tools, copied_if_cached, with_cached_tools, with_encoded_tools
-from dragoman.core.codec import Codec, no_headers
+from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.fields import Body, read_body
 from dragoman.core.history import ConversationMemory
@@ -20,6 +20,7 @@ from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import AnyPart, Compaction, Failure, Request, Response, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.protocol import Framing
+from dragoman.core.transport import SharedHeaders
 from dragoman.dialects import dialect as find_dialect
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.framing.sse import SSE
@@ -59,7 +60,7 @@ class ExchangePlan:
         self.profile = profile
         self.is_foreign = self.client.codec.name != self.upstream.codec.name
         self.forwards = client == upstream and not (dialect or recover or self.summarise)
-        self.headers = {"content-type": "application/json", **self.upstream.codec.http.headers}
+        self.headers = SharedHeaders({"content-type": "application/json", **self.upstream.codec.http.headers})
 
     @cached_property
     def tagger(self) -> StateTagger:
@@ -441,9 +442,8 @@ class Exchange:
         http, headers = self.upstream.http, self._plan.headers
         self.streaming = stream
         self.path = http.path(model, stream)
-        self.headers = (
-            headers.copy() if http.headers_for is no_headers else {**headers, **http.headers_for(body)}
-        )
+        more = http.headers_for(body)
+        self.headers = {**headers, **more} if more else headers
 
 
 def _too_deep(codec: Codec) -> WireError:

@@ -325,7 +325,6 @@ async def _read_reply(pieces: list[bytes]) -> None:
         if not connection.closed:
             connection.data_received(piece)
     connection.connection_lost(None)
-    await reply.wait_for_head()
     await reply.read(1 << 20)
 
 

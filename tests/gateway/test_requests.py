@@ -14,6 +14,7 @@ from google.genai import errors
 
 from dragoman.core import jsontext
 from dragoman.demo import DemoApp
+from dragoman.gateway.upstreams import attempts
 from dragoman.protocols import codec
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask, asking, model_of, opened, send
@@ -301,6 +302,20 @@ def test_headers_that_belong_to_a_forwarded_body_go_with_it() -> None:
     assert "x-other" not in same.headers
     assert not [name for name in other.headers if name.startswith("anthropic")]
     assert same.headers["user-agent"].startswith("dragoman/")
+
+
+def test_headers_of_one_request_do_not_go_with_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attempts, "_MOST_VARIANTS", 2)
+    upstream = Canned(Answer(400, b"{}"))
+    betas = ["b1", "b2", None, "", "b1", "b3"]
+    with running(upstream) as url, gateway(provider("one", url, "anthropic")) as stand:
+        path, body = asking("anthropic", "hi", "one:m")
+        for beta in betas:
+            headers = {} if beta is None else {"anthropic-beta": beta}
+            send(stand.url, "POST", path, jsontext.encode(body), headers)
+    assert [request.headers.get("anthropic-beta") for request in upstream.requests] == betas
 
 
 # Forwarding

@@ -121,7 +121,7 @@ def test_an_upstream_that_speaks_before_it_is_asked_is_not_asked(run: Run) -> No
         connection.begin(reply, b"headbody")
         connection.data_received(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
         with pytest.raises(ReplyBroken, match="replied before the request was sent"):
-            await reply.wait_for_head()
+            await reply.read(1)
         assert await desk.turn() == [b"1"]
         assert (socket.written, socket.open, given_back) == ([], False, [])
 

@@ -133,11 +133,13 @@ def no_headers(body: Wire) -> dict[str, str]:
 class Http(Struct, frozen=True, kw_only=True):
     """Where a request goes. `path` is relative to the base URL that the vendor's SDK takes.
 
-    `authenticate` gives the headers that prove who asks; it may sign the whole request.
+    `authenticate` gives the headers that prove who asks; where it `signs` the whole request, as AWS SigV4
+    does, it is called for each.
     """
 
     path: Callable[[str, bool], str]  # (model, stream) -> path with query
     authenticate: Authenticate = bearer
+    signs: bool = True
     headers: dict[str, str] = {}  # what every request must say beside its key
     headers_for: Callable[[Wire], dict[str, str]] = no_headers  # what this body needs beside those
     model_in_body: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
@@ -14,6 +14,21 @@ class Timeouts(Struct, frozen=True):
     connect: float = 10.0
     first_byte: float = 600.0
     idle: float = 300.0
+
+
+class SharedHeaders(dict[str, str]):
+    """Headers of many requests, which nobody changes. They are hashed by identity: what was made of them is
+    found again without reading them. `variants` are these with others added, by what tells them apart."""
+
+    if TYPE_CHECKING:  # where it cannot be assigned, because a dict has none
+
+        def __hash__(self) -> int: ...  # pyright: ignore[reportIncompatibleVariableOverride]
+    else:
+        __hash__ = object.__hash__
+
+    def __init__(self, headers: dict[str, str]) -> None:
+        super().__init__(headers)
+        self.variants: dict[tuple[str | None, ...], SharedHeaders] = {}
 
 
 class TransportError(Exception):
@@ -39,7 +54,9 @@ class Reply(Protocol):
     """
 
     status: int
-    headers: dict[str, str]
+
+    @property
+    def headers(self) -> dict[str, str]: ...
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 

@@ -138,7 +138,8 @@ class Translator:
         )
         sent = exchange.request_bytes(body, model=target.name, stream=match.stream)
         forwarded = server(name).forwards if name == provider.protocol else ()  # such as anthropic-beta
-        exchange.headers |= {field: headers[field] for field in forwarded if field in headers}
+        given = {field: headers[field] for field in forwarded if field in headers}
+        exchange.headers = {**exchange.headers, **given}
         reply = await _send(provider, exchange, sent)
         if exchange.streaming:
             return await self._streamed(exchange, reply, match.array)

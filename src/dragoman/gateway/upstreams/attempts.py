@@ -20,6 +20,7 @@ from dragoman import __version__
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec, OutgoingRequest
 from dragoman.core.model import Failure, FailureKind
+from dragoman.core.transport import SharedHeaders
 from dragoman.exchange import Exchange, ExchangePlan
 from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.conversations.cut_ids import CutIds
@@ -38,6 +39,7 @@ from dragoman.protocols import upstream
 
 LARGEST_REPLY = 256 * 1024 * 1024
 _LARGEST_ERROR = 1024 * 1024
+_MOST_VARIANTS = 64  # of the headers of a plan; clients choose some of their values
 _USER_AGENT = {"user-agent": f"dragoman/{__version__}"}  # firewalls before providers refuse requests without
 
 Relay = Callable[[Attempt, Reply], Awaitable[None]]
@@ -220,18 +222,23 @@ def send(
     timeouts: Timeouts | None = None,
 ) -> Coroutine[Any, Any, Reply]:
     """Send a request to `path` of the provider. To `headers` are added: the client's that belong to a body of
-    the same protocol, the key's and the provider's."""
+    the same protocol, the key's and the provider's. To those of a plan, which belongs to one provider, they
+    are added once for all requests in which the client's are the same."""
     url = provider.base_url.rstrip("/") + path
-    sent = {**headers, **_USER_AGENT}
-    forwarded = request.protocol_server.forwards
-    if forwarded and request.client.name == provider.protocol:
-        given = request.incoming.headers
-        sent |= {name: given[name] for name in forwarded if name in given}
-    if key := request.key if provider.passthrough else provider.api_key:
-        outgoing = OutgoingRequest(method, url, headers, body)
-        sent |= upstream(provider.protocol).http.authenticate(key, outgoing)
-    if provider.headers:
+    names, given = request.protocol_server.forwards, ()
+    if names and request.client.name == provider.protocol:
+        given = tuple([request.incoming.headers.get(name) for name in names])
+    shared = headers.variants if isinstance(headers, SharedHeaders) else None
+    sent = shared.get(given) if shared else None
+    if sent is None:
+        http = upstream(provider.protocol).http
+        sent = {**headers, **_USER_AGENT}
+        sent |= {name: value for name, value in zip(names, given, strict=False) if value is not None}
+        if key := request.key if provider.passthrough else provider.api_key:
+            sent |= http.authenticate(key, OutgoingRequest(method, url, headers, body))
         sent |= provider.headers
+        if shared is not None and len(shared) < _MOST_VARIANTS and not (http.signs or provider.passthrough):
+            sent = shared[given] = SharedHeaders(sent)
     return transport.send(method, url, sent, body, timeouts or provider.timeouts)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 
 from dragoman.core.errors import ConfigError
-from dragoman.core.transport import ConnectFailed, Timeouts
+from dragoman.core.transport import ConnectFailed, SharedHeaders, Timeouts
 from dragoman.http.client.address import Address, Proxy, address_of, open_tunnel, proxy_for
 from dragoman.http.client.connection import ClientConnection
 from dragoman.http.client.reply import HttpReply
@@ -21,6 +21,7 @@ from dragoman.http.memory_budget import MemoryBudget
 from dragoman.http.write_batch import WriteBatch
 
 KEEP_FOR = 30.0  # seconds; servers and firewalls drop idle connections, some without closing them
+Fields = SharedHeaders | tuple[tuple[str, str], ...]
 _LINE_ENDS = ("\r", "\n", "\0")
 
 
@@ -53,12 +54,16 @@ class Client:
         self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
     ) -> HttpReply:
         """Send one request and wait for the head of its reply."""
-        address, proxy, head = self._destination(method, url, tuple(headers.items()))
+        known = headers if isinstance(headers, SharedHeaders) else tuple(headers.items())
+        address, proxy, head = self._destination(method, url, known)
         connection = self._acquire(address) or await self._connect(address, proxy, timeouts)
         reply = HttpReply(connection, timeouts, self._memory)
         connection.begin(reply, b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
         try:
-            await reply.wait_for_head()
+            while not (reply.status or reply.error):
+                await reply.wait()
+            if reply.error:  # also for a head whose encoding is not supported
+                raise reply.error
         except BaseException:
             reply.close()
             raise
@@ -161,7 +166,7 @@ def _reason(error: OSError) -> str:
 
 
 def destination(
-    find_proxy: Callable[[Address], Proxy | None], method: str, url: str, items: tuple[tuple[str, str], ...]
+    find_proxy: Callable[[Address], Proxy | None], method: str, url: str, fields: Fields
 ) -> tuple[Address, Proxy | None, bytes]:
     """Where a request goes, and its head without the length, in which alone two requests of a provider
     differ. Raises ConfigError for a header that would end its line."""
@@ -170,7 +175,7 @@ def destination(
     extra = ""
     if proxy and not address.tls:
         path, extra = f"{address}{path}", proxy.header
-    headers = dict(items)
+    headers = dict(fields)
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     if lines.count("\n") != len(headers) or lines.count("\r") != len(headers) or "\0" in lines:
         raise _illegal(headers)

@@ -17,8 +17,6 @@ from __future__ import annotations
 import asyncio
 import select
 from collections.abc import Callable
-from functools import lru_cache
-from operator import methodcaller
 from typing import Any
 
 import httptools
@@ -51,13 +49,14 @@ class ClientConnection(asyncio.Protocol):
         # The parser calls these two: a field or a chunk costs no call of Python
         self._fields: dict[bytes, bytes] = {}  # of the head under way
         self.on_header = self._fields.__setitem__
+        self._names: tuple[bytes, ...] = ()  # of the last head, and in lower case: mostly they are the same
+        self._lower_names: tuple[str, ...] = ()
         self._bodies: list[bytes] = []  # of one read of the socket
         self.on_body = self._bodies.append
         self._parser: Any = httptools.HttpResponseParser(self)
         self._reply: HttpReply | None = None
         self._waiting = False  # in WAITING
         self._head_size = 0
-        self._until_close = False
         self._deadline = self._timer_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -160,7 +159,7 @@ class ClientConnection(asyncio.Protocol):
         reply, self._reply = self._reply, None
         if reply is None:
             return
-        if self._until_close and exc is None:
+        if exc is None and reply.ends_with_connection():
             reply.on_end()
         else:
             reply.on_error(ReplyBroken("the upstream closed the connection before its answer ended"))
@@ -183,13 +182,13 @@ class ClientConnection(asyncio.Protocol):
             fields.clear()
             return
         self._waiting = False
-        headers = dict(zip(_lower_names(tuple(fields)), map(_text, fields.values()), strict=True))
+        names, values = tuple(fields), list(fields.values())
         fields.clear()
-        if "content-length" not in headers:
-            chunked = "chunked" in headers.get("transfer-encoding", "").lower()
-            self._until_close = not chunked and status not in (204, 304)
+        if names != self._names:
+            self._names = names
+            self._lower_names = tuple([name.decode("latin-1").lower() for name in names])
         if self._reply:
-            self._reply.on_head(status, headers)
+            self._reply.on_head(status, self._lower_names, values)
 
     def _deliver(self) -> None:
         bodies = self._bodies
@@ -211,15 +210,6 @@ class ClientConnection(asyncio.Protocol):
             self._release(self)
         else:
             self.abort()
-
-
-_text = methodcaller("decode", "latin-1")
-
-
-@lru_cache(64)
-def _lower_names(names: tuple[bytes, ...]) -> tuple[str, ...]:
-    """An upstream sends the same names in every reply."""
-    return tuple([name.decode("latin-1").lower() for name in names])
 
 
 def _is_readable(descriptor: int) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts, TransportError
@@ -44,10 +44,15 @@ Pour = Callable[[Sink], Awaitable[bool]]  # see HttpReply.pour
 
 
 class HttpReply:
-    """The connection calls the `on_…` methods, the reader the others."""
+    """The connection calls the `on_…` methods, the reader the others. `status` is 0 until the head arrives;
+    a reader who finds no `error` after it can read the body."""
 
+    status = 0
+    _names: Sequence[str] = ()
+    _values: Sequence[bytes] = ()
+    _headers: dict[str, str] | None = None
     _paused = _done = _partly_taken = False
-    _error: TransportError | None = None
+    error: TransportError | None = None
     _waiter: asyncio.Future[None] | None = None
     _timeout = 0.0  # seconds of the current wait
     _inflate: Any = None
@@ -59,11 +64,17 @@ class HttpReply:
         self, connection: ReplyConnection, timeouts: Timeouts, memory: MemoryBudget | None = None
     ) -> None:
         self._memory = memory or MemoryBudget()
-        self.status = 0
-        self.headers: dict[str, str] = {}
         self._connection, self._timeouts = connection, timeouts
         self._chunks: list[bytes] = []
         self._buffered = 0  # bytes in there
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Decoded when they are read, because of most replies nobody does."""
+        if self._headers is None:
+            pairs = zip(self._names, self._values, strict=True)
+            self._headers = {name: value.decode("latin-1") for name, value in pairs}
+        return self._headers
 
     @property
     def buffered(self) -> int:
@@ -72,10 +83,11 @@ class HttpReply:
 
     # Called by the connection
 
-    def on_head(self, status: int, headers: dict[str, str]) -> None:
-        self.status, self.headers = status, headers
-        if "content-encoding" in headers:
-            self._start_inflating(headers["content-encoding"].lower())
+    def on_head(self, status: int, names: Sequence[str], values: Sequence[bytes]) -> None:
+        """`names` are in lower case; of repeated ones the last value counts."""
+        self.status, self._names, self._values = status, names, values
+        if "content-encoding" in names:
+            self._start_inflating(self.headers["content-encoding"].lower())
         if self._waiter:
             self._wake()
 
@@ -115,19 +127,27 @@ class HttpReply:
         if self._waiter:
             self._wake()
 
+    def ends_with_connection(self) -> bool:
+        """Whether nothing else says where the body ends (RFC 9112, section 6.3)."""
+        chunked = "chunked" in self.headers.get("transfer-encoding", "").lower()
+        has_body = self.status and self.status not in (204, 304)
+        return bool(has_body) and not chunked and "content-length" not in self.headers
+
     def on_error(self, error: TransportError) -> None:
         if not self._done:
-            self._error = error
+            self.error = error
             self.on_end()
             self._connection.cut()
 
     # Called by the reader
 
-    async def wait_for_head(self) -> None:
-        while not (self.status or self._error):
-            await self._wait()
-        if self._error:  # also for a head whose encoding is not supported
-            raise self._error
+    def wait(self) -> asyncio.Future[None]:
+        """Done as soon as something arrives: at first the head, then a piece, the end or an error."""
+        connection, timeouts = self._connection, self._timeouts
+        self._timeout = timeouts.idle if self.status else timeouts.first_byte
+        connection.set_deadline(connection.loop.time() + self._timeout)
+        self._waiter = waiter = connection.loop.create_future()
+        return waiter
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -141,12 +161,12 @@ class HttpReply:
                 if chunk:
                     return chunk
                 continue
-            if self._error:
-                raise self._error
+            if self.error:
+                raise self.error
             if self._done:
                 self._check_end()
                 raise StopAsyncIteration
-            await self._wait()
+            await self.wait()
 
     async def pour(self, sink: Sink) -> bool:
         """Give the pieces to `sink` as they arrive, without waking this task for each of them.
@@ -160,15 +180,15 @@ class HttpReply:
                 chunk = self._take(_PIECE)
                 if chunk and sink(chunk):
                     return True
-            if self._error:
-                raise self._error
+            if self.error:
+                raise self.error
             if self._done:
                 self._check_end()
                 return False
             if not self._inflate:
                 self._sink = sink
             try:
-                await self._wait()
+                await self.wait()
             finally:
                 self._sink = None
             if self._raised:
@@ -182,7 +202,7 @@ class HttpReply:
 
     async def read(self, limit: int) -> bytes:
         """The whole body; one that is longer than `limit` is an error."""
-        if self._done and self._buffered <= limit and not (self._error or self._inflate):
+        if self._done and self._buffered <= limit and not (self.error or self._inflate):
             chunks, self._chunks, self._buffered = self._chunks, [], 0  # usually: everything has arrived
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
         pieces: list[bytes] = []
@@ -239,21 +259,12 @@ class HttpReply:
         error = ReplyBroken(problem)
         self._chunks.clear()
         self.on_error(error)
-        self._error = error
+        self.error = error
         return error
 
     def _check_end(self) -> None:
         if self._inflate and not self._inflate.eof:
             raise self._broken("the reply ended inside its compression")
-
-    # Waiting
-
-    def _wait(self) -> asyncio.Future[None]:
-        connection, timeouts = self._connection, self._timeouts
-        self._timeout = timeouts.idle if self.status else timeouts.first_byte
-        connection.set_deadline(connection.loop.time() + self._timeout)
-        self._waiter = waiter = connection.loop.create_future()
-        return waiter
 
     def time_out(self) -> None:
         if self._waiter and not self._waiter.done():  # else the reader is slow, not the upstream

@@ -88,6 +88,7 @@ def _authenticate(key: str, request: OutgoingRequest) -> dict[str, str]:
 HTTP = Http(
     path=same_path("/v1/messages"),
     authenticate=_authenticate,
+    signs=False,
     headers={"anthropic-version": "2023-06-01"},
     headers_for=lambda body: {"anthropic-beta": "mcp-client-2025-11-20"} if "mcp_servers" in body else {},
 )

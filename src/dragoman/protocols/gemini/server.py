@@ -84,7 +84,12 @@ def _method_path(model: str, method: str) -> str:
     return f"/v1beta/{resource}:{method}"
 
 
-HTTP = Http(path=path, authenticate=lambda key, request: {"x-goog-api-key": key}, model_in_body=False)
+HTTP = Http(
+    path=path,
+    authenticate=lambda key, request: {"x-goog-api-key": key},
+    signs=False,
+    model_in_body=False,
+)
 
 
 # Errors

@@ -17,7 +17,7 @@ from dragoman.protocols.openai import encode_model, encode_models, error_message
 from dragoman.protocols.openai_chat.response import decode_usage
 from dragoman.protocols.openai_chat.wire import CODES, TYPES
 
-HTTP = Http(path=same_path("/chat/completions"))
+HTTP = Http(path=same_path("/chat/completions"), signs=False)
 
 
 def decode_error(body: Wire, status: int) -> Failure | None:

@@ -48,7 +48,7 @@ from dragoman.protocols.openai_responses.websocket import (
 )
 from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME, SECRETS, TYPES
 
-HTTP = Http(path=same_path("/responses"))
+HTTP = Http(path=same_path("/responses"), signs=False)
 # Kinds whose code clients of this API expect in an error body; other kinds have only a type
 _CODED = word_set("context_too_long unauthenticated billing not_found rate_limit overloaded")
 # Codes of our own refusals -> the request field at fault
