@@ -14,7 +14,7 @@ from dragoman.core.caches import cache_tools, copied_if_cached, with_cached_tool
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.fields import Body, read_body
-from dragoman.core.history import ConversationMemory
+from dragoman.core.history import ConversationMemory, keep_head
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import AnyPart, Compaction, Failure, Request, Response, Usage, Wire
@@ -262,6 +262,7 @@ class Exchange:
             self._losses.refuse(self._plan.strict)
         self._address(sent.model, sent.stream, out)
         cache_tools(wire, request.tools)
+        keep_head(wire.get(self.client.turns), request.tools)
         self._request_wire = wire
         return out
 

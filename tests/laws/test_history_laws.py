@@ -329,7 +329,7 @@ def test_conversations_that_are_used_stay() -> None:
     first: dict[bytes, Any] = {}
     for body in bodies:
         for each in (body, body, bodies[0]):
-            if found := memory.outline("", client, each):
+            if known(memory, "openai-chat", each) and (found := memory.outline("", client, each)):
                 assert first.setdefault(each, found["messages"][0]) is found["messages"][0]
     assert (again := memory.outline("", client, bodies[1]))
     assert again["messages"][0] is not first[bodies[1]]
@@ -361,3 +361,93 @@ def test_names_that_depend_on_the_other_tools(upstream: str) -> None:
     alone = jsontext.encode({"model": "m", "input": items, "tools": [grouped]})
     plain = jsontext.encode({"model": "m", "input": items, "tools": [{**function, "name": "read"}]})
     agrees("openai-responses", upstream, [alone, alone, alone, plain, plain, alone])
+
+
+# Heads: the fields beside the messages
+
+
+def heads_of(memory: ConversationMemory) -> int:
+    return sum(len(each.known) for each in memory._heads.values())  # pyright: ignore[reportPrivateUsage]
+
+
+def conversations(client: str, request: Request) -> list[bytes]:
+    """Several conversations with the same head."""
+    return [written(client, replace(request, messages=(prompt(i), *request.messages))) for i in range(4)]
+
+
+@every_pair
+@few
+@given(request=requests())
+def test_the_head_is_known_in_new_conversations(client: str, upstream: str, request: Request) -> None:
+    for how in ({}, {"dialect": "hermes"}, {"strict": True}):
+        agrees(client, upstream, conversations(client, request), **how)
+
+
+def test_a_head_is_learnt_when_two_requests_came() -> None:
+    memory, bodies = ConversationMemory(), conversations("anthropic", script("anthropic"))
+    for body, count in zip(bodies, (0, 1, 1, 1), strict=True):
+        dragoman.Exchange("anthropic", "openai-chat", memory=memory).request_bytes(body)
+        assert heads_of(memory) == count
+    outline = memory.outline("", codec("anthropic"), bodies[-1])
+    assert outline
+    assert outline["messages"].head.made
+
+
+TAIL = b'],"system":"Be brief.","model":"m","max_tokens":9}'
+MIDDLES: dict[str, bytes] = {
+    "another conversation": b'{"role":"user","content":"Another."}',
+    "white space": b' {"role":"user","content":"a"} , {"role":"user","content":"b"} ',
+    "no message": b"",
+    "a comma at the end": b'{"role":"user","content":"One."},',
+    "a comma at the beginning": b',{"role":"user","content":"One."}',
+    "two commas": b'{"role":"user","content":"One."},,{"role":"user","content":"Two."}',
+    "no comma": b'{"role":"user","content":"One."}{"role":"user","content":"Two."}',
+    "an array that ends before": b'{"role":"user","content":"One."}],"top_k":3,"stop_sequences":["x"',
+    "messages twice": b'{"role":"user","content":"1"}'
+    + TAIL[:-1]
+    + b',"messages":[{"role":"user","content":"2"}',
+    "the end in a text": b'{"role":"user","content":"One.' + TAIL.replace(b'"', b'\\"') + b'"}',
+    "an end that is missing": b'{"role":"user","content":"One.',
+    "broken UTF-8": b'{"role":"user","content":"\xed\xa0\x80"}',
+}
+
+
+@pytest.mark.parametrize("middle", MIDDLES.values(), ids=MIDDLES)
+def test_what_stands_between_the_ends_of_a_known_head(middle: bytes) -> None:
+    begun = [
+        b'{"role":"user","content":"One."}',
+        b'{"role":"user","content":"One."},{"role":"user","content":"2"}',
+    ]
+    bodies = [
+        b'{"messages":[' + each + TAIL for each in (begun[0], begun[1], begun[1], middle, middle, begun[1])
+    ]
+    assert heads_of(agrees("anthropic", "openai-chat", bodies)) == 1
+
+
+def test_a_head_with_tools_that_may_hold_a_key_is_not_kept() -> None:
+    servers = [
+        {"type": "url", "url": "https://example.com/mcp", "name": "s", "authorization_token": "secret"}
+    ]
+    message = {"role": "user", "content": "Hello."}
+    body = jsontext.encode({"model": "m", "max_tokens": 9, "messages": [message], "mcp_servers": servers})
+    assert heads_of(agrees("anthropic", "openai-responses", [body] * 5)) == 0
+
+
+def test_a_client_with_something_new_in_every_head() -> None:
+    memory, message = ConversationMemory(), {"role": "user", "content": "Hello."}
+    for number in range(40):
+        body = jsontext.encode({"model": "m", "messages": [message], "user": f"u{number}"})
+        dragoman.Exchange("openai-chat", "anthropic", memory=memory).request_bytes(body)
+    assert heads_of(memory) == 4  # after 2, 5, 10, 19 and 36 requests, of which the latest stay
+    known_ends = [head.tail for head in memory._heads["", "openai-chat"].known]  # pyright: ignore[reportPrivateUsage]
+    assert b"u35" in known_ends[0]
+
+
+def test_heads_are_bounded() -> None:
+    memory = ConversationMemory(400_000)
+    for number in range(60):
+        body = jsontext.encode({"messages": [{"role": "user", "content": "Hi."}], "model": "m" * 5_000})
+        for _ in range(2):
+            if outline := memory.outline(str(number), codec("openai-chat"), body):
+                history.keep_head(outline["messages"], ())
+    assert 1 <= heads_of(memory) <= 100_000 // 15_000

@@ -109,12 +109,16 @@ def cache_tools(body: Wire, tools: Iterable[AnyTool]) -> None:
     declared = body.get("tools")
     if type(declared) is not CachedDeclarations or declared.is_cached:
         return
-    if any(type(tool) is HostedTool and tool.kind in _MAY_HOLD_KEYS for tool in tools):
+    if may_hold_key(tools):
         declared.cache.results.clear()
         _lists.refuse(declared.content)
     else:
         declared.is_cached = True
         _lists.put(declared)
+
+
+def may_hold_key(tools: Iterable[AnyTool]) -> bool:
+    return any(type(tool) is HostedTool and tool.kind in _MAY_HOLD_KEYS for tool in tools)
 
 
 def cached_by_tools(

@@ -155,6 +155,13 @@ class Fields:
         return {self.protocol: rest}
 
 
+def field_of(body: Any, key: str, protocol: str) -> Any:
+    """A field of a body, which must be an object."""
+    if type(body) is not dict:
+        raise WireError(protocol, "", f"expected an object, got {describe(body)}")
+    return body.get(key)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - of a JSON object
+
+
 Reading = Callable[[Fields, str], Any]
 
 

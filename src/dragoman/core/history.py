@@ -11,7 +11,17 @@ message of each conversation on.
   its wire, and functions of a message keep their results in `KnownMessage.made`; it is not parsed any more.
 - dropped: the least recently used conversation goes when all together take more than the limit.
 
-The last message of a request is always taken as new. Scopes (the callers of a gateway) share nothing, and
+The last message of a request is always taken as new. The other fields of a request, its head, are usually the
+same in all requests of an agent, in whatever conversation. They are recognised by their bytes too:
+
+    head:  unknown → candidate → known → dropped
+
+- candidate: so many requests with an unknown head have come that it is time to learn one. It is kept once its
+  request was translated, unless its tools may hold a key.
+- known: it is not parsed any more, and functions of the head keep their results in `KnownHead.made`.
+- dropped: the caller has newer ones, or all together take too much.
+
+Scopes (the callers of a gateway) share nothing, and
 nobody writes into what is remembered.
 """
 
@@ -19,6 +29,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from operator import is_
 from threading import Lock
 from typing import Any, TypeVar
@@ -26,10 +37,12 @@ from typing import Any, TypeVar
 from msgspec import Raw, Struct
 
 from dragoman.core import jsontext
-from dragoman.core.caches import CachedDeclarations, cached_declarations
+from dragoman.core.caches import CachedDeclarations, cached_declarations, may_hold_key
 from dragoman.core.codec import Codec
+from dragoman.core.errors import WireError
+from dragoman.core.fields import describe, field_of
 from dragoman.core.losses import Loss, Losses
-from dragoman.core.model import KnownMessage, Message, Past, Wire
+from dragoman.core.model import AnyTool, KnownHead, KnownMessage, Message, Past, Request, Wire
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -41,6 +54,9 @@ _MOST_MET = 4_096
 _MOST_LEARNT = 1_000  # messages of one request: the lock is held meanwhile
 _MOST_CHILDREN = 512  # of one message: they are compared one by one
 _MOST_TOOLS = 16  # lists of declarations; agents send one or two
+_MOST_HEADS = 4  # of one caller: an agent, its subagents, what writes its titles
+_LONGEST_WAIT = 1_024  # requests
+_MOST_CALLERS = 4_096
 _OVERHEAD = 2_000  # bytes of the objects of a message, beside its text in three forms
 _WHITE = b" \t\r\n"
 
@@ -67,8 +83,27 @@ class _CallerRoot(_TreeNode, eq=False, gc=False):
     key: Hashable = None
 
 
+class Turns(list[Any]):
+    """The messages of a request and its head. `keep`, where it is set, makes a candidate known."""
+
+    head: KnownHead | None = None
+    keep: Callable[[KnownHead], None] | None = None
+
+
+class _CallerHeads(Struct, gc=False):
+    """The known heads of one caller in one protocol, the latest first.
+
+    `missed` requests had an unknown head since one was learnt; the next is learnt after `wait`, which doubles
+    until a known one comes: some clients write something new into every head.
+    """
+
+    known: tuple[KnownHead, ...] = ()
+    missed: int = 0
+    wait: int = 1
+
+
 class ConversationMemory:
-    """The conversations of several callers, in about `max_bytes`."""
+    """The conversations of several callers, in about `max_bytes`, and their heads in a quarter of that."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes, self.size = max_bytes, 0
@@ -77,6 +112,8 @@ class ConversationMemory:
         self._ends: OrderedDict[int, tuple[_TreeNode, ...]] = OrderedDict()
         self._met: dict[int, int] = {}  # hash → size of the largest request that had nothing to learn
         self._tools: list[tuple[bytes, CachedDeclarations]] = []  # by their text, the latest first
+        self._heads: OrderedDict[Hashable, _CallerHeads] = OrderedDict()
+        self._head_size = 0
         self._lock = Lock()
 
     @property
@@ -87,10 +124,11 @@ class ConversationMemory:
         """The body with a `KnownMessage` for each message that came before; None: too little is known."""
         if not _SMALLEST <= len(data) <= self.max_bytes // 4:
             return None
-        start = _array_in(data, client.turns)
+        key = scope, client.name
+        head = self._known_head(key, data)
+        start = len(head.front) - 1 if head else _array_in(data, client.turns)
         if start < 0:
             return None
-        key = scope, client.name
         with self._lock:
             caller = self._callers.get(key) or _CallerRoot(KnownMessage(b"", {}), key=key)
             nodes, position = _walk(caller, data, start)
@@ -99,13 +137,17 @@ class ConversationMemory:
                 self._ends.move_to_end(id(nodes[-1]))
             beginning = hash((key, position - start, data[position : position + _BEGINNING]))
             learns = self._learns(beginning, len(data), bool(nodes and not nodes[-1].children))
-        if not learns and position - start < len(data) // 2:
-            return None  # what is known is less than what it takes to use it
+            learns_head = head is None and self._learns_head(key)
+        known = len(nodes)
+        if not learns and position - start < len(data) // 2:  # which is less than what it takes to use it
+            if not (head or learns_head):
+                return None
+            nodes, position = [], start
         try:
-            outline = self._outline(client, caller, data, start, position, nodes, learns)
+            outline = self._outline(client, caller, data, start, position, nodes, learns, head, learns_head)
         except (ValueError, *jsontext.MALFORMED):
             return None  # whoever reads it in full finds the error
-        if outline and len(outline[client.turns]) <= len(nodes) + 1:
+        if outline and len(outline[client.turns]) <= known + 1:
             self._met[beginning] = len(data)
         return outline
 
@@ -118,32 +160,78 @@ class ConversationMemory:
         position: int,
         nodes: list[_TreeNode],
         learns: bool,
+        head: KnownHead | None,
+        learns_head: bool,
     ) -> Wire | None:
-        before, unknown, after = _around(data, start, position, client.turns)
-        if client.turns in before or client.turns in after:
-            return None  # it is there twice
-        wires: list[Any] = [node.turn if node.turn.repeats else node.turn.wire for node in nodes]
-        new = [jsontext.decode(raw) for _, raw in unknown]
-        if not new and wires:
-            wires[-1] = nodes[-1].turn.wire
+        turns = Turns([node.turn if node.turn.repeats else node.turn.wire for node in nodes])
+        if head:
+            listed = _rest_of_array(data, start, position, len(data) - len(head.tail))
+            body, turns.head = head.fields.copy(), head
+        else:
+            before, listed, after = _around(data, start, position, client.turns)
+            if client.turns in before or client.turns in after:
+                return None  # it is there twice
+            body = {name: self._read(name, raw) for name, raw in before.items()}
+            body[client.turns] = None
+            for name, raw in after.items():
+                body[name] = self._read(name, raw)
+        new: list[Any] = jsontext.decode(listed)
+        pieces = _pieces(data, position, listed) if learns or learns_head else []
+        if learns_head and (not body.get("tools") or type(body["tools"]) is CachedDeclarations):
+            end = data.index(b"]", position + sum(map(len, pieces)))
+            turns.head = KnownHead(data[: start + 1], data[end:], body.copy(), {})
+            turns.keep = partial(self._keep_head, caller.key)
+        if not new and turns:
+            turns[-1] = nodes[-1].turn.wire
         elif learns:
-            pieces = [piece for piece, _ in unknown[:-1][:_MOST_LEARNT]]
-            turns = [
+            learnt = [
                 KnownMessage(piece, {}, client.repeats(wire))
-                for piece, wire in zip(pieces, new, strict=False)
+                for piece, wire in zip(pieces[:-1][:_MOST_LEARNT], new, strict=False)
             ]
             with self._lock:
-                self._learn((caller, *nodes), turns)
+                self._learn((caller, *nodes), learnt)
                 if caller.children:
                     self._callers.setdefault(caller.key, caller)
-            new[: len(turns)] = [
-                turn if turn.repeats else wire for turn, wire in zip(turns, new, strict=False)
+            new[: len(learnt)] = [
+                turn if turn.repeats else wire for turn, wire in zip(learnt, new, strict=False)
             ]
-        body = {name: self._read(name, raw) for name, raw in before.items()}
-        body[client.turns] = wires + new
-        for name, raw in after.items():
-            body[name] = self._read(name, raw)
+        turns += new
+        body[client.turns] = turns
         return body
+
+    def _known_head(self, key: Hashable, data: bytes) -> KnownHead | None:
+        heads = self._heads.get(key)
+        if heads is None:
+            return None
+        for head in heads.known:
+            if data.endswith(head.tail) and data.startswith(head.front):
+                heads.missed, heads.wait = 0, 1
+                return head
+        return None
+
+    def _learns_head(self, key: Hashable) -> bool:
+        """Whether the unknown head of a request is to be learnt."""
+        heads = self._heads.get(key)
+        if heads is None:
+            self._heads[key] = heads = _CallerHeads()
+            while len(self._heads) > _MOST_CALLERS:
+                self._drop_heads()
+        heads.missed += 1
+        return heads.missed > heads.wait
+
+    def _keep_head(self, key: Hashable, head: KnownHead) -> None:
+        with self._lock:
+            heads = self._heads.setdefault(key, _CallerHeads())
+            self._heads.move_to_end(key)
+            heads.missed, heads.wait = 0, min(2 * heads.wait, _LONGEST_WAIT)
+            self._head_size += _head_size((head,)) - _head_size(heads.known[_MOST_HEADS - 1 :])
+            heads.known = (head, *heads.known[: _MOST_HEADS - 1])
+            while self._head_size > self.max_bytes // 4:
+                self._drop_heads()
+
+    def _drop_heads(self) -> None:
+        """Forget the heads of the caller who has had no new one for the longest time."""
+        self._head_size -= _head_size(self._heads.popitem(last=False)[1].known)
 
     def _read(self, name: str, raw: Raw) -> Any:
         text = bytes(raw)
@@ -232,29 +320,50 @@ def _walk(node: _TreeNode, data: bytes, position: int) -> tuple[list[_TreeNode],
 
 def _around(
     data: bytes, start: int, position: int, field: str
-) -> tuple[dict[str, Raw], list[tuple[bytes, bytes]], dict[str, Raw]]:
+) -> tuple[dict[str, Raw], bytes, dict[str, Raw]]:
     """The fields before the array, its entries from `position` on, and the fields behind it.
 
-    An entry comes with what separates it from the one before, and alone. What stands before `position` is
-    known to be entries, and is not looked at.
+    What stands before `position` is known to be entries, and is not looked at.
     """
     name = data.rindex(b'"%b"' % field.encode(), 0, start)
     front = data[:name].rstrip(_WHITE).removesuffix(b",")
     before = jsontext.split_object(front + b"}")
-    rest = data[position:].lstrip(_WHITE)
-    if position > start:
-        if rest[:1] not in (b",", b"]"):
-            raise ValueError("an entry ends elsewhere")
-        rest = b"[" + rest[1:].lstrip(_WHITE) if rest[:1] == b"," else b"[" + rest
-    after = jsontext.split_object(b'{"\\u0000":' + rest)
-    listed = bytes(after.pop("\0"))
-    entries: list[tuple[bytes, bytes]] = []
+    after = jsontext.split_object(b'{"\\u0000":' + _rest_of_array(data, start, position, len(data)))
+    return before, bytes(after.pop("\0")), after
+
+
+def _rest_of_array(data: bytes, start: int, position: int, end: int) -> bytes:
+    """The array at `start` with its entries from `position` on; it is closed here where `end` is before its
+    end. What follows it up to `end`, if anything, makes this text something else than an array."""
+    if position > end:
+        raise ValueError("the array ends elsewhere")
+    closing = b"]" if end < len(data) else b""
+    rest = data[position:end].lstrip(_WHITE) + closing
+    if position == start:
+        return rest
+    if rest[:1] == b"]":
+        return b"[" + rest
+    rest = rest[1:].lstrip(_WHITE) if rest[:1] == b"," else b"]"
+    if rest[:1] == b"]":
+        raise ValueError("an entry ends elsewhere")
+    return b"[" + rest
+
+
+def _pieces(data: bytes, position: int, listed: bytes) -> list[bytes]:
+    """The text of each entry of `listed`, which begin at `position`, with what separates it from the one
+    before."""
+    pieces: list[bytes] = []
     for entry in jsontext.split_array(listed):
         raw = bytes(entry)
         end = data.index(raw, position) + len(raw)
-        entries.append((data[position:end], raw))
+        pieces.append(data[position:end])
         position = end
-    return before, entries, after
+    return pieces
+
+
+def _head_size(heads: Sequence[KnownHead]) -> int:
+    """As wire, as values and as what was made of them."""
+    return sum([3 * (len(head.front) + len(head.tail)) + _OVERHEAD for head in heads])
 
 
 # What the stages of a translation use
@@ -294,6 +403,42 @@ def last_kept(entries: Sequence[T], kept: Callable[[T], K | None]) -> tuple[int,
 def prefix_of(wire: Any) -> Any:
     """What a protocol made of all messages up to this one; None where it is not known."""
     return wire.made.get(PREFIX) if type(wire) is KnownMessage else None
+
+
+def keep_head(turns: Any, tools: Sequence[AnyTool]) -> None:
+    """Once a request is translated: its head becomes known, where that is a candidate."""
+    if type(turns) is Turns and turns.keep and turns.head:
+        if not may_hold_key(tools):
+            turns.keep(turns.head)
+        turns.keep = None
+
+
+def turns_of(body: Wire, field: str, protocol: str) -> list[Any]:
+    turns = field_of(body, field, protocol)
+    if not jsontext.is_array(turns):
+        got = "nothing" if turns is None else describe(turns)
+        raise WireError(protocol, field, f"expected an array, got {got}")
+    return turns
+
+
+def known_head(turns: Any) -> KnownHead | None:
+    """The head of a request with these messages; one without messages has none."""
+    return turns.head if type(turns) is Turns and turns else None
+
+
+def decode_head(
+    body: Wire, head: KnownHead | None, decode: Callable[[Wire, Losses], Request], losses: Losses
+) -> Request:
+    """The request that `decode` makes of everything in `body` but its messages."""
+    if head is None:
+        return decode(body, losses)
+    known: tuple[Request, tuple[Loss, ...]] | None = head.made.get(DECODED)
+    if known is None:
+        own = Losses()
+        known = head.made[DECODED] = decode(body, own), tuple(own)
+    if known[1]:
+        losses.extend(known[1])
+    return known[0]
 
 
 def decode_turns(

@@ -198,6 +198,19 @@ class KnownMessage(Struct, eq=False, gc=False):
         return jsontext.decode(self.piece.lstrip()[1:])
 
 
+class KnownHead(Struct, eq=False, gc=False):
+    """The fields of a request beside its messages, which were the same in an earlier request of this caller.
+
+    `front` is the text up to the array of messages, `tail` the text from its end on. `made` holds what
+    functions made of the fields, by function and by whatever else the result depends on.
+    """
+
+    front: bytes
+    tail: bytes
+    fields: Wire
+    made: dict[Any, Any]
+
+
 class Past(Struct, eq=False):
     """What was made of the messages of a request before, by the identity of the message.
 
@@ -322,7 +335,7 @@ class Request(Value, frozen=True, eq=False):
     """`system` is the text that stands outside the conversation; later system text is a message.
 
     `compaction`: the reply is to be a summary of the conversation. `edits` are for an upstream that has no
-    context editing; None: there is nothing to edit.
+    context editing; None: there is nothing to edit. `head`: what was made of everything but the messages.
     """
 
     model: str
@@ -336,6 +349,7 @@ class Request(Value, frozen=True, eq=False):
     compaction: Compaction | None = None
     edits: tuple[ContextEdit, ...] | None = None
     past: Past | None = None
+    head: KnownHead | None = None
 
 
 # Responses

@@ -26,14 +26,11 @@ _TRIGGER, _KEPT_USES, _KEPT_TURNS, _COMPACT_AT = 100_000, 3, 1, 150_000
 _ALL = -1
 
 
-def decode_edits(
-    fields: Fields, messages: tuple[Message, ...], losses: Losses
-) -> tuple[ContextEdit, ...] | None:
-    """None where nothing is to be edited; a compaction block at the beginning counts as an edit."""
+def decode_edits(fields: Fields, losses: Losses) -> tuple[ContextEdit, ...] | None:
+    """None where nothing is to be edited."""
     managed = fields.rest.pop("context_management", None)
     if managed is None:
-        first = messages[0].parts[:1] if messages else ()
-        return () if first and isinstance(first[0], Foreign) else None
+        return None
     found: list[ContextEdit] = []
     for i, wire in enumerate(rows(managed.get("edits")) if is_object(managed) else ()):
         where = f"context_management.edits[{i}]"
@@ -48,6 +45,11 @@ def decode_edits(
             case _:
                 losses.dropped(where, f"only {PROTOCOL_NAME} understands it", "field.unknown")
     return tuple(found)
+
+
+def begins_compacted(messages: tuple[Message, ...]) -> bool:
+    """Whether the conversation begins with a compaction block, which counts as an edit."""
+    return bool(messages and messages[0].parts) and isinstance(messages[0].parts[0], Foreign)
 
 
 def _decode_tool_uses(wire: Wire, where: str) -> ContextEdit:

@@ -6,13 +6,14 @@ from Anthropic's wire goes back as it came, settings included.
 
 from __future__ import annotations
 
-from dragoman.core.errors import WireError
+from msgspec.structs import replace
+
 from dragoman.core.fields import Fields, own
-from dragoman.core.history import decode_turns
+from dragoman.core.history import decode_head, decode_turns, known_head, turns_of
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, Message, Request, Text, ToolResult, Wire
+from dragoman.core.model import Request, Text, ToolResult, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
-from dragoman.protocols.anthropic.context_management import decode_compaction, decode_edits
+from dragoman.protocols.anthropic.context_management import begins_compacted, decode_compaction, decode_edits
 from dragoman.protocols.anthropic.hosted import (
     decode_servers,
     encode_servers,
@@ -50,25 +51,39 @@ _WITHHELD = "system"  # key of the extras: system blocks that only Anthropic get
 
 def decode_request(body: Wire, losses: Losses) -> Request:
     """Settings are decoded, and also kept in the extras: they go back to Anthropic unchanged."""
-    fields = Fields(body, "", PROTOCOL_NAME)
-    model, stream = fields.nonempty("model"), fields.flag("stream")
-    if (wires := fields.list("messages")) is None:
-        raise WireError(PROTOCOL_NAME, "messages", "expected an array, got nothing")
+    wires = turns_of(body, "messages", PROTOCOL_NAME)
     messages, past = decode_turns(wires, "messages", decode_message, losses)
+    request = decode_head(body, head := known_head(wires), _decode_head, losses)
+    tools, edits = request.tools, request.edits
+    if inline := inline_definitions(messages):
+        tools = (*tools, *(decode_inline_tool(wire, where, losses) for wire, where in inline))
+    if names := deferred(tools, losses):
+        tools = load(tools, losses, names & loaded_tools(messages))
+    if edits is None and begins_compacted(messages):
+        edits = ()
+    return replace(request, messages=messages, tools=tools, edits=edits, past=past, head=head)
+
+
+def _decode_head(body: Wire, losses: Losses) -> Request:
+    """Everything but the messages."""
+    fields = Fields(body, "", PROTOCOL_NAME)
+    del fields.rest["messages"]
+    model, stream = fields.nonempty("model"), fields.flag("stream")
     system, withheld = decode_system(fields, losses)
-    tools = _decode_tools(fields, messages, losses)
+    declared = fields.list("tools") if fields.rest.get("tools") != [] else None
+    tools = decode_tools(declared or [], losses)
     choice, parallel = decode_choice(fields, losses)
     extras = fields.rest.copy()
     if withheld:
         extras[_WITHHELD] = withheld
     tools = decode_servers(fields, tools, losses)
     settings = decode_settings(fields, losses)
-    edits = decode_edits(fields, messages, losses)
+    edits = decode_edits(fields, losses)
     compaction = decode_compaction(body) if "compaction" in body else None
     fields.extras(losses, quiet=QUIET_REQUEST)
     return Request(
         model,
-        messages,
+        (),
         system,
         tools,
         choice,
@@ -77,7 +92,6 @@ def decode_request(body: Wire, losses: Losses) -> Request:
         stream,
         compaction,
         edits,
-        past,
         extras={PROTOCOL_NAME: extras},
     )
 
@@ -126,12 +140,3 @@ def _as_it_came(body: Wire, extras: Wire) -> Wire:
         for place, block in withheld:
             system.insert(place, block)
     return {**extras, **body}
-
-
-def _decode_tools(fields: Fields, messages: tuple[Message, ...], losses: Losses) -> tuple[AnyTool, ...]:
-    declared = fields.list("tools") if fields.rest.get("tools") != [] else None
-    tools = decode_tools(declared or [], losses)
-    if inline := inline_definitions(messages):
-        tools = (*tools, *(decode_inline_tool(wire, where, losses) for wire, where in inline))
-    names = deferred(tools, losses)
-    return load(tools, losses, names & loaded_tools(messages)) if names else tools

@@ -14,7 +14,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, own
+from dragoman.core.fields import Fields, describe, own
 from dragoman.core.history import decode_turns, sent_prefix
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
@@ -54,15 +54,13 @@ _SYSTEM = frozenset({"system", "developer"})
 Calls = Callable[[], dict[str, ToolCall]]  # of the conversation, by id
 
 
-def decode_contents(fields: Fields, losses: Losses) -> tuple[tuple[Message, ...], Past | None]:
+def decode_contents(contents: Any, losses: Losses) -> tuple[tuple[Message, ...], Past | None]:
     """An array of contents, and which of them came before; some clients send a single one, or a string."""
-    contents = fields.any("contents")
-    if contents is None:
-        raise WireError(PROTOCOL_NAME, "contents", "expected an array, got nothing")
     if is_object(contents) or isinstance(contents, str):
         contents = [contents]
     if not is_array(contents):
-        raise fields.wrong("contents", "list", contents)
+        got = "nothing" if contents is None else describe(contents)
+        raise WireError(PROTOCOL_NAME, "contents", f"expected an array, got {got}")
     messages, past = decode_turns(contents, "contents", _decode_content, losses)
     return _rejoined(messages), past
 

@@ -5,7 +5,10 @@ The model stands in the URL, system text beside the conversation, and most setti
 
 from __future__ import annotations
 
-from dragoman.core.fields import Fields, own
+from msgspec.structs import replace
+
+from dragoman.core.fields import Fields, field_of, own
+from dragoman.core.history import decode_head, known_head
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
@@ -21,15 +24,23 @@ _REMAINDERS = frozenset({"toolConfig", "systemInstruction"})  # the extras hold 
 
 def decode_request(body: Wire, losses: Losses) -> Request:
     """Settings are decoded, and also kept in the extras: they go back to Gemini unchanged."""
+    contents = field_of(body, "contents", PROTOCOL_NAME)
+    messages, past = decode_contents(contents, losses)
+    request = decode_head(body, head := known_head(contents), _decode_head, losses)
+    return replace(request, messages=messages, past=past, head=head)
+
+
+def _decode_head(body: Wire, losses: Losses) -> Request:
+    """Everything but the contents."""
     fields = _opened_body(body)
+    del fields.rest["contents"]
     model = fields.text("model").removeprefix("models/")
-    messages, past = decode_contents(fields, losses)
     system = decode_system(fields, losses)
     tools, choice = decode_tools(fields, losses), decode_choice(fields, losses)
     extras = {PROTOCOL_NAME: fields.rest.copy()}
     settings = decode_settings(fields, losses)
     fields.extras(losses, quiet=_REMAINDERS)
-    return Request(model, messages, system, tools, choice, settings=settings, past=past, extras=extras)
+    return Request(model, (), system, tools, choice, settings=settings, extras=extras)
 
 
 def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:

@@ -5,9 +5,10 @@ System text keeps its place among the messages; web search is a setting beside t
 
 from __future__ import annotations
 
-from dragoman.core.errors import WireError
+from msgspec.structs import replace
+
 from dragoman.core.fields import Fields, own
-from dragoman.core.history import decode_turns
+from dragoman.core.history import decode_head, decode_turns, known_head, turns_of
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
@@ -19,14 +20,19 @@ from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_REQUEST, is
 
 def decode_request(body: Wire, losses: Losses) -> Request:
     """Settings are read, and also kept in the extras: they go back to Chat unchanged."""
-    fields = Fields(body, "", PROTOCOL_NAME)
-    wires = fields.list("messages")
-    if wires is None:
-        raise WireError(PROTOCOL_NAME, "messages", "expected an array, got nothing")
+    wires = turns_of(body, "messages", PROTOCOL_NAME)
     messages, past = decode_turns(wires, "messages", decode_message, losses)
+    request = decode_head(body, head := known_head(wires), _decode_head, losses)
+    return replace(request, messages=messages, past=past, head=head)
+
+
+def _decode_head(body: Wire, losses: Losses) -> Request:
+    """Everything but the messages."""
+    fields = Fields(body, "", PROTOCOL_NAME)
+    del fields.rest["messages"]
     request = Request(
         fields.nonempty("model"),
-        messages,
+        (),
         (),
         decode_tools(fields, losses),
         decode_choice(fields),
@@ -34,7 +40,6 @@ def decode_request(body: Wire, losses: Losses) -> Request:
         stream=fields.flag("stream"),
         extras={PROTOCOL_NAME: fields.rest.copy()},
         settings=decode_settings(fields, losses),
-        past=past,
     )
     fields.extras(losses, quiet=QUIET_REQUEST)
     return request

@@ -11,17 +11,18 @@ tools that it finds are declared with the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.caches import cached_by_tools
 from dragoman.core.fields import Fields, own, word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
+    AnyTool,
     Foreign,
     HostedKind,
     HostedTool,
@@ -283,7 +284,9 @@ def encode_found(result: ToolResult) -> Wire:
     return {**own(result.extras, PROTOCOL_NAME), "call_id": result.call_id}
 
 
-def declares_search(tools: Iterable[ToolDeclaration | HostedTool]) -> bool:
+@cached_by_tools
+def declares_search(tools: tuple[AnyTool, ...], losses: Losses) -> bool:
+    """Whether the client runs a tool search itself."""
     declared = [own(tool.extras, PROTOCOL_NAME) for tool in tools if isinstance(tool, ToolDeclaration)]
     return any(wire.get("type") == TOOL_SEARCH for wire in declared)
 
@@ -292,7 +295,7 @@ def claimed(part: AnyPart, request: Request | None, id: str) -> AnyPart:
     """A call of tool_search as a `tool_search_call` item, for a client that declared its own search."""
     if not isinstance(part, ToolCall) or part.name != TOOL_SEARCH or native(part):
         return part
-    if request is None or not declares_search(request.tools):
+    if request is None or not declares_search(request.tools, Losses()):
         return part
     item: Wire = {"type": "tool_search_call", "id": id, "execution": "client", "status": "completed"}
     return replace(part, extras={PROTOCOL_NAME: item})

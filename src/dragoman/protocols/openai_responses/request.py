@@ -11,7 +11,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe, own
+from dragoman.core.fields import Fields, describe, field_of, own
+from dragoman.core.history import decode_head, known_head
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Compaction, Foreign, Message, Request, Settings, Text, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
@@ -33,29 +34,35 @@ _EARLIER = "the earlier turns it stands for are not in this request"
 
 
 def decode_request(body: Wire, losses: Losses) -> Request:
-    fields = Fields(body, "", PROTOCOL_NAME)
-    model, choice, items = fields.nonempty("model"), decode_choice(fields, losses), _input(fields)
-    instructions = fields.nonempty("instructions")
-    declared = fields.list("tools") if fields.rest.get("tools") != [] else None
-    tools = decode_tools(declared or [], losses, "tools")
-    compaction = None
+    items = _input(body)
+    request = decode_head(body, head := known_head(items), _decode_head, losses)
+    tools, compaction = request.tools, None
     if isinstance(items, list):
         if items and is_trigger(items[-1]):
             items, compaction = items[:-1], Compaction(extras={PROTOCOL_NAME: items[-1]})
         tools = decode_loaded(items, tools, losses)
-    messages, past = decode_input(items, losses, declares_search(tools))
+    messages, past = decode_input(items, losses, declares_search(tools, losses))
+    return replace(request, messages=messages, tools=tools, compaction=compaction, past=past, head=head)
+
+
+def _decode_head(body: Wire, losses: Losses) -> Request:
+    """Everything but the input; an absent or empty one stays in the extras, to go back as it came."""
+    fields = Fields(body, "", PROTOCOL_NAME)
+    if body.get("input") or body.get("input") == "":
+        del fields.rest["input"]
+    model, choice = fields.nonempty("model"), decode_choice(fields, losses)
+    instructions = fields.nonempty("instructions")
+    declared = fields.list("tools") if fields.rest.get("tools") != [] else None
     return Request(
         model,
-        messages,
+        (),
         (Text(instructions, where="instructions"),) if instructions else (),
-        tools,
+        decode_tools(declared or [], losses, "tools"),
         choice,
         stream=fields.flag("stream"),
         extras={PROTOCOL_NAME: fields.rest.copy()},
         parallel=fields.take("parallel_tool_calls", bool),
         settings=_settings(fields, losses),
-        compaction=compaction,
-        past=past,
     )
 
 
@@ -118,14 +125,13 @@ def _loads(part: AnyPart) -> bool:
             return False
 
 
-def _input(fields: Fields) -> str | list[Any]:
-    """An absent or empty input stays in the extras, so that it goes back as it came."""
-    items = fields.rest.get("input")
-    if not items and (items is None or type(items) is list):
+def _input(body: Wire) -> str | list[Any]:
+    items = field_of(body, "input", PROTOCOL_NAME)
+    if items is None:
         return []
-    if type(items) is not str and type(items) is not list:
+    if not isinstance(items, str | list):
         raise WireError(PROTOCOL_NAME, "input", f"expected a string or an array, got {describe(items)}")
-    return fields.any("input")
+    return items  # pyright: ignore[reportUnknownVariableType] - of JSON
 
 
 def _settings(fields: Fields, losses: Losses) -> Settings:
