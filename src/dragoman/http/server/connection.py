@@ -26,6 +26,9 @@ httptools stops at the head of a request with Upgrade. To `websocket` the applic
 (`ResponseWriter.upgrade`); from then on the WebSocket gets all bytes. Any other is ignored, as RFC 9110,
 section 7.8 allows: java.net.http and curl --http2 send `Upgrade: h2c` with ordinary requests. The body of
 such a request is read by a second parser, and the connection closes after the response.
+
+The head of a connection's next request is mostly that of its last one, but for the content-length. Such a
+request, where it arrives whole and alone within a second or two, is not parsed (`_KnownHead`).
 """
 
 from __future__ import annotations
@@ -55,8 +58,13 @@ if TYPE_CHECKING:
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CLOSE = b"connection: close\r\n"
 _END_OF_HEAD = b"\r\n\r\n"
+_NOT_PLAIN = frozenset({"transfer-encoding", "upgrade", "expect"})
 _PERCENT = ord("%")  # searching for an int is several times as fast as searching for bytes
 _SLICE = 16 * 1024  # bytes that are parsed at a time
+_LENGTH = b"\r\ncontent-length: "
+_LARGEST_KNOWN = 4096  # bytes of a head that is remembered
+_MOST_DIGITS = 10  # of a content-length
+_MOST_UNLIKE = 4  # heads in a row that are unlike the one before; then a connection remembers none any more
 _UNASKED_BODY = 64 * 1024  # bytes of a body that are buffered before the application asks for it
 
 
@@ -70,6 +78,35 @@ class ServerTimeouts(Struct, frozen=True, kw_only=True):
     unread: float = 300.0  # without the client reading a byte of a response
     linger: float = 3.0  # for bytes that a client still sends after it was rejected
     max_head: int = 64 * 1024
+
+
+class _KnownHead(Struct, frozen=True):
+    """A head that the parser accepted: its bytes `before` and `after` the digits of its content-length, and
+    what was read from it. One that differs in those digits alone means the same, for another length."""
+
+    before: bytes
+    after: bytes
+    method: str
+    path: str
+    query: bytes
+    headers: dict[str, str]
+
+
+def _known_head(data: bytes, request: ServerRequest, max_head: int) -> _KnownHead | None:
+    """What is to be remembered of `request`, whose head is the first in `data`. None where something else
+    than the content-length may say where its body or the connection ends."""
+    headers, end = request.headers, data.find(_END_OF_HEAD)
+    at = data[:end].lower().find(_LENGTH) + len(_LENGTH)
+    digits = headers.get("content-length", "").encode("latin-1")
+    is_plain = request.keep_alive and headers.keys().isdisjoint(_NOT_PLAIN)
+    is_short = 0 < end < min(max_head, _LARGEST_KNOWN) - _MOST_DIGITS
+    # lines that end otherwise leave in doubt where the head does
+    has_lines = data.count(b"\n", 0, end) == data.count(b"\r\n", 0, end)
+    found = at >= len(_LENGTH) and digits.isdigit() and data.startswith(digits + b"\r\n", at)
+    if not (is_plain and is_short and has_lines and found):
+        return None
+    after = data[at + len(digits) : end + len(_END_OF_HEAD)]
+    return _KnownHead(data[:at], after, request.method, request.path, request.query, headers.copy())
 
 
 class ServerConnection(asyncio.Protocol):
@@ -92,6 +129,8 @@ class ServerConnection(asyncio.Protocol):
         self._head_left = self._timeouts.max_head  # bytes that the head may still have
         self._writable: asyncio.Future[None] | None = None  # pending while the client does not read
         self._unparsed = b""  # read from the socket before reading was paused
+        self._known: _KnownHead | None = None  # of the last request
+        self._unlike = 0  # heads in a row that were not known
         self._upgrading = False  # the parser stopped after a head with Upgrade
         self._websocket: WebSocket | None = None
         self._rejected = self._reading_paused = self._half_closed = False
@@ -134,6 +173,10 @@ class ServerConnection(asyncio.Protocol):
         if len(data) > _SLICE and not at_once:
             self._receive_slices(data)
             return
+        between = not (self._receiving or self._head_since or self._request or self._pending)
+        known = self._known
+        if known and between and data.startswith(known.before) and self._receive_known(known, data):
+            return
         left = self._head_left
         if len(data) > left and not self._receiving and data.find(_END_OF_HEAD, 0, left) < 0:
             self._receive_long_head(data, left)
@@ -151,7 +194,35 @@ class ServerConnection(asyncio.Protocol):
             if self._head_left < 0:
                 self._reject_head()
         if self._pending and not self._half_closed:
+            if between and self._unlike < _MOST_UNLIKE:
+                self._remember_head(data)
             self._respond_next()
+
+    def _receive_known(self, known: _KnownHead, data: bytes) -> bool:
+        """False: it is another request after all, or not all of it, or more than that."""
+        start = len(known.before)
+        end = data.find(b"\r", start, start + _MOST_DIGITS + 1)
+        digits, body_at = data[start:end], end + len(known.after)
+        if end < 0 or not digits.isdigit() or not data.startswith(known.after, end):
+            return False
+        if int(digits) != len(data) - body_at or self._writable or self._half_closed:
+            return False
+        headers = known.headers.copy()
+        headers["content-length"] = digits.decode()
+        request = ServerRequest(
+            known.method, known.path, known.query, headers, True, True, self._server.now, self._address,
+            self._memory,
+        )  # fmt: skip
+        request.feed(data[body_at:])
+        request.complete = True
+        self._unlike = 0
+        self._begin_response(request)
+        return True
+
+    def _remember_head(self, data: bytes) -> None:
+        alone = len(self._pending) == 1 and not self._head_since
+        self._known = _known_head(data, self._pending[0], self._timeouts.max_head) if alone else None
+        self._unlike += 1
 
     def _receive_slices(self, data: bytes) -> None:
         """What belongs to a body that the application waits for is parsed at once."""
@@ -296,7 +367,10 @@ class ServerConnection(asyncio.Protocol):
         if self._request or self._writable:
             self._pause_reading()
             return
-        self._request = request = self._pending.popleft()
+        self._begin_response(self._pending.popleft())
+
+    def _begin_response(self, request: ServerRequest) -> None:
+        self._request = request
         self.chunked, self.head_only = request.http_1_1, request.method == "HEAD"
         self.close = not request.keep_alive or self._server.stopping
         self._response = ResponseWriter(self)
@@ -463,8 +537,10 @@ class ServerConnection(asyncio.Protocol):
         elif receiving:
             if now - receiving.started > timeouts.body + receiving.size / timeouts.min_rate:
                 self._time_out_body(receiving)
-        elif not self._request and now - self._since > timeouts.idle:
-            self._close()
+        elif not self._request and now > self._since:
+            self._known = None  # idle connections hold little
+            if now - self._since > timeouts.idle:
+                self._close()
 
     def _time_out_body(self, receiving: ServerRequest) -> None:
         """The application may answer 408, unless its response has begun or it waits for another request."""
