@@ -8,7 +8,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dragoman.core import jsontext
-from dragoman.transforms.arguments import repair, unwrap_raw, watch, wrap_raw
+from dragoman.transforms import arguments as transform
+from dragoman.transforms.arguments import checker_of, may_need_repair, unwrap_raw, wrap_raw
+
+
+def repair(arguments: str, parameters: Any) -> tuple[str, str]:
+    return transform.repair(arguments, checker_of(parameters))
+
+
+def watch(parameters: Any, strict: bool = False) -> bool:
+    return may_need_repair(checker_of(parameters), strict)
 
 
 def tool(**properties: Any) -> dict[str, Any]:

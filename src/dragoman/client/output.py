@@ -35,7 +35,7 @@ from dragoman.core.model_profile import ModelProfile
 from dragoman.core.schema_rules import SchemaRules
 from dragoman.schemas.argument_checker import BROKEN, read
 from dragoman.schemas.downgrade import can_be_strict, fit
-from dragoman.transforms.arguments import repair
+from dragoman.transforms.arguments import checker_of, repair
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # a default is in `typing` since Python 3.13
@@ -183,7 +183,7 @@ class ExpectedOutput(Generic[Output]):
         """The validated output; raises InvalidOutput."""
         texts = [part.text for part in parts if isinstance(part, Text)]
         for text in (*reversed(texts), "".join(texts), *_inside("".join(texts))):
-            value = read(repair(text.strip(), self.schema)[0])
+            value = read(repair(text.strip(), checker_of(self.schema))[0])
             if value is not BROKEN:
                 return self._converted(value)
         raise InvalidOutput("the answer is not JSON" if any(texts) else "there is no answer")

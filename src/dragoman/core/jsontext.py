@@ -205,9 +205,12 @@ def _is_sound(body: bytes) -> bool:
 def is_complete(text: str) -> bool:
     """Whether `text` is one whole JSON value."""
     try:
-        decode(text)
-    except ValueError:
-        return False
+        _decoder.decode(text)
+    except MALFORMED as error:
+        try:
+            _decode_hard(text, error)
+        except ValueError:
+            return False
     return True
 
 

@@ -15,8 +15,8 @@ RAW = "_raw_arguments"
 _MOST_WRAPPINGS = 3
 
 
-def repair(arguments: str, parameters: Wire | None) -> tuple[str, str]:
-    """The arguments as `parameters` declare them, and why they differ; ("…", "") where nothing changed."""
+def repair(arguments: str, checker: Checker | None) -> tuple[str, str]:
+    """The arguments as the tool declares them, and why they differ; ("…", "") where nothing changed."""
     value = read(arguments)
     text, reason = arguments, ""
     if isinstance(value, str):
@@ -26,7 +26,7 @@ def repair(arguments: str, parameters: Wire | None) -> tuple[str, str]:
         return "{}", "null stands for no arguments"
     if not isinstance(value, dict):
         return arguments, ""
-    repaired, why = _checker(parameters).repair(text, value) if parameters else (text, "")
+    repaired, why = checker.repair(text, value) if checker else (text, "")
     return repaired, "; ".join(part for part in (reason, why) if part)
 
 
@@ -54,16 +54,13 @@ def is_broken(call: ToolCall, text: str | None = None) -> bool:
     return not jsontext.is_complete(text)
 
 
-def watch(parameters: Wire | None, *, strict: bool = False) -> bool:
+def may_need_repair(checker: Checker | None, strict: bool) -> bool:
     """Whether arguments of this tool may need a repair; if not, they can be passed on as they arrive.
 
     `strict`: the upstream must fill in every property, so that optional ones may come as null.
     Arguments that begin with a quotation mark are an object encoded twice, for any tool.
     """
-    if not parameters:
-        return False
-    checker = _checker(parameters)
-    return checker.typed or (strict and checker.optional)
+    return checker is not None and (checker.typed or (strict and checker.optional))
 
 
 def wrap_raw(arguments: str) -> str:
@@ -94,7 +91,10 @@ def _unwrapped(value: object) -> tuple[str, object]:
     return text, value
 
 
-def _checker(parameters: Wire) -> Checker:
+def checker_of(parameters: Wire | None) -> Checker | None:
+    """What checks the arguments of a tool with this schema; None: it has none."""
+    if not parameters:
+        return None
     try:
         printed = jsontext.encode(parameters)
     except (ValueError, TypeError, RecursionError):

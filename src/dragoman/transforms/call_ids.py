@@ -71,16 +71,23 @@ def invented(id: str) -> int | None:
 
 def wrap(call: CallId, limits: ProtocolLimits) -> str:
     """The id a client sees. It begins as that client expects and carries what must come back."""
-    prefix = limits.call_id_prefix
-    if not (call.state or call.reasoning or call.opening) and _legal_for_client(call.id, limits):
-        if not prefix or (call.id.startswith(prefix) and not call.id.startswith(f"{prefix}_")):
-            return call.id
-        return f"{prefix}_{call.id}"  # toolu__call_1: the doubled underscore marks what we put in front
+    if not (call.state or call.reasoning or call.opening) and (made := wrap_plain(call.id, limits)):
+        return made
     thoughts = [[_pack(part) for part in parts] for parts in (call.reasoning, call.opening)]
     carried = [call.id, _pack_state(call.state), *thoughts]
     # First a digest: some clients keep only the beginning of an id, by which the gateway then finds the whole
     digest = blake2s(jsontext.encode(carried), digest_size=6).hexdigest()
-    return prefix + seal(f"call {digest}", *carried).rstrip("=")
+    return limits.call_id_prefix + seal(f"call {digest}", *carried).rstrip("=")
+
+
+def wrap_plain(id: str, limits: ProtocolLimits) -> str:
+    """`wrap` for an id with which nothing travelled; empty where its own characters need a seal."""
+    if not id or len(id) > LONGEST or not _pattern(limits.call_id).fullmatch(id):
+        return ""
+    prefix = limits.call_id_prefix
+    if not prefix or (id.startswith(prefix) and not id.startswith("_", len(prefix))):
+        return id
+    return f"{prefix}_{id}"  # toolu__call_1: the doubled underscore marks what we put in front
 
 
 def unwrap(id: str, limits: ProtocolLimits) -> CallId | None:
@@ -131,10 +138,6 @@ def _is_repeated(carried: tuple[Reasoning, ...], part: AnyPart) -> bool:
     if part.state:
         return any(part.state == thought.state for thought in carried)
     return any(thought.text and thought.text in part.text for thought in carried)
-
-
-def _legal_for_client(id: str, limits: ProtocolLimits) -> bool:
-    return bool(id) and len(id) <= LONGEST and _pattern(limits.call_id).fullmatch(id) is not None
 
 
 def _opened(values: list[Any] | None) -> CallId | None:

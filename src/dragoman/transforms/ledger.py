@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.core import jsontext
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.history import is_same, last_kept
@@ -29,14 +30,17 @@ from dragoman.core.model import (
     Text,
     ToolCall,
     ToolChoice,
+    ToolDeclaration,
     ToolResult,
     Usage,
 )
 from dragoman.core.schema_rules import SchemaRules
 from dragoman.core.seal import MAGIC
 from dragoman.core.token_estimate import estimate_tokens
+from dragoman.schemas.argument_checker import Checker
 from dragoman.schemas.downgrade import can_be_strict, fit
 from dragoman.transforms import arguments, breakpoints, call_ids
+from dragoman.transforms.arguments import may_need_repair
 from dragoman.transforms.content import joined, settle_part, without_summarised
 from dragoman.transforms.pairing import CallOrder, MessageFacts, facts_of, pair
 from dragoman.transforms.states import return_states
@@ -97,6 +101,7 @@ class Ledger:
         self.client, self.upstream, self.origin, self.own, self.losses = client, upstream, origin, own, losses
         self.is_foreign = own != client.protocol
         self.declared: Declared = {}
+        self._checkers: dict[int, Checker | None] = {}
         self.client_ids: set[str] = set()  # of the calls so far, as the client sees them
         self.calls = 0  # of the conversation so far; an invented id counts on from here
         self.usage: Usage | None = None  # of the reply, once it has ended
@@ -112,7 +117,7 @@ class Ledger:
     def prepare(self, request: Request, summarise: bool) -> Request:
         """`request` as the upstream takes it: its names, ids, order, schemas, state and media."""
         flattened = flatten(request.tools, self.losses, self.upstream)
-        self.declared = flattened.declared
+        self.declared, self._checkers = flattened.declared, flattened.checkers
         self._used = flattened.names.copy()
         messages = request.messages
         if summarise:
@@ -178,19 +183,42 @@ class Ledger:
     def restored_name(self, call: ToolCall) -> tuple[ToolCall, AnyTool | None]:
         """`call` under its flat declared name, and the declaration behind it."""
         flat = self._names.decode(call.name)
-        declared = self._declaration(call.namespace, flat)
+        declared = self.declared.get((call.namespace, flat)) or self._unique(flat)
         if declared is None:
             meant = recognise(flat, [name for _, name in self.declared])
             if meant != flat:
                 why = f"the model called {flat}; the declared tool is {meant}"
                 self.losses.changed(call.where or "tool call", why, "call.name")
-                flat, declared = meant, self._declaration(call.namespace, meant)
+                flat = meant
+                declared = self.declared.get((call.namespace, flat)) or self._unique(flat)
         return (call if flat == call.name else replace(call, name=flat)), declared
 
-    def _declaration(self, namespace: str, name: str) -> AnyTool | None:
-        """By both names; a namespace that nobody declared says nothing where the name is unique."""
-        if found := self.declared.get((namespace, name)):
-            return found
+    def is_usual(self, call: ToolCall) -> bool:
+        """Whether a whole call needs nothing but its id: a function is called by its declared name, without
+        state, with an object as arguments that needs no repair. The other rules would leave it as it is."""
+        tool = self.declared.get(("", call.name))
+        return (
+            type(tool) is ToolDeclaration
+            and tool.kind == call.kind == "function"
+            and tool.name == call.name == self._names.decode(call.name)
+            and call.state is None
+            and call.complete
+            and not (call.namespace or tool.namespace)
+            and (self.client.call_state or not self.upstream.call_state)
+            and not may_need_repair(self.checker(tool), bool(tool.strict))
+            and call.arguments.startswith("{")
+            and jsontext.is_complete(call.arguments)
+        )
+
+    def checker(self, tool: ToolDeclaration) -> Checker | None:
+        """What checks the arguments of calls of a declared tool; made once for cached tools."""
+        known = self._checkers
+        if id(tool) not in known:
+            known[id(tool)] = arguments.checker_of(tool.parameters)
+        return known[id(tool)]
+
+    def _unique(self, name: str) -> AnyTool | None:
+        """A namespace that nobody declared says nothing where the name is unique."""
         alike = [tool for (_, known), tool in self.declared.items() if known == name]
         return alike[0] if len(alike) == 1 else None
 

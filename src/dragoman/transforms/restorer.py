@@ -41,8 +41,8 @@ from dragoman.core.model import (
     ToolDeclaration,
     Usage,
 )
-from dragoman.transforms import arguments, call_ids
-from dragoman.transforms.arguments import is_begun_object, is_broken
+from dragoman.transforms import call_ids
+from dragoman.transforms.arguments import is_begun_object, is_broken, may_need_repair, repair
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.states import carrier
 from dragoman.transforms.tools import functional, unflatten
@@ -58,7 +58,7 @@ class Restoration:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._signs = ledger.client.signs if ledger.is_foreign else ""
+        self.signs = ledger.client.signs if ledger.is_foreign else ""
         self._reasoning: list[Reasoning] = []  # what the next call's id must carry
         self._opening: list[Reasoning] = []  # the same, from before the text that the call will follow
 
@@ -75,7 +75,7 @@ class Restoration:
 
         Without it Genkit throws, and an upstream of the client's protocol would refuse the part later on.
         """
-        signed = self._signs
+        signed = self.signs
         if (signed == "reasoning" and type(part) is Reasoning and not part.hidden) or (
             signed == "call" and type(part) is ToolCall and part.kind == "function"
         ):
@@ -86,34 +86,32 @@ class Restoration:
 
     def must_hold(self, call: ToolCall, declared: Declaration) -> bool:
         """Gemini sends the signature of a call after its name; schemas with numbers may need a repair."""
-        if not call.name:  # it is never offered
+        if not call.name:  # it is dropped
             return True
         if self._ledger.upstream.call_state and not self._ledger.client.call_state:
             return True
-        if call.kind != "function" or not isinstance(declared, ToolDeclaration):
-            return call.kind != "function" or isinstance(declared, HostedTool)
-        return declared.kind != "function" or arguments.watch(
-            declared.parameters, strict=bool(declared.strict)
+        if call.kind != "function" or type(declared) is not ToolDeclaration:
+            return call.kind != "function" or declared is not None
+        return declared.kind != "function" or may_need_repair(
+            self._ledger.checker(declared), strict=bool(declared.strict)
         )
 
     def restored(self, call: ToolCall, declared: Declaration, mends: bool) -> ToolCall:
         """`call` as its client declared the tool; `mends`: the arguments are whole and may need a repair."""
         call = unflatten(call, declared)
         if mends and call.kind == "function" and not isinstance(declared, HostedTool):
-            parameters = declared.parameters if declared else None
-            repaired, reason = arguments.repair(call.arguments, parameters)
+            checker = self._ledger.checker(declared) if declared else None
+            repaired, reason = repair(call.arguments, checker)
             if reason:
                 self._ledger.losses.changed(f"{call.where or call.name}.arguments", reason, "call.repaired")
                 call = replace(call, arguments=repaired)
         return call if self._native(call) else functional(call)
 
-    def offered(self, call: ToolCall) -> bool:
-        """Whether the client gets a call."""
-        if not call.name:
-            self._ledger.losses.dropped(
-                call.where or "tool call", "a call without a name cannot run", "call.name"
-            )
-        return bool(call.name)
+    def drop_nameless(self, call: ToolCall) -> None:
+        """A call without a name is not offered to the client."""
+        self._ledger.losses.dropped(
+            call.where or "tool call", "a call without a name cannot run", "call.name"
+        )
 
     def _native(self, call: ToolCall) -> bool:
         """Whether the client's protocol has calls of this kind."""
@@ -131,10 +129,13 @@ class Restoration:
             ledger.calls += 1
             id = call_ids.invent(ledger.calls)
             ledger.losses.invented("tool call id", f"{ledger.own} sent none", "call.id")
-        full = call_ids.CallId(id, state, tuple(self._reasoning), tuple(self._opening))
-        if self._reasoning or self._opening:
+        made = ""
+        if state is None and not self._reasoning and not self._opening:
+            made = call_ids.wrap_plain(id, ledger.client)
+        if not made:
+            full = call_ids.CallId(id, state, tuple(self._reasoning), tuple(self._opening))
             self._reasoning, self._opening = [], []
-        made = self._wrapped(full, where)
+            made = self._wrapped(full, where)
         if made in ledger.client_ids:
             made = call_ids.unique(made, ledger.client_ids)
         ledger.client_ids.add(made)
@@ -247,16 +248,18 @@ class Restorer(EventStage):
         return self._flowing >= 0 or bool(self._held)
 
     def whole(self, response: Response) -> Response:
+        reply = self._reply
         parts: list[AnyPart] = []
         for part in response.parts:
             if type(part) is ToolCall:
-                parts += self._whole_call(part)
+                if (call := self._whole_call(part)) is not None:
+                    parts.append(call)
             elif type(part) is Text and part.state is None:
-                self._reply.ended(part, part.text, None)
+                reply.ended(part, part.text, None)
                 parts.append(part)
             else:
                 parts += self._whole_part(part)
-        stop = self._reply.settled(response.stop, response.usage)
+        stop = reply.settled(response.stop, response.usage)
         if type(stop) is Failure:
             raise UpstreamError(stop)
         return replace(
@@ -266,7 +269,7 @@ class Restorer(EventStage):
             created=response.created or self._reply_created,
             parts=tuple(parts),
             stop=stop,
-            usage=response.usage or self._reply.estimate(),
+            usage=response.usage or reply.estimate(),
         )
 
     # A part that came whole
@@ -280,22 +283,28 @@ class Restorer(EventStage):
         carried = self._reply.ended(part, spelled(part), state)
         return (replace(part, state=None), carried) if carried else (replace(part, state=state),)
 
-    def _whole_call(self, call: ToolCall) -> Iterable[ToolCall]:
-        reply = self._reply
+    def _whole_call(self, call: ToolCall) -> ToolCall | None:
+        reply, ledger = self._reply, self._ledger
+        if reply.signs != "call" and ledger.is_usual(call):
+            reply.complete_calls += 1
+            id = reply.client_id(call.id, None, call.where)
+            return call if id == call.id else replace(call, id=id)
         complete = call.complete and not is_broken(call)
-        call, declared = self._ledger.restored_name(call)
+        call, declared = ledger.restored_name(call)
         held = reply.must_hold(call, declared)
         reply.cut |= not complete
-        if not reply.offered(call):
-            return ()
+        if not call.name:
+            reply.drop_nameless(call)
+            return None
         if complete is not call.complete:
             call = replace(call, complete=complete)
         call = reply.restored(call, declared, complete and (held or not is_begun_object(call.arguments)))
         reply.complete_calls += complete
         state = call.state and reply.stamped(call.state)
-        kept = self._ledger.client.call_state or not held
+        kept = ledger.client.call_state or not held
         id = reply.client_id(call.id, None if kept else state, call.where)
-        return (replace(call, id=id, state=state or reply.mark(call) if kept else None),)
+        state = state or reply.mark(call) if kept else None
+        return call if id == call.id and state is call.state else replace(call, id=id, state=state)
 
     # A part in pieces
 
@@ -370,7 +379,8 @@ class Restorer(EventStage):
     def _held_call(self, call: ToolCall, text: str, complete: bool) -> Iterable[Event]:
         complete = complete and not is_broken(call, text)
         self._reply.cut |= not complete
-        if not self._reply.offered(call):
+        if not call.name:
+            self._reply.drop_nameless(call)
             self._index -= 1
             return ()
         call = self._reply.restored(replace(call, arguments=text), self._declared, mends=complete)

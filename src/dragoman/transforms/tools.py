@@ -23,6 +23,7 @@ from dragoman.core.codec import ProtocolLimits
 from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, CallKind, HostedTool, ToolCall, ToolDeclaration, ToolResult, Wire
+from dragoman.schemas.argument_checker import Checker
 
 _INPUT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 # Models that were not trained on such a function use these names for its one parameter as well
@@ -107,6 +108,7 @@ class Flattened:
     def __init__(self, tools: Sequence[AnyTool], limits: ProtocolLimits, losses: Losses) -> None:
         self.limits = limits
         self.declared: Declared = {}
+        self.checkers: dict[int, Checker | None] = {}  # by the id of a declared tool
         self.tools: list[AnyTool] = []
         searchable = not limits.deferred_tools and any(_is_search(tool) for tool in tools)
         for tool in tools:
@@ -189,17 +191,14 @@ def flat_name(namespace: str, name: str) -> str:
 
 def unflatten(call: ToolCall, declared: AnyTool | None) -> ToolCall:
     """A finished call as the client declared its tool."""
-    match declared:
-        case ToolDeclaration():
-            if call.name != declared.name or call.namespace != declared.namespace:
-                call = replace(call, name=declared.name, namespace=declared.namespace)
-            if declared.kind == "custom" and call.kind == "function":
-                return replace(call, kind="custom", arguments=freeform(call.arguments, declared.name))
-            return call
-        case HostedTool(kind="local_shell" | "shell" | "apply_patch" as kind):
-            return replace(call, kind=kind)
-        case _:
-            return call
+    if type(declared) is not ToolDeclaration:
+        kind = declared.kind if declared else ""
+        return replace(call, kind=kind) if kind in ("local_shell", "shell", "apply_patch") else call
+    if call.name != declared.name or call.namespace != declared.namespace:
+        call = replace(call, name=declared.name, namespace=declared.namespace)
+    if declared.kind == "custom" and call.kind == "function":
+        return replace(call, kind="custom", arguments=freeform(call.arguments, declared.name))
+    return call
 
 
 def freeform(arguments: str, tool: str = "") -> str:

@@ -200,7 +200,7 @@ def usage_of(counts: Counts) -> Usage:
     if missing > 0:
         output, reasoning = output + missing, max(reasoning, missing)
     cached = before.cached_tokens if before else 0
-    if not cached:
+    if not cached and (counts.prompt_cache_hit_tokens or counts.cached_tokens or counts.num_cached_tokens):
         cached = max(counts.prompt_cache_hit_tokens, counts.cached_tokens, counts.num_cached_tokens)
     return whole_usage(input, output, cached, before.cache_write_tokens if before else 0, reasoning)
 
