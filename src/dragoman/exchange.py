@@ -378,11 +378,13 @@ class Exchange:
         except UpstreamError as error:
             return jsontext.encode(self.error(error.failure))
         self._reply_body = body
-        out = self.client.encode_response(response, self._losses, self._request)
+        out = self.client.write_usual_reply(response, self._request)
+        if out is None:
+            out = self.client.encode_response(response, self._losses, self._request)
+            if self._request and "tools" in out:
+                out = with_encoded_tools(out, self._request.tools)
         if self._plan.strict:
             self._losses.refuse(self._plan.strict)
-        if self._request and "tools" in out:
-            out = with_encoded_tools(out, self._request.tools)
         return jsontext.encode(out)
 
     def error(self, failure: Failure) -> Wire:

@@ -10,9 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, Request, Response, Stop, Text, ToolCall, ToolDeclaration, Usage
+from dragoman.core.model import (
+    Message,
+    Reasoning,
+    Refusal,
+    Request,
+    Response,
+    Stop,
+    Text,
+    ToolCall,
+    ToolDeclaration,
+    Usage,
+)
 from dragoman.exchange import Exchange
 from dragoman.protocols import protocol
 from laws.strategies import responses
@@ -100,6 +112,55 @@ def replies(draw: st.DrawFn) -> tuple[str, str, bytes]:
 def test_any_reply_is_the_same(case: tuple[str, str, bytes]) -> None:
     client, upstream, body = case
     assert outcome(client, upstream, body, True) == outcome(client, upstream, body, False)
+
+
+PARTS = st.one_of(
+    st.builds(Text, st.sampled_from(["", "x", " é\n"])),
+    st.builds(Reasoning, st.sampled_from(["", "hm"]), st.booleans()),
+    st.builds(
+        ToolCall,
+        st.sampled_from(["", "c1"]),
+        st.just("f"),
+        st.sampled_from(["", " ", "{}", '{"n": 1.50}', "[1]", '{"n"', '"x"']),
+        complete=st.booleans(),
+    ),
+    st.just(Refusal("no")),
+)
+REPLIES = st.builds(
+    Response,
+    st.sampled_from(["", "r1"]),
+    st.sampled_from(["", "m"]),
+    st.lists(PARTS, max_size=4).map(tuple),
+    st.builds(Stop, st.sampled_from(["end", "tool_calls", "length", "context_full", "stop_sequence"])),
+    st.sampled_from([None, USUAL.usage, Usage(3, 5, 2, 2, 5)]),
+    st.sampled_from([0, 1]),
+)
+FUNCTIONS = replace(TOOL, extras={"openai-chat": {"functions": True}})
+ASKED = [None, REQUEST, replace(REQUEST, tools=(FUNCTIONS,)), replace(REQUEST, edits=())]
+
+
+@given(st.sampled_from(CLIENTS), st.one_of(REPLIES, responses()), st.sampled_from(ASKED))
+def test_what_is_written_at_once_is_what_encode_response_gives(
+    client: str, response: Response, request: Request | None
+) -> None:
+    codec, losses = protocol(client).codec, Losses()
+    if response.extras or any(part.extras for part in response.parts):
+        return
+    written = codec.write_usual_reply(response, request)
+    if written is not None:
+        assert jsontext.encode(written) == jsontext.encode(codec.encode_response(response, losses, request))
+        assert not losses.items
+
+
+@pytest.mark.parametrize("client", ["openai-chat", "anthropic"])
+def test_a_usual_reply_is_written_at_once(client: str) -> None:
+    assert protocol(client).codec.write_usual_reply(USUAL, REQUEST)
+
+
+def test_a_text_without_its_type_is_refused() -> None:
+    body = wire("openai-responses", USUAL)
+    del body["output"][0]["content"][0]["type"]
+    assert protocol("openai-responses").codec.read_usual_reply(json.dumps(body).encode()) is None
 
 
 MALFORMED = {

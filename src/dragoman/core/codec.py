@@ -229,6 +229,8 @@ class Codec(Struct, frozen=True, kw_only=True):
     spelling: dict[str, str] = {}  # neutral path -> how this protocol spells it, for Losses.respell
     delta_text: Callable[[Wire], str] = lambda event: ""  # of an event that only continues a part
     read_usual_reply: Callable[[bytes], Response | None] = lambda body: None  # None: another shape
+    # What prints as `encode_response` would; None: another shape, or the protocol has no quicker way
+    write_usual_reply: Callable[[Response, Request | None], Any] = lambda response, request: None
     varying: re.Pattern[bytes] | None = None  # its fields that mean nothing: a `number` or a `padding`
     session: SessionCodec | None = None  # a server that keeps the conversation
     answers: str = ""  # the field of a reply, and of a frame, that is the array of answers, where it is one

@@ -102,6 +102,7 @@ class Ledger:
         self.is_foreign = own != client.protocol
         self.declared: Declared = {}
         self._checkers: dict[int, Checker | None] = {}
+        self._usual: dict[str, bool] = {}
         self.client_ids: set[str] = set()  # of the calls so far, as the client sees them
         self.calls = 0  # of the conversation so far; an invented id counts on from here
         self.usage: Usage | None = None  # of the reply, once it has ended
@@ -117,7 +118,8 @@ class Ledger:
     def prepare(self, request: Request, summarise: bool) -> Request:
         """`request` as the upstream takes it: its names, ids, order, schemas, state and media."""
         flattened = flatten(request.tools, self.losses, self.upstream)
-        self.declared, self._checkers = flattened.declared, flattened.checkers
+        self.declared = flattened.declared
+        self._checkers, self._usual = flattened.checkers, flattened.usual
         self._used = flattened.names.copy()
         messages = request.messages
         if summarise:
@@ -196,19 +198,28 @@ class Ledger:
     def is_usual(self, call: ToolCall) -> bool:
         """Whether a whole call needs nothing but its id: a function is called by its declared name, without
         state, with an object as arguments that needs no repair. The other rules would leave it as it is."""
-        tool = self.declared.get(("", call.name))
+        usual = self._usual.get(call.name)
+        if usual is None:
+            usual = self._is_usual_tool(call.name)
         return (
-            type(tool) is ToolDeclaration
-            and tool.kind == call.kind == "function"
-            and tool.name == call.name == self._names.decode(call.name)
+            usual
+            and call.kind == "function"
             and call.state is None
             and call.complete
-            and not (call.namespace or tool.namespace)
+            and not call.namespace
+            and call.name == self._names.decode(call.name)
             and (self.client.call_state or not self.upstream.call_state)
-            and not may_need_repair(self.checker(tool), bool(tool.strict))
             and call.arguments.startswith("{")
             and jsontext.is_complete(call.arguments)
         )
+
+    def _is_usual_tool(self, name: str) -> bool:
+        tool = self.declared.get(("", name))
+        if type(tool) is not ToolDeclaration:
+            return False
+        is_plain = tool.kind == "function" and tool.name == name and not tool.namespace
+        self._usual[name] = is_plain and not may_need_repair(self.checker(tool), bool(tool.strict))
+        return self._usual[name]
 
     def checker(self, tool: ToolDeclaration) -> Checker | None:
         """What checks the arguments of calls of a declared tool; made once for cached tools."""

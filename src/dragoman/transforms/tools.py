@@ -109,6 +109,7 @@ class Flattened:
         self.limits = limits
         self.declared: Declared = {}
         self.checkers: dict[int, Checker | None] = {}  # by the id of a declared tool
+        self.usual: dict[str, bool] = {}  # plain functions whose arguments need no repair
         self.tools: list[AnyTool] = []
         searchable = not limits.deferred_tools and any(_is_search(tool) for tool in tools)
         for tool in tools:

@@ -14,7 +14,7 @@ from dragoman.protocols.anthropic.server import HTTP, SERVER, decode_error, enco
 from dragoman.protocols.anthropic.settings import SPELLING
 from dragoman.protocols.anthropic.stream_decoder import StreamDecoder, delta_text, is_end, state_slots
 from dragoman.protocols.anthropic.stream_encoder import StreamEncoder
-from dragoman.protocols.anthropic.usual_reply import read_usual_reply
+from dragoman.protocols.anthropic.usual_reply import read_usual_reply, write_usual_reply
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 SCHEMA_RULES = SchemaRules(
@@ -66,6 +66,7 @@ CODEC = Codec(
     envelope="message",
     delta_text=delta_text,
     read_usual_reply=read_usual_reply,
+    write_usual_reply=write_usual_reply,
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     spelling=SPELLING,
 )

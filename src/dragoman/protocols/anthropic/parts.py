@@ -102,7 +102,7 @@ def encode_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
         case ToolResult():
             return (_encode_tool_result(part, losses),)
         case Reasoning():
-            return _encode_reasoning(part)
+            return encode_reasoning(part)
         case Media():
             return (encode_media(part, losses),)
         case Refusal():
@@ -269,7 +269,7 @@ def _decode_redacted(fields: Fields, losses: Losses) -> Reasoning:
     return Reasoning(hidden=True, state=state, where=fields.where, extras=extras if ours else None)
 
 
-def _encode_reasoning(part: Reasoning) -> tuple[Wire, ...]:
+def encode_reasoning(part: Reasoning) -> tuple[Wire, ...]:
     extras = own(part.extras, PROTOCOL_NAME)
     data = seal_state(part.state, PROTOCOL_NAME) if part.state else ""
     if part.hidden:

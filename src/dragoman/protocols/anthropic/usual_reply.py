@@ -1,7 +1,7 @@
-"""Messages of the usual shape, read in one step by a typed decoder: text, thinking, tool uses, usage.
+"""Messages of the usual shape, read and written in one step as structs: text, thinking, tool uses, usage.
 
-A field that is not declared here, or any other value, makes it another shape, which `decode_response` reads;
-for those that are, both give the same reply (`tests/laws/test_usual_reply_laws.py`).
+A field that is not declared here, or any other value, makes it another shape, for which `decode_response` and
+`encode_response` are; for those that are, both ways give the same (`tests/laws/test_usual_reply_laws.py`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from dragoman.core.jsontext import MALFORMED, typed_decoder
-from dragoman.core.model import AnyPart, Reasoning, Response, Stop, Text, ToolCall, Usage
+from dragoman.core.jsontext import MALFORMED, decode_object, typed_decoder
+from dragoman.core.model import AnyPart, Reasoning, Request, Response, Stop, Text, ToolCall, Usage, Wire
 from dragoman.core.seal import unseal_state
-from dragoman.protocols.anthropic.parts import decode_input
+from dragoman.protocols.anthropic.parts import decode_input, encode_reasoning
+from dragoman.protocols.anthropic.response import encode_id
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, STOP
 
 _Count = Annotated[int, Meta(ge=0)]
@@ -98,4 +99,74 @@ def read_usual_reply(body: bytes) -> Response | None:
         tuple(parts),
         Stop(STOP.decode(reply.stop_reason), reply.stop_reason, reply.stop_sequence or ""),
         Usage(usage.input_tokens + cached + written, usage.output_tokens, cached, written, thought),
+    )
+
+
+class _CacheCreation(Struct, gc=False):
+    ephemeral_5m_input_tokens: int
+    ephemeral_1h_input_tokens: int = 0
+
+
+class _WrittenMessageUsage(Struct, gc=False):
+    input_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+    output_tokens: int
+    output_tokens_details: _ThinkingCount
+    server_tool_use: None
+    cache_creation: _CacheCreation
+    service_tier: str = "standard"
+    inference_geo: None = None
+    speed: None = None
+
+
+class _WrittenMessage(Struct, gc=False):
+    id: str
+    type: str
+    role: str
+    model: str
+    content: list[_TextBlock | _ToolUseBlock | Wire]
+    stop_reason: str
+    stop_sequence: str | None
+    stop_details: None
+    container: None
+    usage: _WrittenMessageUsage
+
+
+_DIRECT = _DirectCaller("direct")
+
+
+def write_usual_reply(response: Response, request: Request | None) -> _WrittenMessage | None:
+    """Texts, thoughts and calls of functions."""
+    if request is not None and (request.edits is not None or request.compaction is not None):
+        return None
+    content: list[_TextBlock | _ToolUseBlock | Wire] = []
+    for part in response.parts:
+        if type(part) is Text and not part.citations:
+            if part.text:
+                content.append(_TextBlock(part.text))
+        elif type(part) is ToolCall and part.complete and part.kind == "function":
+            value = decode_object(part.arguments)
+            if value is None:
+                return None
+            content.append(_ToolUseBlock(part.id, part.name, value, _DIRECT))
+        elif type(part) is Reasoning:
+            content += encode_reasoning(part)
+        else:
+            return None
+    stop, usage = response.stop, response.usage or Usage()
+    written, cached = usage.cache_write, usage.cached
+    fresh = usage.input - cached - written
+    counted = _WrittenMessageUsage(
+        fresh if fresh > 0 else 0,
+        written,
+        cached,
+        usage.output,
+        _ThinkingCount(usage.reasoning),
+        None,
+        _CacheCreation(written),
+    )
+    id, reason, sequence = encode_id(response.id), STOP.encode(stop.reason), stop.sequence or None
+    return _WrittenMessage(
+        id, "message", "assistant", response.model, content, reason, sequence, None, None, counted
     )

@@ -14,7 +14,7 @@ from dragoman.protocols.openai_chat.server import HTTP, SERVER, decode_error, en
 from dragoman.protocols.openai_chat.settings import SPELLING
 from dragoman.protocols.openai_chat.stream_decoder import VARYING, StreamDecoder, delta_text, is_end
 from dragoman.protocols.openai_chat.stream_encoder import StreamEncoder
-from dragoman.protocols.openai_chat.usual_reply import read_usual_reply
+from dragoman.protocols.openai_chat.usual_reply import read_usual_reply, write_usual_reply
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 CLIENT_LIMITS = ProtocolLimits(
@@ -70,6 +70,7 @@ CODEC = Codec(
     delta_text=delta_text,
     varying=VARYING,
     read_usual_reply=read_usual_reply,
+    write_usual_reply=write_usual_reply,
     keep_alive=b": keep-alive\n\n",
     answers="choices",
     spelling=SPELLING,

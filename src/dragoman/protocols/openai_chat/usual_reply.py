@@ -1,18 +1,24 @@
-"""Completions of the usual shape, read in one step by a typed decoder: text, reasoning, calls, usage.
+"""Completions of the usual shape, read and written in one step as structs: text, reasoning, calls, usage.
 
-A field that is not declared here, or any other value, makes it another shape, which `decode_response` reads;
-for those that are, both give the same reply (`tests/laws/test_usual_reply_laws.py`).
+A field that is not declared here, or any other value, makes it another shape, for which `decode_response` and
+`encode_response` are; for those that are, both ways give the same (`tests/laws/test_usual_reply_laws.py`).
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from dragoman.core.jsontext import MALFORMED, typed_decoder
-from dragoman.core.model import AnyPart, Reasoning, Response, Stop, Text, ToolCall
-from dragoman.protocols.openai_chat.response import Counts, usage_of
+from dragoman.core.model import AnyPart, Reasoning, Request, Response, Stop, Text, ToolCall
+from dragoman.protocols.openai_chat.response import (
+    Counts,
+    declares_functions,
+    encode_id,
+    encode_stop,
+    usage_of,
+)
 from dragoman.protocols.openai_chat.wire import STOP
 
 _Filled = Annotated[str, Meta(min_length=1)]
@@ -97,3 +103,88 @@ def read_usual_reply(body: bytes) -> Response | None:
         usage_of(reply.usage) if reply.usage else None,
         reply.created,
     )
+
+
+class _WrittenFunction(Struct, gc=False):
+    name: str
+    arguments: str
+
+
+class _WrittenCall(Struct, gc=False):
+    id: str
+    type: str
+    function: _WrittenFunction
+
+
+class _WrittenAssistant(Struct, gc=False):
+    role: str
+    content: str | None
+    refusal: None
+    annotations: tuple[()]
+    reasoning_content: str | UnsetType
+    tool_calls: list[_WrittenCall] | UnsetType
+
+
+class _WrittenChoice(Struct, gc=False):
+    index: int
+    message: _WrittenAssistant
+    finish_reason: str
+    logprobs: None = None
+
+
+class _WrittenInputCounts(Struct, gc=False):
+    cached_tokens: int
+    cache_write_tokens: int | UnsetType
+
+
+class _WrittenOutputCounts(Struct, gc=False):
+    reasoning_tokens: int
+
+
+class _WrittenCompletionUsage(Struct, gc=False):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: _WrittenInputCounts
+    completion_tokens_details: _WrittenOutputCounts
+
+
+class _WrittenCompletion(Struct, gc=False):
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: tuple[_WrittenChoice]
+    usage: _WrittenCompletionUsage | UnsetType
+
+
+def write_usual_reply(response: Response, request: Request | None) -> _WrittenCompletion | None:
+    """Thoughts, then a text, then function calls, to a client that declares `tools`."""
+    text, thought = None, UNSET
+    calls: list[_WrittenCall] = []
+    for part in response.parts:
+        if part.state is not None:
+            return None
+        if type(part) is ToolCall and part.complete and part.kind == "function" and part.arguments.strip():
+            calls.append(_WrittenCall(part.id, "function", _WrittenFunction(part.name, part.arguments)))
+        elif type(part) is Text and part.text and not part.citations and text is None and not calls:
+            text = part.text
+        elif type(part) is Reasoning and part.text and thought is UNSET:
+            thought = part.text
+        else:
+            return None
+    if request is None or declares_functions(request):
+        return None
+    usage, counts = response.usage, UNSET
+    if usage:
+        counts = _WrittenCompletionUsage(
+            usage.input,
+            usage.output,
+            usage.input + usage.output,
+            _WrittenInputCounts(usage.cached, usage.cache_write or UNSET),
+            _WrittenOutputCounts(usage.reasoning),
+        )
+    message = _WrittenAssistant("assistant", text, None, (), thought, calls or UNSET)
+    choice = _WrittenChoice(0, message, encode_stop(response.stop, refused=False, legacy=False) or "stop")
+    id, model = encode_id(response.id), response.model or request.model
+    return _WrittenCompletion(id, "chat.completion", response.created, model, (choice,), counts)

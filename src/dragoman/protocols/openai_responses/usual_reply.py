@@ -19,7 +19,8 @@ _Count = Annotated[int, Meta(ge=0)]
 _Empty = Annotated[list[Raw], Meta(max_length=0)]
 
 
-class _OutputText(Struct, forbid_unknown_fields=True, tag_field="type", tag="output_text"):
+class _OutputText(Struct, forbid_unknown_fields=True):
+    type: Literal["output_text"]
     text: str
     annotations: _Empty | None = None
     logprobs: _Empty | None = None
