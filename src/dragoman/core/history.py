@@ -32,7 +32,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from operator import is_
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Raw, Struct
 
@@ -43,9 +43,11 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import describe, field_of
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import AnyTool, KnownHead, KnownMessage, Message, Past, Request, Wire
+from dragoman.core.model_profile import ModelProfile
 
 T = TypeVar("T")
 K = TypeVar("K")
+P = ParamSpec("P")
 
 MAX_BYTES = 64_000_000
 _SMALLEST = 2_048  # bytes of a body; a smaller one is translated before it is found
@@ -57,6 +59,7 @@ _MOST_TOOLS = 16  # lists of declarations; agents send one or two
 _MOST_HEADS = 4  # of one caller: an agent, its subagents, what writes its titles
 _LONGEST_WAIT = 1_024  # requests
 _MOST_CALLERS = 4_096
+_MOST_RESULTS = 32  # of one head: upstreams, models
 _OVERHEAD = 2_000  # bytes of the objects of a message, beside its text in three forms
 _WHITE = b" \t\r\n"
 
@@ -439,6 +442,43 @@ def decode_head(
     if known[1]:
         losses.extend(known[1])
     return known[0]
+
+
+def encode_head(
+    request: Request,
+    losses: Losses,
+    profile: ModelProfile,
+    encode: Callable[Concatenate[Request, Losses, ModelProfile, P], Wire],
+    *others: P.args,
+    **_: P.kwargs,
+) -> Wire:
+    """What `encode` makes of `others` and of the model, tools, choice, settings and switches of `request`.
+
+    Nobody writes into it.
+    """
+    head = request.head
+    if head is None:
+        return encode(request, losses, profile, *others)  # pyright: ignore[reportCallIssue] - all positional
+    key = encode, profile, request.model, request.stream, request.parallel, *others
+    parts = request.tools, request.tool_choice, request.settings, request.extras
+    known: _EncodedHead | None = head.made.get(key)
+    if known is None or not all(map(is_, known.parts, parts)):
+        own = Losses()
+        known = _EncodedHead(parts, encode(request, own, profile, *others), tuple(own))  # pyright: ignore[reportCallIssue] - as above
+        if len(head.made) > _MOST_RESULTS:
+            head.made.clear()
+        head.made[key] = known
+    if known.losses:
+        losses.extend(known.losses)
+    return known.wire
+
+
+class _EncodedHead(Struct, frozen=True, gc=False):
+    """`parts` of the request are what it was made of: a stage may have replaced some since."""
+
+    parts: tuple[Any, ...]
+    wire: Wire
+    losses: tuple[Loss, ...]
 
 
 def decode_turns(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core.fields import Fields, own
-from dragoman.core.history import decode_head, decode_turns, known_head, turns_of
+from dragoman.core.history import decode_head, decode_turns, encode_head, known_head, turns_of
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Text, ToolResult, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
@@ -109,19 +109,27 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
         system = [*system, Text(JSON_INSTRUCTION)]
     if system:
         body["system"] = encode_content(system, losses)
-    if tools := encode_tools(request.tools, losses, profile, allowed(request.tool_choice)):
-        body["tools"] = tools
-    body |= encode_choice(request, bool(tools), profile, losses)
-    if not native and not tools:
-        body |= declare_used(request.messages, losses)
-    body |= encode_servers(request.tools, losses)
-    if request.stream:
-        body["stream"] = True
+    body |= encode_head(request, losses, profile, _encode_head)
     if native:
         return _as_it_came(body, own(request.extras, PROTOCOL_NAME))
+    tools = "tools" in body
+    if not tools:
+        body |= declare_used(request.messages, losses)
     if profile.automatic_cache and (tools or len(body["messages"]) > 1) and not _is_marked(request):
         body["cache_control"] = {"type": "ephemeral"}  # agents of other protocols rely on automatic caches
     return body | encode_settings(request, body, profile, losses)
+
+
+def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wire:
+    """Tools and the switches beside them."""
+    body: Wire = {}
+    if tools := encode_tools(request.tools, losses, profile, allowed(request.tool_choice)):
+        body["tools"] = tools
+    body |= encode_choice(request, bool(tools), profile, losses)
+    body |= encode_servers(request.tools, losses)
+    if request.stream:
+        body["stream"] = True
+    return body
 
 
 def _is_marked(request: Request) -> bool:

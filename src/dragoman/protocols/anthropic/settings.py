@@ -13,6 +13,7 @@ from msgspec import Raw
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, GivenSettings, describe, string
+from dragoman.core.history import encode_head
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
@@ -59,16 +60,22 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
 
 def encode_settings(request: Request, body: Wire, profile: ModelProfile, losses: Losses) -> Wire:
     """`body` is what is encoded already: max_tokens, messages and tool_choice."""
+    thinking, effort = _encode_thinking(request, body, profile, losses)
+    thinks = thinking is not None and thinking["type"] == "enabled"
+    wire = encode_head(request, losses, profile, _encode_beside_thinking, effort, thinks)
+    return {"thinking": thinking, **wire} if thinking else wire
+
+
+def _encode_beside_thinking(
+    request: Request, losses: Losses, profile: ModelProfile, effort: str | None, thinks: bool
+) -> Wire:
     settings = request.settings
     wire: Wire = {}
-    thinking, effort = _encode_thinking(request, body, profile, losses)
-    if thinking:
-        wire["thinking"] = thinking
     config: Wire = {"effort": effort} if effort else {}
     config |= _encode_output(settings.output, losses)
     if config:
         wire["output_config"] = config
-    wire |= _encode_sampling(request, bool(thinking and thinking["type"] == "enabled"), profile, losses)
+    wire |= _encode_sampling(request, thinks, profile, losses)
     wire |= _encode_stop(settings.stop, losses)
     if settings.user is not None:
         wire["metadata"] = {"user_id": settings.user}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core.fields import Fields, field_of, own
-from dragoman.core.history import decode_head, known_head
+from dragoman.core.history import decode_head, encode_head, known_head
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
@@ -50,12 +50,19 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
     body: Wire = {"contents": encode_contents(messages, request, native, profile, losses)}
     if parts := [wire for part in system for wire in encode_part(part, losses)]:
         body["systemInstruction"] = {"parts": parts, **(extras.get("systemInstruction") or {})}
+    body |= encode_head(request, losses, profile, _encode_head)
+    if not native:
+        return body
+    return body | {key: value for key, value in extras.items() if key not in _REMAINDERS or key not in body}
+
+
+def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wire:
+    """Everything but the contents and the system text, which Chat has among its messages."""
+    body: Wire = {}
     if tools := encode_tools(request.tools, losses, profile):
         body["tools"] = tools
     body |= encode_choice(request, tools, losses)
-    if not native:
-        return body | encode_settings(request, profile, losses)
-    return body | {key: value for key, value in extras.items() if key not in _REMAINDERS or key not in body}
+    return body if is_native(request) else body | encode_settings(request, profile, losses)
 
 
 def _opened_body(body: Wire) -> Fields:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core.fields import Fields, own
-from dragoman.core.history import decode_head, decode_turns, known_head, turns_of
+from dragoman.core.history import decode_head, decode_turns, encode_head, known_head, turns_of
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
@@ -49,12 +49,18 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
     native = is_native(request)
     body: Wire = {"model": request.model} if request.model or not native else {}
     body["messages"] = encode_messages(request, profile, losses)
+    body |= encode_head(request, losses, profile, _encode_head)
+    return own(request.extras, PROTOCOL_NAME) | body if native else body
+
+
+def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wire:
+    """Everything but the model and the messages."""
     tools = encode_tools(request, profile, losses)
-    body |= tools | encode_choice(request, tools, profile, losses)
+    body = tools | encode_choice(request, tools, profile, losses)
     if request.stream:
         body["stream"] = True
-    if native:
-        return own(request.extras, PROTOCOL_NAME) | body
+    if is_native(request):
+        return body
     if request.stream:
         body["stream_options"] = {"include_usage": True}
     return body | encode_settings(request, "tools" in tools, profile, losses)

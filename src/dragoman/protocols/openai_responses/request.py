@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, field_of, own
-from dragoman.core.history import decode_head, known_head
+from dragoman.core.history import decode_head, encode_head, known_head
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Compaction, Foreign, Message, Request, Settings, Text, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
@@ -82,12 +82,7 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
         )
     if request.compaction and native(request.compaction):
         body["input"] = [*body.get("input", ()), own(request.compaction.extras, PROTOCOL_NAME)]
-    tools = encode_tools(request.tools, losses)
-    if tools:
-        body["tools"] = tools
-    body |= encode_choice(request, tools, losses)
-    if request.stream:
-        body["stream"] = True
+    body |= encode_head(request, losses, profile, _encode_head)
     if ours:
         extras = own(request.extras, PROTOCOL_NAME)
         if (
@@ -95,7 +90,19 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
         ):  # a dialect removed the tools
             extras = {key: value for key, value in extras.items() if key != "parallel_tool_calls"}
         return extras | body
-    return body | encode_settings(request, bool(tools), profile, losses)
+    return body
+
+
+def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wire:
+    """Everything but the model, the instructions and the input."""
+    body: Wire = {}
+    tools = encode_tools(request.tools, losses)
+    if tools:
+        body["tools"] = tools
+    body |= encode_choice(request, tools, losses)
+    if request.stream:
+        body["stream"] = True
+    return body if native(request) else body | encode_settings(request, bool(tools), profile, losses)
 
 
 def _parted(request: Request) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
