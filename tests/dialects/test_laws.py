@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,10 +12,21 @@ from msgspec.structs import replace
 
 from dialects.parsing import events, in_short, joined, parse, tool
 from dialects.strategies import FRAGMENTS, calls, cuts, texts, tidy
-from dragoman.core.events import PartDelta, PartEnd, PartStart
+from dragoman.core.events import EventStage, PartDelta, PartEnd, PartStart
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, Reasoning, Request, Stop, Text, ToolCall, ToolDeclaration
-from dragoman.dialects import dialect, names
+from dragoman.core.model import (
+    AnyPart,
+    Message,
+    Reasoning,
+    Request,
+    Response,
+    State,
+    Stop,
+    Text,
+    ToolCall,
+    ToolDeclaration,
+)
+from dragoman.dialects import dialect, names, recovery
 from dragoman.dialects.engine.dialect import Dialect
 
 READ = tool("read", ["path"], path="string", content="string", count="integer")
@@ -97,6 +109,19 @@ def test_text_without_calls_is_unchanged(name: str, text: str) -> None:
     if all(isinstance(part, Text) for part in parts) and not MARKERS.search(text):
         assert "".join(part.text for part in parts if isinstance(part, Text)) == text
         assert stop == "end"
+
+
+@every
+@given(st.lists(st.one_of(texts, tidy), max_size=3), st.booleans(), st.sampled_from(["end", "length"]))
+def test_a_whole_reply_is_read_as_its_events(name: str, read: list[str], reasons: bool, stop: Any) -> None:
+    parts: list[AnyPart] = [Text(text, state=State("o", "s"), where=f"[{i}]") for i, text in enumerate(read)]
+    if reasons and parts:
+        parts[0] = Reasoning(read[0])
+    reply = Response("r", "m", tuple(parts), Stop(stop))
+    for make in (dialect(name).parser, recovery):
+        losses, alike = Losses(), Losses()
+        assert make(TOOLS, losses).whole(reply) == EventStage.whole(make(TOOLS, alike), reply)
+        assert list(losses) == list(alike)
 
 
 @every

@@ -190,3 +190,8 @@ class TextGrammar:
     ) -> None:
         self.grammars, self.declared, self.think = grammars, declared, think
         self.search = _searches(tuple([grammar.opening for grammar in grammars]), think)
+
+    def finds_nothing(self, text: str) -> bool:
+        """Whether a whole text has no opening and no marker of reasoning, so that it stays as it is."""
+        begins = self.think is not None and text.lstrip().startswith(self.think.opens)
+        return not begins and self.search.closings.full.search(text) is None

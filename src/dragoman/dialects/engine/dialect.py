@@ -104,11 +104,7 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
 
     def parser(self, tools: Iterable[AnyTool], losses: Losses) -> EventStage:
         grammar = _dialect_tools(tools, losses, self).replies
-
-        def scanner(first: bool) -> Scanner:
-            return Scanner(grammar, opened=self.opened and first, may_be_opened=first)
-
-        return DialectParser(scanner, losses, self.name, only_first=self.only_first)
+        return DialectParser(grammar, losses, self.name, opened=self.opened, only_first=self.only_first)
 
     def render(self, request: Request, losses: Losses) -> Request:
         """Tools into the system text, calls and results into the text of the history.

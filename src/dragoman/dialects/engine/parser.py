@@ -15,14 +15,14 @@ parsed as a call (G124: OmniRoute#9343). Every other part passes; indices are co
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.events import Event, EventStage, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, AnyTool, Reasoning, Stop, StopReason, Text, ToolCall
+from dragoman.core.model import AnyPart, AnyTool, Reasoning, Response, Stop, StopReason, Text, ToolCall
 from dragoman.dialects.engine.call_grammar import (
     CallGrammar,
     CallToken,
@@ -39,16 +39,23 @@ from dragoman.dialects.engine.values import declare
 
 
 class DialectParser(EventStage):
-    """`scanner` makes a new one for each text part; `only_first`: further calls are dropped.
+    """`opened`: the chat template opens the reasoning. `only_first`: further calls are dropped.
 
-    Without a `dialect`, broken calls are not reported: the prompt did not request any.
+    Without a `dialect` the prompt did not request any calls: broken ones are not reported, and only those of
+    declared tools count.
     """
 
     def __init__(
-        self, scanner: Callable[[bool], Scanner], losses: Losses, dialect: str, *, only_first: bool = False
+        self,
+        grammar: TextGrammar,
+        losses: Losses,
+        dialect: str,
+        *,
+        opened: bool = False,
+        only_first: bool = False,
     ) -> None:
-        self._scanner, self._losses, self._dialect = scanner, losses, dialect
-        self._only_first = only_first
+        self._grammar, self._losses, self._dialect = grammar, losses, dialect
+        self._opened, self._only_first = opened, only_first
         self._texts: dict[int, OpenText] = {}
         self._others: dict[int, int] = {}
         self._count = 0
@@ -76,6 +83,13 @@ class DialectParser(EventStage):
     def close(self) -> Iterable[Event]:
         return [*self._finish(), *self._decide(accept=False)]
 
+    def whole(self, response: Response) -> Response:
+        """Most replies hold no call, and a text without any marker stays as it is."""
+        texts = [part.text for part in response.parts if isinstance(part, Text | Reasoning)]
+        if not self._opened and all(map(self._grammar.finds_nothing, texts)):
+            return response
+        return super().whole(response)
+
     @property
     def special(self) -> re.Pattern[str] | None:
         text = next(iter(self._texts.values()), None)
@@ -89,14 +103,19 @@ class DialectParser(EventStage):
     def _start(self, index: int, part: AnyPart) -> Iterable[Event]:
         decided = self._decide(accept=False)  # more follows: the reply does not end behind that call
         if type(part) is Text:
-            self._texts[index] = OpenText(part, self._scanner(not self._reasoned))
+            self._texts[index] = OpenText(part, self._scanner(first=not self._reasoned))
             return decided
         if type(part) is Reasoning:
             self._reasoned = True
             if self._dialect:
-                self._reasoning[index] = part.where or "reasoning", self._scanner(False)
+                self._reasoning[index] = part.where or "reasoning", self._scanner(first=False)
         self._others[index] = place = self._next()
         return (*decided, PartStart(place, part))
+
+    def _scanner(self, *, first: bool) -> Scanner:
+        """`first`: no reasoning came before, so the text may begin inside it."""
+        opened = self._opened and first
+        return Scanner(self._grammar, opened=opened, may_be_opened=first, verbatim=not self._dialect)
 
     def _delta(self, delta: PartDelta) -> Iterable[Event]:
         text = self._texts.get(delta.index)
@@ -164,7 +183,7 @@ class DialectParser(EventStage):
         return events
 
     def _text(self, text: OpenText, written: str) -> list[Event]:
-        events = list(self._open(text, text.part)) if not isinstance(text.kind, Text) else []
+        events = self._open(text, text.part) if not isinstance(text.kind, Text) else []
         if written:
             events.append(PartDelta(text.open or 0, written))
         return events
@@ -178,22 +197,21 @@ class DialectParser(EventStage):
             return [*self._call(text, replace(call, unended=False)), *self._close(text)]
         return [*self._text(text, call.raw), *self._close(text)]
 
-    def _call(self, text: OpenText, call: CallToken) -> Iterator[Event]:
+    def _call(self, text: OpenText, call: CallToken) -> list[Event]:
         text.untouched = False
         if call.unended:
             self._unended = text, call
-            return
+            return []
         if self._only_first and self._called:
             why = f"{self._dialect} allows one call in a reply; a further call of {call.name} is left out"
             self._losses.dropped(text.part.where or "text", why, "dialect.call")
-            return
+            return []
         self._called = True
-        yield from self._close(text)
+        events = self._close(text)
         index = self._next()
         self._found(index, call)
-        yield PartStart(index, ToolCall(call.id, call.name))
-        yield PartDelta(index, call.arguments)
-        yield PartEnd(index)
+        part = ToolCall(call.id, call.name)
+        return [*events, PartStart(index, part), PartDelta(index, call.arguments), PartEnd(index)]
 
     def _found(self, index: int, call: CallToken) -> None:
         """A call is about to go out as the part with this index."""
@@ -201,17 +219,18 @@ class DialectParser(EventStage):
     def _framed(self, raw: str) -> None:
         """What closed the last call, as it was written."""
 
-    def _open(self, text: OpenText, part: Text | Reasoning) -> Iterator[Event]:
-        yield from self._close(text)
+    def _open(self, text: OpenText, part: Text | Reasoning) -> list[Event]:
+        events = self._close(text)
         text.kind, text.open, text.untouched = part, self._next(), False
-        yield PartStart(text.open, part)
+        events.append(PartStart(text.open, part))
         if part is text.part:  # its state, citations and extras go with the first piece of it
             text.part = Text(where=text.part.where)
+        return events
 
-    def _close(self, text: OpenText, *, complete: bool = True) -> Iterator[Event]:
-        if text.open is not None:
-            yield PartEnd(text.open, complete)
+    def _close(self, text: OpenText, *, complete: bool = True) -> list[Event]:
+        events: list[Event] = [PartEnd(text.open, complete)] if text.open is not None else []
         text.kind, text.open = None, None
+        return events
 
     def _next(self) -> int:
         self._count += 1
@@ -260,17 +279,10 @@ class Recovery(DialectParser):
     """
 
     def __init__(self, grammars: tuple[CallGrammar, ...], tools: Iterable[AnyTool], losses: Losses) -> None:
-        declared = declare(tools, losses)
-        grammar = TextGrammar(grammars, declared, Think())
         self._leaks: dict[int, CallToken] = {}
         self._waiting: list[Event] = []
         self._native: dict[int, NativeCall] = {}
-
-        def scanner(first: bool) -> Scanner:
-            admits = declared.__contains__
-            return Scanner(grammar, may_be_opened=first, verbatim=True, admits=admits)
-
-        super().__init__(scanner, losses, "")
+        super().__init__(TextGrammar(grammars, declare(tools, losses), Think()), losses, "")
 
     def feed(self, event: Event, /) -> Iterable[Event]:
         self._watch(event)

@@ -142,6 +142,11 @@ def tagged(opens: str, closes: str, notation: Notation = JSON) -> CallGrammar:
     """`<tool_call> {"name": …, "arguments": {…}} </tool_call>`: the end marker may be missing."""
 
     def read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
+        value = _json_between(source, opens, closes)
+        if value is not None:
+            put(named_calls(value), sink)
+            source.at = source.window.index(closes, source.at) + len(closes)
+            return
         yield from source.expect(opens)
         yield from source.space()
         text = yield from bracketed(source, notation)
@@ -150,6 +155,25 @@ def tagged(opens: str, closes: str, notation: Notation = JSON) -> CallGrammar:
             source.reset()
 
     return CallGrammar(opens_with(opens), read)
+
+
+def _json_between(source: Source, opens: str, closes: str) -> Any:
+    """The value between the markers, consumed up to its end, where it is JSON and has arrived with both; None
+    otherwise. It is the value that `bracketed` and `decoded` would read."""
+    found = source.between(opens, closes)
+    if found is None:
+        return None
+    start, end = found
+    text = source.window[start:end]
+    try:
+        value = jsontext.decode(text)
+    except ValueError:
+        return None
+    if not isinstance(value, dict | list):
+        return None
+    source.at = start + len(text.rstrip())
+    source.named = source.named or "a call"
+    return cast(Wire | list[Any], value)
 
 
 def read_block(source: Source, call: str, read_call: Callable[[], Reader[None]], closes: str) -> Reader[None]:

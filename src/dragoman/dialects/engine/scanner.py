@@ -29,8 +29,6 @@ from a newline on: it belongs to a call that may follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from dragoman.dialects.engine.call_grammar import (
     CallGrammar,
     CallToken,
@@ -55,7 +53,7 @@ class Scanner:
     """One run of text. `opened`: the chat template has opened the reasoning, so the text starts inside it.
 
     `may_be_opened`: it may have, so a closing marker may come without an opening one. `verbatim`: reasoning
-    stays text, markers included. `admits` selects the tools whose calls count; without it all do.
+    stays text, markers included, and only calls of declared tools count.
     """
 
     def __init__(
@@ -65,9 +63,8 @@ class Scanner:
         opened: bool = False,
         may_be_opened: bool = True,
         verbatim: bool = False,
-        admits: Callable[[str], bool] | None = None,
     ) -> None:
-        self._grammars, self._declared, self._admits = grammar.grammars, grammar.declared, admits
+        self._grammars, self._declared = grammar.grammars, grammar.declared
         self._think, self._opened, self._verbatim = grammar.think, opened, verbatim
         # A closing marker may come without an opening one
         self._may_close = grammar.think is not None and may_be_opened
@@ -110,7 +107,7 @@ class Scanner:
     # Sink: what the readers of grammars report
 
     def call(self, name: str, arguments: str, id: str = "", *, unended: bool = False) -> None:
-        if self._admits and not self._admits(name):
+        if self._verbatim and name not in self._declared:
             raise Broken(f"{name} is not declared")
         if self._may_close and self._ready is None:
             self._ready, self._out = self._out, []

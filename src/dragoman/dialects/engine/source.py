@@ -30,12 +30,12 @@ class Source:
     A reader sets `named` to what it takes the text for, as soon as it can be nothing else.
     """
 
-    __slots__ = ("_base", "_consumed", "_mark", "at", "ended", "named", "window")
+    __slots__ = ("_base", "_consumed", "_mark", "_searched", "at", "ended", "named", "window")
 
     def __init__(self) -> None:
         self.window, self.at, self.ended = "", 0, False
         self.named = ""
-        self._base, self._mark = 0, 0
+        self._base, self._mark, self._searched = 0, 0, 0
         self._consumed: list[str] = []
 
     # For the scanner, which feeds it
@@ -84,6 +84,9 @@ class Source:
 
     def space(self) -> Reader[str]:
         """White space, consumed."""
+        first = self.window[self.at : self.at + 1]
+        if first and not first.isspace():
+            return ""
         return (yield from self.run(_SPACE, 0))
 
     def run(self, pattern: re.Pattern[str], longest: int = LONGEST_NAME) -> Reader[str]:
@@ -103,22 +106,23 @@ class Source:
 
     def next(self, *options: str) -> Reader[str]:
         """Which of `options` stands here, not consumed; empty where none does."""
-        ordered = sorted(options, key=len, reverse=True)
+        found = yield from self.skip(*options)
+        self.at -= len(found)
+        return found
+
+    def skip(self, *options: str) -> Reader[str]:
+        """Like `next`, consumed."""
+        ordered = options if len(options) == 1 else sorted(options, key=len, reverse=True)
         while True:
             for option in ordered:
                 if self.window.startswith(option, self.at):
+                    self.at += len(option)
                     return option
                 if not self.ended and option.startswith(self.window[self.at : self.at + len(option)]):
                     break  # undecided
             else:
                 return ""
             yield from self.more()
-
-    def skip(self, *options: str) -> Reader[str]:
-        """Like `next`, consumed."""
-        found = yield from self.next(*options)
-        self.at += len(found)
-        return found
 
     def expect(self, *options: str) -> Reader[str]:
         found = yield from self.skip(*options)
@@ -143,6 +147,16 @@ class Source:
         parts.append(self.window[self.at : found.start()])
         self.at = found.end()
         return "".join(parts), found[0]
+
+    def between(self, opens: str, closes: str) -> tuple[int, int] | None:
+        """Where in the window the text between these markers begins and ends, if `opens` stands here and
+        `closes` has arrived. Nothing is consumed, and no text is searched twice."""
+        start = self.at + len(opens)
+        if self.offset < self._searched or not self.window.startswith(opens, self.at):
+            return None
+        end = self.window.find(closes, start)
+        self._searched = self._base + (len(self.window) if end < 0 else end)
+        return (start, end) if end >= 0 else None
 
     def exhausted(self) -> Reader[bool]:
         """Whether the text ends here."""
