@@ -27,8 +27,6 @@ from dragoman.framing.sse import SSE
 from dragoman.pipeline import ForwardedStream, Pipeline, StateTagger, TranslatedStream, state_tagger
 from dragoman.protocols import codec, protocol
 
-_SEALED = seal.MAGIC.encode()
-
 
 class ExchangePlan:
     """What all exchanges between two parties share, looked up once: the gateway has one for each target.
@@ -189,7 +187,7 @@ class Exchange:
         wire = read_body(body, self.client.name)
         if self._forwards:
             data = jsontext.encode(wire)
-            passed = self._plan.tagger.strip(data) if _has_seals(data) else data
+            passed = self._plan.tagger.strip(data) if seal.is_in(data) else data
             if passed is not None:
                 wire = wire if passed is data else jsontext.decode(passed)
                 changes = self._forward(wire, model, stream)
@@ -216,7 +214,7 @@ class Exchange:
             outline = memory.outline("", self.client, body) if memory else None
             body = Body(body, self.client.name, glance, wire, outline)
         forwarded = body if self._forwards else None
-        if forwarded and (_has_seals(body.data) if body.sealed is None else body.sealed):
+        if forwarded and (seal.is_in(body.data) if body.sealed is None else body.sealed):
             stripped = self._plan.tagger.strip(body.data)
             glance = self._plan.client.server.accounting.request
             forwarded = None if stripped is None else Body(stripped, self.client.name, glance)
@@ -237,7 +235,7 @@ class Exchange:
         if not changes:
             return data
         if "stream" not in changes:
-            renamed = jsontext.replaced(data, "model", seen.get("model"), changes["model"])
+            renamed = jsontext.replaced(data, "model", seen.get("model"), changes["model"], body.is_glanced)
             if renamed is not None:
                 return renamed
         return jsontext.encode({**body.wire, **changes})
@@ -356,6 +354,7 @@ class Exchange:
             response = self.upstream.read_usual_reply(body)
             if response is not None:
                 return self._translate_usual(response, body)
+        once = seen is not None
         if seen is None or self.upstream.decode_error(seen, 200):
             out = self._respond(read_body(body, self.upstream.name))
             if self._forwarded_reply is None:
@@ -365,7 +364,7 @@ class Exchange:
         field, model = self.upstream.model_field, self._reply_model
         old = seen.get(field) if model else None
         if old is not None and old != model:
-            renamed = jsontext.replaced(body, field, old, model)
+            renamed = jsontext.replaced(body, field, old, model, once)
             if renamed is None:
                 renamed = jsontext.encode({**read_body(body, self.upstream.name), field: model})
             body = renamed
@@ -451,8 +450,3 @@ class Exchange:
 
 def _too_deep(codec: Codec) -> WireError:
     return WireError(codec.name, "", "nested too deeply")
-
-
-def _has_seals(body: bytes) -> bool:
-    """Whether the history holds sealed state: another upstream made it, and we passed it to this client."""
-    return body.rfind(_SEALED) >= 0  # a search from the end takes half the time

@@ -407,7 +407,7 @@ class ForwardedStream:
         if self._between and data.endswith(b"\n\n"):
             if self._rename:
                 data = self._rename(data)
-            if self._tagger and (data.find(_MAGIC) >= 0 or data.find(self._hint) >= 0):
+            if self._tagger and (seal.is_in(data) or data.find(self._hint) >= 0):
                 data = self._tagger.events(data)
             self._last = data
             self._unchecked.append(data)
@@ -542,8 +542,7 @@ class StateTagger:
         return None if others else request.replace(self._own, b"")
 
     def _tag_seals(self, data: bytes) -> bytes:
-        # `in` would format an error first, because bytes are no number
-        return data if data.find(_MAGIC) < 0 else data.replace(_MAGIC, self._own_seal)
+        return data.replace(_MAGIC, self._own_seal) if seal.is_in(data) else data
 
     def _tag_state(self, data: bytes) -> bytes:
         try:

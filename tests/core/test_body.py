@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Body
-from dragoman.core.jsontext import Glance
+from dragoman.core.jsontext import Glance, Once
 
 
 class Entry(TypedDict):
@@ -20,6 +20,7 @@ class Entry(TypedDict):
 
 class Seen(TypedDict, total=False):
     a: Any
+    model: Once
     list: list[Entry] | None
 
 
@@ -32,6 +33,9 @@ CASES: dict[str, tuple[bytes, Any]] = {
     "nothing": (b"{}", {}),
     "only what is named": (b'{"b":{"c":[1]},"a":1.10,"list":[{"d":1},{}]}', {"a": 1.1, "list": [{}, {}]}),
     "the last of two": (b'{"a":1,"a":2}', {"a": 2}),
+    "a field that may stand once": (b'{"model":"x","b":{"model":1}}', {"model": "x"}),
+    "that stands twice": (b'{"model":"x","model":"x"}', None),
+    "that stands twice, once in escapes": (b'{"mod\\u0065l":"x","model":"y"}', None),
     "a name in escapes": (b'{"\\u0061":1}', {"a": 1}),
     "null": (b'{"a":null,"list":null}', {"a": None, "list": None}),
     "another type": (b'{"list":7}', None),
@@ -96,6 +100,30 @@ def test_nothing_passes_at_a_glance_that_is_not_json(scraps: list[bytes], inside
     if seen is not None:
         wire = jsontext.decode(body)
         assert seen == {name: wire[name] for name in ("a",) if name in wire}
+
+
+NAMES = st.sampled_from(['"model"', '"mod\\u0065l"', '"x\\"model"', '"x"'])
+TEXTS = st.sampled_from(['"a"', '"\\u0061"', '"model"', '"\\u00e9"', '"\\\\"'])
+COLONS = st.sampled_from([":", ": ", " : "])
+OBJECTS = st.recursive(
+    TEXTS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2).map(lambda items: f"[{','.join(items)}]"),
+        st.lists(st.tuples(NAMES, COLONS, inner).map("".join), max_size=4).map(
+            lambda items: f"{{{','.join(items)}}}"
+        ),
+    ),
+    max_leaves=12,
+)
+
+
+@given(body=OBJECTS.filter(lambda text: text.startswith("{")))
+def test_a_model_is_replaced_where_a_glance_saw_it(body: str) -> None:
+    data = body.encode()
+    seen = GLANCE.read(data)
+    made = jsontext.replaced(data, "model", seen.get("model"), "new", once=True) if seen else None
+    if made is not None:
+        assert jsontext.decode(made) == {**jsontext.decode(data), "model": "new"}
 
 
 def test_the_rest_is_read_once_and_when_it_is_needed() -> None:

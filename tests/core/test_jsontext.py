@@ -122,6 +122,27 @@ def test_a_value_replaced_in_its_text(body: str, expected: str | None) -> None:
     assert made == (None if expected is None else expected.encode())
 
 
+# Where the object is known to have the field once
+ONCE = {
+    "first": (b'{"model":"a","x":{"model":"a"}}', b'{"model":"b","x":{"model":"a"}}'),
+    "after a text": (b'{"id":"x", "model": "a","y":"\\u00e9"}', b'{"id":"x", "model": "b","y":"\\u00e9"}'),
+    "after a text that is the name": (b'{"x":"model","model":"a"}', b'{"x":"model","model":"b"}'),
+    "after a name with a quote": (b'{"x\\"model":"a","model":"a"}', None),
+    "after an array": (b'{"x":[1],"model":"a"}', b'{"x":[1],"model":"b"}'),
+    "after an array, with an escape": (
+        b'{"x":[1],"model":"a","y":"\\u00e9"}',
+        b'{"x":[1],"model":"b","y":"\\u00e9"}',
+    ),
+    "after one of the same name": (b'{"x":{"model":"a"},"model":"a"}', None),
+    "in escapes": (b'{"x":{"model":"a"},"mod\\u0065l":"a"}', None),
+}
+
+
+@pytest.mark.parametrize(("body", "expected"), ONCE.values(), ids=ONCE)
+def test_a_value_replaced_where_it_stands_once(body: bytes, expected: bytes | None) -> None:
+    assert jsontext.replaced(body, "model", "a", "b", once=True) == expected
+
+
 GUESSED = {
     "first": (b'{"model":"a","x":1}', "a"),
     "last": (b'{"x":[1], "model" : "a\xc3\xa9"}', "a\u00e9"),

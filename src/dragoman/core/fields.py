@@ -316,6 +316,11 @@ class Body:
         self.glance: Wire = self.wire if seen is None else seen
 
     @property
+    def is_glanced(self) -> bool:
+        """Whether `glance` comes from a Glance, which says that its fields stand only once in the text."""
+        return self.glance is not self._wire and self._outline is None
+
+    @property
     def parsed(self) -> Wire | None:
         """`wire`, where it was read."""
         return self._wire

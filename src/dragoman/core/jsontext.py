@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
+from itertools import count
 from typing import Any, NoReturn, TypeGuard, TypeVar
 
 import msgspec
@@ -121,22 +122,20 @@ def decode_object(text: bytes | str) -> dict[str, Any] | None:
     return value if is_object(value) else None
 
 
-def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
+def replaced(body: bytes, field: str, old: object, new: str, once: bool = False) -> bytes | None:
     """`body` with another text in that field, all other bytes untouched; None where this takes a parser.
 
-    `old` is the text that the object has there. Where the name occurs once and nothing is escaped, it is the
-    name of this field; else the place that looks like it is changed, and the object is read again.
+    `old` is the text that the object has there; `once`: it has the field only once (see `Glance`). Where the
+    first place with its name is not plainly the field, it is changed, and the object is read again.
     """
     if type(old) is not str:
         return None
-    name, spelled, spaced, replacement, pattern = _change(field, old, new)
-    # `rfind` takes a third of the time of `count`; `in` formats an error first: bytes are no number
-    if body.find(b"\\u") < 0 and body.find(name) == body.rfind(name) and body[0] == _BRACE:
-        made = body.replace(spelled, replacement, 1)
-        if made is body:  # nothing was found
-            made = body.replace(spaced, replacement, 1)
-        if made is not body:
-            return made
+    name, spellings, pattern = _change(field, old, new)
+    at = body.find(name)
+    if at > 0 and ((once and _is_shallow(body, at)) or _is_only(body, name, at, once)):
+        for spelled, replacement in spellings:
+            if body.startswith(spelled, at):
+                return b"%b%b%b" % (body[:at], replacement, body[at + len(spelled) :])
     found = pattern.search(body)
     if found is None:
         return None
@@ -148,16 +147,33 @@ def replaced(body: bytes, field: str, old: object, new: str) -> bytes | None:
         return None
 
 
+def _is_shallow(body: bytes, at: int) -> bool:
+    """Whether a quote at this place of an object can only begin one of its own names or texts: no other
+    object or array begins before it, and the quote itself is not part of a text."""
+    if at == 1:
+        return True
+    return body.find(b"{", 1, at) < 0 and body.find(b"[", 1, at) < 0 and body[at - 1] != _BACKSLASH
+
+
+def _is_only(body: bytes, name: bytes, at: int, once: bool) -> bool:
+    """Whether an object has this name nowhere else, in whatever spelling. Where `body` was not read as `once`
+    demands, half a surrogate pair may be in it, which `decode` would mend."""
+    escape = b"\\u00" if once else b"\\u"
+    return body.find(name, at + 1) < 0 and body.find(escape) < 0 and body[0] == _BRACE
+
+
 @lru_cache(256)
-def _change(field: str, old: str, new: str) -> tuple[bytes, bytes, bytes, bytes, re.Pattern[bytes]]:
-    """The quoted name, the field as clients spell it, without and with a space, as it is written, and what
+def _change(
+    field: str, old: str, new: str
+) -> tuple[bytes, tuple[tuple[bytes, bytes], ...], re.Pattern[bytes]]:
+    """The quoted name; the field as clients spell it, with and without a space, and what it becomes; and what
     finds its value however it is spaced."""
     name, before, after = b'"%b"' % field.encode(), encode(old), encode(new)
-    pattern = re.compile(rb"%b\s*:\s*(%b)" % (re.escape(name), re.escape(before)))
-    return name, b"%b:%b" % (name, before), b"%b: %b" % (name, before), b"%b:%b" % (name, after), pattern
+    spellings = tuple((name + colon + before, name + colon + after) for colon in (b":", b": "))
+    return name, spellings, re.compile(rb"%b\s*:\s*(%b)" % (re.escape(name), re.escape(before)))
 
 
-_BRACE = ord("{")
+_BRACE, _BACKSLASH = b"{\\"
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,256})"')
 
 
@@ -167,34 +183,57 @@ def guess_model(body: bytes) -> str:
     return found[1].decode("utf-8", "replace") if found else ""
 
 
+Once = object  # the type of a field that may be replaced in the text: it must not stand there twice
+
+
 class Glance:
-    """Reads of a body only what a TypedDict names. The rest must be JSON too, but nothing is built of it."""
+    """Reads of a body only what a TypedDict names. The rest must be JSON too, but nothing is built of it.
+
+    An object that has a field of type `Once` twice is not read.
+    """
 
     __slots__ = ("_decode",)
 
     def __init__(self, kind: Any) -> None:
-        self._decode = msgspec.json.Decoder(kind, float_hook=_read_float).decode
+        self._decode = msgspec.json.Decoder(kind, float_hook=_read_float, dec_hook=_count_field).decode
 
     def read(self, body: bytes) -> dict[str, Any] | None:
         """None where `body` is not plainly such an object: then it is for `decode` to judge."""
+        before = next(_fields_read)
         try:
             seen = self._decode(body)
         except MALFORMED:
             return None
-        if body.isascii() and not _LONG_INTEGER.search(body[::512]):
-            return seen
-        return seen if _is_sound(body) else None
+        if next(_fields_read) - before > 2:
+            return None
+        return seen if (body.isascii() and len(body) < _LONGEST_INTEGER) or _is_sound(body) else None
 
 
-_LONG_INTEGER = re.compile(rb"[0-9]{8}")  # in every 512th byte, where one has 4300 digits: no more are read
-_PIECE = re.compile(rb"(?s).{1,16384}[\x80-\xff]*")  # does not end inside a character
+_fields_read = count()  # other threads only make it larger
+
+
+def _count_field(kind: type, value: Any) -> Any:
+    """msgspec calls it for each field whose type it does not know, such as `Once`."""
+    next(_fields_read)
+    return value
+
+
+_LONGEST_INTEGER = 4300  # digits: no more are read
+_LONG_INTEGER = re.compile(rb"[0-9]{8}")  # in every 512th byte, where one has _LONGEST_INTEGER digits
+_PIECE_SIZE = 16384
+_PIECE = re.compile(rb"(?s).{1,%d}[\x80-\xff]*" % _PIECE_SIZE)  # does not end inside a character
 
 
 def _is_sound(body: bytes) -> bool:
     """Checks what is not checked where text is skipped: how long a number is, and whether all is UTF-8."""
-    if _LONG_INTEGER.search(body[::512]):
+    if len(body) > _LONGEST_INTEGER and _LONG_INTEGER.search(body[::512]):
         return False
+    if body.isascii():
+        return True
     try:
+        if len(body) <= _PIECE_SIZE:
+            body.decode()
+            return True
         for piece in _PIECE.findall(body):  # three times as fast as all at once, for lack of large buffers
             piece.decode()
     except UnicodeDecodeError:

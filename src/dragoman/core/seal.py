@@ -21,11 +21,18 @@ from dragoman.core import jsontext
 from dragoman.core.model import State
 
 MAGIC = "ZHJhZ29t"  # what base64 makes of "dragom"
+_MAGIC = MAGIC.encode()
 _HEAD = b"dragom1"
 _TAG = "x"  # follows the magic word of a tag; that of a seal is followed by "M"
 TAG_LENGTH = 20
 _TAGGED = re.compile(rf"{MAGIC}{_TAG}[0-9a-f]{{11}}(?=.)")
 LONGEST = 1 << 20  # nobody's signature is longer; what is, is withheld and reported
+
+
+def is_in(data: bytes) -> bool:
+    """Whether `data` holds anything sealed or tagged."""
+    # Most bodies have no Z, and one byte is found in a tenth of the time; from the end it takes half as long
+    return _MAGIC[0] in data and data.rfind(_MAGIC) >= 0
 
 
 def seal(*values: Any) -> str:

@@ -23,8 +23,7 @@ LENGTH = 64  # characters that such a client keeps
 _MEMORY = 4 * 1024 * 1024  # bytes
 _MOST_CLIENTS = 1000
 _TIMEOUT = 2.0  # seconds; the request is worth more than the state
-SEAL = MAGIC.encode()
-_ID = re.compile(rb'"([\x21\x23-\x5b\x5d-\x7e]{0,16}%bM[A-Za-z0-9_-]+)"' % SEAL)
+_ID = re.compile(rb'"([\x21\x23-\x5b\x5d-\x7e]{0,16}%bM[A-Za-z0-9_-]+)"' % MAGIC.encode())
 
 
 class CutIds:

@@ -12,14 +12,14 @@ from functools import lru_cache, partial
 from hashlib import blake2s
 from typing import TYPE_CHECKING, Any
 
-from dragoman.core import jsontext
+from dragoman.core import jsontext, seal
 from dragoman.core.errors import DragomanError
 from dragoman.core.fields import Body, read_body
 from dragoman.core.history import ConversationMemory
 from dragoman.core.model import Failure
 from dragoman.gateway import large_bodies
 from dragoman.gateway.config import Config
-from dragoman.gateway.conversations.cut_ids import SEAL, CutIds
+from dragoman.gateway.conversations.cut_ids import CutIds
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.handlers.relay import (
     KeepAliveStream,
@@ -155,7 +155,7 @@ class RequestReader:
             wire, headers = server.unwrap(read_body(data, client.name), route)
             data = jsontext.encode(wire)
             request.incoming.headers.update(headers)
-        sealed = data.rfind(SEAL) >= 0
+        sealed = seal.is_in(data)
         if sealed and self._cut_ids:
             data = await self._cut_ids.restored(request.caller.id if request.caller else "", data)
         # A glance is enough for a body that passes unchanged. A wrong guess of its model costs only time

@@ -16,7 +16,7 @@ from dragoman.core.errors import DragomanError, WireError
 from dragoman.core.events import fold
 from dragoman.core.failures import kind_of, not_a_reply, recognise_overflow, status_of, with_opening, words
 from dragoman.core.fields import Fields
-from dragoman.core.jsontext import Glance, is_array, is_object
+from dragoman.core.jsontext import Glance, Once, is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.model_profile import UNKNOWN
@@ -221,7 +221,7 @@ def _quota(quota: RateLimitStatus) -> dict[str, str]:
 
 
 class _RequestGlance(TypedDict, total=False):
-    model: Any
+    model: Once
     stream: Any
     tools: list[Entry] | None
     thread: Any
@@ -235,7 +235,7 @@ class _BlockGlance(TypedDict, total=False):
 
 
 class _ReplyGlance(TypedDict, total=False):
-    model: Any
+    model: Once
     type: Any
     error: Any
     content: list[_BlockGlance] | None

@@ -20,7 +20,7 @@ from dragoman.core.failures import (
     with_opening,
     words,
 )
-from dragoman.core.jsontext import Glance, is_array, is_object
+from dragoman.core.jsontext import Glance, Once, is_array, is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.core.server import (
     Accounting,
@@ -189,7 +189,7 @@ class _ToolGlance(TypedDict, total=False):
 
 
 class _RequestGlance(TypedDict, total=False):
-    model: Any
+    model: Once
     stream: Any
     tools: list[_ToolGlance] | None
 
@@ -207,7 +207,7 @@ class _CandidateGlance(TypedDict, total=False):
 
 
 class _ReplyGlance(TypedDict, total=False):
-    modelVersion: Any
+    modelVersion: Once
     error: Any
     promptFeedback: Any
     candidates: list[_CandidateGlance] | None

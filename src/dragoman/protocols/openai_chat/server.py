@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from dragoman.core import jsontext
 from dragoman.core.codec import Http, same_path
 from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, recognise_overflow, status_of
-from dragoman.core.jsontext import Glance, is_object
+from dragoman.core.jsontext import Glance, Once, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.server import Accounting, Entry, Forwarding, ProtocolServer, Route, count, listed, rows
 from dragoman.protocols.openai import encode_model, encode_models, error_message, rate_limit_headers
@@ -83,7 +83,7 @@ ROUTES = (
 
 
 class _RequestGlance(TypedDict, total=False):
-    model: Any
+    model: Once
     stream: Any
     tools: list[Entry] | None
     functions: list[Entry] | None
@@ -98,7 +98,7 @@ class _ChoiceGlance(TypedDict, total=False):
 
 
 class _ReplyGlance(TypedDict, total=False):
-    model: Any
+    model: Once
     error: Any
     object: Any
     choices: list[_ChoiceGlance] | None

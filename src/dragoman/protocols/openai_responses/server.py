@@ -17,7 +17,7 @@ from dragoman.core.conversations import PastTurn, StorageRequest, TurnCodec
 from dragoman.core.errors import WireError
 from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, recognise_overflow, status_of
 from dragoman.core.fields import Fields, describe, word_set
-from dragoman.core.jsontext import Glance, is_array, is_object
+from dragoman.core.jsontext import Glance, Once, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.server import Accounting, ProtocolServer, Route, count, listed, rows
 from dragoman.protocols.openai import encode_model, encode_models, error_message, rate_limit_headers
@@ -154,7 +154,7 @@ class _ItemGlance(TypedDict, total=False):
 
 
 class _ReplyGlance(TypedDict, total=False):
-    model: Any
+    model: Once
     type: Any
     object: Any
     status: Any
