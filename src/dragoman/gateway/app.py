@@ -261,7 +261,7 @@ class Gateway:
     def __call__(self, incoming: ServerRequest, writer: ResponseWriter) -> Coroutine[Any, Any, None]:
         headers = incoming.headers
         query = dict(parse_qsl(incoming.query.decode("latin-1"))) if incoming.query else {}
-        request_id = f"req_{getrandbits(96):024x}"
+        request_id = "req_" + getrandbits(96).to_bytes(12, "big").hex()
         writer.lines = f"request-id: {request_id}\r\nx-request-id: {request_id}\r\n".encode()
         if self._wire_log:
             writer.observer = self._wire_log.begin()

@@ -13,12 +13,10 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from dragoman.core import jsontext
 from dragoman.core.losses import Loss
@@ -120,31 +118,37 @@ class AccessLog:
         self.write(jsontext.dumps({"id": request_id, "crash": type(error).__name__, "at": where}))
 
 
-_begin = attrgetter("id", "client", "caller", "address", "action", "model")
-_target = attrgetter("provider.name", "provider.protocol", "model")
-_counts = attrgetter("tries", "tools", "calls")
-_tokens = attrgetter("input", "output", "cached", "cache_write")
-
-
 def _line(record: ExchangeRecord, losses: list[Loss], kinds: dict[str, int], seconds: float) -> AccessLogLine:
-    first, failure = record.first, record.failure
-    fields: tuple[Any, ...] = (
+    target, usage, first, failure = record.target, record.usage, record.first, record.failure
+    provider = target.provider if target else None
+    return AccessLogLine(
         _now(),
-        *_begin(record),
-        *(_target(record.target) if record.target else ("", "", "")),
+        record.id,
+        record.client,
+        record.caller,
+        record.address,
+        record.action,
+        record.model,
+        provider.name if provider else "",
+        provider.protocol if provider else "",
+        target.model if target else "",
         record.stream,
         "gone" if record.gone else record.status,
-        *_counts(record),
-        *(_tokens(record.usage) if record.usage else (None, None, 0, 0)),
-        None if first is None else _ms(first),
-        _ms(seconds),
+        record.tries,
+        record.tools,
+        record.calls,
+        usage.input if usage else None,
+        usage.output if usage else None,
+        usage.cached if usage else 0,
+        usage.cache_write if usage else 0,
+        None if first is None else int(first * 10_000) / 10,
+        int(seconds * 10_000) / 10,
         kinds,
         _codes(losses) if losses else _NO_CODES,
-        _ms(record.waited) if record.waited else None,
+        int(record.waited * 10_000) / 10 if record.waited else None,
         record.shed,
         failure.message[:_LONGEST] if failure else "",
     )
-    return AccessLogLine(*fields)
 
 
 def _by_kind(losses: list[Loss]) -> dict[str, int]:
@@ -166,24 +170,29 @@ def _codes(losses: list[Loss]) -> dict[str, list[str]]:
 
 def is_plausible(usage: Usage) -> bool:
     """Whether the numbers can be added up: an upstream may send a count of 400 digits, or a negative one."""
-    counts = astuple(usage)
-    return min(counts) >= 0 and max(counts) <= _MOST_TOKENS
+    most = _MOST_TOKENS
+    return (
+        0 <= usage.input <= most
+        and 0 <= usage.output <= most
+        and 0 <= usage.cached <= most
+        and 0 <= usage.cache_write <= most
+        and 0 <= usage.reasoning <= most
+    )
 
 
 def _now() -> str:
     """ISO 8601, with the second printed once for all exchanges that end in it."""
     now = time.time()
     second = int(now)
-    return f"{_printed(second)}.{int((now - second) * 1000):03}Z"
+    return _printed(second) + _FRACTIONS[int((now - second) * 1000)]
+
+
+_FRACTIONS = tuple(f".{thousandth:03}Z" for thousandth in range(1000))
 
 
 @lru_cache(maxsize=2)
 def _printed(second: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-
-
-def _ms(seconds: float) -> float:
-    return int(seconds * 10_000) / 10
 
 
 class LogWriter:

@@ -5,7 +5,7 @@ An exchange adds a sample to one row; metric families are made of the rows when 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
@@ -56,10 +56,14 @@ class Histogram(Struct):
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     total: float = 0.0
 
-    def add(self, values: Iterable[float]) -> None:
-        for value in values:
-            self.counts[bisect_left(BUCKETS, value)] += 1
-            self.total += value
+    def add(self, values: list[float]) -> None:
+        values.sort()
+        below = [0, *(bisect_right(values, bound) for bound in BUCKETS), len(values)]
+        self.counts = [
+            count + up_to - before
+            for count, before, up_to in zip(self.counts, below, below[1:], strict=False)
+        ]
+        self.total += sum(values)
 
 
 class MetricSnapshot(Struct):
@@ -99,7 +103,7 @@ class MetricRow(Struct):
             counts = [astuple(usage) for usage in usages if usage]
             self.tokens = tuple(map(sum, zip(self.tokens, *counts, strict=True)))
             self.first.add([each for each in first if each is not None])
-            self.whole.add(seconds)
+            self.whole.add([*seconds])
 
 
 class Metrics:
