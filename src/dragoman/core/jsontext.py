@@ -134,8 +134,9 @@ def replaced(body: bytes, field: str, old: object, new: str, once: bool = False)
     at = body.find(name)
     if at > 0 and ((once and _is_shallow(body, at)) or _is_only(body, name, at, once)):
         for spelled, replacement in spellings:
-            if body.startswith(spelled, at):
-                return b"%b%b%b" % (body[:at], replacement, body[at + len(spelled) :])
+            end = at + len(spelled)
+            if body[at:end] == spelled:
+                return b"%b%b%b" % (body[:at], replacement, body[end:])
     found = pattern.search(body)
     if found is None:
         return None
@@ -150,9 +151,8 @@ def replaced(body: bytes, field: str, old: object, new: str, once: bool = False)
 def _is_shallow(body: bytes, at: int) -> bool:
     """Whether a quote at this place of an object can only begin one of its own names or texts: no other
     object or array begins before it, and the quote itself is not part of a text."""
-    if at == 1:
-        return True
-    return body.find(b"{", 1, at) < 0 and body.find(b"[", 1, at) < 0 and body[at - 1] != _BACKSLASH
+    before = body[1:at]
+    return _BRACE not in before and _BRACKET not in before and before[-1:] != b"\\"
 
 
 def _is_only(body: bytes, name: bytes, at: int, once: bool) -> bool:
@@ -160,6 +160,9 @@ def _is_only(body: bytes, name: bytes, at: int, once: bool) -> bool:
     demands, half a surrogate pair may be in it, which `decode` would mend."""
     escape = b"\\u00" if once else b"\\u"
     return body.find(name, at + 1) < 0 and body.find(escape) < 0 and body[0] == _BRACE
+
+
+_BRACE, _BRACKET = b"{["
 
 
 @lru_cache(256)
@@ -173,14 +176,21 @@ def _change(
     return name, spellings, re.compile(rb"%b\s*:\s*(%b)" % (re.escape(name), re.escape(before)))
 
 
-_BRACE, _BACKSLASH = b"{\\"
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,256})"')
+_EARLY = 80  # bytes, in which most clients name the model
 
 
 def guess_model(body: bytes) -> str:
     """The text of the first `model`, at any depth, without reading the body; empty where there is none."""
+    return _guess_early(body[:_EARLY]) or _guess(body)
+
+
+def _guess(body: bytes) -> str:
     found = _MODEL.match(body, body.find(b'"model"'))  # from -1: the last byte, which does not match
     return found[1].decode("utf-8", "replace") if found else ""
+
+
+_guess_early = lru_cache(256)(_guess)  # an agent's requests all begin alike
 
 
 Once = object  # the type of a field that may be replaced in the text: it must not stand there twice

@@ -325,9 +325,14 @@ class Entry(TypedDict):
 
 def count(value: Any) -> int:
     """How many objects an array holds; none where it is something else."""
-    return [*map(type, value)].count(dict) if is_array(value) else 0
+    number = 0
+    if is_array(value):
+        for item in value:
+            if type(item) is dict:
+                number += 1
+    return number
 
 
 def rows(value: Any) -> list[Wire]:
     """The objects of an array; nothing where it is something else."""
-    return [item for item in value if is_object(item)] if is_array(value) else []
+    return [item for item in value if type(item) is dict] if is_array(value) else []

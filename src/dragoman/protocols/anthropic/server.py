@@ -18,7 +18,7 @@ from dragoman.core.failures import kind_of, not_a_reply, recognise_overflow, sta
 from dragoman.core.fields import Fields
 from dragoman.core.jsontext import Glance, Once, is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Failure, FailureKind, Wire
+from dragoman.core.model import Failure, FailureKind, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN
 from dragoman.core.server import (
     Accounting,
@@ -242,12 +242,30 @@ class _ReplyGlance(TypedDict, total=False):
     usage: Any
 
 
+def _count_calls(body: Wire) -> int:
+    calls = 0
+    for block in rows(body.get("content")):
+        calls += block.get("type") == "tool_use"
+    return calls
+
+
+def _count_tokens(usage: Wire) -> Usage:
+    """Like `decode_usage`, at once for the usual counts."""
+    fresh, output = usage.get("input_tokens"), usage.get("output_tokens")
+    cached = usage.get("cache_read_input_tokens") or 0
+    written = usage.get("cache_creation_input_tokens") or 0
+    usual = type(fresh) is type(output) is type(cached) is type(written) is int
+    if usual and not usage.get("output_tokens_details"):
+        return Usage(fresh + cached + written, output, cached, written)
+    return decode_usage(Fields(usage, "usage", PROTOCOL_NAME), Losses())
+
+
 ACCOUNTING = Accounting(
     request=Glance(_RequestGlance),
     reply=Glance(_ReplyGlance),
     tools=lambda body: count(body.get("tools")),
-    calls=lambda body: sum(block.get("type") == "tool_use" for block in rows(body.get("content"))),
-    usage=lambda usage: decode_usage(Fields(usage, "usage", PROTOCOL_NAME), Losses()),
+    calls=_count_calls,
+    usage=_count_tokens,
     usage_field="usage",
     call_hint=b"tool_use",
     call_mark=r'"type":\s*"tool_use"',

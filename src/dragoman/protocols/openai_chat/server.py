@@ -106,8 +106,12 @@ class _ReplyGlance(TypedDict, total=False):
 
 
 def _count_calls(body: Wire) -> int:
-    messages = [choice.get("message") for choice in rows(body.get("choices"))]
-    return sum([count(message.get("tool_calls")) for message in messages if is_object(message)])
+    calls = 0
+    for choice in rows(body.get("choices")):
+        message = choice.get("message")
+        if is_object(message) and (called := message.get("tool_calls")):
+            calls += count(called)
+    return calls
 
 
 ACCOUNTING = Accounting(
