@@ -251,7 +251,8 @@ def _count_calls(body: Wire) -> int:
 
 def _count_tokens(usage: Wire) -> Usage:
     """Like `decode_usage`, at once for the usual counts."""
-    fresh, output = usage.get("input_tokens"), usage.get("output_tokens")
+    fresh: Any = usage.get("input_tokens")
+    output: Any = usage.get("output_tokens")
     cached = usage.get("cache_read_input_tokens") or 0
     written = usage.get("cache_creation_input_tokens") or 0
     usual = type(fresh) is type(output) is type(cached) is type(written) is int
