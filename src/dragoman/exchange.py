@@ -380,8 +380,8 @@ class Exchange:
         out = self.client.write_usual_reply(response, self._request)
         if out is None:
             out = self.client.encode_response(response, self._losses, self._request)
-            if self._request and "tools" in out:
-                out = with_encoded_tools(out, self._request.tools)
+        if self._request and jsontext.is_object(out):
+            out = with_encoded_tools(out, self._request.tools)  # a reply of Responses repeats them
         if self._plan.strict:
             self._losses.refuse(self._plan.strict)
         return jsontext.encode(out)

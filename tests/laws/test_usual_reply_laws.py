@@ -152,7 +152,7 @@ def test_what_is_written_at_once_is_what_encode_response_gives(
         assert not losses.items
 
 
-@pytest.mark.parametrize("client", ["openai-chat", "anthropic"])
+@pytest.mark.parametrize("client", ["openai-chat", "anthropic", "openai-responses"])
 def test_a_usual_reply_is_written_at_once(client: str) -> None:
     assert protocol(client).codec.write_usual_reply(USUAL, REQUEST)
 

@@ -208,7 +208,6 @@ class Ledger:
             and call.complete
             and not call.namespace
             and call.name == self._names.decode(call.name)
-            and (self.client.call_state or not self.upstream.call_state)
             and call.arguments.startswith("{")
             and jsontext.is_complete(call.arguments)
         )

@@ -191,7 +191,9 @@ def encode_names(id: str, model: str) -> Wire:
 
 def decode_time(text: Any) -> int:
     """Unix time of Vertex' `createTime`, 0 where there is none."""
+    if not text or not isinstance(text, str):
+        return 0
     try:
-        return int(datetime.fromisoformat(text).timestamp()) if isinstance(text, str) else 0
+        return int(datetime.fromisoformat(text).timestamp())
     except (ValueError, OverflowError):
         return 0

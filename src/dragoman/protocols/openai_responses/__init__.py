@@ -22,7 +22,7 @@ from dragoman.protocols.openai_responses.stream_decoder import (
     state_slots,
 )
 from dragoman.protocols.openai_responses.stream_encoder import KEEP_ALIVE_EVENTS, StreamEncoder, continued
-from dragoman.protocols.openai_responses.usual_reply import read_usual_reply
+from dragoman.protocols.openai_responses.usual_reply import read_usual_reply, write_usual_reply
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 LIMITS = ProtocolLimits(
@@ -78,6 +78,7 @@ CODEC = Codec(
     delta_text=delta_text,
     varying=VARYING,
     read_usual_reply=read_usual_reply,
+    write_usual_reply=write_usual_reply,
 )
 
 PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

@@ -102,33 +102,25 @@ def frame_response(id: str, model: str, created: int, request: Request | None) -
 
     Every event that holds a response has all these fields: the Open Responses schema requires them.
     """
-    settings = own(request.extras, PROTOCOL_NAME) if request else {}
-    echoed = _ECHOED | {key: value for key, value in settings.items() if value is not None and key in _ECHOED}
-    instructions = "\n\n".join(part.text for part in request.system) if request else ""
-    choice = (
-        own(request.tool_choice.extras, PROTOCOL_NAME).get("tool_choice")
-        if request and request.tool_choice
-        else None
-    )
-    return {
-        "id": id,
-        "object": "response",
-        "created_at": created,
-        "completed_at": None,
-        "status": "in_progress",
-        "error": None,
-        "incomplete_details": None,
-        "model": model or (request.model if request else ""),
-        "output": [],
-        "usage": None,
-        "instructions": instructions or None,
-        "tools": _echoed_tools(request.tools, Losses()) if request else [],
-        "tool_choice": choice or "auto",
-        **echoed,
-        "metadata": echoed["metadata"] or {},
-        "text": {"format": {"type": "text"}, "verbosity": "medium", **echoed["text"]},
-        "reasoning": {"effort": None, "summary": None, **echoed["reasoning"]},
-    }
+    frame = _FRAME.copy()
+    frame["id"], frame["created_at"] = id, created
+    frame["model"] = model or (request.model if request else "")
+    frame["output"], frame["metadata"] = [], {}
+    frame["text"] = {"format": {"type": "text"}, "verbosity": "medium"}
+    frame["reasoning"] = {"effort": None, "summary": None}
+    if request is None:
+        frame["tools"] = []
+        return frame
+    if request.system:
+        frame["instructions"] = "\n\n".join([part.text for part in request.system]) or None
+    frame["tools"] = _echoed_tools(request.tools, Losses())
+    if request.tool_choice:
+        choice = own(request.tool_choice.extras, PROTOCOL_NAME).get("tool_choice")
+        frame["tool_choice"] = choice or "auto"
+    for key, value in own(request.extras, PROTOCOL_NAME).items():
+        if value is not None and key in _ECHOED:
+            frame[key] = {**frame[key], **value} if key in _ECHOED_OBJECTS else value
+    return frame
 
 
 _ECHOED: Wire = {
@@ -136,7 +128,7 @@ _ECHOED: Wire = {
     "frequency_penalty": 0.0,
     "max_output_tokens": None,
     "max_tool_calls": None,
-    "metadata": None,
+    "metadata": {},
     "parallel_tool_calls": True,
     "presence_penalty": 0.0,
     "previous_response_id": None,
@@ -151,6 +143,23 @@ _ECHOED: Wire = {
     "top_p": 1.0,
     "truncation": "disabled",
     "user": None,
+}
+_ECHOED_OBJECTS = ("metadata", "reasoning", "text")
+_FRAME: Wire = {
+    "id": "",
+    "object": "response",
+    "created_at": 0,
+    "completed_at": None,
+    "status": "in_progress",
+    "error": None,
+    "incomplete_details": None,
+    "model": "",
+    "output": [],
+    "usage": None,
+    "instructions": None,
+    "tools": [],
+    "tool_choice": "auto",
+    **_ECHOED,
 }
 
 
@@ -217,11 +226,12 @@ def item_id(part: AnyPart, response: str, place: int) -> str:
         prefix = "ig_"
     else:
         prefix = "rs_" if type(part) is Reasoning else "msg_"
-    return f"{prefix}{_stem(response)}_{place}"
+    return f"{prefix}{id_stem(response)}_{place}"
 
 
 @lru_cache(64)
-def _stem(response: str) -> str:
+def id_stem(response: str) -> str:
+    """What the ids of the items of a response have in common."""
     stem = _ILLEGAL.sub("_", response.removeprefix("resp_")) or "dragoman"
     if len(stem) <= 52:
         return stem

@@ -1,18 +1,39 @@
-"""Responses of the usual shape, read in one step by a typed decoder: messages, reasoning, calls, usage.
+"""Responses of the usual shape, read and written in one step as structs: messages, reasoning, calls, usage.
 
-A field that is not declared here, or any other value, makes it another shape, which `decode_response` reads;
-for those that are, both give the same reply (`tests/laws/test_usual_reply_laws.py`).
+A field that is not declared here, or any other value, makes it another shape, for which `decode_response` and
+`encode_response` are; for those that are, both ways give the same (`tests/laws/test_usual_reply_laws.py`).
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct, defstruct
 
 from dragoman.core.jsontext import MALFORMED, typed_decoder
-from dragoman.core.model import AnyPart, Reasoning, Response, Stop, Text, ToolCall, Usage, whole_usage
+from dragoman.core.losses import Losses
+from dragoman.core.model import (
+    AnyPart,
+    Reasoning,
+    Request,
+    Response,
+    Stop,
+    Text,
+    ToolCall,
+    Usage,
+    Wire,
+    whole_usage,
+)
 from dragoman.core.seal import unseal_state
+from dragoman.protocols.openai_responses.hosted import TOOL_SEARCH
+from dragoman.protocols.openai_responses.response import (
+    encode_id,
+    encode_item,
+    encode_stop,
+    frame_response,
+    id_stem,
+    item_id,
+)
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_RESPONSE
 
 _Count = Annotated[int, Meta(ge=0)]
@@ -123,4 +144,82 @@ def _usage(counts: _ResponseUsage) -> Usage:
         before.cached_tokens if before else 0,
         before.cache_write_tokens if before else 0,
         after.reasoning_tokens if after else 0,
+    )
+
+
+class _WrittenText(Struct, gc=False):
+    type: str
+    annotations: tuple[()]
+    logprobs: tuple[()]
+    text: str
+
+
+class _WrittenMessageItem(Struct, gc=False):
+    id: str
+    type: str
+    status: str
+    role: str
+    content: tuple[_WrittenText]
+
+
+class _WrittenCallItem(Struct, gc=False):
+    id: str
+    status: str
+    type: str
+    call_id: str
+    name: str
+    arguments: str
+
+
+class _WrittenResponseUsage(Struct, gc=False):
+    input_tokens: int
+    input_tokens_details: _InputTokensDetails
+    output_tokens: int
+    output_tokens_details: _OutputTokensDetails
+    total_tokens: int
+
+
+def write_usual_reply(response: Response, request: Request | None) -> Wire | None:
+    """Texts, thoughts and calls of functions."""
+    id = encode_id(response.id)
+    stem = id_stem(id)
+    output: list[Any] = []
+    for part in response.parts:
+        if type(part) is Text and not part.citations and part.state is None:
+            if part.text:
+                content = (_WrittenText("output_text", (), (), part.text),)
+                name = f"msg_{stem}_{len(output)}"
+                output.append(_WrittenMessageItem(name, "message", "completed", "assistant", content))
+        elif type(part) is ToolCall and _is_plain(part):
+            name = f"fc_{stem}_{len(output)}"
+            output.append(
+                _WrittenCallItem(name, "completed", "function_call", part.id, part.name, part.arguments)
+            )
+        elif type(part) is Reasoning:
+            item = encode_item(part, item_id(part, id, len(output)), Losses())
+            output += [item] if item else []
+        else:
+            return None
+    body = frame_response(id, response.model, response.created, request)
+    body["output"] = output
+    body |= encode_stop(response.stop, response.created)
+    usage = response.usage or Usage()
+    body["usage"] = _WrittenResponseUsage(
+        usage.input,
+        _InputTokensDetails(usage.cached, usage.cache_write),
+        usage.output,
+        _OutputTokensDetails(usage.reasoning),
+        usage.input + usage.output,
+    )
+    return body
+
+
+def _is_plain(call: ToolCall) -> bool:
+    return (
+        call.complete
+        and call.kind == "function"
+        and call.state is None
+        and call.name != TOOL_SEARCH
+        and not call.namespace
+        and call.arguments.strip() != ""
     )
