@@ -7,7 +7,7 @@ consecutive messages of one role become one content.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
@@ -147,7 +147,7 @@ def encode_contents(
     messages: list[Message], request: Request, native: bool, profile: ModelProfile, losses: Losses
 ) -> list[Wire]:
     """A native conversation keeps its contents; in others neighbours of one role become one."""
-    calls = cache(partial(_calls, request))
+    calls = _CallsById(request.messages)
     nested, signs = native or profile.media_in_results, profile.signed_calls and not native
     past = None if native else request.past
     alone = partial(_encode_alone, nested, signs)
@@ -191,8 +191,19 @@ def _encode_alone(nested: bool, signs: bool, message: Message, losses: Losses) -
     return parts or None
 
 
-def _calls(request: Request) -> dict[str, ToolCall]:
-    return {part.id: part for message in request.messages for part in message.parts if type(part) is ToolCall}
+class _CallsById:
+    """The calls of the conversation; looked up once something needs them."""
+
+    __slots__ = ("_found", "_messages")
+
+    def __init__(self, messages: tuple[Message, ...]) -> None:
+        self._messages, self._found = messages, None
+
+    def __call__(self) -> dict[str, ToolCall]:
+        if self._found is None:
+            parts = [part for message in self._messages for part in message.parts]
+            self._found = {part.id: part for part in parts if type(part) is ToolCall}
+        return self._found
 
 
 def _encode_content(message: Message, parts: list[Wire]) -> Wire:
@@ -239,14 +250,11 @@ def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
         why = f"its state was made by {part.state.origin}, which alone may see it"
         losses.dropped(part.where, why, "reasoning.signature")
         part = replace(part, state=None)
-    match part:
-        case Text() if part.citations:
-            losses.dropped(f"{part.where}.citations", "Gemini takes no citations back", "citation")
-        case Reasoning(hidden=True) if part.state is None:
-            losses.dropped(part.where, "hidden reasoning that Gemini did not make", "reasoning.signature")
-            return None
-        case _:
-            pass
+    if type(part) is Text and part.citations:
+        losses.dropped(f"{part.where}.citations", "Gemini takes no citations back", "citation")
+    if type(part) is Reasoning and part.hidden and part.state is None:
+        losses.dropped(part.where, "hidden reasoning that Gemini did not make", "reasoning.signature")
+        return None
     return part
 
 

@@ -183,13 +183,20 @@ def encode_result(result: ToolResult, name: str, nested: bool, losses: Losses) -
 
     `nested`: whether the model takes media inside a result at all.
     """
+    only = result.content[0] if len(result.content) == 1 else None
+    if type(only) is Text and not is_native(result):  # the usual result; what follows gives the same
+        answer: Wire = {"id": result.call_id} if result.call_id else {}
+        if name:
+            answer["name"] = name
+        answer["response"] = encode_answer(only.text, result.failed)
+        return [{"functionResponse": answer}]
     extras = own(result.extras, PROTOCOL_NAME)
     rest: Wire = extras.get("functionResponse", {})
     result = replace(result, content=tuple(_encodable(result, losses)))
     media = [item for item in result.content if not isinstance(item, Text)]
     inside = [item for item in media if nested and _fits(item)]
     beside = [item for item in media if not (nested and _fits(item))]
-    answer: Wire = {"id": result.call_id} if result.call_id else {}
+    answer = {"id": result.call_id} if result.call_id else {}
     if name:
         answer["name"] = name
     answer |= rest

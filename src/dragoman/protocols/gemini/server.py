@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypedDict
 from urllib.parse import quote
 
@@ -75,6 +76,7 @@ def path(model: str, stream: bool) -> str:
     return _method_path(model, "streamGenerateContent?alt=sse" if stream else "generateContent")
 
 
+@lru_cache(1024)
 def _method_path(model: str, method: str) -> str:
     name = model.removeprefix("models/")
     if name.startswith(_RESOURCES) and ".." not in name.split("/"):  # a name must not leave the path

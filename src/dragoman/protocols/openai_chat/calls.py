@@ -15,7 +15,7 @@ from dragoman.core import jsontext
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Foreign, Media, State, Text, ToolCall, ToolResult, Wire
+from dragoman.core.model import AnyPart, Extras, Foreign, Media, State, Text, ToolCall, ToolResult, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.seal import seal_state, unseal_state
 from dragoman.protocols.openai_chat.media import encode_media
@@ -29,6 +29,7 @@ from dragoman.protocols.openai_chat.wire import (
     text_part,
 )
 
+_FUNCTION: Extras = {PROTOCOL_NAME: {"type": "function"}}  # shared, nobody writes into it
 _BEGINS_WITH_ERROR = re.compile(r"""[\s\[{"'(]*error""", re.IGNORECASE)
 
 
@@ -65,7 +66,7 @@ def _decode_call(call: Any, where: str, origin: str, losses: Losses) -> ToolCall
             and type(id) is type(name) is type(text) is str
             and call.get("type") == "function"
         ):
-            return ToolCall(id, name, text, where=where, extras={PROTOCOL_NAME: {"type": "function"}})
+            return ToolCall(id, name, text, where=where, extras=_FUNCTION)
     return _decode_other(call, where, origin, losses)
 
 

@@ -56,6 +56,7 @@ from dragoman.protocols.openai_chat.parts import (
     encode_reasoning,
 )
 from dragoman.protocols.openai_chat.wire import (
+    NO_EXTRAS,
     PROTOCOL_NAME,
     QUIET_MESSAGE,
     REQUIRED_MESSAGE,
@@ -66,6 +67,20 @@ from dragoman.protocols.openai_chat.wire import (
 
 
 def decode_message(message: Any, where: str, losses: Losses) -> Message:
+    """Fast path: most messages of users, tools and the system are one text and nothing else."""
+    text = message.get("content") if is_object(message) else None
+    if type(text) is str and text:
+        role = message.get("role")
+        if len(message) == 2 and role in ("user", "system", "developer"):
+            return Message(role, (Text(text, where=f"{where}.content"),), where=where, extras=NO_EXTRAS)
+        if len(message) == 3 and role == "tool" and type(id := message.get("tool_call_id")) is str:
+            content = (Text(text, where=f"{where}.content"),)
+            result = ToolResult(id, content=content, where=where, extras=NO_EXTRAS)
+            return Message("user", (result,), where=where)
+    return _decode_other(message, where, losses)
+
+
+def _decode_other(message: Any, where: str, losses: Losses) -> Message:
     fields = Fields(message, where, PROTOCOL_NAME)
     match role := fields.need("role", str):
         case "user" | "system" | "developer":

@@ -42,6 +42,7 @@ from dragoman.protocols.openai_chat.media import (
     encode_media,
 )
 from dragoman.protocols.openai_chat.wire import (
+    NO_EXTRAS,
     PROTOCOL_NAME,
     SEALED,
     is_native,
@@ -78,7 +79,7 @@ def decode_part(part: Any, where: str, losses: Losses) -> AnyPart:
     """Fast path: most parts are a text and nothing else."""
     text = part.get("text") if is_object(part) and len(part) == 2 and part.get("type") == "text" else None
     if type(text) is str:
-        return Text(text, where=where, extras={PROTOCOL_NAME: {}})
+        return Text(text, where=where, extras=NO_EXTRAS)
     return _decode_other(part, where, losses)
 
 

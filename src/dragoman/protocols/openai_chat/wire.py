@@ -143,6 +143,7 @@ class ErrorWire(TypedDict):
     code: str | None
 
 
+NO_EXTRAS: Extras = {PROTOCOL_NAME: {}}  # of a value that came from Chat; shared, nobody writes into it
 REQUIRED_MESSAGE: Wire = {"role": "assistant", "content": None, "refusal": None}  # of a reply
 
 QUIET_REQUEST = word_set("stream stream_options tools functions parallel_tool_calls")

@@ -29,6 +29,7 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
+    Extras,
     Foreign,
     KnownMessage,
     Message,
@@ -67,6 +68,7 @@ from dragoman.protocols.openai_responses.parts import (
 )
 from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, QUIET_ITEM, native
 
+_OUTPUT: Extras = {PROTOCOL_NAME: {"type": "function_call_output"}}  # shared, nobody writes into it
 _ROLES = frozenset({"user", "assistant", "system", "developer"})
 
 
@@ -123,6 +125,11 @@ def _decode_entry(
     item: Any, where: str, at: int, losses: Losses, searches: bool, hosted: list[Any]
 ) -> _Entry:
     kind = item_type(item, where)
+    if kind == "function_call_output" and len(item) == 3:  # the usual result, without the cost of Fields
+        call_id, text = item.get("call_id"), item.get("output")
+        if type(call_id) is type(text) is str and text:
+            content = (Text(text, where=f"{where}.output"),)
+            return kind, (ToolResult(call_id, content=content, where=where, extras=_OUTPUT),)
     if kind == "message" and item.get("role") != "assistant":
         return _decode_message(Fields(item, where, PROTOCOL_NAME), losses)
     if kind == "shell_call" and is_hosted_shell(item):

@@ -173,7 +173,7 @@ def decode_storage(request: Wire) -> StorageRequest:
     previous, store = request.get("previous_response_id"), request.get("store")
     if previous is not None and type(previous) is not str:
         raise WireError(PROTOCOL_NAME, "previous_response_id", f"expected a string, got {describe(previous)}")
-    refers = tuple(str(item.get("id")) for item in rows(request.get("input")) if _is_reference(item))
+    refers = tuple([str(item.get("id")) for item in rows(request.get("input")) if _is_reference(item)])
     background = request.get("background") is True
     conversation = decode_conversation(request) if "conversation" in request else ""
     return StorageRequest(previous or "", refers, store is not False, store is True, background, conversation)
