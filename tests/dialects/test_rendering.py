@@ -421,11 +421,13 @@ BEFORE = {
 @pytest.mark.parametrize("name", names())
 def test_a_known_message_is_written_as_the_messages_before_it_demand(name: str, first: str) -> None:
     second, third = user(ToolResult("c", "search", (Text("found"),))), model(ToolCall("d", "now", "{}"))
-    past = Past({id(second): {}, id(third): {}})
+    made: dict[Any, Any] = {}
     for before in (BEFORE[first], *BEFORE.values()):
         messages = (before, second, third)
-        known = dialect(name).render(Request("m", messages, past=past), Losses())
-        assert known.messages == dialect(name).render(Request("m", messages), Losses()).messages
+        for count in (1, 2, 3):
+            request = Request("m", messages, past=Past(messages[:count], made))
+            known = dialect(name).render(request, Losses())
+            assert known.messages == dialect(name).render(Request("m", messages), Losses()).messages
 
 
 def test_an_unknown_dialect_lists_the_known_ones() -> None:

@@ -20,7 +20,6 @@ from dragoman.core.model import (
     AnyPart,
     Base64,
     Foreign,
-    KnownMessage,
     Media,
     Message,
     Reasoning,
@@ -207,6 +206,41 @@ def test_responses_items_that_mean_something_else_each_time() -> None:
         agrees("openai-responses", upstream, bodies)
 
 
+@pytest.mark.parametrize("client", ["anthropic", "openai-chat", "openai-responses", "gemini"])
+def test_earlier_turns_and_branches(client: str) -> None:
+    """A request that ends, or goes on in another way, in the middle of what is known."""
+    request = script(client)
+    bodies = growing(client, request)
+    other = Message("user", (Text("Something else. " * 20),))
+    branches = [
+        written(client, replace(request, messages=(*request.messages[:end], other, *request.messages[end:])))
+        for end in (1, 3, len(request.messages))
+    ]
+    for upstream in MODELS:
+        agrees(client, upstream, [*bodies[-2:], *bodies[::-1], *branches * 2, *bodies[-3:]])
+
+
+def test_tools_that_stand_elsewhere_too() -> None:
+    tool = {"name": "run", "input_schema": {"type": "object", "properties": {"x": {"type": "string"}}}}
+    messages: list[Any] = [
+        {"role": "user" if i % 2 == 0 else "assistant", "content": f"m{i}"} for i in range(5)
+    ]
+    call = {"type": "tool_use", "id": "c", "name": "run", "input": {"tools": [tool]}}
+    quoting = [*messages, {"role": "assistant", "content": [call]}, {"role": "user", "content": "?"}]
+    whole: Any = {"model": "m", "max_tokens": 9, "messages": messages, "tools": [tool]}
+    variants: list[Any] = [
+        whole,
+        {"tools": [tool], **whole},
+        {**whole, "messages": quoting},
+        {**whole, "messages": quoting, "tools": None},
+        {"model": "m", "max_tokens": 9, "messages": quoting},
+        {**whole, "tools": [tool, {**tool, "name": "walk"}]},
+    ]
+    bodies = [jsontext.encode(each) for each in variants]
+    bodies += [body.replace(b'":', b'": ').replace(b",", b", ") for body in bodies]
+    agrees("anthropic", "openai-chat", [body for body in bodies for _ in "abc"] * 2)
+
+
 def test_any_spelling_of_the_same_body() -> None:
     messages = [{"role": "user" if i % 2 == 0 else "assistant", "content": f"é\\u{i}"} for i in range(7)]
     body: Any = {"model": "m", "max_tokens": 9, "messages": messages}
@@ -242,7 +276,8 @@ def test_broken_bodies_fail_alike_after_whole_ones() -> None:
 def known(memory: ConversationMemory, client: str, body: bytes, scope: str = "") -> int:
     """How many messages of the request came before, as far as the memory knows."""
     found = memory.outline(scope, codec(client), body)
-    return sum(isinstance(turn, KnownMessage) for turn in found[codec(client).turns]) if found else 0
+    prefix = found[codec(client).turns].prefix if found else None
+    return prefix.count if prefix else 0
 
 
 def test_a_conversation_is_learnt_when_it_comes_twice() -> None:
@@ -299,11 +334,11 @@ def test_the_memory_is_bounded() -> None:
 
 
 def test_many_conversations_of_one_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "_MOST_CHILDREN", 8)
+    monkeypatch.setattr(history, "_MOST_ALIKE", 8)
     memory = ConversationMemory()
-    for number in range(40):
+    for number in range(40):  # the number is in no sample
         body = jsontext.encode(
-            {"model": "m", "messages": [{"role": "user", "content": f"{number} " * 200}] * 3}
+            {"model": "m", "messages": [{"role": "user", "content": f"{number:04} " + "x" * 2048}] * 3}
         )
         assert [known(memory, "openai-chat", body) for _ in range(3)] == [0, 2, 2]
     assert memory.conversations <= 8
@@ -317,7 +352,7 @@ def test_results_for_many_targets_are_bounded() -> None:
         exchange.request_bytes(body)
     outline = memory.outline("", codec("openai-chat"), body)
     assert outline
-    assert max(len(each.made) for each in outline["messages"] if isinstance(each, KnownMessage)) <= 10
+    assert len(outline["messages"].prefix.made) <= 10
 
 
 def test_conversations_that_are_used_stay() -> None:
@@ -330,14 +365,14 @@ def test_conversations_that_are_used_stay() -> None:
     for body in bodies:
         for each in (body, body, bodies[0]):
             if known(memory, "openai-chat", each) and (found := memory.outline("", client, each)):
-                assert first.setdefault(each, found["messages"][0]) is found["messages"][0]
+                assert first.setdefault(each, found["messages"].prefix) is found["messages"].prefix
     assert (again := memory.outline("", client, bodies[1]))
-    assert again["messages"][0] is not first[bodies[1]]
+    assert again["messages"].prefix is not first[bodies[1]]
 
 
 def total(node: Any) -> int:
     """The sizes of all messages behind `node`."""
-    return sum(child.size + total(child) for child in node.children)
+    return sum(child.size + total(child) for child in node.following())
 
 
 def test_foreign_parts_come_back_to_their_own_protocol() -> None:

@@ -1,15 +1,16 @@
-"""What was made of the messages of a conversation before: an agent sends its whole history in every request.
+"""What was made of the beginning of a conversation before: an agent sends its whole history in every request.
 
-A message is recognised by its bytes, after the same messages: the known ones form a tree, from the first
-message of each conversation on.
+Messages are recognised by their bytes, after the same messages. The known ones form a tree of runs, from the
+first message of each conversation on; a run has as many messages as all its conversations share.
 
     message:  unknown → met → known → dropped
 
 - met: it was the first unknown message of some request. Only its beginning is noted: to learn costs more than
   to translate, so a conversation must come twice.
-- known: it came again, or it follows the end of a known conversation. It comes as a `KnownMessage` instead of
-  its wire, and functions of a message keep their results in `KnownMessage.made`; it is not parsed any more.
-- dropped: the least recently used conversation goes when all together take more than the limit.
+- known: it came again, or it follows the end of a known conversation. It is not parsed any more: `Turns`
+  holds the known messages of a request as one `KnownPrefix`, and functions of messages keep in
+  `KnownPrefix.made` what they made of all of them, to continue from there.
+- dropped: the least recently used conversations go when all together take more than the limit.
 
 The last message of a request is always taken as new. The other fields of a request, its head, are usually the
 same in all requests of an agent, in whatever conversation. They are recognised by their bytes too:
@@ -21,18 +22,18 @@ same in all requests of an agent, in whatever conversation. They are recognised 
 - known: it is not parsed any more, and functions of the head keep their results in `KnownHead.made`.
 - dropped: the caller has newer ones, or all together take too much.
 
-Scopes (the callers of a gateway) share nothing, and
-nobody writes into what is remembered.
+Scopes (the callers of a gateway) share nothing, and nobody writes into what is remembered.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
-from functools import partial
-from operator import is_
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import lru_cache, partial
+from operator import attrgetter, is_
+from secrets import token_hex
 from threading import Lock
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec
 
 from msgspec import Raw, Struct
 
@@ -42,55 +43,93 @@ from dragoman.core.codec import Codec
 from dragoman.core.errors import WireError
 from dragoman.core.fields import describe, field_of
 from dragoman.core.losses import Loss, Losses
-from dragoman.core.model import AnyTool, KnownHead, KnownMessage, Message, Past, Request, Wire
+from dragoman.core.model import (
+    KNOWN,
+    AnyTool,
+    KnownHead,
+    KnownPrefix,
+    Message,
+    Past,
+    Request,
+    Turns,
+    Wire,
+)
 from dragoman.core.model_profile import ModelProfile
 
-T = TypeVar("T")
-K = TypeVar("K")
 P = ParamSpec("P")
 
 MAX_BYTES = 64_000_000
 _SMALLEST = 2_048  # bytes of a body; a smaller one is translated before it is found
 _BEGINNING = 256  # bytes of a message that was met
 _MOST_MET = 4_096
-_MOST_LEARNT = 1_000  # messages of one request: the lock is held meanwhile
-_MOST_CHILDREN = 512  # of one message: they are compared one by one
+_MOST_LEARNT = 1_000  # messages of one request
+_MOST_ALIKE = 64  # runs that begin alike: they are compared one by one
 _MOST_TOOLS = 16  # lists of declarations; agents send one or two
 _MOST_HEADS = 4  # of one caller: an agent, its subagents, what writes its titles
 _LONGEST_WAIT = 1_024  # requests
 _MOST_CALLERS = 4_096
-_MOST_RESULTS = 32  # of one head: upstreams, models
+_MOST_ENCODED = 32  # results of one head: upstreams, models
 _OVERHEAD = 2_000  # bytes of the objects of a message, beside its text in three forms
+_KEPT = 0.9  # of the limit, once it was exceeded
+_SAMPLED = (2048, 256, 32)  # bytes at the beginning of a message; 32 of them are its sample
 _WHITE = b" \t\r\n"
+_SPACE = ord(" ")
+_TOOLS = b'"tools"'
+# Stands for what is cut out of a body before the rest is read. A client cannot know it
+_CUT = f"cut-{token_hex(16)}"
+_CUT_TEXT = jsontext.encode(_CUT)
+_CUT_ENTRY = b"[" + _CUT_TEXT
 
 
-class _TreeNode(Struct, eq=False, gc=False):
-    """A known message and those that were seen to follow it.
+class _Run(Struct, eq=False, gc=False):
+    """Messages that followed each other in every conversation so far, and what was seen to follow them.
 
-    There may be tens of thousands of nodes, and a garbage collection must not look at them or what they hold:
-    there are no cycles, and children are tuples, which the collector forgets.
+    There may be thousands of runs, and a garbage collection must not look at what they hold: there are no
+    cycles, because a prefix does not know its run.
     """
 
-    turn: KnownMessage
-    children: tuple[_TreeNode, ...] = ()
+    prefix: KnownPrefix
+    children: dict[bytes, tuple[_Run, ...]]  # by a sample of their first message
+    used: int = 0  # the number of the last request
 
     @property
     def size(self) -> int:
         """As wire, as neutral values and as the upstream's wire."""
-        return 3 * len(self.turn.piece) + _OVERHEAD
+        return 3 * len(self.prefix.text) + _OVERHEAD * len(self.prefix.ends)
+
+    def following(self) -> Iterator[_Run]:
+        for alike in self.children.values():
+            yield from alike
+
+    def add(self, child: _Run) -> None:
+        sample = _sample_of(child.prefix)
+        self.children[sample] = (child, *self.children.get(sample, ()))
+
+    def remove(self, child: _Run) -> None:
+        sample = _sample_of(child.prefix)
+        rest = tuple([each for each in self.children.get(sample, ()) if each is not child])
+        if rest:
+            self.children[sample] = rest
+        else:
+            self.children.pop(sample, None)
 
 
-class _CallerRoot(_TreeNode, eq=False, gc=False):
-    """Before the first message: the conversations of one caller in one protocol."""
+class _Place(Struct):
+    """Where the known messages of a request end: behind the first `count` messages of the last run."""
 
-    key: Hashable = None
+    path: list[_Run]  # from the root on
+    position: int  # in the body
+    count: int
 
+    @property
+    def is_whole(self) -> bool:
+        return self.count == len(self.path[-1].prefix.ends)
 
-class Turns(list[Any]):
-    """The messages of a request and its head. `keep`, where it is set, makes a candidate known."""
-
-    head: KnownHead | None = None
-    keep: Callable[[KnownHead], None] | None = None
+    @property
+    def known(self) -> int:
+        """The number of messages, with those of the runs before."""
+        prefix = self.path[-1].prefix
+        return prefix.count - len(prefix.ends) + self.count
 
 
 class _CallerHeads(Struct, gc=False):
@@ -110,97 +149,136 @@ class ConversationMemory:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes, self.size = max_bytes, 0
-        self._callers: dict[Hashable, _CallerRoot] = {}
-        # Conversations by the identity of their last known message, oldest first: the nodes from the root on
-        self._ends: OrderedDict[int, tuple[_TreeNode, ...]] = OrderedDict()
-        self._met: dict[int, int] = {}  # hash → size of the largest request that had nothing to learn
+        self._callers: dict[Hashable, _Run] = {}  # runs without messages
+        self._met: dict[int, None] = {}  # hashes
         self._tools: list[tuple[bytes, CachedDeclarations]] = []  # by their text, the latest first
         self._heads: OrderedDict[Hashable, _CallerHeads] = OrderedDict()
         self._head_size = 0
+        self._requests = 0
         self._lock = Lock()
 
     @property
     def conversations(self) -> int:
-        return len(self._ends)
+        return sum(1 for _, run in self._all_runs() if not run.children)
 
     def outline(self, scope: str, client: Codec, data: bytes) -> Wire | None:
-        """The body with a `KnownMessage` for each message that came before; None: too little is known."""
+        """The body with its known messages as a prefix (`Turns`); None: too little is known."""
         if not _SMALLEST <= len(data) <= self.max_bytes // 4:
             return None
-        key = scope, client.name
-        head = self._known_head(key, data)
+        caller = scope, client.name
+        head = self._known_head(caller, data)
         start = len(head.front) - 1 if head else _array_in(data, client.turns)
         if start < 0:
             return None
         with self._lock:
-            caller = self._callers.get(key) or _CallerRoot(KnownMessage(b"", {}), key=key)
-            nodes, position = _walk(caller, data, start)
-            if nodes:
-                self._ends[id(nodes[-1])] = (caller, *nodes)
-                self._ends.move_to_end(id(nodes[-1]))
-            beginning = hash((key, position - start, data[position : position + _BEGINNING]))
-            learns = self._learns(beginning, len(data), bool(nodes and not nodes[-1].children))
-            learns_head = head is None and self._learns_head(key)
-        known = len(nodes)
-        if not learns and position - start < len(data) // 2:  # which is less than what it takes to use it
+            root = self._callers.get(caller)
+            place = _find(root, data, start) if root else None
+            position = place.position if place else start
+            beginning = data[position : position + _BEGINNING]
+            learns = self._met_before(hash((caller, position - start, beginning)))
+            if place:
+                self._requests += 1
+                last = place.path[-1]
+                last.used = self._requests
+                learns = learns or (place.is_whole and not last.children)
+            learns_head = head is None and self._learns_head(caller)
+        if not learns and (position - start) * 2 < len(data):  # which is less than what it takes to use it
             if not (head or learns_head):
                 return None
-            nodes, position = [], start
+            place, position = None, start
         try:
-            outline = self._outline(client, caller, data, start, position, nodes, learns, head, learns_head)
+            text, body = self._read(client, data, start, place, head)
+            turns = Turns(body[client.turns])
+            ends: list[int] = []
+            if learns or learns_head:
+                listed = text if head else jsontext.split_object(text)[client.turns]
+                entries = jsontext.split_array(listed)
+                ends = _ends(entries[1:] if place else entries, data, position)
+            if learns_head and (not body.get("tools") or type(body["tools"]) is CachedDeclarations):
+                end = _skip_white(data, ends[-1] if ends else start + 1)
+                turns.head = KnownHead(data[: start + 1], data[end:], {**body, client.turns: None}, {})
+                turns.keep = partial(self._keep_head, caller)
+            else:
+                turns.head = head
+            if learns and len(turns) > 1:
+                ends = ends[:-1][:_MOST_LEARNT]
+                fresh = [i for i in range(len(ends)) if not client.repeats(turns[i])]
+                turns.prefix = self._learn(caller, data, start, position, ends, fresh)
+            if turns.prefix is None and place:
+                turns.prefix = self._prefix_at(place)
+            if turns.prefix and place:
+                turns[:0] = _entries(turns.prefix, place.known)
         except (ValueError, *jsontext.MALFORMED):
             return None  # whoever reads it in full finds the error
-        if outline and len(outline[client.turns]) <= known + 1:
-            self._met[beginning] = len(data)
-        return outline
-
-    def _outline(
-        self,
-        client: Codec,
-        caller: _CallerRoot,
-        data: bytes,
-        start: int,
-        position: int,
-        nodes: list[_TreeNode],
-        learns: bool,
-        head: KnownHead | None,
-        learns_head: bool,
-    ) -> Wire | None:
-        turns = Turns([node.turn if node.turn.repeats else node.turn.wire for node in nodes])
-        if head:
-            listed = _rest_of_array(data, start, position, len(data) - len(head.tail))
-            body, turns.head = head.fields.copy(), head
-        else:
-            before, listed, after = _around(data, start, position, client.turns)
-            if client.turns in before or client.turns in after:
-                return None  # it is there twice
-            body = {name: self._read(name, raw) for name, raw in before.items()}
-            body[client.turns] = None
-            for name, raw in after.items():
-                body[name] = self._read(name, raw)
-        new: list[Any] = jsontext.decode(listed)
-        pieces = _pieces(data, position, listed) if learns or learns_head else []
-        if learns_head and (not body.get("tools") or type(body["tools"]) is CachedDeclarations):
-            end = data.index(b"]", position + sum(map(len, pieces)))
-            turns.head = KnownHead(data[: start + 1], data[end:], body.copy(), {})
-            turns.keep = partial(self._keep_head, caller.key)
-        if not new and turns:
-            turns[-1] = nodes[-1].turn.wire
-        elif learns:
-            learnt = [
-                KnownMessage(piece, {}, client.repeats(wire))
-                for piece, wire in zip(pieces[:-1][:_MOST_LEARNT], new, strict=False)
-            ]
-            with self._lock:
-                self._learn((caller, *nodes), learnt)
-                if caller.children:
-                    self._callers.setdefault(caller.key, caller)
-            new[: len(learnt)] = [
-                turn if turn.repeats else wire for turn, wire in zip(learnt, new, strict=False)
-            ]
-        turns += new
         body[client.turns] = turns
         return body
+
+    def _met_before(self, beginning: int) -> bool:
+        if beginning in self._met:
+            return True
+        if len(self._met) >= _MOST_MET:
+            self._met.pop(next(iter(self._met)))
+        self._met[beginning] = None
+        return False
+
+    def _read(
+        self, client: Codec, data: bytes, start: int, place: _Place | None, head: KnownHead | None
+    ) -> tuple[bytes, Wire]:
+        """The body with only its unknown messages, and the text of which they were read: their array, where
+        the head is known. Raises ValueError."""
+        position = place.position if place else start
+        beginning = _CUT_ENTRY if place else b""
+        if head:
+            end = len(data) - len(head.tail)
+            if position > end:
+                raise ValueError("the array ends elsewhere")
+            text = b"".join([beginning, data[position:end], b"]"])
+            turns = jsontext.decode(text)
+            if place:
+                del turns[0]
+            return text, {**head.fields, client.turns: turns}
+        pieces = [data[:start], beginning, data[position:]]
+        known = self._find_tools(data, start, position)
+        if known:
+            opening, size, _ = known
+            at, begin = (0, 0) if opening < start else (2, position)
+            piece, opening = pieces[at], opening - begin
+            pieces[at] = b"".join([piece[:opening], _CUT_TEXT, piece[opening + size :]])
+        text = b"".join(pieces)
+        body = jsontext.decode(text)
+        if not jsontext.is_object(body) or not jsontext.is_array(turns := body.get(client.turns)):
+            raise ValueError("there is no such array")
+        if place and (not turns or turns.pop(0) != _CUT):
+            raise ValueError("the array is another one")
+        if known:
+            if body.get("tools") != _CUT:
+                raise ValueError("the tools are others")
+            body["tools"] = known[2]
+        elif tools := body.get("tools"):
+            body["tools"] = self._remembered(tools, text)
+        return text, body
+
+    def _find_tools(
+        self, data: bytes, start: int, position: int
+    ) -> tuple[int, int, CachedDeclarations] | None:
+        """Where the tools stand in the body, before `start` or behind `position`, how long their text is, and
+        the same tools from the cache."""
+        at = data.rfind(_TOOLS, position) if self._tools else -1
+        if at < 0:
+            at = data.rfind(_TOOLS, 0, start) if self._tools else -1
+        opening = _opening(data, at + len(_TOOLS)) if at >= 0 else -1
+        if opening >= 0:
+            for text, tools in self._tools:
+                if data.startswith(text, opening):
+                    return opening, len(text), tools
+        return None
+
+    def _remembered(self, tools: Any, text: bytes) -> Any:
+        found = cached_declarations(tools)
+        if type(found) is CachedDeclarations and found.is_cached:
+            spelled = bytes(jsontext.split_object(text)["tools"])
+            self._tools = [(spelled, found), *self._tools[: _MOST_TOOLS - 1]]
+        return found
 
     def _known_head(self, key: Hashable, data: bytes) -> KnownHead | None:
         heads = self._heads.get(key)
@@ -236,132 +314,218 @@ class ConversationMemory:
         """Forget the heads of the caller who has had no new one for the longest time."""
         self._head_size -= _head_size(self._heads.popitem(last=False)[1].known)
 
-    def _read(self, name: str, raw: Raw) -> Any:
-        text = bytes(raw)
-        if name != "tools":
-            return jsontext.decode(text)
-        for known, tools in self._tools:
-            if known == text:
-                return tools
-        tools = cached_declarations(jsontext.decode(text))
-        if type(tools) is CachedDeclarations and tools.is_cached:
-            self._tools = [(text, tools), *self._tools[: _MOST_TOOLS - 1]]
-        return tools
+    # The tree
 
-    def _learns(self, beginning: int, size: int, goes_on: bool) -> bool:
-        """Whether to learn the messages from the first unknown one on.
+    def _prefix_at(self, place: _Place) -> KnownPrefix:
+        run = place.path[-1]
+        if place.is_whole:
+            return run.prefix
+        with self._lock:
+            parent = place.path[-2]
+            if run not in parent.children.get(_sample_of(run.prefix), ()):
+                return _first_of(run.prefix, place.count)  # another thread was there
+            return _split(parent, run, place.count).prefix
 
-        It was met before, or a known conversation goes on with it, in a request with more than that message.
-        """
-        met = self._met.get(beginning)
-        if met is not None:
-            return size > met
-        if len(self._met) >= _MOST_MET:
-            self._met.pop(next(iter(self._met)))
-        self._met[beginning] = 0
-        return goes_on
+    def _learn(
+        self,
+        caller: Hashable,
+        data: bytes,
+        start: int,
+        position: int,
+        ends: list[int],
+        fresh: list[int],
+    ) -> KnownPrefix | None:
+        """Add the messages behind `position`, which end at `ends`; None: another thread did meanwhile."""
+        with self._lock:
+            root = self._callers.get(caller) or _Run(KnownPrefix(None, b"", (), 0, {}), {})
+            place = _find(root, data, start) or _Place([root], start, 0)
+            if place.position != position:
+                return None
+            run = place.path[-1]
+            if not place.is_whole:
+                run = _split(place.path[-2], run, place.count)
+            old, text = run.prefix, data[position : ends[-1]]
+            goes_on = len(place.path) > 1 and not run.children
+            before, begun = (old.before, len(old.text)) if goes_on else (old if old.count else None, 0)
+            prefix = KnownPrefix(
+                before,
+                old.text + text if begun else text,
+                (*(old.ends if begun else ()), *[begun + end - position for end in ends]),
+                old.count + len(ends),
+                old.made.copy(),
+                (*old.fresh, *[old.count + i for i in fresh]),
+            )
+            learnt = _Run(prefix, {}, self._requests)
+            self.size += learnt.size - (run.size if begun else 0)
+            if begun:
+                place.path[-2].remove(run)
+                run = place.path[-2]
+            self._make_room(run, _sample_of(prefix))
+            run.add(learnt)
+            self._callers.setdefault(caller, root)
+            if self.size > self.max_bytes:
+                self._drop_oldest()
+        return prefix
 
-    def _learn(self, path: tuple[_TreeNode, ...], turns: Sequence[KnownMessage]) -> None:
-        """Add `turns` behind the end of `path`, where nobody added them meanwhile."""
-        node = path[-1]
-        if not turns or any(child.turn.piece == turns[0].piece for child in node.children):
-            return
-        self._ends[id(node)] = path  # so that it is not dropped
-        while len(node.children) >= _MOST_CHILDREN and self._ends:
-            self._drop(self._ends.popitem(last=False)[1])
-        self._ends.pop(id(node), None)
-        added: list[_TreeNode] = []
-        for turn in turns:
-            child = _TreeNode(turn)
-            node.children = (child, *node.children)
-            self.size += child.size
-            added.append(child)
-            node = child
-        self._ends[id(node)] = (*path, *added)
-        while self.size > self.max_bytes and self._ends:
-            self._drop(self._ends.popitem(last=False)[1])
+    def _make_room(self, run: _Run, sample: bytes) -> None:
+        alike = run.children.get(sample, ())
+        if len(alike) >= _MOST_ALIKE:
+            oldest = min(alike, key=attrgetter("used"))
+            run.remove(oldest)
+            self.size -= oldest.size + sum(child.size for _, child in _below(oldest))
 
-    def _drop(self, path: tuple[_TreeNode, ...]) -> None:
-        """Forget the messages that only this conversation has."""
-        for parent, node in zip(path[-2::-1], path[:0:-1], strict=True):
-            if node.children or id(node) in self._ends or node not in parent.children:
-                return
-            parent.children = tuple([child for child in parent.children if child is not node])
-            self.size -= node.size
-        if isinstance(path[0], _CallerRoot) and not path[0].children:
-            self._callers.pop(path[0].key, None)
+    def _drop_oldest(self) -> None:
+        while self.size > self.max_bytes * _KEPT and self._callers:
+            leaves = [(parent, run) for parent, run in self._all_runs() if not run.children]
+            leaves.sort(key=lambda leaf: leaf[1].used)
+            for parent, run in leaves:
+                if self.size <= self.max_bytes * _KEPT:
+                    break
+                parent.remove(run)
+                self.size -= run.size
+            self._callers = {caller: root for caller, root in self._callers.items() if root.children}
+
+    def _all_runs(self) -> Iterator[tuple[_Run, _Run]]:
+        for root in self._callers.values():
+            yield from _below(root)
+
+
+def _below(run: _Run) -> Iterator[tuple[_Run, _Run]]:
+    """Every run behind this one, with the one before it."""
+    for child in run.following():
+        yield run, child
+        yield from _below(child)
+
+
+def _sample_of(prefix: KnownPrefix) -> bytes:
+    """Of the first message of a run: runs that begin with the same one are one run."""
+    for length in _SAMPLED:
+        if prefix.ends[0] >= length:
+            return prefix.text[: length : length // 32]
+    return b""
+
+
+def _find(root: _Run, data: bytes, start: int) -> _Place | None:
+    """The known messages at the beginning of the array at `start`; its last entry does not count as one."""
+    path, position, count = [root], start, 0
+    while found := _next_run(path[-1], data, position):
+        run, count = found
+        path.append(run)
+        position += run.prefix.ends[count - 1]
+        if count < len(run.prefix.ends):
+            break
+    if (
+        position > start
+        and data[position : position + 1] != b","
+        and data[position:].lstrip(_WHITE)[:1] == b"]"
+    ):
+        ends = path[-1].prefix.ends
+        count -= 1
+        position -= ends[count] - (ends[count - 1] if count else 0)
+        if not count:
+            path.pop()
+            count = len(path[-1].prefix.ends)
+    return _Place(path, position, count) if len(path) > 1 else None
+
+
+def _next_run(run: _Run, data: bytes, position: int) -> tuple[_Run, int] | None:
+    """The run that follows in `data`, and how many messages of it."""
+    children = run.children
+    if not children:
+        return None
+    alike = children.get(b"", ())
+    for length in _SAMPLED:
+        alike += children.get(data[position : position + length : length // 32], ())
+    for child in alike:
+        if data.startswith(child.prefix.text, position):
+            return child, len(child.prefix.ends)
+    for child in alike:
+        text, count, begin = child.prefix.text, 0, 0
+        for end in child.prefix.ends:
+            if not data.startswith(text[begin:end], position + begin):
+                break
+            count, begin = count + 1, end
+        if count:
+            return child, count
+    return None
+
+
+def _split(parent: _Run, run: _Run, count: int) -> _Run:
+    """Divide a run behind its first `count` messages, and give the first half."""
+    prefix = run.prefix
+    first = _first_of(prefix, count)
+    end = prefix.ends[count - 1]
+    second = KnownPrefix(
+        first,
+        prefix.text[end:],
+        tuple([each - end for each in prefix.ends[count:]]),
+        prefix.count,
+        prefix.made,
+        prefix.fresh,
+    )
+    half = _Run(first, {}, run.used)
+    half.add(_Run(second, run.children, run.used))
+    parent.remove(run)
+    parent.add(half)
+    return half
+
+
+def _first_of(prefix: KnownPrefix, count: int) -> KnownPrefix:
+    known = prefix.count - len(prefix.ends) + count
+    fresh = tuple([i for i in prefix.fresh if i < known])
+    return KnownPrefix(
+        prefix.before, prefix.text[: prefix.ends[count - 1]], prefix.ends[:count], known, {}, fresh
+    )
+
+
+def _entries(prefix: KnownPrefix, count: int) -> list[Any]:
+    """The first `count` entries of a request with this prefix."""
+    entries: list[Any] = [KNOWN] * count
+    for i in prefix.fresh:
+        if i < count:
+            entries[i] = prefix.wire(i)
+    return entries
+
+
+@lru_cache(64)
+def _quoted(field: str) -> bytes:
+    return b'"%b"' % field.encode()
 
 
 def _array_in(data: bytes, field: str) -> int:
     """Where the array in `field` begins; -1 where that takes a parser."""
-    name = b'"%b"' % field.encode()
+    name = _quoted(field)
     at = data.find(name)
     while at >= 0:
         at += len(name)
-        opening = data.find(b"[", at, at + 16)
-        if data[at:opening].strip(_WHITE) == b":":
+        opening = _opening(data, at)
+        if opening >= 0:
             return opening
         at = data.find(name, at)
     return -1
 
 
-def _walk(node: _TreeNode, data: bytes, position: int) -> tuple[list[_TreeNode], int]:
-    """The known messages at the beginning of the array at `position`, and where they end."""
-    nodes: list[_TreeNode] = []
-    begins = data.startswith
-    found = True
-    while found:
-        found = False
-        for child in node.children:
-            if begins(child.turn.piece, position):
-                nodes.append(child)
-                position += len(child.turn.piece)
-                node, found = child, True
-                break
-    return nodes, position
+def _opening(data: bytes, at: int) -> int:
+    """Where an array begins that stands behind the name of its field; -1 where none does."""
+    if data.startswith((b":[", b": ["), at):
+        return data.index(b"[", at)
+    opening = data.find(b"[", at, at + 16)
+    return opening if data[at:opening].strip(_WHITE) == b":" else -1
 
 
-def _around(
-    data: bytes, start: int, position: int, field: str
-) -> tuple[dict[str, Raw], bytes, dict[str, Raw]]:
-    """The fields before the array, its entries from `position` on, and the fields behind it.
-
-    What stands before `position` is known to be entries, and is not looked at.
-    """
-    name = data.rindex(b'"%b"' % field.encode(), 0, start)
-    front = data[:name].rstrip(_WHITE).removesuffix(b",")
-    before = jsontext.split_object(front + b"}")
-    after = jsontext.split_object(b'{"\\u0000":' + _rest_of_array(data, start, position, len(data)))
-    return before, bytes(after.pop("\0")), after
+def _ends(entries: Sequence[Raw], data: bytes, position: int) -> list[int]:
+    """Where the entries of an array, which stand behind `position`, end in `data`."""
+    ends: list[int] = []
+    for raw in entries:
+        position = _skip_white(data, _skip_white(data, position) + 1) + len(bytes(raw))
+        ends.append(position)
+    return ends
 
 
-def _rest_of_array(data: bytes, start: int, position: int, end: int) -> bytes:
-    """The array at `start` with its entries from `position` on; it is closed here where `end` is before its
-    end. What follows it up to `end`, if anything, makes this text something else than an array."""
-    if position > end:
-        raise ValueError("the array ends elsewhere")
-    closing = b"]" if end < len(data) else b""
-    rest = data[position:end].lstrip(_WHITE) + closing
-    if position == start:
-        return rest
-    if rest[:1] == b"]":
-        return b"[" + rest
-    rest = rest[1:].lstrip(_WHITE) if rest[:1] == b"," else b"]"
-    if rest[:1] == b"]":
-        raise ValueError("an entry ends elsewhere")
-    return b"[" + rest
-
-
-def _pieces(data: bytes, position: int, listed: bytes) -> list[bytes]:
-    """The text of each entry of `listed`, which begin at `position`, with what separates it from the one
-    before."""
-    pieces: list[bytes] = []
-    for entry in jsontext.split_array(listed):
-        raw = bytes(entry)
-        end = data.index(raw, position) + len(raw)
-        pieces.append(data[position:end])
-        position = end
-    return pieces
+def _skip_white(data: bytes, position: int) -> int:
+    while data[position] <= _SPACE:
+        position += 1
+    return position
 
 
 def _head_size(heads: Sequence[KnownHead]) -> int:
@@ -373,39 +537,17 @@ def _head_size(heads: Sequence[KnownHead]) -> int:
 
 
 DECODED = "decoded"
+_ALONE = "alone"
+EncodeAlone = Callable[[Message, Losses], Sequence[Any] | None]
 
 
-class DecodedMessage(Struct, frozen=True, gc=False):
-    message: Any  # a Message, or what a protocol makes one of
-    losses: tuple[Loss, ...]
-
-
-class _DecodedPrefix(Struct, frozen=True, gc=False):
-    """All messages up to the one that holds it, and what was made of them, by identity."""
-
-    messages: tuple[Message, ...]
-    losses: tuple[Loss, ...]
-    made: dict[int, dict[Any, Any]]
-
-
-PREFIX = "prefix"
-_LOOK_BACK = 64  # entries
-
-
-def last_kept(entries: Sequence[T], kept: Callable[[T], K | None]) -> tuple[int, K] | None:
-    """What is kept beside the last of `entries` that has anything, and how many entries there are up to it.
-
-    A conversation grows at its end, so it is found soon or never.
-    """
-    for i in range(len(entries) - 1, max(-1, len(entries) - 1 - _LOOK_BACK), -1):
-        if (found := kept(entries[i])) is not None:
-            return i + 1, found
-    return None
-
-
-def prefix_of(wire: Any) -> Any:
-    """What a protocol made of all messages up to this one; None where it is not known."""
-    return wire.made.get(PREFIX) if type(wire) is KnownMessage else None
+def is_same(beginning: tuple[Message, ...], messages: tuple[Message, ...]) -> bool:
+    """Whether these are the same messages; a stage may have replaced or moved some."""
+    if not beginning or not messages:
+        return not beginning and not messages
+    # A comparison of tuples is quick where their items are identical. Equal messages of other places pass it,
+    # but where some were moved the last one was too
+    return beginning[-1] is messages[-1] and beginning == messages
 
 
 def keep_head(turns: Any, tools: Sequence[AnyTool]) -> None:
@@ -465,7 +607,7 @@ def encode_head(
     if known is None or not all(map(is_, known.parts, parts)):
         own = Losses()
         known = _EncodedHead(parts, encode(request, own, profile, *others), tuple(own))  # pyright: ignore[reportCallIssue] - as above
-        if len(head.made) > _MOST_RESULTS:
+        if len(head.made) > _MOST_ENCODED:
             head.made.clear()
         head.made[key] = known
     if known.losses:
@@ -481,44 +623,95 @@ class _EncodedHead(Struct, frozen=True, gc=False):
     losses: tuple[Loss, ...]
 
 
+class _Decoded(Struct, frozen=True, gc=False):
+    messages: tuple[Message, ...]
+    losses: tuple[Loss, ...]
+
+
 def decode_turns(
     wires: list[Any], field: str, decode: Callable[[Any, str, Losses], Message], losses: Losses
 ) -> tuple[tuple[Message, ...], Past | None]:
     """The messages that `wires` hold, and which of them came before."""
-    if KnownMessage not in set(map(type, wires)):
+    if type(wires) is not Turns or (prefix := wires.prefix) is None:
         return tuple([decode(wire, f"{field}[{i}]", losses) for i, wire in enumerate(wires)]), None
-    found = last_kept(wires, prefix_of)
-    prefix: _DecodedPrefix | None = found[1] if found else None
-    messages = list(prefix.messages) if prefix else []
-    past = Past(prefix.made.copy() if prefix else {})
-    if prefix and prefix.losses:
-        losses.extend(prefix.losses)
-    known = begun = len(messages)
-    reported: list[Loss] = [*prefix.losses] if prefix else []
-    for i in range(begun, len(wires)):
-        wire = wires[i]
-        if type(wire) is not KnownMessage:
-            messages.append(decode(wire, f"{field}[{i}]", losses))
-            continue
-        made: DecodedMessage | None = wire.made.get(DECODED)
-        if made is None:
-            own = Losses()
-            message = decode(wire.wire, f"{field}[{i}]", own)
-            made = wire.made[DECODED] = DecodedMessage(message, tuple(own))
-        past.made[id(made.message)] = wire.made
-        messages.append(made.message)
-        if made.losses:
-            losses.extend(made.losses)
-        if known == i:
-            known += 1
-            reported += made.losses
-    if known > begun:
-        if begun:
-            wires[begun - 1].made.pop(PREFIX, None)
-        decoded = tuple(messages[:known])
-        by_id = {id(message): past.made[id(message)] for message in decoded}  # which it keeps alive
-        wires[known - 1].made[PREFIX] = _DecodedPrefix(decoded, tuple(reported), by_id)
-    return tuple(messages), past
+    known: _Decoded | None = prefix.made.get(DECODED)
+    if known is None or len(known.messages) < prefix.count:
+        own, messages = Losses(), [*known.messages] if known else []
+        if known:
+            own.extend(known.losses)
+        for i in range(len(messages), prefix.count):
+            messages.append(decode(wires.wire(i), f"{field}[{i}]", own))
+        known = prefix.made[DECODED] = _Decoded(tuple(messages), tuple(own))
+    if known.losses:
+        losses.extend(known.losses)
+    new = [decode(wires[i], f"{field}[{i}]", losses) for i in range(prefix.count, len(wires))]
+    return (*known.messages, *new), Past(known.messages, prefix.made)
+
+
+class _Sent(Struct, frozen=True, gc=False):
+    """Messages as the upstream takes them, from the one at `start` on: their entries as text."""
+
+    messages: tuple[Message, ...]
+    start: int
+    entries: tuple[Raw, ...]
+    losses: tuple[Loss, ...]
+
+
+def sent_prefix(
+    messages: tuple[Message, ...],
+    start: int,
+    past: Past | None,
+    key: Hashable,
+    encode: EncodeAlone,
+    losses: Losses,
+    joins: bool = True,
+) -> tuple[int, list[Any]]:
+    """How many messages at the beginning were sent before, and the entries of those from `start` on.
+
+    `encode` may depend on the message, the target of the request and what `key` says, on no other message; it
+    gives None for a message that depends on others. `joins`: all but the last may be one text.
+    """
+    if past is None or len(past.messages) <= start:
+        return start, []
+    if not is_same(past.messages, messages[: len(past.messages)]):
+        past.alone = True
+        return start, []
+    sent: _Sent | None = past.made.get(key)
+    if sent is None or sent.messages is not past.messages:
+        sent = _sent_further(sent, past, start, encode, joins)
+        if len(past.made) > MOST_RESULTS:
+            past.made.clear()
+        past.made[key] = sent
+    past.alone = len(sent.messages) < len(past.messages)
+    if sent.losses:
+        losses.extend(sent.losses)
+    return len(sent.messages), [*sent.entries]
+
+
+MOST_RESULTS = 8  # that are kept beside messages: targets, lists of names
+
+
+def _sent_further(sent: _Sent | None, past: Past, start: int, encode: EncodeAlone, joins: bool) -> _Sent:
+    """What is sent of all messages of `past`, as far as each stands for itself."""
+    if sent and (sent.start != start or not is_same(sent.messages, past.messages[: len(sent.messages)])):
+        sent = None
+    texts: list[Raw | bytes] = [*sent.entries] if sent else []
+    reported, count = Losses(), len(sent.messages) if sent else start
+    if sent:
+        reported.extend(sent.losses)
+    for message in past.messages[count:]:
+        own = Losses()
+        if (entries := encode(message, own)) is None:
+            break
+        if entries:
+            texts.append(b",".join(map(jsontext.encode, entries)))
+        if own.items:
+            reported.extend(own)
+        count += 1
+    if joins and len(texts) > 2:
+        texts = [b",".join(texts[:-1]), texts[-1]]
+    covered = past.messages if count == len(past.messages) else past.messages[:count]
+    return _Sent(covered, start, tuple(map(Raw, texts)), tuple(reported))
 
 
 class SentMessage(Struct, frozen=True, gc=False):
@@ -528,63 +721,22 @@ class SentMessage(Struct, frozen=True, gc=False):
     losses: tuple[Loss, ...]
 
 
-EncodeAlone = Callable[[Message, Losses], Sequence[Any] | None]
-
-
-def sent_before(message: Message, past: Past, key: Hashable, encode: EncodeAlone) -> SentMessage | None:
-    """What `encode` makes of a message that came before; None where it is new or `encode` gives None.
-
-    `encode` may depend on the message, the target of the request and what `key` says, on no other message.
-    """
-    made = past.made.get(id(message))
-    if made is None:
+def sent_before(
+    message: Message, past: Past | None, key: Hashable, encode: EncodeAlone
+) -> SentMessage | None:
+    """Like `sent_prefix` for a single message, where the beginning of the conversation was changed or some
+    message of it depends on others. None where it is new or `encode` gives None."""
+    if past is None or not past.alone:
         return None
-    sent: Any = made.get(key)
+    known: dict[int, tuple[Message, dict[Hashable, Any]]] = past.made.setdefault(_ALONE, {})
+    if len(known) < len(past.messages):
+        known.update({id(each): (each, {}) for each in past.messages if id(each) not in known})
+    if (found := known.get(id(message))) is None:
+        return None
+    sent = found[1].get(key)
     if sent is None:
         losses = Losses()
         entries = encode(message, losses)
         text = (Raw(b",".join(map(jsontext.encode, entries))),) if entries else ()
-        sent = entries is not None and SentMessage(text, tuple(losses))
-        made[key] = sent
+        sent = found[1][key] = entries is not None and SentMessage(text, tuple(losses))
     return sent or None
-
-
-class _SentPrefix(Struct, frozen=True, gc=False):
-    """All messages up to the one that holds it, as the upstream takes them."""
-
-    messages: tuple[Message, ...]
-    entries: tuple[Raw, ...]
-    losses: tuple[Loss, ...]
-
-
-def sent_prefix(
-    messages: tuple[Message, ...], past: Past, key: Hashable, encode: EncodeAlone, losses: Losses
-) -> tuple[int, list[Any]]:
-    """How many messages at the beginning were sent before, and their entries."""
-    found = last_kept(messages, lambda message: past.made.get(id(message), _NOTHING).get((PREFIX, key)))
-    begun: _SentPrefix | None = (
-        found[1] if found and is_same(found[1].messages, messages[: found[0]]) else None
-    )
-    entries: list[Raw] = [*begun.entries] if begun else []
-    reported: list[Loss] = [*begun.losses] if begun else []
-    start = count = len(begun.messages) if begun else 0
-    while count < len(messages) and (sent := sent_before(messages[count], past, key, encode)):
-        entries += sent.entries
-        reported += sent.losses
-        count += 1
-    if count > start:
-        if start:
-            past.made[id(messages[start - 1])].pop((PREFIX, key), None)
-        prefix = _SentPrefix(messages[:count], tuple(entries), tuple(reported))
-        past.made[id(messages[count - 1])][PREFIX, key] = prefix
-    if reported:
-        losses.extend(reported)
-    return count, entries
-
-
-def is_same(beginning: Sequence[Message], messages: Sequence[Message]) -> bool:
-    """Whether these are the very same messages; a stage may have replaced or moved some."""
-    return len(beginning) == len(messages) and all(map(is_, beginning, messages))
-
-
-_NOTHING: dict[Any, Any] = {}

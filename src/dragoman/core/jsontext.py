@@ -83,22 +83,26 @@ def encode_spliced(body: dict[str, Any], field: str) -> bytes:
     pieces: list[Any] = []
     plain: dict[str, Any] = {}
     for name, value in body.items():
-        if type(value) is msgspec.Raw:
-            spliced: list[Any] = [value]
-        elif name == field and is_array(value):
-            entries = [entry if type(entry) is msgspec.Raw else encode(entry) for entry in value]
-            spliced = [b"[", b",".join(entries), b"]"]
-        else:
+        if type(value) is not msgspec.Raw and (name != field or not is_array(value)):
             plain[name] = value
             continue
         if plain:
             pieces += b",", encode(plain)[1:-1]
             plain = {}
-        pieces += b",", encode(name), b":", *spliced
+        pieces += b",", encode(name), b":"
+        if type(value) is msgspec.Raw:
+            pieces.append(value)
+            continue
+        separator = b"["
+        for entry in value:
+            pieces += separator, entry if type(entry) is msgspec.Raw else encode(entry)
+            separator = b","
+        pieces.append(b"]" if value else b"[]")
     if plain:
         pieces += b",", encode(plain)[1:-1]
     pieces[:1] = [b"{"]
-    return b"".join([*pieces, b"}"])
+    pieces.append(b"}")
+    return b"".join(pieces)
 
 
 def dumps(value: Any) -> str:

@@ -6,6 +6,7 @@ to it unchanged) and `where` (how the source spells its place; not part of the v
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -180,22 +181,34 @@ class Message(Value, frozen=True, eq=False):
     parts: tuple[AnyPart, ...]
 
 
-class KnownMessage(Struct, eq=False, gc=False):
-    """A message that stood at the same place of the same conversation in an earlier request, after the same
-    messages.
+class KnownPrefix(Struct, eq=False, gc=False):
+    """The messages at the beginning of a request that stood there in an earlier one.
 
-    `piece` is its text in the array of messages, with what separates it from the one before. `made` holds
-    what functions made of it, by function and by whatever else the result depends on. `repeats` is false for
-    a message that has to be read each time.
+    `text` is theirs in the array of messages, from those of `before` on; each of them ends at one of `ends`
+    in it. `made` holds what functions made of all of them, or of the first of them, by function and by
+    whatever else the result depends on. `fresh` are the places of messages that have to be read each time.
     """
 
-    piece: bytes
+    before: KnownPrefix | None
+    text: bytes
+    ends: tuple[int, ...]
+    count: int  # with those of `before`
     made: dict[Any, Any]
-    repeats: bool = True
+    fresh: tuple[int, ...] = ()
 
-    @property
-    def wire(self) -> Any:
-        return jsontext.decode(self.piece.lstrip()[1:])
+    def wire(self, place: int) -> Any:
+        first = self.count - len(self.ends)
+        if self.before and place < first:
+            return self.before.wire(place)
+        begin = self.ends[place - first - 1] if place > first else 0
+        return jsontext.decode(self.text[begin : self.ends[place - first]].lstrip()[1:])
+
+
+class KnownMessage(Struct, frozen=True, gc=False):
+    """Stands for a message that is not read again."""
+
+
+KNOWN = KnownMessage()
 
 
 class KnownHead(Struct, eq=False, gc=False):
@@ -211,14 +224,38 @@ class KnownHead(Struct, eq=False, gc=False):
     made: dict[Any, Any]
 
 
-class Past(Struct, eq=False):
-    """What was made of the messages of a request before, by the identity of the message.
+class Turns(list[Any]):
+    """The messages of a request, on its wire, with what is known of them and of its head.
 
-    `target` stands for everything else that decides what a message becomes.
+    The first `prefix.count` of them came before; where nobody needs their wire they are KNOWN. `keep`, where
+    it is set, makes a candidate for a head known.
     """
 
-    made: dict[int, dict[Any, Any]]
+    prefix: KnownPrefix | None = None
+    head: KnownHead | None = None
+    keep: Callable[[KnownHead], None] | None = None
+
+    def without_last(self) -> Turns:
+        turns = Turns(self[:-1])
+        turns.prefix = self.prefix
+        return turns
+
+    def wire(self, place: int) -> Any:
+        found = self[place]
+        return self.prefix.wire(place) if found is KNOWN and self.prefix else found
+
+
+class Past(Struct, eq=False):
+    """The messages at the beginning of a request that came before, and what was made of them.
+
+    `target` stands for everything else that decides what a message becomes. `alone`: some of them are not
+    sent as they were sent together before.
+    """
+
+    messages: tuple[Message, ...]
+    made: dict[Any, Any]
     target: object = None
+    alone: bool = False
 
 
 class ToolDeclaration(Value, frozen=True, eq=False):

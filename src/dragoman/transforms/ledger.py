@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.codec import ProtocolLimits
-from dragoman.core.history import is_same, last_kept
+from dragoman.core.history import MOST_RESULTS, is_same
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
@@ -42,50 +42,34 @@ from dragoman.schemas.downgrade import can_be_strict, fit
 from dragoman.transforms import arguments, breakpoints, call_ids
 from dragoman.transforms.arguments import may_need_repair
 from dragoman.transforms.content import joined, settle_part, without_summarised
-from dragoman.transforms.pairing import CallOrder, MessageFacts, facts_of, pair
+from dragoman.transforms.pairing import NO_CALLS, CallOrder, MessageFacts, facts_of, pair
 from dragoman.transforms.states import return_states
 from dragoman.transforms.tools import Declared, Flattened, Names, flatten, names_for, recognise
 
-_MOST_RESULTS = 8  # that are kept beside a message: targets, lists of names
-
-
-class _Prepared(Struct, gc=False):
-    """What the ledger made of a message. `calls` are with the client's id and the number in an invented one,
-    `named` the ids of results with the name of the call. `made`: what was made of it in turn."""
-
-    facts: MessageFacts
-    calls: tuple[tuple[ToolCall, str, int], ...]
-    named: tuple[tuple[str, str | None], ...]
-    losses: tuple[Loss, ...]
-    marks: int
-    made: dict[Any, Any]
-    state: _LedgerState | None = None  # after this message, where a request ended behind it
-
 
 class _LedgerState(Struct, gc=False):
-    """The ledger after `messages`, all of which came before."""
+    """The ledger after the messages of a client that came before; they are `facts` now, one of each.
 
+    `made`: what was made of them in turn. `used` are the names of calls.
+    """
+
+    decoded: tuple[Message, ...]
     messages: tuple[Message, ...]
     facts: tuple[MessageFacts, ...]
     order: CallOrder
-    made: dict[int, dict[Any, Any]]
     client_ids: frozenset[str]
     used: dict[str, None]
     called: dict[str, str]
     calls: int
     marks: int
     losses: tuple[Loss, ...]
+    made: dict[Any, Any]
 
 
-def _state_after(made: dict[Any, Any] | None, target: object) -> _LedgerState | None:
-    prepared: _Prepared | None = made.get(target) if made is not None else None
-    return prepared.state if prepared else None
+class _Renamed(Struct, gc=False):
+    """Messages with the names that the upstream takes, and what was made of them."""
 
-
-class _Named(Struct, gc=False):
-    """A message with the names that the upstream takes, and what was made of it."""
-
-    message: Message
+    messages: tuple[Message, ...]
     made: dict[Any, Any]
 
 
@@ -112,7 +96,7 @@ class Ledger:
         self._estimate: int | None = None  # of the input tokens
         self._names = names_for((), upstream)
         self._marks = 0  # cache breakpoints
-        self._used: dict[str, None] = {}  # every tool name of the request
+        self._used: dict[str, None] = {}  # the names of the calls
         self._called: dict[str, str] = {}  # call id -> name, for results without one
 
     def prepare(self, request: Request, summarise: bool) -> Request:
@@ -120,35 +104,42 @@ class Ledger:
         flattened = flatten(request.tools, self.losses, self.upstream)
         self.declared = flattened.declared
         self._checkers, self._usual = flattened.checkers, flattened.usual
-        self._used = flattened.names.copy()
         messages = request.messages
         if summarise:
             messages = tuple([without_summarised(message, self.losses) for message in messages])
-        known = Past({}, request.past.target) if request.past else None  # messages as they are now
-        order = CallOrder()
-        if request.past and known:
-            facts, order = self._fold(messages, request.past, known, flattened, summarise)
-        else:
-            facts = [self._message(message, flattened, summarise) for message in messages]
-            order = order.after(facts)
+        state = self._known(request.past, messages, flattened, summarise) if request.past else None
+        known = len(state.facts) if state else 0
+        facts = [self._message(message, flattened, summarise) for message in messages[known:]]
+        order = (state.order if state else NO_CALLS).after(facts)
         system = self._system(request.system) if self.is_foreign and request.system else request.system
-        if self._marks > breakpoints.MOST and self.upstream.cache_breakpoints:
-            own = sum([bool(text.cache) for text in system])
-            facts = self._changed(facts, lambda m: breakpoints.latest(m, breakpoints.MOST - own, self.losses))
-            order = CallOrder().after(facts)
-        if self.client.text_pieces:
-            facts = self._changed(facts, joined)
-            order = CallOrder().after(facts)
-        self._used.update(dict.fromkeys(request.tool_choice.names if request.tool_choice else ()))
-        self._names = names_for(tuple(self._used), self.upstream)
-        paired = pair(facts, order, self._legal, self.losses)
+        limits_marks = self._marks > breakpoints.MOST and self.upstream.cache_breakpoints
+        if order.is_settled and not limits_marks and not self.client.text_pieces:
+            paired = tuple([one.message for one in facts])
+            paired = state.messages + paired if state else paired
+        else:
+            facts = [*state.facts, *facts] if state else facts
+            if limits_marks:
+                most = breakpoints.MOST - sum([bool(text.cache) for text in system])
+                facts = self._changed(facts, lambda m: breakpoints.latest(m, most, self.losses))
+            if self.client.text_pieces:
+                facts = self._changed(facts, joined)
+            if limits_marks or self.client.text_pieces:
+                order = NO_CALLS.after(facts)
+            paired = pair(facts, order, self._legal, self.losses)
+        past = Past(state.messages, state.made) if state else None
+        names = {**flattened.names, **self._used}
+        if request.tool_choice:
+            names.update(dict.fromkeys(request.tool_choice.names))
+        self._names = names_for(tuple(names), self.upstream)
+        if self._names.changed:
+            paired, past = self._renamed(paired, past)
         self.prepared = replace(
             request,
             system=system,
-            messages=tuple([self._named(each, known) for each in paired]) if self._names.changed else paired,
+            messages=paired,
             tools=_fit(request.tools, self.losses, flattened, self._names, self.client.schema_field),
             tool_choice=self._choice(request.tool_choice, flattened),
-            past=known,
+            past=past,
         )
         return self.prepared
 
@@ -243,121 +234,63 @@ class Ledger:
             settled.append(text)
         return tuple(settled)
 
-    def _fold(
-        self, messages: tuple[Message, ...], past: Past, known: Past, flattened: Flattened, summarise: bool
-    ) -> tuple[list[MessageFacts], CallOrder]:
-        """The facts and the order of all messages; from the last state that is known, where there is one."""
-        found = last_kept(messages, lambda message: _state_after(past.made.get(id(message)), past.target))
-        state = found[1] if found and is_same(found[1].messages, messages[: found[0]]) else None
-        facts: list[MessageFacts] = []
-        order, start = CallOrder(), 0
-        if state:
-            facts, order, start = [*state.facts], state.order, len(state.messages)
-            known.made.update(state.made)
-            self.client_ids.update(state.client_ids)
-            self._used.update(state.used)
-            self._called.update(state.called)
-            self.calls, self._marks = state.calls, state.marks
-            self.losses.extend(state.losses)
-        count = start
-        reported: list[Loss] = [*state.losses] if state else []
-        for message in messages[start:]:
-            prepared = self._recalled(message, past, known, flattened, summarise)
-            if prepared is None:
-                break
-            facts.append(prepared.facts)
-            reported += prepared.losses
-            count += 1
-        order = order.after(facts[start:])
-        if count > start:
-            used = {call.name: None for one in facts[start:] for call in one.calls}
-            used = {**state.used, **used} if state else used
-            self._keep_state(messages[:count], past, known, facts, order, tuple(reported), used, start)
-        for message in messages[count:]:
-            prepared = self._recalled(message, past, known, flattened, summarise)
-            facts.append(prepared.facts if prepared else self._message(message, flattened, summarise))
-        return facts, order.after(facts[count:])
+    def _known(
+        self, past: Past, messages: tuple[Message, ...], flattened: Flattened, summarise: bool
+    ) -> _LedgerState | None:
+        """The state after the messages that came before, which is from now on that of this ledger too.
 
-    def _keep_state(
+        None where a stage changed one of them, and where the name of a call depends on the tools of the
+        request.
+        """
+        if not is_same(past.messages, messages[: len(past.messages)]):
+            return None
+        state: _LedgerState | None = past.made.get(past.target)
+        if state and state.decoded is not past.messages:
+            state = state if is_same(state.decoded, past.messages[: len(state.decoded)]) else None
+        if state:
+            self.client_ids.update(state.client_ids)
+            self._used, self._called = state.used.copy(), state.called.copy()
+            self.calls, self._marks = state.calls, state.marks
+        if state is None or len(state.decoded) < len(past.messages):
+            new = past.messages[len(state.decoded) if state else 0 :]
+            if any(type(part) is ToolCall and part.namespace for message in new for part in message.parts):
+                self._used, self._called, self.calls, self._marks = {}, {}, 0, 0
+                self.client_ids.clear()
+                return None
+            state = self._learnt(state, past.messages, new, flattened, summarise)
+            if len(past.made) > MOST_RESULTS:
+                past.made.clear()
+            past.made[past.target] = state
+        if state.losses:
+            self.losses.extend(state.losses)
+        return state
+
+    def _learnt(
         self,
-        messages: tuple[Message, ...],
-        past: Past,
-        known: Past,
-        facts: list[MessageFacts],
-        order: CallOrder,
-        losses: tuple[Loss, ...],
-        used: dict[str, None],
-        start: int,
-    ) -> None:
-        """Keep the state after `messages` beside the last of them; that of the last request is not needed."""
-        earlier = past.made[id(messages[start - 1])].get(past.target) if start else None
-        if earlier:
-            earlier.state = None
-        last: _Prepared | None = past.made[id(messages[-1])].get(past.target)
-        if last is None:
-            return  # another thread made room
-        last.state = _LedgerState(
-            messages,
-            tuple(facts),
-            order,
-            known.made.copy(),
+        before: _LedgerState | None,
+        decoded: tuple[Message, ...],
+        new: tuple[Message, ...],
+        flattened: Flattened,
+        summarise: bool,
+    ) -> _LedgerState:
+        losses, self.losses = self.losses, Losses()
+        if before:
+            self.losses.extend(before.losses)
+        facts = [self._message(message, flattened, summarise) for message in new]
+        reported, self.losses = tuple(self.losses), losses
+        return _LedgerState(
+            decoded,
+            (*(before.messages if before else ()), *[one.message for one in facts]),
+            (*(before.facts if before else ()), *facts),
+            (before.order if before else NO_CALLS).after(facts),
             frozenset(self.client_ids),
-            used,
+            self._used.copy(),
             self._called.copy(),
             self.calls,
             self._marks,
-            losses,
+            reported,
+            before.made.copy() if before else {},
         )
-
-    def _recalled(
-        self, message: Message, past: Past, known: Past, flattened: Flattened, summarise: bool
-    ) -> _Prepared | None:
-        """Like `_message`, for one that came before; of other messages it needs only the names of calls.
-
-        None for a new one, and where the name of a call depends on the tools of the request.
-        """
-        made = past.made.get(id(message))
-        if made is None:
-            return None
-        prepared: _Prepared | None = made.get(known.target)
-        if prepared is None or (prepared.named and not self._still_named(prepared.named)):
-            if any(type(part) is ToolCall and part.namespace for part in message.parts):
-                return None
-            prepared = self._learnt(message, flattened, summarise)
-            if len(made) > _MOST_RESULTS:
-                made.clear()
-            made[known.target] = prepared
-        else:
-            for call, client_id, number in prepared.calls:
-                self.client_ids.add(client_id)
-                self.calls = max(self.calls + 1, number)
-                self._used[call.name] = None
-                if call.id:
-                    self._called[call.id] = call.name
-            self._marks += prepared.marks
-            if prepared.losses:
-                self.losses.extend(prepared.losses)
-        known.made[id(prepared.facts.message)] = prepared.made
-        return prepared
-
-    def _still_named(self, named: tuple[tuple[str, str | None], ...]) -> bool:
-        called = self._called
-        for id, name in named:  # noqa: SIM110 - a generator takes twice the time
-            if called.get(id) != name:
-                return False
-        return True
-
-    def _learnt(self, message: Message, flattened: Flattened, summarise: bool) -> _Prepared:
-        ids = [self._opened_id(part) for part in message.parts if type(part) is ToolResult]
-        named = tuple([(id, self._called.get(id)) for id in ids])
-        marks, losses, self.losses = self._marks, self.losses, Losses()
-        facts = self._message(message, flattened, summarise)
-        reported, self.losses = tuple(self.losses), losses
-        losses.extend(reported)
-        client_ids = [part.id for part in message.parts if type(part) is ToolCall]
-        numbers = [call_ids.invented(call.id) or 0 for call in facts.calls]
-        calls = tuple(zip(facts.calls, client_ids, numbers, strict=True))
-        return _Prepared(facts, calls, named, reported, self._marks - marks, {})
 
     def _message(self, message: Message, flattened: Flattened, summarise: bool) -> MessageFacts:
         parts: list[AnyPart] = []
@@ -438,12 +371,22 @@ class Ledger:
             return result
         return settle_part(result, self.own, summarise, self.losses)
 
-    def _named(self, message: Message, known: Past | None) -> Message:
-        """`message` with the names that the upstream takes."""
-        made = known.made.get(id(message)) if known else None
-        if made is not None and known and (found := made.get(self._names)):
-            known.made[id(found.message)] = found.made
-            return found.message
+    def _renamed(
+        self, messages: tuple[Message, ...], past: Past | None
+    ) -> tuple[tuple[Message, ...], Past | None]:
+        """`messages` with the names that the upstream takes; also those that came before."""
+        known = past.messages if past else ()
+        if past is None or not is_same(known, messages[: len(known)]):
+            return tuple([self._named(message) for message in messages]), None
+        found: _Renamed | None = past.made.get(self._names)
+        if found is None or len(found.messages) < len(known):
+            first, made = (found.messages, found.made.copy()) if found else ((), {})
+            named = [self._named(message) for message in known[len(first) :]]
+            found = past.made[self._names] = _Renamed((*first, *named), made)
+        new = [self._named(message) for message in messages[len(known) :]]
+        return (*found.messages, *new), Past(found.messages, found.made)
+
+    def _named(self, message: Message) -> Message:
         encode = self._names.encode
         parts: list[AnyPart] = []
         changed = False
@@ -451,14 +394,7 @@ class Ledger:
             if isinstance(part, ToolCall | ToolResult) and (name := encode(part.name)) != part.name:
                 part, changed = replace(part, name=name), True
             parts.append(part)
-        if not changed:
-            return message
-        named = replace(message, parts=tuple(parts))
-        if made is not None and known:
-            if len(made) > _MOST_RESULTS:
-                made.clear()
-            made[self._names] = _Named(named, {})
-        return named
+        return replace(message, parts=tuple(parts)) if changed else message
 
     def _choice(self, choice: ToolChoice | None, flattened: Flattened) -> ToolChoice | None:
         """The names as the upstream knows them; a list of all the tools is no restriction."""

@@ -8,7 +8,7 @@ paired is repaired and reported.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import is_
 
 from msgspec import Struct
@@ -49,10 +49,15 @@ class CallOrder(Struct, frozen=True, gc=False):
     waiting: tuple[ToolCall, ...] = ()  # the calls that the next message must answer first
     role: str = ""
 
-    def after(self, messages: Iterable[MessageFacts]) -> CallOrder:
-        if not self.holds:
+    @property
+    def is_settled(self) -> bool:
+        return self.holds and not self.waiting
+
+    def after(self, messages: Sequence[MessageFacts]) -> CallOrder:
+        if not self.holds or not messages:
             return self
-        used, waiting, turn = set(self.used), self.waiting, self.role
+        used, waiting, turn = self.used, self.waiting, self.role
+        ids: set[str] = set()
         for facts in messages:
             results, role = facts.results, facts.message.role
             if len(results) != len(waiting) or turn == role == "assistant":
@@ -61,12 +66,13 @@ class CallOrder(Struct, frozen=True, gc=False):
                 return _OUT_OF_ORDER
             waiting, turn = facts.calls, role
             for call in waiting:
-                if not call.id or call.id in used or not facts.is_legal:
+                if not call.id or call.id in ids or call.id in used or not facts.is_legal:
                     return _OUT_OF_ORDER
-                used.add(call.id)
-        return CallOrder(True, frozenset(used), waiting, turn)
+                ids.add(call.id)
+        return CallOrder(True, used | ids if ids else used, waiting, turn)
 
 
+NO_CALLS = CallOrder()
 _OUT_OF_ORDER = CallOrder(False)
 
 
@@ -77,7 +83,7 @@ def pair(
 
     `legal` spells an id as the upstream takes it.
     """
-    if order.holds and not order.waiting:
+    if order.is_settled:
         return tuple([facts.message for facts in messages])
     pairing = _Pairing(losses)
     for facts in messages:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.caches import CachedTools, cached_by_tools
 from dragoman.core.events import EventStage
+from dragoman.core.history import MOST_RESULTS, is_same
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
@@ -112,14 +113,16 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
         All of the history is written so: a model without tools refuses native blocks (G123: Roo#10155).
         """
         tools = _dialect_tools(request.tools, losses, self) if request.tools else _without_tools(self)
-        system, messages = request.system, request.messages
+        system, front = request.system, 0
         prompt = _declaration(request.tools, losses, self.declare, self.name) if request.tools else ""
         if tools.declared.tools:
             if not system:
-                system, messages = _system_of_messages(messages)
+                system, front = _system_of_messages(request.messages)
             system = _added(system, "\n\n".join([prompt, *_choice(request)]))
         repeats = not request.tools or isinstance(request.tools, CachedTools)
-        messages, past = HistoryRenderer(tools, losses, repeats).render(messages, request.past)
+        messages, past = HistoryRenderer(tools, losses).render(
+            request.messages, front, request.past if repeats else None
+        )
         return replace(
             request,
             system=system,
@@ -191,11 +194,11 @@ def _choice(request: Request) -> Iterator[str]:
         yield "Call at most one tool in a reply."
 
 
-def _system_of_messages(messages: tuple[Message, ...]) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
+def _system_of_messages(messages: tuple[Message, ...]) -> tuple[tuple[Text, ...], int]:
     """System messages at the front become the system text: strict chat templates take only one."""
     front = tuple(takewhile(_is_system_text, messages))
     texts = tuple([part for message in front for part in message.parts if isinstance(part, Text)])
-    return texts, messages[len(front) :]
+    return texts, len(front)
 
 
 def _is_system_text(message: Message) -> bool:
@@ -216,86 +219,67 @@ def _added(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
 
 
 class _Rendered(Struct, frozen=True, gc=False):
-    """A message in the dialect, and what it depends on beside itself: how many calls came before, and which
-    of them its results answer. `made`: what was made of it in turn."""
+    """Messages of a client, from the one at `start` on, in the dialect, and the calls among them.
 
-    number: int
-    answered: tuple[tuple[str, PastCall | None], ...]
+    `made`: what was made of them in turn.
+    """
+
+    source: tuple[Message, ...]
+    start: int
     messages: tuple[Message, ...]
-    calls: tuple[PastCall, ...]
+    calls: dict[str, PastCall]
+    count: int
     losses: tuple[Loss, ...]
     made: dict[Any, Any]
 
 
-_MOST_RENDERED = 8  # that are kept beside a message: dialects, lists of tools
-
-
 class HistoryRenderer:
-    """Past messages in the dialect. It keeps the calls by id, because results name only their ids.
+    """Past messages in the dialect. It keeps the calls by id, because results name only their ids."""
 
-    `repeats`: the same `tools` may come with another request, so what is made with them is worth keeping.
-    """
-
-    def __init__(self, tools: DialectTools, losses: Losses, repeats: bool) -> None:
-        self._tools, self._losses, self._repeats = tools, losses, repeats
+    def __init__(self, tools: DialectTools, losses: Losses) -> None:
+        self._tools, self._losses = tools, losses
         self._dialect, self._declared = tools.dialect, tools.declared
         self._calls: dict[str, PastCall] = {}
         self._count = 0
 
     def render(
-        self, messages: tuple[Message, ...], past: Past | None
+        self, messages: tuple[Message, ...], start: int, past: Past | None
     ) -> tuple[tuple[Message, ...], Past | None]:
-        """The messages in the dialect, and what was made of these before."""
-        if past is None:
-            return tuple([written for message in messages for written in self._message(message)]), None
-        made: dict[int, dict[Any, Any]] = {}
-        rendered: list[Message] = []
-        for message in messages:
-            before = past.made.get(id(message))
-            if before is None:
-                rendered += self._message(message)
-            elif _is_plain(message):
-                rendered.append(message)
-                made[id(message)] = before
-            elif not self._repeats:
-                rendered += self._message(message)
-            else:
-                known = self._recalled(message, before)
-                rendered += known.messages
-                for written in known.messages:
-                    made[id(written)] = known.made
-        return tuple(rendered), Past(made, past.target)
-
-    def _recalled(self, message: Message, made: dict[Any, Any]) -> _Rendered:
-        """Like `_message`, for one that came before."""
-        known: _Rendered | None = made.get(self._tools)
-        if known is None or known.number != self._count or not self._still_answers(known.answered):
-            if len(made) > _MOST_RENDERED:
-                made.clear()
-            known = made[self._tools] = self._learnt(message)
-        else:
-            for call in known.calls:
-                self._calls[call.id] = call
-            self._count += len(known.calls)
+        """The messages from `start` on in the dialect, and what was made of these before."""
+        if (
+            past is None
+            or len(past.messages) <= start
+            or not is_same(past.messages, messages[: len(past.messages)])
+        ):
+            return tuple(self._written(messages[start:])), None
+        known: _Rendered | None = past.made.get(self._tools)
+        if known is None or known.source is not past.messages or known.start != start:
+            known = self._learnt(known, past.messages, start)
+            if len(past.made) > MOST_RESULTS:
+                past.made.clear()
+            past.made[self._tools] = known
+        self._calls, self._count = known.calls.copy(), known.count
         if known.losses:
             self._losses.extend(known.losses)
-        return known
+        new = self._written(messages[len(known.source) :])
+        return (*known.messages, *new), Past(known.messages, known.made, past.target)
 
-    def _still_answers(self, answered: tuple[tuple[str, PastCall | None], ...]) -> bool:
-        calls = self._calls
-        for id, call in answered:  # noqa: SIM110 - a generator takes twice the time
-            if calls.get(id) is not call:
-                return False
-        return True
-
-    def _learnt(self, message: Message) -> _Rendered:
-        ids = [part.call_id for part in message.parts if type(part) is ToolResult]
-        answered = tuple([(id, self._calls.get(id)) for id in ids])
-        number, losses, self._losses = self._count, self._losses, Losses()
-        messages = self._message(message)
+    def _learnt(self, before: _Rendered | None, source: tuple[Message, ...], start: int) -> _Rendered:
+        """All of `source`, from what was written of its first messages on."""
+        if before and (before.start != start or not is_same(before.source, source[: len(before.source)])):
+            before = None
+        losses, self._losses = self._losses, Losses()
+        if before:
+            self._calls, self._count = before.calls.copy(), before.count
+            self._losses.extend(before.losses)
+        new = self._written(source[len(before.source) if before else start :])
+        messages = (*before.messages, *new) if before else tuple(new)
         reported, self._losses = tuple(self._losses), losses
-        calls = tuple([self._calls[part.id] for part in message.parts if type(part) is ToolCall])
-        return _Rendered(number, answered, messages, calls, reported, {})
+        made = before.made.copy() if before else {}
+        return _Rendered(source, start, messages, self._calls, self._count, reported, made)
+
+    def _written(self, messages: Iterable[Message]) -> list[Message]:
+        return [written for message in messages for written in self._message(message)]
 
     def _message(self, message: Message) -> tuple[Message, ...]:
         if _is_plain(message):

@@ -23,7 +23,6 @@ from dragoman.core.model import (
     AnyPart,
     Foreign,
     Message,
-    Past,
     Reasoning,
     Refusal,
     Request,
@@ -95,27 +94,25 @@ def encode_foreign(
     """System text and messages of a request from elsewhere, in the order that Anthropic demands."""
     leading = list(takewhile(_is_system, request.messages))
     system = [*request.system, *(text for message in leading for text in _texts(message, losses))]
-    rest = request.messages[len(leading) :]
-    messages = _encode_in_order(rest, request.past, losses) or _encode_mended(rest, profile, losses)
+    messages = _encode_in_order(request, len(leading), losses) or _encode_mended(
+        request.messages[len(leading) :], profile, losses
+    )
     return [text for text in system if not _is_blank(text.text)], messages
 
 
-def _encode_in_order(
-    messages: tuple[Message, ...], past: Past | None, losses: Losses
-) -> list[Wire | Raw] | None:
-    """Messages that follow each other as Anthropic demands, as in nearly every request; None for others."""
-    if not messages or messages[0].role != "user" or messages[-1].role != "user":
+def _encode_in_order(request: Request, start: int, losses: Losses) -> list[Wire | Raw] | None:
+    """Messages from `start` on that follow each other as Anthropic demands, as in nearly every request; None
+    for others."""
+    messages, past = request.messages, request.past
+    roles = [message.role for message in messages[start:]]
+    if not roles or roles[0] != "user" or roles[-1] != "user":
         return None
-    roles = [message.role for message in messages]
     if not _TAKEN_ROLES.issuperset(roles) or ("assistant", "assistant") in pairwise(roles):
         return None
-    reported, count = Losses(), 0
-    wires: list[Wire | Raw] = []
-    if past:
-        count, wires = sent_prefix(messages, past, "", _encode_alone, reported)
+    reported = Losses()
+    count, wires = sent_prefix(messages, start, past, "", _encode_alone, reported)
     for message in messages[count:]:
-        sent = sent_before(message, past, "", _encode_alone) if past else None
-        if sent:
+        if sent := sent_before(message, past, "", _encode_alone):
             wires += sent.entries
             if sent.losses:
                 reported.extend(sent.losses)

@@ -149,12 +149,13 @@ def encode_contents(
     """A native conversation keeps its contents; in others neighbours of one role become one."""
     calls = _CallsById(request.messages)
     nested, signs = native or profile.media_in_results, profile.signed_calls and not native
-    past = None if native else request.past
-    alone = partial(_encode_alone, nested, signs)
     contents: list[Wire] = []
     count = 0
-    if past:
-        count, entries = sent_prefix(tuple(messages), past, "", alone, losses)
+    if request.past and not native:
+        front = request.messages[: len(request.messages) - len(messages)]
+        alone = partial(_encode_alone, nested, signs)
+        count, entries = sent_prefix((*front, *messages), len(front), request.past, "", alone, losses, False)
+        count -= len(front)
         for message, entry in zip(messages, entries, strict=False):
             _add_content(contents, "model" if message.role == "assistant" else "user", entry)
     for message in messages[count:]:

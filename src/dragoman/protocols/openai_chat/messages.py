@@ -104,12 +104,10 @@ def encode_messages(request: Request, profile: ModelProfile, losses: Losses) -> 
         turns.write({"role": "system", "content": content})
     if past and profile.assistant_after_tool:  # there a message depends on the one before
         past = None
-    messages, count = request.messages[len(leading) :], 0
     alone = partial(_encode_alone, profile, thinks)
-    if past:
-        count, entries = sent_prefix(messages, past, thinks, alone, losses)
-        turns.messages += entries
-    for message in messages[count:]:
+    count, entries = sent_prefix(request.messages, len(leading), past, thinks, alone, losses)
+    turns.messages += entries
+    for message in request.messages[count:]:
         if past and not turns.shown and (sent := sent_before(message, past, thinks, alone)):
             turns.add_sent(sent)
         else:

@@ -8,7 +8,7 @@ extras says which parts were one item, so that they go back as one.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -16,22 +16,13 @@ from msgspec.structs import replace
 from dragoman.core.conversations import summary_message
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
-from dragoman.core.history import (
-    DECODED,
-    PREFIX,
-    DecodedMessage,
-    last_kept,
-    prefix_of,
-    sent_before,
-    sent_prefix,
-)
+from dragoman.core.history import DECODED, sent_before, sent_prefix
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
     Extras,
     Foreign,
-    KnownMessage,
     Message,
     Past,
     Reasoning,
@@ -40,6 +31,7 @@ from dragoman.core.model import (
     Text,
     ToolCall,
     ToolResult,
+    Turns,
     Wire,
 )
 from dragoman.protocols.openai_responses.calls import (
@@ -82,40 +74,40 @@ def decode_input(
     if isinstance(items, str):
         only = Message("user", (Text(items, where="input"),), where="input", extras={ITEM: {"string": True}})
         return (only,), None
-    kept = last_kept(items, prefix_of)
-    prefix: _DecodedRows | None = kept[1] if kept else None
-    start = known = kept[0] if kept else 0
-    rows = prefix.rows.copy() if prefix else _Rows()
-    hosted: list[Any] = []
-    reported: list[Loss] = [*prefix.losses] if prefix else []
-    losses.extend(reported)
-    for i in range(start, len(items)):
-        item, where = items[i], f"input[{i}]"
-        if type(item) is not KnownMessage:
-            rows.add(_decode_entry(item, where, i, losses, searches, hosted), where, None)
-            continue
-        made: DecodedMessage | None = item.made.get(DECODED)
-        if made is None:
-            found = Losses()
-            entry = _decode_entry(item.wire, where, i, found, searches, hosted)
-            made = item.made[DECODED] = DecodedMessage(entry, tuple(found))
-        losses.extend(made.losses)
-        rows.add(cast(_Entry, made.message), where, item)
-        if known == i:
-            known += 1
-            reported += made.losses
-            if known == len(items) or type(items[known]) is not KnownMessage:
-                if start:
-                    items[start - 1].made.pop(PREFIX, None)
-                item.made[PREFIX] = _DecodedRows(rows.copy(), tuple(reported))
-    return rows.closed()
+    if type(items) is not Turns or (prefix := items.prefix) is None:
+        return _decode_items(_NOTHING, items, len(items), losses, searches).rows.closed(), None
+    known: _DecodedItems = prefix.made.get((DECODED, searches), _NOTHING)
+    if known.count < prefix.count:
+        reported = Losses()
+        reported.extend(known.losses)
+        known = _decode_items(known, items, prefix.count, reported, searches)
+        known = replace(known, losses=tuple(reported), closed=known.rows.messages())
+        prefix.made[DECODED, searches] = known
+    losses.extend(known.losses)
+    decoded = _decode_items(known, items, len(items), losses, searches)
+    return decoded.rows.closed(), Past(known.closed, prefix.made)
 
 
-class _DecodedRows(Struct, frozen=True):
-    """All items up to the one that holds it."""
+class _DecodedItems(Struct, frozen=True):
+    """The first `count` items; `closed` are the messages that later ones do not change."""
 
+    count: int
     rows: _Rows
-    losses: tuple[Loss, ...]
+    hosted: tuple[Any, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    closed: tuple[Message, ...] = ()
+
+
+def _decode_items(
+    before: _DecodedItems, items: list[Any], end: int, losses: Losses, searches: bool
+) -> _DecodedItems:
+    """The items up to `end`, from those that were decoded before on."""
+    rows, hosted = before.rows.copy(), [*before.hosted]
+    wire_at = items.wire if isinstance(items, Turns) else items.__getitem__
+    for i in range(before.count, end):
+        where = f"input[{i}]"
+        rows.add(_decode_entry(wire_at(i), where, i, losses, searches, hosted), where)
+    return _DecodedItems(end, rows, tuple(hosted))
 
 
 _Entry = Message | tuple[str, tuple[AnyPart, ...]]  # an item as a message, or its kind and parts
@@ -137,9 +129,6 @@ def _decode_entry(
     return kind, tuple(map(_noted, decode_item(item, where, at, losses, True, searches, hosted)))
 
 
-_ROW = "row"
-
-
 class _Rows:
     """Items become messages: each row of items of one side is one.
 
@@ -148,65 +137,56 @@ class _Rows:
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
-        self._past = Past({})
         self._role: Role | None = None
         self._parts: list[AnyPart] = []
         self._where = ""
-        self._turns: list[KnownMessage | None] = []  # of the row
 
     def copy(self) -> _Rows:
         rows = _Rows()
-        rows._messages, rows._past = self._messages.copy(), Past(self._past.made.copy())
-        rows._role, rows._parts = self._role, self._parts.copy()
-        rows._where, rows._turns = self._where, self._turns.copy()
+        rows._messages, rows._parts = self._messages.copy(), self._parts.copy()
+        rows._role, rows._where = self._role, self._where
         return rows
 
-    def add(self, entry: _Entry, where: str, turn: KnownMessage | None) -> None:
+    def messages(self) -> tuple[Message, ...]:
+        """Those before the row that is open."""
+        return tuple(self._messages)
+
+    def add(self, entry: _Entry, where: str) -> None:
         if isinstance(entry, Message):
             self._close()
             self._messages.append(entry)
-            if turn:
-                self._past.made[id(entry)] = turn.made
             return
         kind, parts = entry
         if (side := _side(parts, kind, self._role)) != self._role:
             self._close()
             self._role, self._where = side, where
         self._parts += parts
-        self._turns.append(turn)
 
     def _close(self) -> None:
-        """The turn of the last item stands for the row: it comes again only after the same items."""
-        if self._role is None:
-            return
-        last = self._turns[-1] if None not in self._turns else None
-        row: Message | None = last.made.get(_ROW) if last else None
-        if row is None:
-            row = Message(self._role, tuple(self._parts), where=self._where)
-        if last:
-            last.made[_ROW] = row
-            self._past.made[id(row)] = last.made
-        self._messages.append(row)
-        self._role, self._parts, self._turns = None, [], []
+        if self._role is not None:
+            self._messages.append(Message(self._role, tuple(self._parts), where=self._where))
+            self._role, self._parts = None, []
 
-    def closed(self) -> tuple[tuple[Message, ...], Past | None]:
+    def closed(self) -> tuple[Message, ...]:
         self._close()
-        return tuple(self._messages), self._past if self._past.made else None
+        return self.messages()
 
 
-def encode_input(messages: tuple[Message, ...], past: Past | None, losses: Losses) -> str | list[Wire | Raw]:
+_NOTHING = _DecodedItems(0, _Rows())
+
+
+def encode_input(
+    messages: tuple[Message, ...], losses: Losses, past: Past | None = None, front: tuple[Message, ...] = ()
+) -> str | list[Wire | Raw]:
+    """`front`: messages of the request that are sent elsewhere."""
     match messages:
         case (Message(parts=(Text(text),)) as only,) if own(only.extras, ITEM).get("string"):
             return text
         case _:
             pass
-    items: list[Wire | Raw] = []
-    count = 0
-    if past:
-        count, items = sent_prefix(messages, past, "", _encode_items, losses)
-    for message in messages[count:]:
-        sent = sent_before(message, past, "", _encode_items) if past else None
-        if sent:
+    count, items = sent_prefix((*front, *messages), len(front), past, "", _encode_items, losses)
+    for message in messages[count - len(front) :]:
+        if sent := sent_before(message, past, "", _encode_items):
             items += sent.entries
             if sent.losses:
                 losses.extend(sent.losses)
@@ -221,7 +201,7 @@ _REPEATING = frozenset({"message", "reasoning", *CALLS, *OUTPUTS}) - _CHANGING
 
 def repeats(item: Wire) -> bool:
     """Whether the item means the same in every request of its conversation, whatever else stands there."""
-    return (item.get("type") or ("message" if "role" in item else "")) in _REPEATING
+    return is_object(item) and (item.get("type") or ("message" if "role" in item else "")) in _REPEATING
 
 
 def _side(parts: tuple[AnyPart, ...], kind: str, role: Role | None) -> Role:

@@ -14,7 +14,17 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, field_of, own
 from dragoman.core.history import decode_head, encode_head, known_head
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Compaction, Foreign, Message, Request, Settings, Text, Wire
+from dragoman.core.model import (
+    AnyPart,
+    Compaction,
+    Foreign,
+    Message,
+    Request,
+    Settings,
+    Text,
+    Turns,
+    Wire,
+)
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.protocols.openai_responses.compaction import is_trigger
 from dragoman.protocols.openai_responses.hosted import declares_search
@@ -39,7 +49,8 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     tools, compaction = request.tools, None
     if isinstance(items, list):
         if items and is_trigger(items[-1]):
-            items, compaction = items[:-1], Compaction(extras={PROTOCOL_NAME: items[-1]})
+            compaction = Compaction(extras={PROTOCOL_NAME: items[-1]})
+            items = items.without_last() if isinstance(items, Turns) else items[:-1]
         tools = decode_loaded(items, tools, losses)
     messages, past = decode_input(items, losses, declares_search(tools, losses))
     return replace(request, messages=messages, tools=tools, compaction=compaction, past=past, head=head)
@@ -77,8 +88,9 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
                 why = "instructions are one text, which is cached with the conversation"
                 losses.dropped(f"{part.where}.cache", why, "cache.breakpoint")
     if messages or not ours:
+        front = request.messages[: len(request.messages) - len(messages)]
         body["input"] = encode_input(
-            messages if request.tools else _without_loaded(messages), request.past, losses
+            messages if request.tools else _without_loaded(messages), losses, request.past, front
         )
     if request.compaction and native(request.compaction):
         body["input"] = [*body.get("input", ()), own(request.compaction.extras, PROTOCOL_NAME)]
