@@ -135,7 +135,7 @@ class EventStage:
 
     @property
     def special(self) -> re.Pattern[str] | None:
-        """Finds the texts that do not pass while the stage `flows`; None: all pass."""
+        """A class of characters: while the stage `flows`, only texts without them pass; None: all pass."""
         return None
 
     def flows(self) -> bool:

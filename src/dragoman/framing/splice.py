@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec
@@ -52,7 +53,7 @@ class DeltaSplice:
     _ready = False  # it is known, nothing is held, and deltas of the part pass all stages unchanged
     _is_simple = False  # the frames have neither holes nor numbers, and no stage examines the texts
     _simple = False  # ready, and the frames are simple
-    _special: tuple[re.Pattern[str], ...] = ()  # texts that a stage examines
+    _special: re.Pattern[bytes] | None = None  # finds texts that a stage examines
     _holes_before: tuple[Hole, ...] = ()
     _before = b""  # what stands before the text of the upstream's event, from the last hole on
     _holes_after: tuple[Hole, ...] = ()
@@ -112,6 +113,7 @@ class DeltaSplice:
         and whether the next one has the frame too."""
         before, after, size = self._before, self._after, len(data)
         holes_before, holes_after, text_at = self._holes_before, self._holes_after, _plain_at
+        special = self._special.search if self._special else None
         texts: list[bytes] = []
         framed = False
         while at < size:
@@ -130,7 +132,7 @@ class DeltaSplice:
             text: bytes | None = data[start:stop]
             if text_at is _any_at:
                 text, text_at = _respelled(text), _plain_at
-            if text is None or (self._special and self._is_special(text)):
+            if text is None or (special and special(text)):
                 framed = True
                 break
             texts.append(text)
@@ -141,11 +143,6 @@ class DeltaSplice:
         self._spliced += texts
         self._tries = _TRIES
         return self._written(texts), at, framed
-
-    def _is_special(self, spelled: bytes) -> bool:
-        """Whether a stage examines such texts: it looks for line breaks, too, which are escaped."""
-        text = spelled.decode()
-        return "\\" in text or any(special.search(text) for special in self._special)
 
     def _written(self, texts: list[bytes]) -> bytes:
         """The client's events with these texts."""
@@ -205,7 +202,7 @@ class DeltaSplice:
         start, stop = place
         self._holes_before, self._before = self._holes(data[:start])
         self._holes_after, self._after = self._holes(data[stop:])
-        self._special = tuple([stage.special for stage in self._stages if stage.special])
+        self._special = _examined(tuple([stage.special for stage in self._stages if stage.special]))
         self._opening, self._closing, self._number = opening + b'"', b'"' + closing, None
         self._joint = self._closing + self._opening if out else b""
         self._is_simple = not (self._holes_before or self._holes_after or self._special or number) and bool(
@@ -240,6 +237,15 @@ class DeltaSplice:
             holes.append((side[at : found.start(kind)], _FILLS[kind]))
             at = found.end(kind)
         return tuple(holes), side[at:]
+
+
+@lru_cache(256)
+def _examined(specials: tuple[re.Pattern[str], ...]) -> re.Pattern[bytes] | None:
+    """Finds in the UTF-8 of a JSON string the characters of these classes, and every escape: stages look for
+    line breaks, too."""
+    if not specials:
+        return None
+    return re.compile(b"|".join([rb"\\", *(special.pattern.encode() for special in specials)]))
 
 
 def _past(holes: tuple[Hole, ...], data: bytes, at: int) -> int:
