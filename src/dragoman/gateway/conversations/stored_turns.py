@@ -36,18 +36,18 @@ class StoredTurns:
         self.store, self._report, self._limit = store, report, limit
         self.conversations = ConversationTable(store, limit)
 
-    async def prepare(self, request: GatewayRequest, targets: Targets) -> Targets:
+    async def prepare(
+        self, request: GatewayRequest, targets: Targets, codec: TurnCodec, storage: StorageRequest
+    ) -> Targets:
         """Joins the request with the stored turns that it continues, and sets the writer of its own turn.
 
         Returns the targets that may answer it; raises ConversationError where none can.
         """
-        codec = request.protocol_server.turn_codec
-        storage = codec.decode_storage(request.body.glance) if codec else None
-        if codec is None or storage is None:
-            return targets
         lane, previous = request.lane, storage.previous_id
         held = lane.get(previous) if lane else None
-        past = [_past(held)] if held else await self.past(request.client.name, request.owner, previous)
+        past = [_past(held)] if held else list[PastTurn]()
+        if previous and not held:
+            past = await self.past(request.client.name, request.owner, previous)
         if lane:
             lane.previous_id = previous
         if storage.conversation:
@@ -57,7 +57,7 @@ class StoredTurns:
             if conversation is None:
                 return _targets_that_store(request, codec, storage, targets, {})
             past = [PastTurn("", conversation.items, {}, {})]
-        items = await self._items(request, codec, storage)
+        items = await self._items(request, codec, storage) if storage.item_ids else dict[str, Wire]()
         if (previous and not past) or len(items) < len(set(storage.item_ids)):
             return _targets_that_store(request, codec, storage, targets, items)
         if storage.background and _runs_here(request, targets):
@@ -96,8 +96,6 @@ class StoredTurns:
 
     async def past(self, protocol: str, owner: str, id: str) -> list[PastTurn]:
         """The turns up to `id`, oldest first; empty where it is not stored here."""
-        if not id:
-            return []
         try:
             turns = await self.store.chain(owner, id, self._limit)
         except ChainTooLarge as error:

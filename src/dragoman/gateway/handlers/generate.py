@@ -180,8 +180,8 @@ class RequestReader:
             targets = self._targets(request.model)
         except UnknownModel as error:
             raise unknown_model(error, request.model) from None
-        if (stored := server.turn_codec) and stored.decode_storage(seen):
-            return await self._stored_turns.prepare(request, targets)
+        if (codec := server.turn_codec) and (storage := codec.decode_storage(seen)):
+            return await self._stored_turns.prepare(request, targets, codec, storage)
         return targets
 
     def _may_forward(self, protocol: str, model: str) -> bool:
