@@ -150,7 +150,7 @@ def test_a_large_answer_does_not_leave_its_connection_paused(run: Run) -> None:
     async def work() -> None:
         connection = Recorder()
         reply = HttpReply(connection, Timeouts())
-        reply.on_head(200, (), ())
+        reply.on_head(200, b"HTTP/1.1 200 OK")
         reply.on_body(b"x" * (HIGH_WATER + 1))
         reply.on_end()
         assert connection.calls == ["pause", "resume"]

@@ -26,6 +26,7 @@ from dragoman.http.client.address import Address
 from dragoman.http.client.reply import HttpReply
 from dragoman.http.write_batch import WriteBatch
 
+_END_OF_HEAD = b"\r\n\r\n"
 MAX_HEAD = 64 * 1024
 _TRUSTED = 1.0  # seconds for which an idle connection is assumed to be open without a check
 
@@ -46,13 +47,9 @@ class ClientConnection(asyncio.Protocol):
         self.idle_since = 0.0
         self._open_connections, self._release = open_connections, release
         self._transport: Any = None
-        # The parser calls these two: a field or a chunk costs no call of Python
-        self._fields: dict[bytes, bytes] = {}  # of the head under way
-        self.on_header = self._fields.__setitem__
-        self._names: tuple[bytes, ...] = ()  # of the last head, and in lower case: mostly they are the same
-        self._lower_names: tuple[str, ...] = ()
+        self._head = b""  # that is under way; the parser checks its fields, and the reply reads them
         self._bodies: list[bytes] = []  # of one read of the socket
-        self.on_body = self._bodies.append
+        self.on_body = self._bodies.append  # called by the parser: a chunk costs no call of Python
         self._parser: Any = httptools.HttpResponseParser(self)
         self._reply: HttpReply | None = None
         self._waiting = False  # in WAITING
@@ -61,7 +58,7 @@ class ClientConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, reply: HttpReply, request: bytes) -> None:
-        self._reply, self._head_size = reply, 0
+        self._reply, self._head, self._head_size = reply, b"", 0
         self._sending = self._waiting = True
         self._batch.put(self._send, request)
 
@@ -134,6 +131,8 @@ class ClientConnection(asyncio.Protocol):
             self._fail("the upstream replied before the request was sent")
             return
         problem = ""
+        if self._waiting:
+            self._head = self._head + data if self._head else data
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -144,12 +143,10 @@ class ClientConnection(asyncio.Protocol):
             self._deliver()
         if problem:
             self._fail(problem)
-        if not self._waiting:
-            self._fields.clear()  # trailers, the fields after a chunked body, are not used
-            return
-        self._head_size += len(data)
-        if self._head_size > MAX_HEAD:
-            self._fail(f"the head of the reply is larger than {MAX_HEAD} bytes")
+        if self._waiting:
+            self._head_size += len(data)
+            if self._head_size > MAX_HEAD:
+                self._fail(f"the head of the reply is larger than {MAX_HEAD} bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -177,18 +174,14 @@ class ClientConnection(asyncio.Protocol):
             self.abort()
 
     def on_headers_complete(self) -> None:
-        status, fields = self._parser.get_status_code(), self._fields
+        status, head = self._parser.get_status_code(), self._head.lstrip(b"\r\n")
+        end = head.find(_END_OF_HEAD)
         if status < 200:  # 100 Continue, 103 Early Hints: the final head follows
-            fields.clear()
+            self._head = head[end + len(_END_OF_HEAD) :]
             return
-        self._waiting = False
-        names, values = tuple(fields), list(fields.values())
-        fields.clear()
-        if names != self._names:
-            self._names = names
-            self._lower_names = tuple([name.decode("latin-1").lower() for name in names])
+        self._waiting, self._head = False, b""
         if self._reply:
-            self._reply.on_head(status, self._lower_names, values)
+            self._reply.on_head(status, head[:end])
 
     def _deliver(self) -> None:
         bodies = self._bodies

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
 from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts, TransportError
 from dragoman.http.memory_budget import MemoryBudget
 
 HIGH_WATER = 64 * 1024  # buffered bytes; above it the socket is not read. One read of it may be 256 KB
+_ENCODING = b"\ncontent-encoding:"
 _PIECE = 16 * 1024  # most bytes that a reader of a stream gets, and translates, in one loop iteration
 _INFLATED = 64 * 1024  # most bytes from one step of decompression
 
@@ -48,8 +49,7 @@ class HttpReply:
     a reader who finds no `error` after it can read the body."""
 
     status = 0
-    _names: Sequence[str] = ()
-    _values: Sequence[bytes] = ()
+    _head = b""
     _headers: dict[str, str] | None = None
     _paused = _done = _partly_taken = False
     error: TransportError | None = None
@@ -70,10 +70,11 @@ class HttpReply:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Decoded when they are read, because of most replies nobody does."""
+        """Parsed when they are read: nobody reads those of most replies. Of repeated ones the last counts."""
         if self._headers is None:
-            pairs = zip(self._names, self._values, strict=True)
-            self._headers = {name: value.decode("latin-1") for name, value in pairs}
+            _, *lines = self._head.decode("latin-1").split("\r\n")
+            fields = [line.partition(":") for line in lines]
+            self._headers = {name.lower(): value.strip(" \t") for name, _, value in fields}
         return self._headers
 
     @property
@@ -83,10 +84,10 @@ class HttpReply:
 
     # Called by the connection
 
-    def on_head(self, status: int, names: Sequence[str], values: Sequence[bytes]) -> None:
-        """`names` are in lower case; of repeated ones the last value counts."""
-        self.status, self._names, self._values = status, names, values
-        if "content-encoding" in names:
+    def on_head(self, status: int, head: bytes) -> None:
+        """`head` is valid HTTP, without the empty line at its end."""
+        self.status, self._head = status, head
+        if head.lower().find(_ENCODING) > 0:
             self._start_inflating(self.headers["content-encoding"].lower())
         if self._waiter:
             self._wake()

@@ -68,13 +68,23 @@ class ServerRequest(Struct, eq=False):
 
     def with_body(self, method: str, body: bytes) -> ServerRequest:
         """A request with the same head that came on the same connection, and has arrived whole."""
-        other = ServerRequest(
-            method, self.path, self.query, self.headers, address=self.address, started=self.started,
-            _memory=self._memory,
+        return self.whole(
+            method, self.path, self.query, self.headers, self.started, self.address, self._memory, body
+        )
+
+    @classmethod
+    def whole(
+        cls, method: str, path: str, query: bytes, headers: dict[str, str], started: float, address: str,
+        memory: MemoryBudget, body: bytes,
+    ) -> ServerRequest:  # fmt: skip
+        """One that has arrived whole, with others to follow."""
+        size = len(body)
+        weight = BODY_WEIGHT * size
+        memory.used += weight
+        return cls(
+            method, path, query, headers, True, True, started, address, memory, bool,
+            size, True, False, False, [body], weight,
         )  # fmt: skip
-        other.feed(body)
-        other.end()
-        return other
 
     async def read(self, limit: int) -> bytes:
         """The whole body; raises TooLarge as soon as it is known to be longer than `limit`."""
@@ -186,8 +196,8 @@ HIGH_WATER = 64 * 1024  # unsent bytes of a response; above it, writers wait for
 _STATUS_LINES = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus
 }
-_JSON = b"content-type: application/json\r\ncontent-length: %d\r\n"
-_OTHER = b"content-type: %b\r\ncontent-length: %d\r\n"
+_JSON = b"application/json"
+_WHOLE = b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n%b%b\r\n%b"
 # nginx buffers responses unless x-accel-buffering says no (nginx.org, ngx_http_proxy_module, proxy_buffering)
 _STREAM = b"content-type: %b\r\ncache-control: no-cache\r\nx-accel-buffering: no\r\n"
 
@@ -247,8 +257,12 @@ class ResponseWriter:
         self.status = status
         if self.observer:
             self.observer(status, body)
-        head = self._head(status, _OTHER % (kind, size) if kind else _JSON % size, extra)
-        connection.write(head if connection.head_only else head + body)
+        line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+        more = header_lines(extra) if extra else b""
+        sent = b"" if connection.head_only else body
+        connection.write(
+            _WHOLE % (line, connection.head_lines(), kind or _JSON, size, self.lines, more, sent)
+        )
         if size > HIGH_WATER:  # the exchange counts as under way until the client has read most of it
             await connection.drain()
 
@@ -264,7 +278,9 @@ class ResponseWriter:
             content += b"transfer-encoding: chunked\r\n"
         else:
             self._connection.close = True
-        self._connection.write(self._head(200, content, extra))
+        more = header_lines(extra) if extra else b""
+        head = (_STATUS_LINES[200], self._connection.head_lines(), content, self.lines, more, b"\r\n")
+        self._connection.write(b"".join(head))
 
     async def piece(self, data: bytes) -> None:
         if data:
@@ -302,11 +318,6 @@ class ResponseWriter:
         self.begun, self.status = True, 101 if websocket else 400
         self.ended = websocket is None
         return websocket
-
-    def _head(self, status: int, content: bytes, extra: Headers | None) -> bytes:
-        line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
-        more = header_lines(extra) if extra else b""
-        return b"%b%b%b%b%b\r\n" % (line, self._connection.head_lines(), content, self.lines, more)
 
 
 def header_lines(headers: Headers) -> bytes:

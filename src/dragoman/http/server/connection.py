@@ -209,14 +209,13 @@ class ServerConnection(asyncio.Protocol):
             return False
         headers = known.headers.copy()
         headers["content-length"] = digits.decode()
-        request = ServerRequest(
-            known.method, known.path, known.query, headers, True, True, self._server.now, self._address,
-            self._memory,
-        )  # fmt: skip
-        request.feed(data[body_at:])
-        request.complete = True
         self._unlike = 0
-        self._begin_response(request)
+        self._begin_response(
+            ServerRequest.whole(
+                known.method, known.path, known.query, headers, self._server.now, self._address, self._memory,
+                data[body_at:],
+            )
+        )  # fmt: skip
         return True
 
     def _remember_head(self, data: bytes) -> None:
