@@ -158,7 +158,7 @@ class Exchange:
     @property
     def bare_losses(self) -> list[Loss]:
         """The same without their values, which take time to look up."""
-        return list(self._losses.items)
+        return [*self._losses.items]
 
     @property
     def usage(self) -> Usage | None:

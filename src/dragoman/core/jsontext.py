@@ -140,7 +140,7 @@ def replaced(body: bytes, field: str, old: object, new: str, once: bool = False)
         for spelled, replacement in spellings:
             end = at + len(spelled)
             if body[at:end] == spelled:
-                return b"%b%b%b" % (body[:at], replacement, body[end:])
+                return body[:at] + replacement + body[end:]
     found = pattern.search(body)
     if found is None:
         return None
@@ -220,7 +220,7 @@ class Glance:
             return None
         if next(_fields_read) - before > 2:
             return None
-        return seen if (body.isascii() and len(body) < _LONGEST_INTEGER) or _is_sound(body) else None
+        return seen if _is_sound(body) else None
 
 
 _fields_read = count()  # other threads only make it larger
@@ -240,16 +240,17 @@ _PIECE = re.compile(rb"(?s).{1,%d}[\x80-\xff]*" % _PIECE_SIZE)  # does not end i
 
 def _is_sound(body: bytes) -> bool:
     """Checks what is not checked where text is skipped: how long a number is, and whether all is UTF-8."""
-    if len(body) > _LONGEST_INTEGER and _LONG_INTEGER.search(body[::512]):
+    size = len(body)
+    if size > _LONGEST_INTEGER and _LONG_INTEGER.search(body[::512]):
         return False
     if body.isascii():
         return True
     try:
-        if len(body) <= _PIECE_SIZE:
+        if size <= _PIECE_SIZE:
             body.decode()
-            return True
-        for piece in _PIECE.findall(body):  # three times as fast as all at once, for lack of large buffers
-            piece.decode()
+        else:  # three times as fast as all at once, for lack of large buffers
+            for piece in _PIECE.findall(body):
+                piece.decode()
     except UnicodeDecodeError:
         return False
     return True

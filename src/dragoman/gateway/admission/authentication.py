@@ -155,14 +155,18 @@ def _id(key: str) -> str:
 
 def client_key(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
     """The key of a request, in any of the places that the protocols use."""
-    if authorization := headers.get("authorization"):
-        scheme, _, token = authorization.partition(" ")
-        if scheme.lower() == "bearer" and (token := token.strip()):
-            return token
+    if (authorization := headers.get("authorization")) and (token := _bearer_token(authorization)):
+        return token
     for name in _HEADERS:
         if key := headers.get(name):
             return key
     return query.get("key", "")
+
+
+@lru_cache(maxsize=1024)
+def _bearer_token(authorization: str) -> str:
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def owner_of(key: str, keys: tuple[str, ...]) -> str:

@@ -141,11 +141,11 @@ def _line(record: ExchangeRecord, losses: list[Loss], kinds: dict[str, int], sec
         usage.output if usage else None,
         usage.cached if usage else 0,
         usage.cache_write if usage else 0,
-        None if first is None else int(first * 10_000) / 10,
-        int(seconds * 10_000) / 10,
+        None if first is None else first * 10_000 // 1 / 10,
+        seconds * 10_000 // 1 / 10,
         kinds,
         _codes(losses) if losses else _NO_CODES,
-        int(record.waited * 10_000) / 10 if record.waited else None,
+        record.waited * 10_000 // 1 / 10 if record.waited else None,
         record.shed,
         failure.message[:_LONGEST] if failure else "",
     )
@@ -176,9 +176,8 @@ def is_plausible(usage: Usage) -> bool:
 
 def _now() -> str:
     """ISO 8601, with the second printed once for all exchanges that end in it."""
-    now = time.time()
-    second = int(now)
-    return _printed(second) + _FRACTIONS[int((now - second) * 1000)]
+    second, thousandth = divmod(time.time_ns() // 1_000_000, 1000)
+    return _printed(second) + _FRACTIONS[thousandth]
 
 
 _FRACTIONS = tuple(f".{thousandth:03}Z" for thousandth in range(1000))

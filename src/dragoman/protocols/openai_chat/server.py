@@ -10,9 +10,9 @@ from typing import Any, TypedDict
 from dragoman.core import jsontext
 from dragoman.core.codec import Http, same_path
 from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, recognise_overflow, status_of
-from dragoman.core.jsontext import Glance, Once, is_object
+from dragoman.core.jsontext import Glance, Once, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
-from dragoman.core.server import Accounting, Entry, Forwarding, ProtocolServer, Route, count, listed, rows
+from dragoman.core.server import Accounting, Entry, Forwarding, ProtocolServer, Route, count, listed
 from dragoman.protocols.openai import encode_model, encode_models, error_message, rate_limit_headers
 from dragoman.protocols.openai_chat.response import decode_usage
 from dragoman.protocols.openai_chat.wire import CODES, TYPES
@@ -106,9 +106,9 @@ class _ReplyGlance(TypedDict, total=False):
 
 
 def _count_calls(body: Wire) -> int:
-    calls = 0
-    for choice in rows(body.get("choices")):
-        message = choice.get("message")
+    calls, choices = 0, body.get("choices")
+    for choice in choices if is_array(choices) else ():
+        message = choice.get("message") if is_object(choice) else None
         if is_object(message) and (called := message.get("tool_calls")):
             calls += count(called)
     return calls
