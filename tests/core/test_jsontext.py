@@ -82,6 +82,19 @@ def test_what_a_text_spells(text: str, value: object, whole: bool) -> None:
     assert jsontext.is_complete(text) is whole
 
 
+SPACED = {
+    '{"a":[1,2.50,{"b":null}],"c":{}}': '{"a": [1, 2.50, {"b": null}], "c": {}}',
+    '{"a,b:c":"d,\\"e:f\\\\","é":[]}': '{"a,b:c": "d,\\"e:f\\\\", "é": []}',
+    '"a,b"': '"a,b"',
+    "1e5": "1e5",
+}
+
+
+@pytest.mark.parametrize("text, spaced", SPACED.items())
+def test_spaces_stand_between_values_and_never_inside_strings(text: str, spaced: str) -> None:
+    assert jsontext.spaced(jsontext.decode(text)) == spaced
+
+
 def test_what_is_not_json_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="object is not JSON"):
         jsontext.encode([object()])

@@ -109,6 +109,11 @@ def dumps(value: Any) -> str:
     return encode(value).decode()
 
 
+def spaced(value: Any) -> str:
+    """Like `dumps`, with a space after each comma and colon, as chat templates print it."""
+    return msgspec.json.format(encode(value), indent=0).decode()
+
+
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
     return type(value) is dict
 

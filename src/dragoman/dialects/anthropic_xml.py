@@ -15,12 +15,13 @@ from __future__ import annotations
 import re
 from functools import partial
 
+from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Opening, Sink
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import TAG_RULES, Invokes, TagRules, write_invoke
-from dragoman.dialects.engine.values import DeclaredTools, spaced
+from dragoman.dialects.engine.values import DeclaredTools
 
 _DECLARED = """\
 You may use the tools below to answer. To call tools, write a block of this form:

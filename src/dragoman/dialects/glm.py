@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 from functools import partial
 
+from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with, stray
 from dragoman.dialects.engine.dialect import Dialect, PastCall, declaration
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import TAG_RULES, ParameterForm, TagRules, read_parameters
-from dragoman.dialects.engine.values import DeclaredTools, spaced
+from dragoman.dialects.engine.values import DeclaredTools
 
 _DECLARED = """\
 # Tools

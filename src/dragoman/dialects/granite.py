@@ -8,11 +8,12 @@ Granite 4 speaks hermes.
 
 from __future__ import annotations
 
+from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar
 from dragoman.dialects.engine.dialect import Dialect, PastCall, declaration
 from dragoman.dialects.engine.payloads import tagged
-from dragoman.dialects.engine.values import DeclaredTools, spaced
+from dragoman.dialects.engine.values import DeclaredTools
 
 _DECLARED = """\
 You are a helpful assistant with access to the following tools. When a tool is required to answer, respond \

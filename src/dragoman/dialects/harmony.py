@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from dragoman.core import jsontext
+from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration, Wire
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, Think, opens_with
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
 from dragoman.dialects.engine.source import Broken, Reader, Source, any_of, overlap
-from dragoman.dialects.engine.values import DeclaredTools, Schema, kinds_of, spaced
+from dragoman.dialects.engine.values import DeclaredTools, Schema, kinds_of
 from dragoman.schemas.walk import resolved
 
 _KINDS = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}

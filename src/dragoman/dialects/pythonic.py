@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Opening, Sink, opens_with
 from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
@@ -26,7 +27,7 @@ from dragoman.dialects.engine.payloads import (
     write_callable,
 )
 from dragoman.dialects.engine.source import Broken, Reader, Source
-from dragoman.dialects.engine.values import DeclaredTools, spaced
+from dragoman.dialects.engine.values import DeclaredTools
 
 _DECLARED = """\
 You have access to functions. To call them, reply ONLY with a list of calls of this form and no other text:

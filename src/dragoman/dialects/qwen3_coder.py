@@ -17,12 +17,13 @@ import re
 from functools import partial
 from typing import Any, cast
 
+from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration, Wire
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with
 from dragoman.dialects.engine.dialect import Dialect, PastCall
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import EQUALS, TAG_RULES, ParameterForm, TagRules, head, read_parameters
-from dragoman.dialects.engine.values import DeclaredTools, spaced
+from dragoman.dialects.engine.values import DeclaredTools
 
 _DECLARED = """\
 # Tools

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 from dragoman.core import jsontext
+from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration, Wire
 from dragoman.dialects.engine.dialect import RenderedResult
-from dragoman.dialects.engine.values import Schema, kinds_of, spaced
+from dragoman.dialects.engine.values import Schema, kinds_of
 from dragoman.schemas.walk import resolved
 
 _PLAIN = """\

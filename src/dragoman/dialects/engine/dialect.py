@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from itertools import groupby, takewhile
+from itertools import groupby
 from typing import Any
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from dragoman.core import jsontext
 from dragoman.core.caches import CachedTools, cached_by_tools
 from dragoman.core.events import EventStage
 from dragoman.core.history import MOST_RESULTS, is_same
+from dragoman.core.jsontext import spaced
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
@@ -39,7 +40,7 @@ from dragoman.core.model import (
 from dragoman.dialects.engine.call_grammar import CallGrammar, CallToken, TextGrammar, Think
 from dragoman.dialects.engine.parser import DialectParser
 from dragoman.dialects.engine.scanner import Scanner
-from dragoman.dialects.engine.values import DeclaredTools, arguments_of, declare, spaced
+from dragoman.dialects.engine.values import DeclaredTools, arguments_of, declare
 
 
 class PastCall(Struct, frozen=True, eq=False):
@@ -196,16 +197,14 @@ def _choice(request: Request) -> Iterator[str]:
 
 def _system_of_messages(messages: tuple[Message, ...]) -> tuple[tuple[Text, ...], int]:
     """System messages at the front become the system text: strict chat templates take only one."""
-    front = tuple(takewhile(_is_system_text, messages))
-    texts = tuple([part for message in front for part in message.parts if isinstance(part, Text)])
-    return texts, len(front)
-
-
-def _is_system_text(message: Message) -> bool:
-    """Whether it holds nothing but text, and no extras of its protocol."""
-    extras = message.extras or {}
-    plain = all(isinstance(part, Text) for part in message.parts) and not any(extras.values())
-    return message.role in ("system", "developer") and plain
+    texts: list[Text] = []
+    for count, message in enumerate(messages):
+        found = [part for part in message.parts if isinstance(part, Text)]
+        plain = len(found) == len(message.parts) and not (message.extras and any(message.extras.values()))
+        if message.role not in ("system", "developer") or not plain:
+            return tuple(texts), count
+        texts += found
+    return tuple(texts), len(messages)
 
 
 def _added(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
@@ -284,27 +283,28 @@ class HistoryRenderer:
     def _message(self, message: Message) -> tuple[Message, ...]:
         if _is_plain(message):
             return (message,)
-        groups = groupby(message.parts, lambda part: _KIND.get(type(part), ""))
-        pieces = [piece for kind, group in groups for piece in self._pieces(kind, list(group))]
+        pieces: list[Piece] = []
+        for kind, group in groupby(message.parts, _kind):
+            pieces += self._pieces(kind, list(group))
         if message.role == "assistant":
             pieces = _joined(pieces, self._dialect.gap)
-        parts = tuple(part for _, part in pieces)
+        parts = tuple([part for _, part in pieces])
         return (replace(message, parts=parts),) if parts else ()
 
-    def _pieces(self, kind: Kind, group: list[AnyPart]) -> Iterator[Piece]:
+    def _pieces(self, kind: Kind, group: list[AnyPart]) -> list[Piece]:
         match kind:
             case "calls":
-                yield kind, self._write_calls([part for part in group if isinstance(part, ToolCall)])
+                return [(kind, self._write_calls([part for part in group if isinstance(part, ToolCall)]))]
             case "results":
                 results = [part for part in group if isinstance(part, ToolResult)]
-                yield kind, Text(self._dialect.write_results(tuple(map(self._result, results))))
-                for result in results:
-                    yield from ((kind, part) for part in result.content if isinstance(part, Media))
+                text = self._dialect.write_results(tuple([self._result(result) for result in results]))
+                media = [part for result in results for part in result.content if isinstance(part, Media)]
+                return [(kind, Text(text)), *((kind, part) for part in media)]
             case "reasoning":
                 thoughts = [part for part in group if isinstance(part, Reasoning)]
-                yield from ((kind, part) for part in self._write_reasoning(thoughts))
+                return [(kind, part) for part in self._write_reasoning(thoughts)]
             case _:
-                yield from ((kind, part) for part in group)
+                return [(kind, part) for part in group]
 
     def _write_calls(self, calls: list[ToolCall]) -> Text:
         past = tuple(self._past_call(call) for call in calls)
@@ -353,6 +353,10 @@ _SAYS_ERROR = re.compile(r"""[\s\[{"'(]*error""", re.IGNORECASE)
 Kind = str  # calls, results, reasoning, or nothing for what stays as it is
 Piece = tuple[Kind, AnyPart]
 _KIND: dict[type, Kind] = {ToolCall: "calls", ToolResult: "results", Reasoning: "reasoning"}
+
+
+def _kind(part: AnyPart) -> Kind:
+    return _KIND.get(type(part), "")
 
 
 def _is_plain(message: Message) -> bool:

@@ -18,7 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.caches import cached_by_text, cached_by_tools
+from dragoman.core.caches import cached_by_tools
+from dragoman.core.jsontext import spaced
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, ToolCall, ToolDeclaration, Wire
 from dragoman.dialects.engine.literals import read_literal
@@ -103,7 +104,6 @@ _ALIASES = {
 }
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_SPACED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[,:]')
 _DEEPEST = 16
 
 
@@ -142,16 +142,6 @@ def takes_anything(schema: Schema, root: Wire) -> bool:
     """Whether a parameter is declared without saying what it takes."""
     branches = list(_branches(schema, root))
     return schema is not None and not any(kinds_of(branch) or _members(branch) for branch in branches)
-
-
-def spaced(value: Any) -> str:
-    """JSON as templates print it, with a space after each comma and colon."""
-    return _with_spaces(jsontext.dumps(value))
-
-
-@cached_by_text
-def _with_spaces(text: str) -> str:
-    return _SPACED.sub(lambda found: f"{found[0]} " if found[0] in ",:" else found[0], text)
 
 
 class Place(Struct, frozen=True):
