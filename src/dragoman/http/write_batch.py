@@ -49,6 +49,8 @@ class WriteBatch:
     def _end_iteration(self) -> None:
         self._busy = self._count > _FEW
         self._count = 0
+        if not self._queue:
+            return
         try:
             self.flush()
         finally:

@@ -21,7 +21,7 @@ from dragoman.core.transport import ConnectFailed
 _LARGEST_HEAD = 16 * 1024
 
 
-class Address(Struct, frozen=True):
+class Address(Struct, frozen=True, cache_hash=True):
     host: str
     port: int
     tls: bool

@@ -54,7 +54,7 @@ class ClientConnection(asyncio.Protocol):
         self._reply: HttpReply | None = None
         self._waiting = False  # in WAITING
         self._head_size = 0
-        self._deadline = self._timer_at = 0.0
+        self.deadline = self._timer_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, reply: HttpReply, request: bytes) -> None:
@@ -97,7 +97,7 @@ class ClientConnection(asyncio.Protocol):
     # One timer serves all waits of all replies: when it fires it compares the deadline, which may have moved
 
     def set_deadline(self, deadline: float) -> None:
-        self._deadline = deadline
+        self.deadline = deadline
         if self._timer is None or self._timer_at > deadline:
             self._cancel_timer()
             self._timer_at = deadline
@@ -107,8 +107,8 @@ class ClientConnection(asyncio.Protocol):
         self._timer = None
         if self._reply is None:
             return
-        if self._deadline > self._timer_at:
-            self.set_deadline(self._deadline)
+        if self.deadline > self._timer_at:
+            self.set_deadline(self.deadline)
         else:
             self._reply.time_out()
 
@@ -184,11 +184,11 @@ class ClientConnection(asyncio.Protocol):
             self._reply.on_head(status, head[:end])
 
     def _deliver(self) -> None:
-        bodies = self._bodies
+        bodies, reply = self._bodies, self._reply
         data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
         bodies.clear()
-        if self._reply:
-            self._reply.on_body(data)
+        if reply:
+            reply.on_body(data)
 
     def on_message_complete(self) -> None:
         if self._bodies:

@@ -203,13 +203,15 @@ _STREAM = b"content-type: %b\r\ncache-control: no-cache\r\nx-accel-buffering: no
 
 
 class ResponseConnection(Protocol):
-    """The connection below a response. `close`: it is closed after this response.
+    """The connection below a response. `close`: it is closed after this response. `full`: the client does not
+    read, so that writers should wait.
 
     `chunked`: the client understands chunked encoding; for others (HTTP/1.0) the end of the connection ends
     the stream. `head_only`: the request's method was HEAD.
     """
 
     close: bool
+    full: bool
     chunked: bool
     head_only: bool
 
@@ -218,11 +220,6 @@ class ResponseConnection(Protocol):
         ...
 
     def write(self, data: bytes, /) -> None: ...
-
-    @property
-    def full(self) -> bool:
-        """Whether the client does not read, so that writers should wait."""
-        ...
 
     async def drain(self) -> None:
         """Wait while the client does not read."""

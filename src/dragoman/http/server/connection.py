@@ -135,7 +135,7 @@ class ServerConnection(asyncio.Protocol):
         self._websocket: WebSocket | None = None
         self._rejected = self._reading_paused = self._half_closed = False
         self._since = server.now  # when it became idle, unread or rejected
-        self.close = self.chunked = self.head_only = False
+        self.close = self.chunked = self.head_only = self.full = False
 
     # asyncio.Protocol
 
@@ -246,10 +246,10 @@ class ServerConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._since = self._server.now
-        self._writable = asyncio.get_running_loop().create_future()
+        self._writable, self.full = asyncio.get_running_loop().create_future(), True
 
     def resume_writing(self) -> None:
-        writable, self._writable = self._writable, None
+        writable, self._writable, self.full = self._writable, None, False
         if writable and not writable.done():
             writable.set_result(None)
         if self._pending and not self._request:
@@ -320,10 +320,6 @@ class ServerConnection(asyncio.Protocol):
         if self._request and self._request.may_be_long():
             self.close = True
         return self._server.date + _CLOSE if self.close else self._server.date
-
-    @property
-    def full(self) -> bool:
-        return self._writable is not None
 
     async def drain(self) -> None:
         if self._writable:
