@@ -243,11 +243,11 @@ class Exchange:
     def _translate(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:
         decoding = Losses()  # fields that only the client's own protocol has: its extras carry them there
         request = self.client.decode_request(wire, decoding)
-        request = self._request = replace(
-            request,
-            model=request.model if model is None else model,
-            stream=request.stream if stream is None else stream,
-        )
+        model = request.model if model is None else model
+        stream = request.stream if stream is None else stream
+        if model != request.model or stream != request.stream:
+            request = replace(request, model=model, stream=stream)
+        self._request = request
         if self._compaction:
             request = self._request = replace(request, compaction=self._compaction)
         self._pipeline = self._new_pipeline()

@@ -81,7 +81,7 @@ def frame_object(frame: Frame) -> Wire:
     return value if jsontext.is_object(value) else {}
 
 
-class ProtocolLimits(Struct, frozen=True, kw_only=True):
+class ProtocolLimits(Struct, frozen=True, kw_only=True, cache_hash=True):
     """What one side of the protocol accepts, and which opaque slots its clients echo."""
 
     protocol: str = ""  # whose limits these are, where that matters for `signs`

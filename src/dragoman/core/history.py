@@ -71,7 +71,7 @@ _MOST_CALLERS = 4_096
 _MOST_ENCODED = 32  # results of one head: upstreams, models
 _OVERHEAD = 2_000  # bytes of the objects of a message, beside its text in three forms
 _KEPT = 0.9  # of the limit, once it was exceeded
-_SAMPLED = (2048, 256, 32)  # bytes at the beginning of a message; 32 of them are its sample
+_SAMPLED = (2048, 256, 32, 0)  # bytes at the beginning of a message; 32 of them, if any, are its sample
 _WHITE = b" \t\r\n"
 _SPACE = ord(" ")
 _TOOLS = b'"tools"'
@@ -173,14 +173,15 @@ class ConversationMemory:
         with self._lock:
             root = self._callers.get(caller)
             place = _find(root, data, start) if root else None
-            position = place.position if place else start
-            beginning = data[position : position + _BEGINNING]
-            learns = self._met_before(hash((caller, position - start, beginning)))
+            position, learns = start, False
             if place:
+                position, last = place.position, place.path[-1]
                 self._requests += 1
-                last = place.path[-1]
                 last.used = self._requests
-                learns = learns or (place.is_whole and not last.children)
+                learns = place.is_whole and not last.children
+            if not learns:
+                beginning = data[position : position + _BEGINNING]
+                learns = self._met_before(hash((caller, position - start, beginning)))
             learns_head = head is None and self._learns_head(caller)
         if not learns and (position - start) * 2 < len(data):  # which is less than what it takes to use it
             if not (head or learns_head):
@@ -190,7 +191,7 @@ class ConversationMemory:
             text, body = self._read(client, data, start, place, head)
             turns = Turns(body[client.turns])
             ends: list[int] = []
-            if learns or learns_head:
+            if learns_head or (learns and len(turns) > 1):
                 listed = text if head else jsontext.split_object(text)[client.turns]
                 entries = jsontext.split_array(listed)
                 ends = _ends(entries[1:] if place else entries, data, position)
@@ -400,7 +401,7 @@ def _below(run: _Run) -> Iterator[tuple[_Run, _Run]]:
 def _sample_of(prefix: KnownPrefix) -> bytes:
     """Of the first message of a run: runs that begin with the same one are one run."""
     for length in _SAMPLED:
-        if prefix.ends[0] >= length:
+        if length and prefix.ends[0] >= length:
             return prefix.text[: length : length // 32]
     return b""
 
@@ -433,12 +434,13 @@ def _next_run(run: _Run, data: bytes, position: int) -> tuple[_Run, int] | None:
     children = run.children
     if not children:
         return None
-    alike = children.get(b"", ())
+    alike: tuple[_Run, ...] = ()
     for length in _SAMPLED:
-        alike += children.get(data[position : position + length : length // 32], ())
-    for child in alike:
-        if data.startswith(child.prefix.text, position):
-            return child, len(child.prefix.ends)
+        same = children.get(data[position : position + length : length // 32] if length else b"", ())
+        for child in same:
+            if data.startswith(child.prefix.text, position):
+                return child, len(child.prefix.ends)
+        alike += same
     for child in alike:
         text, count, begin = child.prefix.text, 0, 0
         for end in child.prefix.ends:

@@ -89,7 +89,7 @@ def encode_spliced(body: dict[str, Any], field: str) -> bytes:
         if plain:
             pieces += b",", encode(plain)[1:-1]
             plain = {}
-        pieces += b",", encode(name), b":"
+        pieces += b",", _field_start(name)
         if type(value) is msgspec.Raw:
             pieces.append(value)
             continue
@@ -103,6 +103,11 @@ def encode_spliced(body: dict[str, Any], field: str) -> bytes:
     pieces[:1] = [b"{"]
     pieces.append(b"}")
     return b"".join(pieces)
+
+
+@lru_cache(256)
+def _field_start(name: str) -> bytes:
+    return encode(name) + b":"
 
 
 def dumps(value: Any) -> str:

@@ -19,7 +19,7 @@ Strictness = bool | Literal["material", "minor", "cosmetic"]
 _RANK: dict[Severity, int] = {"cosmetic": 0, "minor": 1, "material": 2}
 
 
-class Loss(Struct, frozen=True, gc=False):
+class Loss(Struct, frozen=True, gc=False, cache_hash=True):
     """`where` is the path in the source, `target` the one in the target, where there is one.
 
     `code` is stable (see loss_codes.py); `value` is the beginning of the source's value there.

@@ -26,7 +26,7 @@ class StrictRules(Struct, frozen=True, kw_only=True):
     cycles: Cycles = "any"
 
 
-class SchemaRules(Struct, frozen=True, kw_only=True):
+class SchemaRules(Struct, frozen=True, kw_only=True, cache_hash=True):
     """By default a target takes all of JSON Schema, with an object at the root.
 
     `vendor`: the name in the reasons of losses. `keywords`: the ones it honours, None for all; a constraint

@@ -111,7 +111,7 @@ class Ledger:
         known = len(state.facts) if state else 0
         facts = [self._message(message, flattened, summarise) for message in messages[known:]]
         order = (state.order if state else NO_CALLS).after(facts)
-        system = self._system(request.system) if self.is_foreign and request.system else request.system
+        system = self._system(request) if self.is_foreign and request.system else request.system
         limits_marks = self._marks > breakpoints.MOST and self.upstream.cache_breakpoints
         if order.is_settled and not limits_marks and not self.client.text_pieces:
             paired = tuple([one.message for one in facts])
@@ -225,14 +225,22 @@ class Ledger:
 
     # Messages, each part looked at once
 
-    def _system(self, system: tuple[Text, ...]) -> tuple[Text, ...]:
-        settled: list[Text] = []
-        for text in system:
-            if text.cache:
-                self._marks += 1
-                text = breakpoints.settle(text, self.upstream.cache_breakpoints, self.losses)
-            settled.append(text)
-        return tuple(settled)
+    def _system(self, request: Request) -> tuple[Text, ...]:
+        """The system text with cache breakpoints as the upstream takes them."""
+        marks, system = sum([1 for text in request.system if text.cache]), request.system
+        if not marks:
+            return system
+        self._marks += marks
+        taken, head = self.upstream.cache_breakpoints, request.head
+        known = head.made.get((breakpoints.settle, taken)) if head else None
+        if known is None or known[0] is not system:
+            own = Losses()
+            settled = [breakpoints.settle(text, taken, own) if text.cache else text for text in system]
+            known = system, tuple(settled), tuple(own)
+            if head:
+                head.made[breakpoints.settle, taken] = known
+        self.losses.extend(known[2])
+        return known[1]
 
     def _known(
         self, past: Past, messages: tuple[Message, ...], flattened: Flattened, summarise: bool
