@@ -33,7 +33,7 @@ from functools import lru_cache, partial
 from operator import attrgetter, is_
 from secrets import token_hex
 from threading import Lock
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Raw, Struct
 
@@ -58,6 +58,7 @@ from dragoman.core.model_profile import ModelProfile
 
 P = ParamSpec("P")
 
+T = TypeVar("T")
 MAX_BYTES = 64_000_000
 _SMALLEST = 2_048  # bytes of a body; a smaller one is translated before it is found
 _BEGINNING = 256  # bytes of a message that was met
@@ -573,13 +574,11 @@ def known_head(turns: Any) -> KnownHead | None:
     return turns.head if type(turns) is Turns and turns else None
 
 
-def decode_head(
-    body: Wire, head: KnownHead | None, decode: Callable[[Wire, Losses], Request], losses: Losses
-) -> Request:
-    """The request that `decode` makes of everything in `body` but its messages."""
+def decode_head(body: Wire, head: KnownHead | None, decode: Callable[[Wire, Losses], T], losses: Losses) -> T:
+    """What `decode` makes of everything in `body` but its messages: the request without them."""
     if head is None:
         return decode(body, losses)
-    known: tuple[Request, tuple[Loss, ...]] | None = head.made.get(DECODED)
+    known: tuple[T, tuple[Loss, ...]] | None = head.made.get(DECODED)
     if known is None:
         own = Losses()
         known = head.made[DECODED] = decode(body, own), tuple(own)

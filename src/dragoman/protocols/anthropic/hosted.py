@@ -294,8 +294,8 @@ def inline_definitions(messages: Iterable[Message]) -> list[tuple[Any, str]]:
     Such blocks stand in system messages only.
     """
     found: list[tuple[Any, str]] = []
-    for message in messages:
-        for part in message.parts if message.role == "system" else ():
+    for message in [message for message in messages if message.role == "system"]:
+        for part in message.parts:
             match part:
                 case Foreign(body={"type": "tool_addition", "tool": {"type": "tool_definition"} as tool}):
                     found.append((tool.get("definition"), f"{part.where}.tool.definition"))

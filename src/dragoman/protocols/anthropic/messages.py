@@ -8,7 +8,8 @@ in front or right before a turn of the model, and no text is blank.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise, takewhile
+from itertools import pairwise
+from operator import is_
 from typing import Any
 
 from msgspec import Raw
@@ -92,10 +93,14 @@ def encode_foreign(
     request: Request, profile: ModelProfile, losses: Losses
 ) -> tuple[list[Text], list[Wire | Raw]]:
     """System text and messages of a request from elsewhere, in the order that Anthropic demands."""
-    leading = list(takewhile(_is_system, request.messages))
-    system = [*request.system, *(text for message in leading for text in _texts(message, losses))]
-    messages = _encode_in_order(request, len(leading), losses) or _encode_mended(
-        request.messages[len(leading) :], profile, losses
+    system, leading = list(request.system), 0
+    for message in request.messages:
+        if not _is_system(message):
+            break
+        system += _texts(message, losses)
+        leading += 1
+    messages = _encode_in_order(request, leading, losses) or _encode_mended(
+        request.messages[leading:], profile, losses
     )
     return [text for text in system if not _is_blank(text.text)], messages
 
@@ -120,7 +125,8 @@ def _encode_in_order(request: Request, start: int, losses: Losses) -> list[Wire 
             return None
         else:
             wires += entry
-    losses.extend(reported)
+    if reported.items:
+        losses.extend(reported)
     return wires
 
 
@@ -170,8 +176,9 @@ def _is_sendable(part: AnyPart, losses: Losses) -> bool:
 
 def _fitted(message: Message, losses: Losses) -> Message:
     """The parts that Anthropic takes: no blank text, no reasoning or citation but its own."""
-    parts = tuple([fitted for part in message.parts if (fitted := _fitted_part(part, losses))])
-    return message if parts == message.parts else replace(message, parts=parts)
+    parts = [fitted for part in message.parts if (fitted := _fitted_part(part, losses))]
+    is_same = len(parts) == len(message.parts) and all(map(is_, parts, message.parts))
+    return message if is_same else replace(message, parts=tuple(parts))
 
 
 def _fitted_part(part: AnyPart, losses: Losses) -> AnyPart | None:

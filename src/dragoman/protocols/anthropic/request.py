@@ -53,19 +53,20 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     """Settings are decoded, and also kept in the extras: they go back to Anthropic unchanged."""
     wires = turns_of(body, "messages", PROTOCOL_NAME)
     messages, past = decode_turns(wires, "messages", decode_message, losses)
-    request = decode_head(body, head := known_head(wires), _decode_head, losses)
+    request, names = decode_head(body, head := known_head(wires), _decode_head, losses)
     tools, edits = request.tools, request.edits
     if inline := inline_definitions(messages):
         tools = (*tools, *(decode_inline_tool(wire, where, losses) for wire, where in inline))
-    if names := deferred(tools, losses):
+        names = deferred(tools, losses)
+    if names:
         tools = load(tools, losses, names & loaded_tools(messages))
     if edits is None and begins_compacted(messages):
         edits = ()
     return replace(request, messages=messages, tools=tools, edits=edits, past=past, head=head)
 
 
-def _decode_head(body: Wire, losses: Losses) -> Request:
-    """Everything but the messages."""
+def _decode_head(body: Wire, losses: Losses) -> tuple[Request, frozenset[str]]:
+    """Everything but the messages, and the names of the tools that these must load."""
     fields = Fields(body, "", PROTOCOL_NAME)
     del fields.rest["messages"]
     model, stream = fields.nonempty("model"), fields.flag("stream")
@@ -81,7 +82,7 @@ def _decode_head(body: Wire, losses: Losses) -> Request:
     edits = decode_edits(fields, losses)
     compaction = decode_compaction(body) if "compaction" in body else None
     fields.extras(losses, quiet=QUIET_REQUEST)
-    return Request(
+    request = Request(
         model,
         (),
         system,
@@ -94,6 +95,7 @@ def _decode_head(body: Wire, losses: Losses) -> Request:
         edits,
         extras={PROTOCOL_NAME: extras},
     )
+    return request, deferred(tools, losses)
 
 
 def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import takewhile
 from typing import Any
 
 from msgspec import Raw
@@ -98,14 +97,19 @@ def _decode_other(message: Any, where: str, losses: Losses) -> Message:
 def encode_messages(request: Request, profile: ModelProfile, losses: Losses) -> list[Wire | Raw]:
     thinks = request.settings.effort != "none" and request.settings.budget != 0
     turns, past = _Turns(profile, thinks, losses), request.past
-    leading = tuple(takewhile(_is_foreign_system, request.messages))
-    front = [*request.system, *(part for message in leading for part in message.parts)]
+    front: list[AnyPart] = [*request.system]
+    leading = 0
+    for message in request.messages:
+        if not _is_foreign_system(message):
+            break
+        front += message.parts
+        leading += 1
     if front and (content := encode_texts(front, profile, losses)):
         turns.write({"role": "system", "content": content})
     if past and profile.assistant_after_tool:  # there a message depends on the one before
         past = None
     alone = partial(_encode_alone, profile, thinks)
-    count, entries = sent_prefix(request.messages, len(leading), past, thinks, alone, losses)
+    count, entries = sent_prefix(request.messages, leading, past, thinks, alone, losses)
     turns.messages += entries
     for message in request.messages[count:]:
         if past and not turns.shown and (sent := sent_before(message, past, thinks, alone)):
