@@ -51,17 +51,14 @@ def _respelled(loss: Loss, spelling: dict[str, str], source: Any) -> Loss:
     return replace(loss, where=next(present, last))
 
 
-class Losses:
+class Losses(Struct, eq=False):
     """Collects losses in order; the same loss reported twice is one loss.
 
     `topic` and the kind of the loss make its code: `losses.dropped(where, why, "tool.strict")` reports
     `tool.strict.dropped`.
     """
 
-    __slots__ = ("items",)
-
-    def __init__(self) -> None:
-        self.items: dict[Loss, None] = {}
+    items: dict[Loss, None] = {}
 
     def dropped(self, where: str, why: str, topic: str = "", target: str = "") -> None:
         self._add("dropped", where, why, topic, target)
