@@ -206,6 +206,25 @@ def test_responses_items_that_mean_something_else_each_time() -> None:
         agrees("openai-responses", upstream, bodies)
 
 
+@pytest.mark.parametrize("order", ["abc", "bca", "ab", "abcd", "aab"])
+def test_results_in_messages_of_their_own(order: str) -> None:
+    """Chat has a message for each result; a request may end, and another begin, between them."""
+    messages: list[Any] = [{"role": "user", "content": "Begin. " * 20}]
+    for turn in range(4):
+        function = {"name": "run", "arguments": "{}"}
+        calls = [{"id": f"{name}{turn}", "type": "function", "function": function} for name in "abc"]
+        messages.append({"role": "assistant", "content": f"Turn {turn}.", "tool_calls": calls})
+        for name in order if turn == 2 else "abc":
+            messages.append(
+                {"role": "tool", "tool_call_id": f"{name}{turn}", "content": f"result {name} " * 9}
+            )
+    ends = [end for end in range(3, len(messages) + 1) for _ in "ab"]
+    bodies = [jsontext.encode({"model": "m", "messages": messages[:end]}) for end in ends]
+    for upstream in MODELS:
+        agrees("openai-chat", upstream, bodies)
+        agrees("openai-chat", upstream, [*bodies[-3:], *bodies[::-1]])
+
+
 @pytest.mark.parametrize("client", ["anthropic", "openai-chat", "openai-responses", "gemini"])
 def test_earlier_turns_and_branches(client: str) -> None:
     """A request that ends, or goes on in another way, in the middle of what is known."""

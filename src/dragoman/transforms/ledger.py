@@ -42,13 +42,21 @@ from dragoman.schemas.downgrade import can_be_strict, fit
 from dragoman.transforms import arguments, breakpoints, call_ids
 from dragoman.transforms.arguments import may_need_repair
 from dragoman.transforms.content import joined, settle_part, without_summarised
-from dragoman.transforms.pairing import NO_CALLS, CallOrder, MessageFacts, facts_of, pair
+from dragoman.transforms.pairing import (
+    NO_CALLS,
+    CallOrder,
+    MessageFacts,
+    ends_among_results,
+    facts_of,
+    gathered,
+    pair,
+)
 from dragoman.transforms.states import return_states
 from dragoman.transforms.tools import Declared, Flattened, Names, flatten, names_for, recognise
 
 
 class _LedgerState(Struct, gc=False):
-    """The ledger after the messages of a client that came before; they are `facts` now, one of each.
+    """The ledger after the messages of a client that came before; they are `facts` now.
 
     `made`: what was made of them in turn. `used` are the names of calls.
     """
@@ -108,8 +116,8 @@ class Ledger:
         if summarise:
             messages = tuple([without_summarised(message, self.losses) for message in messages])
         state = self._known(request.past, messages, flattened, summarise) if request.past else None
-        known = len(state.facts) if state else 0
-        facts = [self._message(message, flattened, summarise) for message in messages[known:]]
+        known = len(state.decoded) if state else 0
+        facts = gathered([self._message(message, flattened, summarise) for message in messages[known:]])
         order = (state.order if state else NO_CALLS).after(facts)
         system = self._system(request) if self.is_foreign and request.system else request.system
         limits_marks = self._marks > breakpoints.MOST and self.upstream.cache_breakpoints
@@ -259,17 +267,21 @@ class Ledger:
             self.client_ids.update(state.client_ids)
             self._used, self._called = state.used.copy(), state.called.copy()
             self.calls, self._marks = state.calls, state.marks
-        if state is None or len(state.decoded) < len(past.messages):
-            new = past.messages[len(state.decoded) if state else 0 :]
+        known = len(state.decoded) if state else 0
+        new = past.messages[known:]
+        if new and (count := ends_among_results(new)) < len(new):
+            new = new[:count]
+        if new:
             if any(type(part) is ToolCall and part.namespace for message in new for part in message.parts):
                 self._used, self._called, self.calls, self._marks = {}, {}, 0, 0
                 self.client_ids.clear()
                 return None
-            state = self._learnt(state, past.messages, new, flattened, summarise)
+            decoded = past.messages[: known + len(new)]
+            state = self._learnt(state, decoded, new, flattened, summarise)
             if len(past.made) > MOST_RESULTS:
                 past.made.clear()
             past.made[past.target] = state
-        if state.losses:
+        if state and state.losses:
             self.losses.extend(state.losses)
         return state
 
@@ -284,7 +296,7 @@ class Ledger:
         losses, self.losses = self.losses, Losses()
         if before:
             self.losses.extend(before.losses)
-        facts = [self._message(message, flattened, summarise) for message in new]
+        facts = gathered([self._message(message, flattened, summarise) for message in new])
         reported, self.losses = tuple(self.losses), losses
         return _LedgerState(
             decoded,

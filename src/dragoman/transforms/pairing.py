@@ -41,6 +41,43 @@ def facts_of(message: Message, legal: Callable[[str], str]) -> MessageFacts:
     return MessageFacts(message, calls, results, first, all(legal(call.id) == call.id for call in calls))
 
 
+def gathered(messages: list[MessageFacts]) -> list[MessageFacts]:
+    """`messages` with the results of one turn in one message: Chat has a message for each of them."""
+    out: list[MessageFacts] = []
+    for facts in messages:
+        last = out[-1] if out else None
+        if last and facts.results and _is_results(facts) and _is_results(last) and len(out) > 1:
+            caller, results = out[-2], last.results + facts.results
+            if len(results) <= len(caller.calls) and all(map(_answers, results, caller.calls)):
+                message = Message(
+                    "user", last.message.parts + facts.message.parts, where=caller.message.where
+                )
+                out[-1] = MessageFacts(message, (), results)
+                continue
+        out.append(facts)
+    return out
+
+
+def _is_results(facts: MessageFacts) -> bool:
+    return bool(facts.results) and len(facts.results) == len(facts.message.parts)
+
+
+def ends_among_results(messages: Sequence[Message]) -> int:
+    """How many messages there are up to the last turn of the assistant, where some of its calls, but not all,
+    are answered behind it; else all of them."""
+    answered = 0
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if message.role == "assistant":
+            calls = len([part for part in message.parts if type(part) is ToolCall])
+            return place if 0 < answered < calls else len(messages)
+        results = len([part for part in message.parts if type(part) is ToolResult])
+        if not results or results < len(message.parts):
+            break
+        answered += results
+    return len(messages)
+
+
 class CallOrder(Struct, frozen=True, gc=False):
     """Of the messages so far: whether each call is answered right after it, and what the next one must do."""
 
