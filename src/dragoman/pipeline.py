@@ -327,9 +327,8 @@ class TranslatedStream:
         return events, self._encode(events)
 
     def close(self) -> bytes:
-        if self._splice:
-            self._splice.catch_up()
-        out = self._encode(self._reader.close())
+        out = self._splice.finish() if self._splice else []
+        out += self._encode(self._reader.close())
         if self._strict:
             self._losses.refuse(self._strict)
         return self._finish(out)

@@ -30,9 +30,14 @@ Translate = Callable[[bytes], tuple[Sequence[Event], list[bytes]]]
 Hole = tuple[bytes, Callable[[bytes, int], re.Match[bytes] | None]]  # what stands before it, what fills it
 
 _TRIES = 8
+_WINDOW, _KEY = 16_384, 16  # bytes that are split at once, and at what: a short search is a quick one
+_SHORT = 4096  # bytes of an event that is held back until it is whole
+_QUOTE, _BACKSLASH, _LINE_ENDS = 34, 92, b"\r\n"
 _ENDS = b"\n\n", b"\r\n\r\n"  # of an event; Google's servers send the second
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
-_any_at = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*').match
+_ANY = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*')
+_any_at = _ANY.match
+_any = _ANY.fullmatch
 _PLAIN = re.compile(rb'[ !#-\[\]-~]*(?:\\["\\nrt][ !#-\[\]-~]*)*')  # ASCII as our encoder writes it
 _plain_at = _PLAIN.match
 _plain = _PLAIN.fullmatch
@@ -51,7 +56,7 @@ class DeltaSplice:
     _between = False  # the last byte that came ended an event
     _known = False  # the frame of an event that continued the part that is open
     _ready = False  # it is known, nothing is held, and deltas of the part pass all stages unchanged
-    _is_simple = False  # the frames have neither holes nor numbers, and no stage examines the texts
+    _is_simple = False  # the frames have no holes, and no stage examines the texts
     _simple = False  # ready, and the frames are simple
     _special: re.Pattern[bytes] | None = None  # finds texts that a stage examines
     _holes_before: tuple[Hole, ...] = ()
@@ -62,7 +67,18 @@ class DeltaSplice:
     _joint = b""  # between two texts; empty where the client gets nothing yet
     _middle = b""  # between the text and the number of an event
     _number: int | None = None  # of the client's last event, where they are numbered
-    _last = b"", 0, 0, 0, 0  # where the last spliced text stands, in which event: begin, start, stop, end
+    _key = b""  # the end of what stands before a text: a search for all of it would take longer
+    _head = b""  # what stands before the key
+    _tail = b""  # what stands between a text and the next key
+    _frame_size = 0  # bytes of an upstream's event without its text
+    _last = (
+        b"",
+        0,
+        0,
+        0,
+        0,
+    )  # where the last text between holes stands, in which event: begin, start, stop, end
+    _rest = b""  # the beginning of an event, held back so that nobody has to catch up for it
 
     def __init__(
         self,
@@ -77,45 +93,99 @@ class DeltaSplice:
         self._spliced: list[bytes] = []  # texts that decoder, stages and encoder do not know of
 
     def feed(self, data: bytes) -> bytes:
-        if self._simple and data.startswith(self._before) and data.endswith(self._after):  # one event
-            start, stop = len(self._before), len(data) - len(self._after)
-            if start < stop and _plain(data, start, stop):
-                text = data[start:stop]
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        if self._simple:
+            text = data.removeprefix(self._before).removesuffix(self._after)
+            if text and len(text) + self._frame_size == len(data) and _is_plain(text):  # one event
                 self._spliced.append(text)
-                self._last, self._tries = (data, 0, start, stop, len(data)), _TRIES
-                return b"%b%b%b" % (self._opening, text, self._closing)
+                if self._number is None:
+                    return b"".join((self._opening, text, self._closing))
+                self._number += 1
+                return b"%b%b%b%d%b" % (self._opening, text, self._middle, self._number, self._closing)
         out: list[bytes] = []
         at = 0
         while True:
             framed = False
-            if self._ready:
-                spliced, at, framed = self._splice(data, at)
+            while self._ready and not framed:
+                spliced, to, framed = self._splice(data, at)
+                if to == at:
+                    break
+                at = to
                 if at == len(data) and not out:
                     return spliced
                 out.append(spliced)
             if at == len(data):
                 return b"".join(out)
             end = self._event_end(data, at)
+            if self._spliced and len(data) - at < _SHORT and data[-1] not in _LINE_ENDS and end == len(data):
+                self._rest = data[at:]
+                return b"".join(out)
             out.append(self._translated(data[at:end], framed))
             at = end
+
+    def finish(self) -> list[bytes]:
+        """No more bytes will come."""
+        self.catch_up()
+        return self._translate(self._rest)[1] if self._rest else []
 
     def catch_up(self) -> None:
         """Tell decoder, stages and encoder what was spliced."""
         if self._spliced:
-            texts, (data, begin, start, stop, end) = self._spliced, self._last
-            self._spliced = []
-            self._translate(b"%b%b%b" % (data[begin:start], b"".join(texts), data[stop:end]))
+            texts, before, after = self._spliced, self._before, self._after
+            if self._holes_before or self._holes_after:
+                data, begin, start, stop, end = self._last
+                before, after = data[begin:start], data[stop:end]
+            self._spliced, self._tries = [], _TRIES
+            self._translate(b"".join((before, *texts, after)))
             if self._skip and self._number is not None:
                 self._skip(len(texts) - 1)
 
     def _splice(self, data: bytes, at: int) -> tuple[bytes, int, bool]:
         """The client's events for those from `at` on that have the known frame, where the last of these ends,
-        and whether the next one has the frame too."""
+        and whether the next one has the frame too. Perhaps not all: the rest is for the next call."""
+        split = self._split_holes if self._holes_before or self._holes_after else self._split
+        texts, at, framed = split(data, at)
+        if not texts:
+            return b"", at, framed
+        self._spliced += texts
+        return self._written(texts), at, framed
+
+    def _split(self, data: bytes, at: int) -> tuple[list[bytes], int, bool]:
+        """The texts of events without holes: what stands between two of them is always the same."""
+        head, *pieces = data[at : at + _WINDOW].split(self._key)
+        if not pieces or head != self._head:
+            return [], at, False
+        last, found, _ = pieces.pop().partition(self._after)
+        tail = self._tail
+        texts = [piece.removesuffix(tail) for piece in pieces]
+        size = sum(map(len, texts))
+        is_same_frame = sum(map(len, pieces)) - size == len(pieces) * len(tail)
+        if found:
+            texts.append(last)
+            size += len(last)
+        joined, special = b" ".join(texts), self._special.search if self._special else None
+        if is_same_frame and all(texts) and _is_plain(joined) and not (special and special(joined)):
+            return texts, at + len(texts) * self._frame_size + size, False
+        if not is_same_frame:
+            del texts[[piece.endswith(tail) for piece in pieces].index(False) :]
+        spliced: list[bytes] = []
+        for text in texts:
+            if not text or not _any(text):  # this is no text: the event has another frame
+                return spliced, at, False
+            spelled = text if _is_plain(text) else _respelled(text)
+            if spelled is None or (special and special(spelled)):
+                return spliced, at, True
+            spliced.append(spelled)
+            at += self._frame_size + len(text)
+        return spliced, at, False
+
+    def _split_holes(self, data: bytes, at: int) -> tuple[list[bytes], int, bool]:
+        """The texts of events in which other things differ, too."""
         before, after, size = self._before, self._after, len(data)
         holes_before, holes_after, text_at = self._holes_before, self._holes_after, _plain_at
         special = self._special.search if self._special else None
         texts: list[bytes] = []
-        framed = False
         while at < size:
             start = _past(holes_before, data, at) if holes_before else at
             if start < 0 or not data.startswith(before, start):
@@ -133,16 +203,11 @@ class DeltaSplice:
             if text_at is _any_at:
                 text, text_at = _respelled(text), _plain_at
             if text is None or (special and special(text)):
-                framed = True
-                break
+                return texts, at, True
             texts.append(text)
             self._last = data, at, start, stop, end + len(after)
             at = end + len(after)
-        if not texts:
-            return b"", at, framed
-        self._spliced += texts
-        self._tries = _TRIES
-        return self._written(texts), at, framed
+        return texts, at, False
 
     def _written(self, texts: list[bytes]) -> bytes:
         """The client's events with these texts."""
@@ -202,12 +267,14 @@ class DeltaSplice:
         start, stop = place
         self._holes_before, self._before = self._holes(data[:start])
         self._holes_after, self._after = self._holes(data[stop:])
+        key = self._before[-_KEY:]
+        self._key = key if (self._after + self._before).count(key) == 1 else self._before
+        self._head = self._before.removesuffix(self._key)
+        self._tail, self._frame_size = self._after + self._head, len(self._before) + len(self._after)
         self._special = _examined(tuple([stage.special for stage in self._stages if stage.special]))
         self._opening, self._closing, self._number = opening + b'"', b'"' + closing, None
         self._joint = self._closing + self._opening if out else b""
-        self._is_simple = not (self._holes_before or self._holes_after or self._special or number) and bool(
-            out
-        )
+        self._is_simple = bool(out) and not (self._holes_before or self._holes_after or self._special)
         if number:
             self._middle, self._closing = b'"' + closing[: number.start(1)], closing[number.end(1) :]
             self._number = int(number[1])
@@ -256,6 +323,16 @@ def _past(holes: tuple[Hole, ...], data: bytes, at: int) -> int:
             return -1
         at = found.end()
     return at
+
+
+def _is_plain(text: bytes) -> bool:
+    """Whether our encoder writes a text as it is spelled."""
+    if _BACKSLASH in text:
+        return _plain(text) is not None
+    try:
+        return _QUOTE not in text and text.decode().isprintable()
+    except UnicodeDecodeError:
+        return False
 
 
 def _continues(event: Event) -> bool:
