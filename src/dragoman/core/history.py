@@ -394,9 +394,12 @@ class ConversationMemory:
 
 def _below(run: _Run) -> Iterator[tuple[_Run, _Run]]:
     """Every run behind this one, with the one before it."""
-    for child in run.following():
-        yield run, child
-        yield from _below(child)
+    waiting = [run]
+    while waiting:
+        parent = waiting.pop()
+        for child in parent.following():
+            yield parent, child
+            waiting.append(child)
 
 
 def _sample_of(prefix: KnownPrefix) -> bytes:
@@ -647,6 +650,20 @@ def decode_turns(
         losses.extend(known.losses)
     new = [decode(wires[i], f"{field}[{i}]", losses) for i in range(prefix.count, len(wires))]
     return (*known.messages, *new), Past(known.messages, prefix.made)
+
+
+def some(messages: tuple[Message, ...], past: Past | None, test: Callable[[Message], bool]) -> bool:
+    """Whether `test` holds for one of the messages; it depends on the message alone."""
+    count = len(past.messages) if past else 0
+    if past is None or not is_same(past.messages, messages[:count]):
+        return any(map(test, messages))
+    known: tuple[tuple[Message, ...], bool] | None = past.made.get(test)
+    if known is None or known[0] is not past.messages:
+        first, found = known or ((), False)
+        if not is_same(first, past.messages[: len(first)]):
+            first, found = (), False
+        known = past.made[test] = past.messages, found or any(map(test, past.messages[len(first) :]))
+    return known[1] or any(map(test, messages[count:]))
 
 
 class _Sent(Struct, frozen=True, gc=False):

@@ -197,11 +197,12 @@ class KnownPrefix(Struct, eq=False, gc=False):
     fresh: tuple[int, ...] = ()
 
     def wire(self, place: int) -> Any:
-        first = self.count - len(self.ends)
-        if self.before and place < first:
-            return self.before.wire(place)
-        begin = self.ends[place - first - 1] if place > first else 0
-        return jsontext.decode(self.text[begin : self.ends[place - first]].lstrip()[1:])
+        prefix = self
+        while prefix.before and place < prefix.before.count:
+            prefix = prefix.before
+        number = place - (prefix.count - len(prefix.ends))
+        begin = prefix.ends[number - 1] if number else 0
+        return jsontext.decode(prefix.text[begin : prefix.ends[number]].lstrip()[1:])
 
 
 class KnownMessage(Struct, frozen=True, gc=False):

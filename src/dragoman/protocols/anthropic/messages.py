@@ -95,7 +95,7 @@ def encode_foreign(
     """System text and messages of a request from elsewhere, in the order that Anthropic demands."""
     system, leading = list(request.system), 0
     for message in request.messages:
-        if not _is_system(message):
+        if not is_system(message):
             break
         system += _texts(message, losses)
         leading += 1
@@ -144,7 +144,7 @@ def _encode_mended(messages: Sequence[Message], profile: ModelProfile, losses: L
     return [{"role": turn.role, "content": encode_content(turn.parts, losses)} for turn in turns]
 
 
-def _is_system(message: Message) -> bool:
+def is_system(message: Message) -> bool:
     return message.role in ("system", "developer")
 
 
@@ -239,12 +239,12 @@ def _placed(turns: list[Message], allowed: bool, losses: Losses) -> list[Message
 
     They stay in the conversation: moved to the front they would invalidate the cached prefix (G54).
     """
-    if not any(map(_is_system, turns)):
+    if not any(map(is_system, turns)):
         return turns
     placed: list[Message] = []
     waiting: list[Message] = []
     for turn in [*turns, None]:
-        if turn is not None and _is_system(turn):
+        if turn is not None and is_system(turn):
             waiting.append(turn)
             continue
         if waiting and allowed and placed and placed[-1].role == "user":

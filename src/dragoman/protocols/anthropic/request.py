@@ -9,9 +9,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core.fields import Fields, own
-from dragoman.core.history import decode_head, decode_turns, encode_head, known_head, turns_of
+from dragoman.core.history import decode_head, decode_turns, encode_head, known_head, some, turns_of
 from dragoman.core.losses import Losses
-from dragoman.core.model import Request, Text, ToolResult, Wire
+from dragoman.core.model import Message, Request, Text, ToolResult, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.protocols.anthropic.context_management import begins_compacted, decode_compaction, decode_edits
 from dragoman.protocols.anthropic.hosted import (
@@ -25,6 +25,7 @@ from dragoman.protocols.anthropic.messages import (
     decode_system,
     encode_foreign,
     encode_native,
+    is_system,
 )
 from dragoman.protocols.anthropic.parts import encode_content
 from dragoman.protocols.anthropic.settings import (
@@ -55,7 +56,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     messages, past = decode_turns(wires, "messages", decode_message, losses)
     request, names = decode_head(body, head := known_head(wires), _decode_head, losses)
     tools, edits = request.tools, request.edits
-    if inline := inline_definitions(messages):
+    if some(messages, past, is_system) and (inline := inline_definitions(messages)):
         tools = (*tools, *(decode_inline_tool(wire, where, losses) for wire, where in inline))
         names = deferred(tools, losses)
     if names:
@@ -117,7 +118,7 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
     tools = "tools" in body
     if not tools:
         body |= declare_used(request.messages, losses)
-    if profile.automatic_cache and (tools or len(body["messages"]) > 1) and not _is_marked(request):
+    if profile.automatic_cache and (tools or len(body["messages"]) > 1) and not _has_marks(request):
         body["cache_control"] = {"type": "ephemeral"}  # agents of other protocols rely on automatic caches
     return body | encode_settings(request, body, profile, losses)
 
@@ -134,13 +135,17 @@ def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wir
     return body
 
 
-def _is_marked(request: Request) -> bool:
+def _has_marks(request: Request) -> bool:
     """Whether the client sets cache breakpoints itself."""
-    for message in request.messages:
-        for part in message.parts:
-            if part.cache or (type(part) is ToolResult and part.content and part.content[-1].cache):
-                return True
-    return any(text.cache for text in request.system)
+    in_messages = some(request.messages, request.past, _is_marked)
+    return in_messages or any(text.cache for text in request.system)
+
+
+def _is_marked(message: Message) -> bool:
+    for part in message.parts:
+        if part.cache or (type(part) is ToolResult and part.content and part.content[-1].cache):
+            return True
+    return False
 
 
 def _as_it_came(body: Wire, extras: Wire) -> Wire:
