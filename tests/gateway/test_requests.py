@@ -11,6 +11,7 @@ import anthropic
 import openai
 import pytest
 from google.genai import errors
+from msgspec import structs
 
 from dragoman.core import jsontext
 from dragoman.demo import DemoApp
@@ -316,6 +317,22 @@ def test_headers_of_one_request_do_not_go_with_another(
             headers = {} if beta is None else {"anthropic-beta": beta}
             send(stand.url, "POST", path, jsontext.encode(body), headers)
     assert [request.headers.get("anthropic-beta") for request in upstream.requests] == betas
+
+
+def test_a_signature_is_made_for_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    chat_codec = codec("openai-chat")
+    http = structs.replace(
+        chat_codec.http, authenticate=lambda key, given: {"x-signed": str(len(given.body))}, signs=True
+    )
+    monkeypatch.setattr(attempts, "upstream", lambda name: structs.replace(chat_codec, http=http))
+    upstream = Canned(Answer(400, b"{}"))
+    with running(upstream) as url, gateway(provider("one", url)) as stand:
+        for text in ("hi", "hi again"):
+            path, body = asking("openai-chat", text, "one:m")
+            send(stand.url, "POST", path, jsontext.encode(body))
+    sizes = [str(len(request.body)) for request in upstream.requests]
+    assert [request.headers["x-signed"] for request in upstream.requests] == sizes
+    assert len(set(sizes)) == 2
 
 
 # Forwarding

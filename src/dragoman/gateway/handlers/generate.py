@@ -155,7 +155,7 @@ class RequestReader:
             wire, headers = server.unwrap(read_body(data, client.name), route)
             data = jsontext.encode(wire)
             request.incoming.headers.update(headers)
-        sealed = seal.is_in(data)
+        sealed = seal.HINT in data and seal.is_in(data)
         if sealed and self._cut_ids:
             data = await self._cut_ids.restored(request.caller.id if request.caller else "", data)
         # A glance is enough for a body that passes unchanged. A wrong guess of its model costs only time
