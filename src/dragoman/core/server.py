@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any, Generic, TypedDict, TypeVar
 from urllib.parse import unquote
@@ -80,15 +81,17 @@ class _RouteRow(Struct, Generic[Owner], frozen=True):
     match: RouteMatch
     pattern: re.Pattern[str] | None
 
-    def matched(self, path: str, query: Mapping[str, str]) -> RouteMatch | None:
-        match, route = self.match, self.route
-        if self.pattern:
-            found = self.pattern.fullmatch(path)
-            if not found:
-                return None
-            named = {name: unquote(text) for name, text in found.groupdict().items() if name in _NAMED}
-            match = replace(match, **named)
-        return replace(match, **route.query(query)) if route.query else match
+    def matched(self, path: str) -> RouteMatch | None:
+        if self.pattern is None:
+            return self.match if self.route.path == path else None
+        found = self.pattern.fullmatch(path)
+        if not found:
+            return None
+        named = {name: unquote(text) for name, text in found.groupdict().items() if name in _NAMED}
+        return replace(self.match, **named)
+
+
+_MOST_PATHS, _LONGEST_PATH = 256, 256  # that are remembered
 
 
 class RouteTable(Generic[Owner]):
@@ -107,6 +110,7 @@ class RouteTable(Generic[Owner]):
                 self._literal.setdefault((row.route.method, row.route.path), []).append(row)
             else:
                 self._patterns.setdefault((row.route.method, _first(row.route.path)), []).append(row)
+        self._known_candidates = lru_cache(_MOST_PATHS)(self._candidates)
 
     def find(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
@@ -114,12 +118,23 @@ class RouteTable(Generic[Owner]):
         rows = self._literal.get((method, path))
         if rows and (row := rows[0]) and not row.route.requires and not row.route.query:
             return row.match, row.owner  # nearly always
+        candidates = self._known_candidates if len(path) <= _LONGEST_PATH else self._candidates
+        for row, match in candidates(method, path):
+            if row.route.admits(query, headers):
+                more = row.route.query
+                return (replace(match, **more(query)) if more else match), row.owner
+        return None
+
+    def _candidates(self, method: str, path: str) -> list[tuple[_RouteRow[Owner], RouteMatch]]:
+        """The rows that match, in their order, before query and headers decide.
+
+        Paths of Gemini name the model, and an agent sends the same one each time.
+        """
+        found: list[tuple[_RouteRow[Owner], RouteMatch]] = []
         for spelling in _spellings(path):
             rows = self._literal.get((method, spelling)) or self._patterns.get((method, _first(spelling)), ())
-            for row in rows:
-                if row.route.admits(query, headers) and (match := row.matched(spelling, query)):
-                    return match, row.owner
-        return None
+            found += [(row, match) for row in rows if (match := row.matched(spelling))]
+        return found
 
     def methods(self, path: str) -> dict[str, Owner]:
         """The methods that `path` has, each with its owner, whatever headers they require.
@@ -129,7 +144,7 @@ class RouteTable(Generic[Owner]):
         found: dict[str, Owner] = {}
         for spelling in _spellings(path):
             for row in self._exact:
-                if row.matched(spelling, {}) if row.pattern else row.route.path == spelling:
+                if row.matched(spelling):
                     found.setdefault(row.route.method, row.owner)
         return found
 

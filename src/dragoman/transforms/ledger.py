@@ -125,13 +125,13 @@ class Ledger:
             paired = tuple([one.message for one in facts])
             paired = state.messages + paired if state else paired
         else:
-            facts = [*state.facts, *facts] if state else facts
+            facts = given = [*state.facts, *facts] if state else facts
             if limits_marks:
                 most = breakpoints.MOST - sum([bool(text.cache) for text in system])
                 facts = self._changed(facts, lambda m: breakpoints.latest(m, most, self.losses))
             if self.client.text_pieces:
                 facts = self._changed(facts, joined)
-            if limits_marks or self.client.text_pieces:
+            if facts is not given:
                 order = NO_CALLS.after(facts)
             paired = pair(facts, order, self._legal, self.losses)
         past = Past(state.messages, state.made) if state else None
@@ -157,8 +157,11 @@ class Ledger:
     def _changed(
         self, facts: list[MessageFacts], change: Callable[[list[Message]], list[Message]]
     ) -> list[MessageFacts]:
+        given = [one.message for one in facts]
+        messages = change(given)
+        if len(messages) == len(given) and all(map(is_, messages, given)):
+            return facts
         same = {id(one.message): one for one in facts}
-        messages = change([one.message for one in facts])
         return [same.get(id(message)) or facts_of(message, self._legal) for message in messages]
 
     def estimate(self) -> int:
