@@ -114,10 +114,11 @@ def summary_message(summary: str) -> str:
 class CompactionCodec(Struct, frozen=True, kw_only=True):
     """How requests of one protocol ask for compaction, and where its wire holds the summary.
 
-    A part is what `ProtocolLimits.compaction` made of a summary. `decode` sees at least what `Accounting`'s
-    glance at a request reads.
+    A part is what `ProtocolLimits.compaction` made of a summary. A request asks for it in one of `fields`, if
+    at all. `decode` sees at least what `Accounting`'s glance at a request reads.
     """
 
+    fields: frozenset[str]
     decode: Callable[[Wire], Compaction | None]  # what a request asks for
     without: Callable[[Wire], Wire]  # a request that does not ask for it any more
     part_of: Callable[[Wire], Wire | None]  # the part in a whole reply

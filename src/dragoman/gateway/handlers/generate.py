@@ -174,7 +174,7 @@ class RequestReader:
             check_model(request)
         record.model, record.stream = request.model, request.stream
         record.tools = server.accounting.tools(seen)
-        if server.compaction:
+        if server.compaction and not server.compaction.fields.isdisjoint(seen):
             request.compaction = server.compaction.decode(seen)
         try:
             targets = self._targets(request.model)

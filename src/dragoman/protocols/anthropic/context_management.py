@@ -16,7 +16,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Compaction, ContextEdit, Foreign, Message, Request, Wire
+from dragoman.core.model import Compaction, ContextEdit, Request, Wire
 from dragoman.core.server import rows
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
@@ -45,11 +45,6 @@ def decode_edits(fields: Fields, losses: Losses) -> tuple[ContextEdit, ...] | No
             case _:
                 losses.dropped(where, f"only {PROTOCOL_NAME} understands it", "field.unknown")
     return tuple(found)
-
-
-def begins_compacted(messages: tuple[Message, ...]) -> bool:
-    """Whether the conversation begins with a compaction block, which counts as an edit."""
-    return bool(messages and messages[0].parts) and isinstance(messages[0].parts[0], Foreign)
 
 
 def _decode_tool_uses(wire: Wire, where: str) -> ContextEdit:
@@ -151,5 +146,9 @@ def _compacted(request: Wire, part: Wire, tokens: int) -> Wire:
 
 
 COMPACTION = CompactionCodec(
-    decode=decode_compaction, without=_without, part_of=_part_of, compacted=_compacted
+    fields=frozenset({"compaction", "context_management"}),
+    decode=decode_compaction,
+    without=_without,
+    part_of=_part_of,
+    compacted=_compacted,
 )

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from dragoman.core.fields import Fields, own
 from dragoman.core.history import decode_head, decode_turns, encode_head, known_head, some, turns_of
 from dragoman.core.losses import Losses
-from dragoman.core.model import Message, Request, Text, ToolResult, Wire
+from dragoman.core.model import Foreign, Message, Request, Text, ToolResult, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
-from dragoman.protocols.anthropic.context_management import begins_compacted, decode_compaction, decode_edits
+from dragoman.protocols.anthropic.context_management import decode_compaction, decode_edits
 from dragoman.protocols.anthropic.hosted import (
     decode_servers,
     encode_servers,
@@ -61,8 +61,8 @@ def decode_request(body: Wire, losses: Losses) -> Request:
         names = deferred(tools, losses)
     if names:
         tools = load(tools, losses, names & loaded_tools(messages))
-    if edits is None and begins_compacted(messages):
-        edits = ()
+    if edits is None and messages and messages[0].parts and type(messages[0].parts[0]) is Foreign:
+        edits = ()  # a compaction block at the beginning counts as an edit
     return replace(request, messages=messages, tools=tools, edits=edits, past=past, head=head)
 
 
@@ -80,7 +80,7 @@ def _decode_head(body: Wire, losses: Losses) -> tuple[Request, frozenset[str]]:
         extras[_WITHHELD] = withheld
     tools = decode_servers(fields, tools, losses)
     settings = decode_settings(fields, losses)
-    edits = decode_edits(fields, losses)
+    edits = decode_edits(fields, losses) if "context_management" in body else None
     compaction = decode_compaction(body) if "compaction" in body else None
     fields.extras(losses, quiet=QUIET_REQUEST)
     request = Request(

@@ -135,6 +135,7 @@ def _listed(message: Wire, place: int) -> Wire:
 
 
 COMPACTION = CompactionCodec(
+    fields=frozenset({"input", "context_management"}),
     decode=decode,
     without=lambda request: {key: request[key] for key in request if key != "context_management"},
     part_of=lambda reply: next(iter(_compactions(reply)), None),
