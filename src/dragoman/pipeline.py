@@ -44,7 +44,7 @@ from dragoman.transforms.session import SessionTurn
 
 _BROKEN = (WireError, *TOO_DEEP)
 _MAGIC = seal.MAGIC.encode()
-_NEVER = b"\xff\xff"  # stands in no UTF-8 text
+_NEVER = b"\xff"  # stands in no UTF-8 text, and one byte is found at once
 _HEAD = 4096  # bytes of the first events in which the model is looked for first
 _CHECKED = 4096  # bytes of forwarded events that are searched together for the end of the stream
 
