@@ -129,10 +129,11 @@ def test_a_large_answer_does_not_leave_its_connection_paused(run: Run) -> None:
     """The piece that fills the reply up may also be its last one."""
 
     class Recorder:
+        calls: list[str]
+        deadline = 0.0
+
         def set_deadline(self, deadline: float) -> None:
             pass
-
-        calls: list[str]
 
         def __init__(self) -> None:
             self.calls = []
