@@ -60,7 +60,7 @@ P = ParamSpec("P")
 
 T = TypeVar("T")
 MAX_BYTES = 64_000_000
-_SMALLEST = 2_048  # bytes of a body; a smaller one is translated before it is found
+_SMALLEST = 512  # bytes of a body; a smaller one is translated before it is found
 _BEGINNING = 256  # bytes of a message that was met
 _MOST_MET = 4_096
 _MOST_LEARNT = 1_000  # messages of one request
