@@ -478,6 +478,20 @@ def test_what_stands_between_the_ends_of_a_known_head(middle: bytes) -> None:
     assert heads_of(agrees("anthropic", "openai-chat", bodies)) == 1
 
 
+ELSEWHERE = (b'"messages":[%b],', b'"metadata":{"messages":[%b]},')
+
+
+@pytest.mark.parametrize("first", ELSEWHERE, ids=["twice", "in another field"])
+def test_the_first_array_of_messages_may_not_be_that_of_the_request(first: bytes) -> None:
+    said = [b'{"role":"user","content":"%b"}' % text for text in (b"One.", b"Two.", b"3.", b"Four. Five.")]
+    bodies = [
+        b'{"model":"m",' + first % before + b'"messages":[' + said[1] + b"]}"
+        for before in (said[0], said[0], said[0], said[2], said[3], b",".join(said[:2]), b"")
+        for _ in "ab"
+    ]
+    assert heads_of(agrees("openai-chat", "anthropic", bodies)) == 0
+
+
 def test_a_head_with_tools_that_may_hold_a_key_is_not_kept() -> None:
     servers = [
         {"type": "url", "url": "https://example.com/mcp", "name": "s", "authorization_token": "secret"}

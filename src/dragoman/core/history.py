@@ -136,8 +136,8 @@ class _Place(Struct):
 class _CallerHeads(Struct, gc=False):
     """The known heads of one caller in one protocol, the latest first.
 
-    `missed` requests had an unknown head since one was learnt; the next is learnt after `wait`, which doubles
-    until a known one comes: some clients write something new into every head.
+    `missed` requests had an unknown head since one was to be learnt; the next is after `wait`, which doubles
+    until a known one comes: some clients write something new into every head, or one that is not kept.
     """
 
     known: tuple[KnownHead, ...] = ()
@@ -194,8 +194,7 @@ class ConversationMemory:
             ends: list[int] = []
             if learns_head or (learns and len(turns) > 1):
                 listed = text if head else jsontext.split_object(text)[client.turns]
-                entries = jsontext.split_array(listed)
-                ends = _ends(entries[1:] if place else entries, data, position)
+                ends = _ends(jsontext.split_array(listed)[1:], data, position)
             if learns_head and (not body.get("tools") or type(body["tools"]) is CachedDeclarations):
                 end = _skip_white(data, ends[-1] if ends else start + 1)
                 turns.head = KnownHead(data[: start + 1], data[end:], {**body, client.turns: None}, {})
@@ -227,19 +226,18 @@ class ConversationMemory:
         self, client: Codec, data: bytes, start: int, place: _Place | None, head: KnownHead | None
     ) -> tuple[bytes, Wire]:
         """The body with only its unknown messages, and the text of which they were read: their array, where
-        the head is known. Raises ValueError."""
-        position = place.position if place else start
-        beginning = _CUT_ENTRY if place else b""
+        the head is known. In the text a mark stands for the known ones, or before the first. Raises
+        ValueError."""
+        mark, position = (_CUT_ENTRY, place.position) if place else (_CUT_ENTRY + b",", start + 1)
         if head:
             end = len(data) - len(head.tail)
             if position > end:
                 raise ValueError("the array ends elsewhere")
-            text = b"".join([beginning, data[position:end], b"]"])
+            text = b"".join([mark, data[position:end], b"]"])
             turns = jsontext.decode(text)
-            if place:
-                del turns[0]
+            del turns[0]
             return text, {**head.fields, client.turns: turns}
-        pieces = [data[:start], beginning, data[position:]]
+        pieces = [data[:start], mark, data[position:]]
         known = self._find_tools(data, start, position)
         if known:
             opening, size, _ = known
@@ -250,7 +248,7 @@ class ConversationMemory:
         body = jsontext.decode(text)
         if not jsontext.is_object(body) or not jsontext.is_array(turns := body.get(client.turns)):
             raise ValueError("there is no such array")
-        if place and (not turns or turns.pop(0) != _CUT):
+        if not turns or turns.pop(0) != _CUT:  # it stands in another object, or the field comes twice
             raise ValueError("the array is another one")
         if known:
             if body.get("tools") != _CUT:
@@ -300,13 +298,15 @@ class ConversationMemory:
             while len(self._heads) > _MOST_CALLERS:
                 self._drop_heads()
         heads.missed += 1
-        return heads.missed > heads.wait
+        if heads.missed <= heads.wait:
+            return False
+        heads.missed, heads.wait = 0, min(2 * heads.wait, _LONGEST_WAIT)
+        return True
 
     def _keep_head(self, key: Hashable, head: KnownHead) -> None:
         with self._lock:
             heads = self._heads.setdefault(key, _CallerHeads())
             self._heads.move_to_end(key)
-            heads.missed, heads.wait = 0, min(2 * heads.wait, _LONGEST_WAIT)
             self._head_size += _head_size((head,)) - _head_size(heads.known[_MOST_HEADS - 1 :])
             heads.known = (head, *heads.known[: _MOST_HEADS - 1])
             while self._head_size > self.max_bytes // 4:
