@@ -209,15 +209,16 @@ class Exchange:
         Between equal protocols the bytes pass unchanged, except for the name of the model.
         """
         if not isinstance(body, Body):
-            glance = self._plan.client.server.accounting.request if self._forwards else None
+            seen = self._glance(body) if self._forwards and wire is None else None
             memory = self._memory if wire is None and not self._forwards else None
             outline = memory.outline("", self.client, body) if memory else None
-            body = Body(body, self.client.name, glance, wire, outline)
+            body = Body(body, self.client.name, seen, wire, outline)
         forwarded = body if self._forwards else None
         if forwarded and (seal.is_in(body.data) if body.sealed is None else body.sealed):
             stripped = self._plan.tagger.strip(body.data)
-            glance = self._plan.client.server.accounting.request
-            forwarded = None if stripped is None else Body(stripped, self.client.name, glance)
+            forwarded = None
+            if stripped is not None:
+                forwarded = Body(stripped, self.client.name, self._glance(stripped))
         if forwarded:
             return self._forward_bytes(forwarded, model, stream)
         try:
@@ -228,6 +229,10 @@ class Exchange:
             return jsontext.encode(out)
         except TOO_DEEP:
             raise _too_deep(self.client) from None
+
+    def _glance(self, body: bytes) -> Wire | None:
+        glance = self._plan.client.server.accounting.request
+        return glance.read(body) if glance else None
 
     def _forward_bytes(self, body: Body, model: str | None, stream: bool | None) -> bytes:
         seen, data = body.glance, body.data

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
+from dragoman.core.known_bodies import KnownBodies
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, FailureKind, Request, Response, Wire
 from dragoman.protocols import codec, names, server
@@ -98,3 +99,33 @@ def test_what_is_not_spoiled_needs_no_more(protocol: str, request: Request, resp
     assert (
         accounting.reply.read(jsontext.encode(protocol_codec.encode_response(response, Losses()))) is not None
     )
+
+
+PADDING = {"role": "user", "content": "é" * 300}
+entries = st.lists(st.dictionaries(st.sampled_from(["role", "content", "messages"]), values, max_size=3))
+SPOILERS = st.sampled_from(["", ",", '"', "]", "}", "{}", "1", "\\"])
+
+
+@every_protocol
+@given(
+    turns=st.lists(entries, min_size=2, max_size=6),
+    tools=values,
+    place=st.integers(0, 2000),
+    size=st.integers(0, 3),
+    spoiler=SPOILERS,
+)
+def test_a_known_body_at_a_glance(
+    protocol: str, turns: list[Any], tools: Any, place: int, size: int, spoiler: str
+) -> None:
+    """A conversation that grows, and each of its requests damaged somewhere."""
+    glance, field = server(protocol).accounting.request, codec(protocol).turns
+    if glance is None:
+        return
+    known, sent = KnownBodies(), [PADDING] * 3
+    for new in [[], [], *turns]:
+        sent = [*sent, *new]
+        body = jsontext.encode({"model": "m", field: sent, "tools": tools})
+        assert known.glance("", glance, field, body) == glance.read(body)
+        at = max(len(body) - place, 0)
+        spoilt = body[:at] + spoiler.encode() + body[at + size :]
+        assert known.glance("", glance, field, spoilt) == glance.read(spoilt)

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.jsontext import Glance, is_array, is_object
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Extras, Settings, Value, Wire
 
@@ -295,8 +295,9 @@ class GivenSettings:
 class Body:
     """`glance` holds at least the fields that forwarding looks at; `wire`, read when it is first needed, all.
 
-    `outline` is like `wire`, with what is known of its conversation from earlier requests. `sealed`: whether
-    it holds sealed state of another upstream, which we passed to this client; None: nobody has looked.
+    `seen` is what a Glance found; `outline` is like `wire`, with what is known of its conversation from
+    earlier requests. `sealed`: whether it holds sealed state of another upstream, which we passed to this
+    client; None: nobody has looked.
     Raises WireError, now and not later, where `data` is not a JSON object.
     """
 
@@ -306,13 +307,14 @@ class Body:
         self,
         data: bytes,
         protocol: str,
-        glance: Glance | None = None,
+        seen: Wire | None = None,
         wire: Wire | None = None,
         outline: Wire | None = None,
     ) -> None:
         self.data, self._protocol, self._wire, self._outline = data, protocol, wire, outline
         self.sealed: bool | None = None
-        seen = glance.read(data) if glance and wire is None and outline is None else outline
+        if seen is None or wire is not None:
+            seen = outline
         self.glance: Wire = self.wire if seen is None else seen
 
     @property

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from operator import attrgetter, is_
 from secrets import token_hex
 from threading import Lock
@@ -168,7 +168,7 @@ class ConversationMemory:
             return None
         caller = scope, client.name
         head = self._known_head(caller, data)
-        start = len(head.front) - 1 if head else _array_in(data, client.turns)
+        start = len(head.front) - 1 if head else jsontext.find_array(data, client.turns)
         if start < 0:
             return None
         with self._lock:
@@ -266,7 +266,7 @@ class ConversationMemory:
         at = data.rfind(_TOOLS, position) if self._tools else -1
         if at < 0:
             at = data.rfind(_TOOLS, 0, start) if self._tools else -1
-        opening = _opening(data, at + len(_TOOLS)) if at >= 0 else -1
+        opening = jsontext.array_behind(data, at + len(_TOOLS)) if at >= 0 else -1
         if opening >= 0:
             for text, tools in self._tools:
                 if data.startswith(text, opening):
@@ -491,32 +491,6 @@ def _entries(prefix: KnownPrefix, count: int) -> list[Any]:
         if i < count:
             entries[i] = prefix.wire(i)
     return entries
-
-
-@lru_cache(64)
-def _quoted(field: str) -> bytes:
-    return b'"%b"' % field.encode()
-
-
-def _array_in(data: bytes, field: str) -> int:
-    """Where the array in `field` begins; -1 where that takes a parser."""
-    name = _quoted(field)
-    at = data.find(name)
-    while at >= 0:
-        at += len(name)
-        opening = _opening(data, at)
-        if opening >= 0:
-            return opening
-        at = data.find(name, at)
-    return -1
-
-
-def _opening(data: bytes, at: int) -> int:
-    """Where an array begins that stands behind the name of its field; -1 where none does."""
-    if data.startswith((b":[", b": ["), at):
-        return data.index(b"[", at)
-    opening = data.find(b"[", at, at + 16)
-    return opening if data[at:opening].strip(_WHITE) == b":" else -1
 
 
 def _ends(entries: Sequence[Raw], data: bytes, position: int) -> list[int]:

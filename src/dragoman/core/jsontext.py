@@ -242,6 +242,7 @@ def _count_field(kind: type, value: Any) -> Any:
     return value
 
 
+_WHITE = b" \t\r\n"
 _LONGEST_INTEGER = 4300  # digits: no more are read
 _LONG_INTEGER = re.compile(rb"[0-9]{8}")  # in every 512th byte, where one has _LONGEST_INTEGER digits
 _PIECE = 16384  # bytes; text decoded in such pieces takes a third of the time, for lack of large buffers
@@ -267,6 +268,44 @@ def _is_sound(body: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def entries_of(text: bytes) -> list[msgspec.Raw] | None:
+    """The entries with which an array goes on behind an object in it: `, {…}, {…}`; None where `text` is
+    anything else."""
+    if not text:
+        return []
+    try:
+        entries = split_array(b"".join([b"[{}", text, b"]"]))
+    except MALFORMED:
+        return None
+    return entries[1:] if _is_sound(text) else None
+
+
+@lru_cache(64)
+def _quoted(field: str) -> bytes:
+    return b'"%b"' % field.encode()
+
+
+def find_array(data: bytes, field: str) -> int:
+    """Where the array in `field` begins; -1 where that takes a parser."""
+    name = _quoted(field)
+    at = data.find(name)
+    while at >= 0:
+        at += len(name)
+        opening = array_behind(data, at)
+        if opening >= 0:
+            return opening
+        at = data.find(name, at)
+    return -1
+
+
+def array_behind(data: bytes, at: int) -> int:
+    """Where an array begins that stands behind the name of its field; -1 where none does."""
+    if data.startswith((b":[", b": ["), at):
+        return data.index(b"[", at)
+    opening = data.find(b"[", at, at + 16)
+    return opening if data[at:opening].strip(_WHITE) == b":" else -1
 
 
 def is_complete(text: str) -> bool:

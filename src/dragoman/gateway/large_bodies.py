@@ -20,7 +20,6 @@ from dragoman.core import jsontext
 from dragoman.core.codec import Codec
 from dragoman.core.errors import DragomanError
 from dragoman.core.fields import Body
-from dragoman.core.jsontext import Glance
 from dragoman.core.model import Wire
 from dragoman.http.server import TooLarge
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 Recall = Callable[[Codec, bytes], Wire | None]
+Look = Callable[[bytes], Wire | None]
 T = TypeVar("T")
 
 LARGE = 256 * 1024  # bytes; below it, a body takes a few milliseconds
@@ -104,19 +104,19 @@ def free(items: list[Any]) -> None:
         del items[-_FREED:]
 
 
-async def read(data: bytes, client: Codec, glance: Glance | None, recall: Recall | None) -> Body:
+async def read(data: bytes, client: Codec, look: Look | None, recall: Recall | None) -> Body:
     """A body of more than LARGE bytes. Raises WireError or TooManyValues."""
-    return await run_for(len(data), _read, data, client, glance, recall)
+    return await run_for(len(data), _read, data, client, look, recall)
 
 
-def _read(data: bytes, client: Codec, glance: Glance | None, recall: Recall | None) -> Body:
+def _read(data: bytes, client: Codec, look: Look | None, recall: Recall | None) -> Body:
     commas = 0
     for start in range(0, len(data), _COUNTED):
         commas += data.count(b",", start, start + _COUNTED)
     if commas > MOST_VALUES:
         raise TooManyValues
-    if glance:
-        return Body(data, client.name, glance)
+    if look:
+        return Body(data, client.name, look(data))
     if recall and (outline := recall(client, data)):
         return Body(data, client.name, outline=outline)
     return Body(data, client.name, wire=_decode_object(data, client.name))

@@ -16,7 +16,9 @@ from dragoman.core import jsontext, seal
 from dragoman.core.errors import DragomanError
 from dragoman.core.fields import Body, read_body
 from dragoman.core.history import ConversationMemory
-from dragoman.core.model import Failure
+from dragoman.core.jsontext import Glance
+from dragoman.core.known_bodies import KnownBodies
+from dragoman.core.model import Failure, Wire
 from dragoman.gateway import large_bodies
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.cut_ids import CutIds
@@ -131,6 +133,7 @@ class RequestReader:
     ) -> None:
         self._cut_ids = cut_ids
         self._memory = ConversationMemory(config.history) if config.history else None
+        self._bodies = KnownBodies(config.history // 4) if config.history else None
         self._max_body, self._stored_turns, self._wire_log = config.max_body, stored_turns, wire_log
         self._targets = lru_cache(maxsize=1024)(partial(find_targets, config))
         self._forwards = lru_cache(maxsize=1024)(self._may_forward)
@@ -161,11 +164,15 @@ class RequestReader:
         # A glance is enough for a body that passes unchanged. A wrong guess of its model costs only time
         model = route.model or jsontext.guess_model(data)
         glance = server.accounting.request if self._forwards(client.name, model) else None
-        recall = partial(self._memory.outline, _scope(request)) if self._memory and not glance else None
+        memory = None if glance else self._memory
         if len(data) > LARGE:
-            request.body = body = await large_bodies.read(data, client, glance, recall)
+            look = partial(self._look, request, glance) if glance else None
+            recall = partial(memory.outline, _scope(request)) if memory else None
+            request.body = body = await large_bodies.read(data, client, look, recall)
         else:
-            request.body = body = Body(data, client.name, glance, outline=recall and recall(client, data))
+            seen = self._look(request, glance, data) if glance else None
+            outline = memory.outline(_scope(request), client, data) if memory else None
+            request.body = body = Body(data, client.name, seen, outline=outline)
         body.sealed = sealed
         seen = body.glance
         request.model = route.model or str(seen.get("model") or "")
@@ -183,6 +190,12 @@ class RequestReader:
         if (codec := server.turn_codec) and (storage := codec.decode_storage(seen)):
             return await self._stored_turns.prepare(request, targets, codec, storage)
         return targets
+
+    def _look(self, request: GatewayRequest, glance: Glance, data: bytes) -> Wire | None:
+        if self._bodies is None:
+            return glance.read(data)
+        client = request.client
+        return self._bodies.glance((_scope(request), client.name), glance, client.turns, data)
 
     def _may_forward(self, protocol: str, model: str) -> bool:
         try:

@@ -1,0 +1,182 @@
+"""Bodies that are forwarded: what was found to be JSON in the last request is not read again in the next one.
+
+An agent sends its whole history in every request. A body that is forwarded is only glanced at (`Glance`), but
+all of it must be JSON, and to skip 150 kB takes longer than everything else that the gateway does.
+
+    known body:   {"model": …, "messages": [{…}, {…}, {…}   , {…}, {…}         ], "tools": …}
+                  '-------------- beginning --------------'                    '--- tail ---'
+    next one:     the same beginning                        , {…}, {…}, {…}    the same tail
+
+If the beginning and the tail are those of a known body, and what stands between them are entries of an array,
+then the whole is JSON, and the fields beside the array are the same.
+
+    conversation:  unknown → known → dropped
+
+- known: it was the caller's turn to have one learnt. That takes longer than a glance, so the next is learnt
+  after twice as many unknown bodies, until a known one comes. A known conversation that grows goes on from
+  what is known of it.
+- dropped: the caller has newer ones, or all together take more than the limit.
+
+Callers share nothing: how fast an answer comes would tell one what another sent.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from secrets import token_hex
+from threading import Lock
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from dragoman.core import jsontext
+from dragoman.core.jsontext import Glance
+
+MAX_BYTES = 16_000_000
+_CHANGING = 2  # messages at the end: clients move their marks for caching, which change the last ones
+_SAMPLE = 512  # bytes; a body is found by its first ones
+_MOST_ALIKE = 16  # bodies that begin with the same sample: they are compared one by one
+_MOST_BODIES = 64  # of one caller
+_MOST_CALLERS = 4_096
+_LONGEST_WAIT = 1_024  # unknown bodies
+_GROWN = 15 / 16  # what is known goes on once it was that part of the body
+_OVERHEAD = 500  # bytes of the objects of a known body
+_SPACE = ord(" ")
+_END_OF_OBJECT = ord("}")
+# Stands for the array where a body is read without it. A client cannot know it
+_CUT = jsontext.encode(f"cut-{token_hex(16)}")
+
+
+class _KnownBody(Struct, frozen=True, gc=False):
+    """`seen` is what a Glance found, into which nobody writes; `length` that of the whole body."""
+
+    beginning: bytes
+    tail: bytes
+    seen: dict[str, Any]
+    length: int
+
+    @property
+    def sample(self) -> bytes:
+        return self.beginning[:_SAMPLE]
+
+    @property
+    def size(self) -> int:
+        return len(self.beginning) + len(self.tail) + _OVERHEAD
+
+
+class _CallerBodies(Struct):
+    """The known bodies of one caller in one protocol, by their samples, the latest last. `missed` were
+    unknown since one was learnt; the next is learnt after `wait`."""
+
+    known: OrderedDict[bytes, tuple[_KnownBody, ...]]
+    missed: int = 0
+    wait: int = 1
+    size: int = 0
+
+    def add(self, body: _KnownBody) -> None:
+        """In the place of those that it goes on from."""
+        alike = self.known.pop(body.sample, ())
+        others = [each for each in alike if not body.beginning.startswith(each.beginning)]
+        now = body, *others[: _MOST_ALIKE - 1]
+        self.known[body.sample] = now
+        self.size += _size(now) - _size(alike)
+        if len(self.known) > _MOST_BODIES:
+            self.size -= _size(self.known.popitem(last=False)[1])
+
+
+class KnownBodies:
+    """Those of several callers, in about `max_bytes`."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self.max_bytes, self.size = max_bytes, 0
+        self._callers: OrderedDict[Hashable, _CallerBodies] = OrderedDict()
+        self._lock = Lock()
+
+    def glance(self, caller: Hashable, glance: Glance, field: str, data: bytes) -> dict[str, Any] | None:
+        """Like `glance.read`, for a request whose messages are in `field`."""
+        own = self._callers.get(caller)
+        for known in own.known.get(data[:_SAMPLE], ()) if own else ():
+            start, end = len(known.beginning), len(data) - len(known.tail)
+            if start <= end and data.startswith(known.beginning) and data.endswith(known.tail):
+                if (new := jsontext.entries_of(data[start:end])) is None:
+                    break
+                if own:
+                    own.wait = 1
+                if len(data) * _GROWN > known.length and (grown := _shortened(data, end, new, known.seen)):
+                    self._keep(caller, grown)
+                return known.seen
+        seen = glance.read(data)
+        if seen is not None and _SAMPLE < len(data) <= self.max_bytes // 4 and self._is_due(caller):
+            body = _known_body(data, field, seen)
+            if body:
+                self._keep(caller, body)
+        return seen
+
+    def _is_due(self, caller: Hashable) -> bool:
+        with self._lock:
+            own = self._callers.get(caller)
+            if own is None:
+                own = self._callers[caller] = _CallerBodies(OrderedDict())
+                self._drop_callers()
+            own.missed += 1
+            if own.missed <= own.wait:
+                return False
+            own.missed, own.wait = 0, min(2 * own.wait, _LONGEST_WAIT)
+            return True
+
+    def _keep(self, caller: Hashable, body: _KnownBody) -> None:
+        with self._lock:
+            own = self._callers.get(caller)
+            if own is None:
+                return
+            self.size -= own.size
+            own.add(body)
+            self.size += own.size
+            self._callers.move_to_end(caller)
+            self._drop_callers()
+
+    def _drop_callers(self) -> None:
+        while self.size > self.max_bytes or len(self._callers) > _MOST_CALLERS:
+            self.size -= self._callers.popitem(last=False)[1].size
+
+
+def _size(bodies: Sequence[_KnownBody]) -> int:
+    return sum([body.size for body in bodies])
+
+
+def _known_body(data: bytes, field: str, seen: dict[str, Any]) -> _KnownBody | None:
+    """None where the array has few entries, or where it takes a parser to find it in the text."""
+    try:
+        listed = bytes(jsontext.split_object(data).get(field, b""))
+        start = jsontext.find_array(data, field)
+        if start < 0 or not data.startswith(listed, start):
+            return None
+        end = start + len(listed)
+        # else it is another array with the same text, which may stand in one of the fields that are seen
+        if jsontext.split_object(b"".join([data[:start], _CUT, data[end:]])).get(field) != Raw(_CUT):
+            return None
+        entries = jsontext.split_array(listed)
+    except jsontext.MALFORMED:
+        return None
+    return _shortened(data, end - 1, entries[1:], seen)
+
+
+def _shortened(data: bytes, end: int, entries: Sequence[Raw], seen: dict[str, Any]) -> _KnownBody | None:
+    """What is to be known of a body in which these entries end at `end`: not the last of them. None where too
+    few are left."""
+    if len(entries) < _CHANGING:
+        return None
+    known = _before_space(data, end)
+    for changing in reversed(entries[-_CHANGING:]):
+        comma = _before_space(data, known - len(bytes(changing))) - 1
+        known = _before_space(data, comma)
+    if data[known - 1] != _END_OF_OBJECT or known < _SAMPLE:
+        return None
+    return _KnownBody(data[:known], data[end:], seen, len(data))
+
+
+def _before_space(data: bytes, end: int) -> int:
+    while data[end - 1] <= _SPACE:
+        end -= 1
+    return end

@@ -1,0 +1,151 @@
+"""Bodies that are forwarded, recognised by their beginning and their tail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+import pytest
+
+from dragoman.core.jsontext import Glance, encode
+from dragoman.core.known_bodies import KnownBodies
+from dragoman.core.model import Wire
+
+
+class Seen(TypedDict, total=False):
+    model: Any
+    tools: list[Any]
+
+
+class CountingGlance(Glance):
+    """Counts the bodies that are read in full."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        super().__init__(Seen)
+        self.count = 0
+
+    def read(self, body: bytes) -> Wire | None:
+        self.count += 1
+        return super().read(body)
+
+
+def messages(count: int) -> list[Wire]:
+    return [{"role": "user", "content": f"{i} " + "état " * 40} for i in range(count)]
+
+
+def body(count: int, model: str = "m", **more: Any) -> bytes:
+    return encode({"model": model, "messages": messages(count), "tools": [{"name": "t"}], **more})
+
+
+def learnt(data: bytes, caller: str = "a") -> tuple[KnownBodies, CountingGlance]:
+    known, glance = KnownBodies(), CountingGlance()
+    for _ in range(2):
+        known.glance(caller, glance, "messages", data)
+    glance.count = 0
+    return known, glance
+
+
+def is_read(known: KnownBodies, glance: CountingGlance, data: bytes, caller: str = "a") -> bool:
+    """Whether the body is read in full; what is found must be the same."""
+    before = glance.count
+    assert known.glance(caller, glance, "messages", data) == Glance(Seen).read(data)
+    return glance.count > before
+
+
+def test_a_conversation_is_learnt_when_it_comes_again() -> None:
+    known, glance = KnownBodies(), CountingGlance()
+    assert is_read(known, glance, body(6))
+    assert is_read(known, glance, body(6))
+    assert not is_read(known, glance, body(6))
+
+
+def test_it_stays_known_while_it_grows() -> None:
+    known, glance = learnt(body(6))
+    assert not any(is_read(known, glance, body(count)) for count in range(7, 60))
+    assert is_read(known, glance, body(7))  # from what is known of a longer one
+
+
+def test_messages_at_its_end_may_change() -> None:
+    known, glance = learnt(body(6))
+    changed = encode({"model": "m", "messages": [*messages(4), {}, {}, {}], "tools": [{"name": "t"}]})
+    assert not is_read(known, glance, changed)
+
+
+def replaced(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
+    return lambda data: data.replace(old, new)
+
+
+LAST = b'},{"role":"user","content":"5 '
+OTHERS: dict[str, Callable[[bytes], bytes]] = {
+    "an early message": replaced(b"1 \xc3\xa9", b"1 e"),
+    "the model": replaced(b'"m"', b'"other"'),
+    "the tools": replaced(b'"t"', b'"other"'),
+    "a field at its end": lambda data: data[:-1] + b',"model":"other"}',
+    "a tail without its beginning": lambda data: data[:600] + data[-20:],
+    "the beginning without a tail": lambda data: data[:-1],
+    "broken JSON in the last message": replaced(b'"5 ', b'"5 \x01'),
+    "the array ends early": replaced(LAST, b'}],"x":[{"content":"'),
+    "another array": replaced(LAST, b'}]],"x":[[{"content":"'),
+    "bytes that are not UTF-8": replaced(b'"5 \xc3', b'"5 \xff'),
+    "two commas": replaced(LAST, b'},,{"content":"'),
+    "no comma": replaced(LAST, b'} {"content":"'),
+    "a number that is too long": replaced(LAST, b'},%b,{"content":"' % (b"1" * 9000)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_everything_else_is_read(name: str) -> None:
+    known, glance = learnt(body(6))
+    other = OTHERS[name](body(6))
+    assert other != body(6)
+    assert is_read(known, glance, other)
+
+
+def test_where_the_tail_overlaps_the_beginning_it_is_read() -> None:
+    data = b'{"messages":[%b]}' % b",".join([b'{"a":"%b]}"}' % (b"x" * 600)] * 6)
+    known, glance = learnt(data)
+    assert not is_read(known, glance, data)
+    assert is_read(known, glance, data[: data.index(b']}"}') + 2])
+
+
+def test_an_array_elsewhere_with_the_same_text_is_not_taken_for_the_messages() -> None:
+    text = encode(messages(6)).decode()
+    data = f'{{"tools":[{{"messages":{text}}}],"messages":{text}}}'.encode()
+    known, glance = learnt(data)
+    assert is_read(known, glance, data)
+
+
+def test_of_two_fields_the_first_is_not_taken_for_the_messages() -> None:
+    text = encode(messages(6)).decode()
+    known, glance = learnt(f'{{"messages":{text},"messages":[]}}'.encode())
+    assert is_read(known, glance, f'{{"messages":{text},"messages":[]}}'.encode())
+
+
+def test_numbers_are_no_messages() -> None:
+    data = b'{"messages":[%b]}' % b",".join([b"1"] * 900)
+    known, glance = learnt(data)
+    assert is_read(known, glance, data)
+
+
+def test_callers_share_nothing() -> None:
+    known, glance = learnt(body(6))
+    assert is_read(known, glance, body(6), "b")
+
+
+def test_bodies_that_never_come_again_are_learnt_ever_more_rarely() -> None:
+    known, glance = KnownBodies(), CountingGlance()
+    for number in range(1000):
+        known.glance("a", glance, "messages", body(6, f"m{number}"))
+    assert known.size < 12 * (len(body(6)) + 1000)
+
+
+def test_all_take_no_more_than_the_limit() -> None:
+    known, glance = KnownBodies(50_000), CountingGlance()
+    for number in range(40):
+        for _ in range(3):
+            known.glance(f"caller {number}", glance, "messages", body(20, f"m{number}"))
+        assert known.size <= 50_000
+    assert not is_read(known, glance, body(20, "m39"), "caller 39")
+    assert is_read(known, glance, body(20, "m0"), "caller 0")
