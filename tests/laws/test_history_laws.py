@@ -374,6 +374,21 @@ def test_results_for_many_targets_are_bounded() -> None:
     assert len(outline["messages"].prefix.made) <= 10
 
 
+def test_results_for_many_lists_of_tools_are_bounded() -> None:
+    """The upstream takes no dots in names, and which names it gets instead depends on all of them."""
+    memory, body = ConversationMemory(), b""
+    messages = [{"role": "user", "content": f"{i} " + "x" * 300} for i in range(5)]
+    for number in range(30):
+        function = {"name": f"server.{number}", "parameters": {"type": "object"}}
+        tools = [{"type": "function", "function": function}]
+        body = jsontext.encode({"model": "m", "messages": messages, "tools": tools})
+        dragoman.Exchange("openai-chat", "anthropic", memory=memory).request_bytes(body)
+    outline = memory.outline("", codec("openai-chat"), body)
+    assert outline
+    made = outline["messages"].prefix.made.values()
+    assert 2 <= max(len(each.made) for each in made if hasattr(each, "made")) <= 10
+
+
 def test_conversations_that_are_used_stay() -> None:
     memory, client = ConversationMemory(400_000), codec("openai-chat")
     bodies = [

@@ -405,7 +405,10 @@ class Ledger:
         if found is None or len(found.messages) < len(known):
             first, made = (found.messages, found.made.copy()) if found else ((), {})
             named = [self._named(message) for message in known[len(first) :]]
-            found = past.made[self._names] = _Renamed((*first, *named), made)
+            found = _Renamed((*first, *named), made)
+            if len(past.made) > MOST_RESULTS:
+                past.made.clear()
+            past.made[self._names] = found
         new = [self._named(message) for message in messages[len(known) :]]
         return (*found.messages, *new), Past(found.messages, found.made)
 
