@@ -248,6 +248,13 @@ def test_an_upgrade_is_answered_as_a_request(client: Raw) -> None:
     assert client.rest() == b""
 
 
+def test_a_connect_whose_body_has_no_end(client: Raw, caplog: pytest.LogCaptureFixture) -> None:
+    client.say(b"CONNECT h:1 HTTP/1.1\r\nhost: x\r\ntransfer-encoding: identity\r\n\r\n12345")
+    assert client.hear()[0] == 400
+    assert client.rest() == b""
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("path", ["/wait", "/body", "/flood"])
 def test_a_client_that_leaves(calm: tuple[Echo, str], client: Raw, path: str) -> None:
     app = calm[0]

@@ -489,8 +489,12 @@ class ServerConnection(asyncio.Protocol):
             self._pause_reading()  # until the application has agreed
         elif request and (framing := request.body_framing()):
             self._parser = httptools.HttpRequestParser(_BodyOnly(self))
-            self._parser.feed_data(b"POST / HTTP/1.1\r\n" + framing + _END_OF_HEAD)
-            self.data_received(rest)
+            try:
+                self._parser.feed_data(b"POST / HTTP/1.1\r\n" + framing + _END_OF_HEAD)
+            except httptools.HttpParserError as error:  # the framing of CONNECT was not checked yet
+                self._reject_malformed(f"not HTTP: {error}")
+            else:
+                self.data_received(rest)
         else:
             self.end_of_upgraded()
 
