@@ -206,6 +206,23 @@ def test_responses_items_that_mean_something_else_each_time() -> None:
         agrees("openai-responses", upstream, bodies)
 
 
+def test_rows_of_responses_items_that_end_or_go_on() -> None:
+    """Behind the same known items a turn of the model is over in one request and goes on in another."""
+    user = {"role": "user", "content": "Begin. " * 60}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]}
+    calls = [
+        {"type": "function_call", "call_id": id, "name": "list", "arguments": "{}"} for id in ("c1", "c2")
+    ]
+    results = [{"type": "function_call_output", "call_id": id, "output": f"of {id}"} for id in ("c1", "c2")]
+    one, both = [user, said, calls[0], results[0]], [user, said, *calls, *results]
+    behind = [[], [said], [said, *calls], [user]]
+    bodies = [
+        jsontext.encode({"model": "m", "input": [*items, *more]}) for items in (one, both) for more in behind
+    ]
+    for upstream in MODELS:
+        agrees("openai-responses", upstream, [*bodies, *bodies, *bodies[::-1], *bodies[::2], *bodies])
+
+
 @pytest.mark.parametrize("order", ["abc", "bca", "ab", "abcd", "aab"])
 def test_results_in_messages_of_their_own(order: str) -> None:
     """Chat has a message for each result; a request may end, and another begin, between them."""

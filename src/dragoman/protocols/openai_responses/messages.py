@@ -81,21 +81,29 @@ def decode_input(
         reported = Losses()
         reported.extend(known.losses)
         known = _decode_items(known, items, prefix.count, reported, searches)
-        known = replace(known, losses=tuple(reported), closed=known.rows.messages())
+        closed, row = known.rows.messages(), known.rows.row()
+        ended = (*closed, row) if row else closed
+        known = replace(known, losses=tuple(reported), closed=closed, ended=ended)
         prefix.made[DECODED, searches] = known
-    losses.extend(known.losses)
-    decoded = _decode_items(known, items, len(items), losses, searches)
-    return decoded.rows.closed(), Past(known.closed, prefix.made)
+    if known.losses:
+        losses.extend(known.losses)
+    messages = _decode_items(known, items, len(items), losses, searches).rows.closed()
+    went_on = not known.ended or messages[len(known.ended) - 1] is not known.ended[-1]
+    return messages, Past(known.closed if went_on else known.ended, prefix.made)
 
 
 class _DecodedItems(Struct, frozen=True):
-    """The first `count` items; `closed` are the messages that later ones do not change."""
+    """The first `count` items; `closed` are the messages that later ones do not change.
+
+    `ended`: those and the last one, which is the same as long as the next item does not continue it.
+    """
 
     count: int
     rows: _Rows
     hosted: tuple[Any, ...] = ()
     losses: tuple[Loss, ...] = ()
     closed: tuple[Message, ...] = ()
+    ended: tuple[Message, ...] = ()
 
 
 def _decode_items(
@@ -140,16 +148,23 @@ class _Rows:
         self._role: Role | None = None
         self._parts: list[AnyPart] = []
         self._where = ""
+        self._row: Message | None = None  # the open row, once it was made a message
 
     def copy(self) -> _Rows:
         rows = _Rows()
         rows._messages, rows._parts = self._messages.copy(), self._parts.copy()
-        rows._role, rows._where = self._role, self._where
+        rows._role, rows._where, rows._row = self._role, self._where, self._row
         return rows
 
     def messages(self) -> tuple[Message, ...]:
         """Those before the row that is open."""
         return tuple(self._messages)
+
+    def row(self) -> Message | None:
+        """The row that is open, as the message that it is if it ends here."""
+        if self._row is None and self._role is not None:
+            self._row = Message(self._role, tuple(self._parts), where=self._where)
+        return self._row
 
     def add(self, entry: _Entry, where: str) -> None:
         if isinstance(entry, Message):
@@ -161,11 +176,12 @@ class _Rows:
             self._close()
             self._role, self._where = side, where
         self._parts += parts
+        self._row = None
 
     def _close(self) -> None:
-        if self._role is not None:
-            self._messages.append(Message(self._role, tuple(self._parts), where=self._where))
-            self._role, self._parts = None, []
+        if row := self.row():
+            self._messages.append(row)
+            self._role, self._parts, self._row = None, [], None
 
     def closed(self) -> tuple[Message, ...]:
         self._close()
