@@ -6,8 +6,9 @@ consecutive messages of one role become one content.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from operator import eq
 from typing import Any
 
 from msgspec import Raw
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
-from dragoman.core.history import decode_turns, sent_prefix
+from dragoman.core.history import EncodeAlone, decode_turns, sent_prefix
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -111,29 +112,37 @@ def decode_system(fields: Fields, losses: Losses) -> tuple[Text, ...]:
     return texts
 
 
-def split_system(request: Request, losses: Losses) -> tuple[list[Text], list[Message]]:
+def split_system(request: Request, losses: Losses) -> tuple[list[Text], Sequence[Message]]:
     """The system text in front of the conversation, and the conversation.
 
     Later system text becomes user text in its place: in front it would invalidate the cached prefix (G54).
     """
-    system = list(request.system)
-    messages: list[Message] = []
-    waiting: list[Message] = []
+    system, leading = list(request.system), 0
     for message in request.messages:
-        if message.role not in _SYSTEM and not waiting:
-            messages.append(message)
-        elif message.role in _SYSTEM and not messages:
-            system += _system_texts(message, losses)
-        elif message.role in _SYSTEM:
+        if message.role not in _SYSTEM:
+            break
+        system += _system_texts(message, losses)
+        leading += 1
+    messages = request.messages[leading:]
+    if _SYSTEM.isdisjoint([message.role for message in messages]):
+        return system, messages
+    return system, _with_system_as_user(messages, losses)
+
+
+def _with_system_as_user(messages: Sequence[Message], losses: Losses) -> list[Message]:
+    placed: list[Message] = []
+    waiting: list[Message] = []
+    for message in messages:
+        if message.role in _SYSTEM:
             why = "Gemini has no system text inside the conversation: it is sent as the user's"
             losses.changed(message.where, why, "message.role")
             waiting.append(replace(message, role="user", parts=tuple(_system_texts(message, losses))))
-        elif any(isinstance(part, ToolResult) for part in message.parts):  # they must follow their calls
-            messages.append(message)
+        elif waiting and any(isinstance(part, ToolResult) for part in message.parts):
+            placed.append(message)  # results must follow their calls
         else:
-            messages += [*waiting, message]
+            placed += [*waiting, message]
             waiting = []
-    return system, messages + waiting
+    return placed + waiting
 
 
 def _system_texts(message: Message, losses: Losses) -> list[Text]:
@@ -144,16 +153,64 @@ def _system_texts(message: Message, losses: Losses) -> list[Text]:
 
 
 def encode_contents(
-    messages: list[Message], request: Request, native: bool, profile: ModelProfile, losses: Losses
-) -> list[Wire]:
-    """A native conversation keeps its contents; in others neighbours of one role become one."""
-    calls = _CallsById(request.messages)
+    messages: Sequence[Message], request: Request, native: bool, profile: ModelProfile, losses: Losses
+) -> list[Wire | Raw]:
     nested, signs = native or profile.media_in_results, profile.signed_calls and not native
+    contents = None
+    if request.past and not native:
+        front = request.messages[: len(request.messages) - len(messages)]
+        alone = partial(_encode_alone, nested, signs)
+        contents = _encode_in_turn((*front, *messages), len(front), request.past, alone, losses)
+    return contents or _encode_joined(messages, request, native, nested, signs, losses)
+
+
+def _encode_in_turn(
+    messages: tuple[Message, ...], start: int, past: Past, alone: EncodeAlone, losses: Losses
+) -> list[Wire | Raw] | None:
+    """Messages from `start` on in which user and model take turns, the user last, as in nearly every request;
+    None for others."""
+    roles = [message.role for message in messages[start:]]
+    if any(map(eq, roles, roles[1:])) or roles[-1:] != ["user"]:
+        return None
+    reported = Losses()
+    count, contents = sent_prefix(messages, start, past, "contents", alone, reported)
+    for message in messages[count:]:
+        if (content := alone(message, reported)) is None:
+            return None
+        contents += content
+    if reported.items:
+        losses.extend(reported)
+    return contents
+
+
+def _encode_alone(nested: bool, signs: bool, message: Message, losses: Losses) -> list[Wire] | None:
+    """A message that depends on no other, as a content; None where nothing is left of it."""
+    parts = _encode_parts_alone(nested, signs, message, losses)
+    return [_encode_content(message, parts)] if parts else None
+
+
+def _encode_parts_alone(nested: bool, signs: bool, message: Message, losses: Losses) -> list[Wire] | None:
+    """The parts of a message that depend on no other; None where a result does not name its call."""
+    for part in message.parts:
+        if type(part) is ToolResult and not part.name:
+            return None
+    calls = _CallsById((message,))
+    parts = _encode_parts(message, calls, nested, False, losses)
+    if signs and message.role == "assistant":
+        _sign_call(parts, calls, losses)
+    return parts or None
+
+
+def _encode_joined(
+    messages: Sequence[Message], request: Request, native: bool, nested: bool, signs: bool, losses: Losses
+) -> list[Wire | Raw]:
+    """Neighbours of one role become one content, unless the request is native."""
+    calls = _CallsById(request.messages)
     contents: list[Wire] = []
     count = 0
     if request.past and not native:
         front = request.messages[: len(request.messages) - len(messages)]
-        alone = partial(_encode_alone, nested, signs)
+        alone = partial(_encode_parts_alone, nested, signs)
         count, entries = sent_prefix((*front, *messages), len(front), request.past, "", alone, losses, False)
         count -= len(front)
         for message, entry in zip(messages, entries, strict=False):
@@ -170,7 +227,7 @@ def encode_contents(
     if not native and contents and contents[-1]["role"] == "model":
         why = "Gemini does not continue the assistant's last message, but answers it"
         losses.changed(messages[-1].where, why, "message.prefill")
-    return contents
+    return [*contents]
 
 
 def _add_content(contents: list[Wire], role: str, parts: Raw) -> None:
@@ -179,17 +236,6 @@ def _add_content(contents: list[Wire], role: str, parts: Raw) -> None:
         contents[-1]["parts"].append(parts)
     else:
         contents.append({"parts": [parts], "role": role})
-
-
-def _encode_alone(nested: bool, signs: bool, message: Message, losses: Losses) -> list[Wire] | None:
-    """The parts of a message that depend on no other; None where a result does not name its call."""
-    if not all(part.name for part in message.parts if type(part) is ToolResult):
-        return None
-    calls = {part.id: part for part in message.parts if type(part) is ToolCall}
-    parts = _encode_parts(message, lambda: calls, nested, False, losses)
-    if signs and message.role == "assistant":
-        _sign_call(parts, lambda: calls, losses)
-    return parts or None
 
 
 class _CallsById:
