@@ -14,7 +14,7 @@ from dragoman.core.caches import cache_tools, copied_if_cached, with_cached_tool
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.fields import Body, read_body
-from dragoman.core.history import ConversationMemory, keep_head
+from dragoman.core.history import ConversationMemory, keep_head, printed_fields
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import AnyPart, Compaction, Failure, Request, Response, Usage, Wire
@@ -222,17 +222,23 @@ class Exchange:
         if forwarded:
             return self._forward_bytes(forwarded, model, stream)
         try:
-            out = self._translate(with_cached_tools(body.outline), model, stream)
-            out = with_encoded_tools(out, self._request.tools if self._request else ())
-            if self._request and self._request.past:
-                return jsontext.encode_spliced(out, self.upstream.turns)
-            return jsontext.encode(out)
+            return self._print(self._translate(with_cached_tools(body.outline), model, stream))
         except TOO_DEEP:
             raise _too_deep(self.client) from None
 
     def _glance(self, body: bytes) -> Wire | None:
         glance = self._plan.client.server.accounting.request
         return glance.read(body) if glance else None
+
+    def _print(self, out: Wire) -> bytes:
+        """The upstream's request as text; what was printed for an earlier request is not printed again."""
+        request, turns = self._request, self.upstream.turns
+        if request and request.head:
+            return jsontext.encode_spliced(out, turns, printed_fields(request.head, request.model))
+        out = with_encoded_tools(out, request.tools if request else ())
+        if request and request.past:
+            return jsontext.encode_spliced(out, turns, jsontext.PrintedFields())
+        return jsontext.encode(out)
 
     def _forward_bytes(self, body: Body, model: str | None, stream: bool | None) -> bytes:
         seen, data = body.glance, body.data

@@ -1,5 +1,8 @@
 """JSON in and out: what keeps its spelling, what is refused and with which words."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from dragoman.core import jsontext
@@ -170,3 +173,19 @@ GUESSED = {
 @pytest.mark.parametrize(("body", "model"), GUESSED.values(), ids=GUESSED)
 def test_a_model_guessed_from_the_text(body: bytes, model: str) -> None:
     assert jsontext.guess_model(body) == model
+
+
+def test_fields_that_were_printed_before_are_printed_alike() -> None:
+    entries = [msgspec.Raw(b'{"a": 1},{"b":2}'), {"c": "é"}]
+    tools = [{"name": "run"}]
+    bodies: list[Any] = [
+        {"model": "m", "turns": entries, "tools": tools, "n": 1},
+        {"model": "m", "turns": entries[1:], "tools": tools, "n": True},
+        {"turns": [], "tools": tools[:], "n": 1.0, "model": "\ud800"},
+        {"tools": "long " * 99, "turns": "text", "n": {"n": jsontext.decode("1.10")}},
+        {"tools": "long " * 99, "turns": entries},
+    ]
+    printed = jsontext.PrintedFields(100)
+    for body in bodies * 2:
+        assert jsontext.encode_spliced(body, "turns", printed) == jsontext.encode(body)
+    assert max(len(text) for _, text in printed.known.values()) <= 100

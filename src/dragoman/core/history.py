@@ -593,6 +593,18 @@ def encode_head(
     return known.wire
 
 
+def printed_fields(head: KnownHead, model: str) -> jsontext.PrintedFields:
+    """The fields that were printed before for requests with this head to this model; what is longer than the
+    head was not made of it."""
+    found: jsontext.PrintedFields | None = head.made.get((printed_fields, model))
+    if found is None:
+        if len(head.made) > _MOST_ENCODED:
+            head.made.clear()
+        found = jsontext.PrintedFields(_head_size((head,)))
+        head.made[printed_fields, model] = found
+    return found
+
+
 class _EncodedHead(Struct, frozen=True, gc=False):
     """`parts` of the request are what it was made of: a stage may have replaced some since."""
 

@@ -76,39 +76,45 @@ def encode(value: Any) -> bytes:
         return _encoder.encode(_without_surrogates(value))
 
 
-def encode_spliced(body: dict[str, Any], field: str) -> bytes:
-    """Like `encode`, for a body with entries in `field`, or whole fields, that are text already.
+class PrintedFields(msgspec.Struct, eq=False, gc=False):
+    """Fields of bodies that are much alike: by name a value and its text, which is not kept where it has more
+    than `longest` bytes."""
 
-    They are copied once; the encoder's own buffer would grow with them several times.
+    longest: int = 0
+    known: dict[str, tuple[Any, bytes]] = {}
+
+
+def encode_spliced(body: dict[str, Any], field: str, printed: PrintedFields) -> bytes:
+    """Like `encode`, for a body with entries in `field` that are text already.
+
+    They are copied once; the encoder's own buffer would grow with them several times. Of the other fields
+    only those are printed whose values are not in `printed`, which keeps them for the next body.
     """
     pieces: list[Any] = []
-    plain: dict[str, Any] = {}
+    known = printed.known
     for name, value in body.items():
-        if type(value) is not msgspec.Raw and (name != field or not is_array(value)):
-            plain[name] = value
+        if name == field and is_array(value) and value:
+            pieces.append(_field_start(name) + b"[")
+            for entry in value:
+                pieces += entry if type(entry) is msgspec.Raw else encode(entry), b","
+            pieces[-1] = b"]"
             continue
-        if plain:
-            pieces += b",", encode(plain)[1:-1]
-            plain = {}
-        pieces += b",", _field_start(name)
-        if type(value) is msgspec.Raw:
-            pieces.append(value)
+        before = known.get(name)
+        if before is not None and before[0] is value:
+            pieces.append(before[1])
             continue
-        separator = b"["
-        for entry in value:
-            pieces += separator, entry if type(entry) is msgspec.Raw else encode(entry)
-            separator = b","
-        pieces.append(b"]" if value else b"[]")
-    if plain:
-        pieces += b",", encode(plain)[1:-1]
-    pieces[:1] = [b"{"]
+        text = _field_start(name) + encode(value)
+        if len(text) <= printed.longest:
+            known[name] = value, text
+        pieces.append(text)
+    pieces[0] = b"{" + pieces[0][1:]
     pieces.append(b"}")
     return b"".join(pieces)
 
 
 @lru_cache(256)
 def _field_start(name: str) -> bytes:
-    return encode(name) + b":"
+    return b",%b:" % encode(name)
 
 
 def dumps(value: Any) -> str:
