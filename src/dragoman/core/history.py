@@ -92,6 +92,7 @@ class _Run(Struct, eq=False, gc=False):
     prefix: KnownPrefix
     children: dict[bytes, tuple[_Run, ...]]  # by a sample of their first message
     used: int = 0  # the number of the last request
+    sampled: tuple[int, ...] = ()  # from how many bytes the samples of the children were taken
 
     @property
     def size(self) -> int:
@@ -103,8 +104,10 @@ class _Run(Struct, eq=False, gc=False):
             yield from alike
 
     def add(self, child: _Run) -> None:
-        sample = _sample_of(child.prefix)
+        sample, length = _sample_of(child.prefix), _sampled(child.prefix)
         self.children[sample] = (child, *self.children.get(sample, ()))
+        if length not in self.sampled:
+            self.sampled += (length,)
 
     def remove(self, child: _Run) -> None:
         sample = _sample_of(child.prefix)
@@ -404,10 +407,16 @@ def _below(run: _Run) -> Iterator[tuple[_Run, _Run]]:
 
 def _sample_of(prefix: KnownPrefix) -> bytes:
     """Of the first message of a run: runs that begin with the same one are one run."""
-    for length in _SAMPLED:
-        if length and prefix.ends[0] >= length:
-            return prefix.text[: length : length // 32]
-    return b""
+    return _sample(prefix.text, 0, _sampled(prefix))
+
+
+def _sampled(prefix: KnownPrefix) -> int:
+    """The number of bytes from which the sample of a run is taken."""
+    return next((length for length in _SAMPLED if prefix.ends[0] >= length), 0)
+
+
+def _sample(data: bytes, position: int, length: int) -> bytes:
+    return data[position : position + length : length // 32] if length else b""
 
 
 def _find(root: _Run, data: bytes, start: int) -> _Place | None:
@@ -435,12 +444,9 @@ def _find(root: _Run, data: bytes, start: int) -> _Place | None:
 
 def _next_run(run: _Run, data: bytes, position: int) -> tuple[_Run, int] | None:
     """The run that follows in `data`, and how many messages of it."""
-    children = run.children
-    if not children:
-        return None
     alike: tuple[_Run, ...] = ()
-    for length in _SAMPLED:
-        same = children.get(data[position : position + length : length // 32] if length else b"", ())
+    for length in run.sampled:
+        same = run.children.get(_sample(data, position, length), ())
         for child in same:
             if data.startswith(child.prefix.text, position):
                 return child, len(child.prefix.ends)
@@ -470,7 +476,7 @@ def _split(parent: _Run, run: _Run, count: int) -> _Run:
         prefix.fresh,
     )
     half = _Run(first, {}, run.used)
-    half.add(_Run(second, run.children, run.used))
+    half.add(_Run(second, run.children, run.used, run.sampled))
     parent.remove(run)
     parent.add(half)
     return half
