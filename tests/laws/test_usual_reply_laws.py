@@ -168,6 +168,9 @@ MALFORMED = {
     "no UTF-8": b'{"choices":[{"message":{"content":"\xff"},"finish_reason":"stop"}]}',
     "half a surrogate pair": b'{"choices":[{"message":{"content":"\\ud83d"},"finish_reason":"stop"}]}',
     "nested deeply": b'{"choices":' + b"[" * 100_000,
+    "no UTF-8 where nobody looks": b'{"choices":[{"message":{},"finish_reason":"stop"}],"provider":"\xff"}',
+    "a number that is too long there": b'{"choices":[{"message":{},"finish_reason":"stop"}],"timings":%b}'
+    % (b"1" * 5000),
     "twice": b'{"choices":[{"message":{"content":"a","content":"b"},"finish_reason":"stop"}]}',
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from codecs import utf_8_decode
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import count
 from typing import Any, NoReturn, TypeGuard, TypeVar
@@ -55,9 +56,18 @@ _encoder = msgspec.json.Encoder(enc_hook=_print_number)
 T = TypeVar("T")
 
 
-def typed_decoder(shape: type[T]) -> msgspec.json.Decoder[T]:
-    """Reads JSON of this shape, with the numbers of `decode`; raises one of MALFORMED for any other."""
-    return msgspec.json.Decoder(shape, float_hook=_read_float)
+def typed_reader(shape: type[T]) -> Callable[[bytes], T | None]:
+    """Reads JSON of this shape, with the numbers of `decode`; None for any other, which is for `decode`."""
+    decode_typed = msgspec.json.Decoder(shape, float_hook=_read_float).decode
+
+    def read(text: bytes) -> T | None:
+        try:
+            value = decode_typed(text)
+        except MALFORMED:
+            return None
+        return value if _is_sound(text) else None
+
+    return read
 
 
 def decode(text: bytes | str) -> Any:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from dragoman.core.jsontext import MALFORMED, decode_object, typed_decoder
+from dragoman.core.jsontext import decode_object, typed_reader
 from dragoman.core.model import AnyPart, Reasoning, Request, Response, Stop, Text, ToolCall, Usage, Wire
 from dragoman.core.seal import unseal_state
 from dragoman.protocols.anthropic.parts import decode_input, encode_reasoning
@@ -72,13 +72,12 @@ class _UsualMessage(Struct, forbid_unknown_fields=True):
     context_management: Raw = Raw()
 
 
-_decode = typed_decoder(_UsualMessage).decode
+_read = typed_reader(_UsualMessage)
 
 
 def read_usual_reply(body: bytes) -> Response | None:
-    try:
-        reply = _decode(body)
-    except MALFORMED:
+    reply = _read(body)
+    if reply is None:
         return None
     parts: list[AnyPart] = []
     for i, block in enumerate(reply.content):

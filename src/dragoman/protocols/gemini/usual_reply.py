@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from dragoman.core.jsontext import MALFORMED, dumps, typed_decoder
+from dragoman.core.jsontext import dumps, typed_reader
 from dragoman.core.model import AnyPart, Response, Stop, Text, ToolCall, Usage
 from dragoman.core.seal import unseal_state
 from dragoman.protocols.gemini.response import decode_time
@@ -69,13 +69,12 @@ class _GenerateContentResponse(Struct, forbid_unknown_fields=True):
     createTime: str = ""
 
 
-_decode = typed_decoder(_GenerateContentResponse).decode
+_read = typed_reader(_GenerateContentResponse)
 
 
 def read_usual_reply(body: bytes) -> Response | None:
-    try:
-        reply = _decode(body)
-    except MALFORMED:
+    reply = _read(body)
+    if reply is None:
         return None
     parts: list[AnyPart] = []
     called = False

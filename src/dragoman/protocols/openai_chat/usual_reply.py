@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from dragoman.core.jsontext import MALFORMED, typed_decoder
+from dragoman.core.jsontext import typed_reader
 from dragoman.core.model import AnyPart, Reasoning, Request, Response, Stop, Text, ToolCall
 from dragoman.protocols.openai_chat.response import (
     Counts,
@@ -77,13 +77,12 @@ class _Completion(Struct, forbid_unknown_fields=True):
     timings: Raw = Raw()
 
 
-_decode = typed_decoder(_Completion).decode
+_read = typed_reader(_Completion)
 
 
 def read_usual_reply(body: bytes) -> Response | None:
-    try:
-        reply = _decode(body)
-    except MALFORMED:
+    reply = _read(body)
+    if reply is None:
         return None
     choice = reply.choices[0]
     message = choice.message

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct, defstruct
 
-from dragoman.core.jsontext import MALFORMED, typed_decoder
+from dragoman.core.jsontext import typed_reader
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -105,13 +105,12 @@ class _UsualResponse(_ResponseMetadata, forbid_unknown_fields=True, kw_only=True
     usage: _ResponseUsage | None = None
 
 
-_decode = typed_decoder(_UsualResponse).decode
+_read = typed_reader(_UsualResponse)
 
 
 def read_usual_reply(body: bytes) -> Response | None:
-    try:
-        reply = _decode(body)
-    except MALFORMED:
+    reply = _read(body)
+    if reply is None:
         return None
     parts: list[AnyPart] = []
     called = False
