@@ -51,6 +51,8 @@ REFUSED = {
     "not a number": (b"[NaN]", "invalid JSON"),
     "not a number, beside half a pair": (b'[NaN,"\\ud83d"]', "invalid JSON"),
     "invalid UTF-8": (b'["\xff"]', "invalid JSON"),
+    "invalid UTF-8 behind half a pair": (b'["\\ud83d","\xed\xa0\x80"]', "invalid JSON"),
+    "a byte order mark before half a pair": (b'\xef\xbb\xbf["\\ud83d"]', "invalid JSON"),
     "absurd nesting": (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
     "absurd nesting, beside half a pair": (b'["\\ud83d",' + b"[" * 100_000 + b"]" * 100_001, "invalid JSON"),
 }

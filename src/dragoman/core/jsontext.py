@@ -349,8 +349,8 @@ def _decode_hard(text: bytes | str, error: Exception) -> Any:
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     if not _ESCAPED_SURROGATE.search(raw):
         _refuse(str(error))
-    try:
-        return _without_surrogates(json.loads(raw, parse_constant=_refuse, parse_float=_read_float))
+    try:  # as text: of bytes it would guess the encoding, and take surrogates in UTF-8
+        return _without_surrogates(json.loads(raw.decode(), parse_constant=_refuse, parse_float=_read_float))
     except (ValueError, RecursionError) as again:
         _refuse(str(again))
 
