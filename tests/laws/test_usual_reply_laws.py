@@ -14,6 +14,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
+    KnownHead,
     Message,
     Reasoning,
     Refusal,
@@ -136,7 +137,15 @@ REPLIES = st.builds(
     st.sampled_from([0, 1]),
 )
 FUNCTIONS = replace(TOOL, extras={"openai-chat": {"functions": True}})
-ASKED = [None, REQUEST, replace(REQUEST, tools=(FUNCTIONS,)), replace(REQUEST, edits=())]
+KNOWN = replace(REQUEST, head=KnownHead(b"", b"", {}, {}))
+ASKED = [
+    None,
+    REQUEST,
+    replace(REQUEST, tools=(FUNCTIONS,)),
+    replace(REQUEST, edits=()),
+    KNOWN,
+    replace(KNOWN, tools=(FUNCTIONS,)),
+]
 
 
 @given(st.sampled_from(CLIENTS), st.one_of(REPLIES, responses()), st.sampled_from(ASKED))

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct, defstruct
 
-from dragoman.core.jsontext import typed_reader
+from dragoman.core.caches import with_encoded_tools
+from dragoman.core.jsontext import encode, typed_reader
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -178,7 +179,22 @@ class _WrittenResponseUsage(Struct, gc=False):
     total_tokens: int
 
 
-def write_usual_reply(response: Response, request: Request | None) -> Wire | None:
+class _WrittenResponse(Struct, gc=False):
+    """The fields of a response that do not repeat the request."""
+
+    id: str
+    object: str
+    created_at: int
+    completed_at: int | None
+    status: str
+    error: None
+    incomplete_details: Wire | None
+    model: str
+    output: list[Any]
+    usage: _WrittenResponseUsage
+
+
+def write_usual_reply(response: Response, request: Request | None) -> Raw | None:
     """Texts, thoughts and calls of functions."""
     id = encode_id(response.id)
     stem = id_stem(id)
@@ -199,18 +215,47 @@ def write_usual_reply(response: Response, request: Request | None) -> Wire | Non
             output += [item] if item else []
         else:
             return None
-    body = frame_response(id, response.model, response.created, request)
-    body["output"] = output
-    body |= encode_stop(response.stop, response.created)
-    usage = response.usage or Usage()
-    body["usage"] = _WrittenResponseUsage(
+    usage, created, stop = (
+        response.usage or Usage(),
+        response.created,
+        encode_stop(response.stop, response.created),
+    )
+    counted = _WrittenResponseUsage(
         usage.input,
         _InputTokensDetails(usage.cached, usage.cache_write),
         usage.output,
         _OutputTokensDetails(usage.reasoning),
         usage.input + usage.output,
     )
-    return body
+    written = _WrittenResponse(
+        id,
+        "response",
+        created,
+        stop.get("completed_at"),
+        stop["status"],
+        None,
+        stop["incomplete_details"],
+        response.model or (request.model if request else ""),
+        output,
+        counted,
+    )
+    return Raw(b"%b,%b" % (encode(written)[:-1], _echo(request)))
+
+
+def _echo(request: Request | None) -> bytes:
+    """What a response repeats of its request, as the text behind its own fields."""
+    if request is None or (head := request.head) is None:
+        return _print_echo(request)
+    known: tuple[Any, bytes] | None = head.made.get(_print_echo)
+    if known is None or known[0] is not request.tools:  # which the conversation may add to
+        known = head.made[_print_echo] = request.tools, _print_echo(request)
+    return known[1]
+
+
+def _print_echo(request: Request | None) -> bytes:
+    frame = frame_response("", "", 0, request)
+    echo = {name: value for name, value in frame.items() if name not in _WrittenResponse.__struct_fields__}
+    return encode(with_encoded_tools(echo, request.tools if request else ()))[1:]
 
 
 def _is_plain(call: ToolCall) -> bool:
