@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from dragoman.core import jsontext, seal
@@ -63,7 +63,6 @@ class Pipeline:
 
     edits: tuple[ContextEdit, ...] | None = None  # what was cleared, where the client asked for it
     session: SessionTurn | None = None  # where the upstream stores the conversation
-    _ledger: Ledger | None = None
     _summary: Summary | None = None  # where the response is to be a summary
 
     def __init__(
@@ -91,12 +90,10 @@ class Pipeline:
         self._origin = origin or upstream.codec.name
         self._reply_id, self._reply_model, self._reply_created = reply_id, reply_model, reply_created
 
-    @property
+    @cached_property
     def ledger(self) -> Ledger:
         """Of the request; a response that comes without one has an empty ledger."""
-        if self._ledger is None:
-            self._ledger = self._new_ledger(self.profile or UNKNOWN)
-        return self._ledger
+        return self._new_ledger(self.profile or UNKNOWN)
 
     def encode_request(self, request: Request) -> tuple[Request, Wire]:
         """`request` as the upstream takes it: in neutral form, and as its wire."""
@@ -113,8 +110,8 @@ class Pipeline:
             self.edits = request.edits
         if restricts(profile):
             request = restrict(request, profile, self.losses)
-        self._ledger = self._new_ledger(profile)
-        prepared = self._ledger.prepare(request, self._summarise)
+        self.ledger = self._new_ledger(profile)
+        prepared = self.ledger.prepare(request, self._summarise)
         if self._dialect:
             prepared = self._dialect.render(prepared, self.losses)
         if self._codec.session:

@@ -77,7 +77,7 @@ class Losses(Struct, eq=False):
         self.items[Loss(kind, where, why, code, severity_of(code), "", target)] = None
 
     def extend(self, losses: Iterable[Loss]) -> None:
-        self.items.update(dict.fromkeys(losses))
+        self.items.update(losses.items if type(losses) is Losses else dict.fromkeys(losses))
 
     def respell(self, spelling: dict[str, str], source: Any = None, before: Iterable[Loss] = ()) -> None:
         """Name places as the source spells them, and put `before` in front.
@@ -85,8 +85,8 @@ class Losses(Struct, eq=False):
         `spelling` maps a neutral path, or the end of one (`.strict`), to the paths of the protocol, joined by
         `|`: the first that `source` has, or else the last, is meant.
         """
-        spelled = [_respelled(loss, spelling, source) for loss in self.items]
-        self.items = dict.fromkeys([*before, *spelled])
+        spelled = dict.fromkeys([_respelled(loss, spelling, source) for loss in self.items])
+        self.items = dict.fromkeys(before) | spelled if before else spelled
 
     def refuse(self, strict: Strictness = True) -> None:
         """Strict mode: raise LossError where something of at least this severity was dropped or changed.

@@ -43,6 +43,8 @@ def facts_of(message: Message, legal: Callable[[str], str]) -> MessageFacts:
 
 def gathered(messages: list[MessageFacts]) -> list[MessageFacts]:
     """`messages` with the results of one turn in one message: Chat has a message for each of them."""
+    if len(messages) < 3:  # a call and two results
+        return messages
     out: list[MessageFacts] = []
     for facts in messages:
         last = out[-1] if out else None
