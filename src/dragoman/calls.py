@@ -12,7 +12,7 @@ from dragoman.core.errors import ConfigError, UpstreamError
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, Request, Text, ToolCall, ToolDeclaration, ToolResult, Wire
-from dragoman.pipeline import Pipeline
+from dragoman.pipeline import Pipeline, TranslationPlan
 from dragoman.profiles import profile_of
 from dragoman.protocols import codec as find_codec
 from dragoman.protocols import protocol as find_protocol
@@ -66,8 +66,8 @@ def translate_tools(tools: list[Any], source: str, target: str) -> list[Wire]:
         ]
         request = replace(request, tools=tuple(loaded))
     profile = replace(profile_of("", "", target), max_tools=0)  # no request is sent, so no limit applies
-    pipeline = Pipeline(decoder.client_limits, find_protocol(target), Losses(), profile=profile)
-    _, body = pipeline.encode_request(request)
+    plan = TranslationPlan(decoder.client_limits, find_protocol(target), profile=profile)
+    _, body = Pipeline(plan, Losses()).encode_request(request)
     return body.get("tools", [])
 
 

@@ -24,7 +24,14 @@ from dragoman.core.transport import SharedHeaders
 from dragoman.dialects import dialect as find_dialect
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.framing.sse import SSE
-from dragoman.pipeline import ForwardedStream, Pipeline, StateTagger, TranslatedStream, state_tagger
+from dragoman.pipeline import (
+    ForwardedStream,
+    Pipeline,
+    StateTagger,
+    TranslatedStream,
+    TranslationPlan,
+    state_tagger,
+)
 from dragoman.protocols import codec, protocol
 
 
@@ -53,11 +60,19 @@ class ExchangePlan:
             dialect = dialect or session.dialect
         self.dialect = find_dialect(dialect) if dialect else None
         self.strict: Strictness = strict
-        self.recover, self.summarise = recover, images == "summary"
         self.origin, self.is_issuer = origin or upstream, bool(origin)
-        self.profile = profile
         self.is_foreign = self.client.codec.name != self.upstream.codec.name
-        self.forwards = client == upstream and not (dialect or recover or self.summarise)
+        self.compacts = not self.is_foreign and not dialect  # the upstream understands a request for it
+        self.forwards = client == upstream and not (dialect or recover or images == "summary")
+        self.translation = TranslationPlan(
+            self.client.codec.client_limits,
+            self.upstream,
+            dialect=self.dialect,
+            recover=recover,
+            summarise=images == "summary",
+            origin=self.origin,
+            profile=profile,
+        )
         self.headers = SharedHeaders({"content-type": "application/json", **self.upstream.codec.http.headers})
 
     @cached_property
@@ -425,19 +440,13 @@ class Exchange:
     def _new_pipeline(self) -> Pipeline:
         plan, created = self._plan, self._reply_created
         return Pipeline(
-            self.client.client_limits,
-            plan.upstream,
+            plan.translation,
             self._losses,
-            dialect=plan.dialect,
-            recover=plan.recover,
-            summarise=plan.summarise,
-            origin=plan.origin,
-            reply_id=self._reply_id,
-            reply_model=self._reply_model,
-            reply_created=int(time.time()) if created is None else created,
-            profile=plan.profile,
-            compacts=not plan.is_foreign and plan.dialect is None and self._compaction is None,
-            lead=self._lead,
+            self._reply_id,
+            self._reply_model,
+            int(time.time()) if created is None else created,
+            plan.compacts and self._compaction is None,
+            self._lead,
         )
 
     def _forward(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:

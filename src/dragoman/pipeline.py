@@ -49,16 +49,38 @@ _HEAD = 4096  # bytes of the first events in which the model is looked for first
 _CHECKED = 4096  # bytes of forwarded events that are searched together for the end of the stream
 
 
-class Pipeline:
-    """One translation between a client with these limits and an upstream.
+class TranslationPlan:
+    """What all translations between a client with these limits and an upstream share.
 
     The client's side is neutral here: a protocol's codec, or the client library itself, stands before it.
     `dialect` writes tool calls as text; `recover` finds calls that the model wrote as text in any other
     dialect. `summarise` replaces images in tool results by a sentence. `origin` names the maker of the
-    response's opaque state, `reply_id` is the id of a reply without one, `reply_model` the model that a reply
-    names, `reply_created` the time of a reply without one, in seconds since 1970. `profile`: what is known
-    about the model at the upstream; without it, what follows from its name. `compacts`: the upstream does
-    compaction itself, so a request for it passes as it is. `lead`: a part that comes first in the response.
+    response's opaque state. `profile`: what is known about the model at the upstream; without it, what
+    follows from its name.
+    """
+
+    def __init__(
+        self,
+        client: ProtocolLimits,
+        upstream: Protocol,
+        *,
+        dialect: Dialect | None = None,
+        recover: bool = False,
+        summarise: bool = False,
+        origin: str = "",
+        profile: ModelProfile | None = None,
+    ) -> None:
+        self.client, self.upstream, self.codec = client, upstream, upstream.codec
+        self.dialect, self.recover, self.summarise = dialect, recover, summarise
+        self.origin, self.profile = origin or upstream.codec.name, profile
+
+
+class Pipeline:
+    """One translation.
+
+    `reply_id` is the id of a reply without one, `reply_model` the model that a reply names, `reply_created`
+    the time of a reply without one, in seconds since 1970. `compacts`: the upstream does compaction itself,
+    so a request for it passes as it is. `lead`: a part that comes first in the response.
     """
 
     edits: tuple[ContextEdit, ...] | None = None  # what was cleared, where the client asked for it
@@ -67,28 +89,17 @@ class Pipeline:
 
     def __init__(
         self,
-        client: ProtocolLimits,
-        upstream: Protocol,
+        plan: TranslationPlan,
         losses: Losses,
-        *,
-        dialect: Dialect | None = None,
-        recover: bool = False,
-        summarise: bool = False,
-        origin: str = "",
         reply_id: str = "",
-        profile: ModelProfile | None = None,
         reply_model: str = "",
         reply_created: int = 0,
         compacts: bool = False,
         lead: AnyPart | None = None,
     ) -> None:
-        self._client, self._upstream, self.losses = client, upstream, losses
-        self._compacts, self._lead = compacts, lead
-        self.profile = profile
-        self._codec = upstream.codec
-        self._dialect, self._recover, self._summarise = dialect, recover, summarise
-        self._origin = origin or upstream.codec.name
+        self._plan, self._codec, self.profile, self.losses = plan, plan.codec, plan.profile, losses
         self._reply_id, self._reply_model, self._reply_created = reply_id, reply_model, reply_created
+        self._compacts, self._lead = compacts, lead
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -97,11 +108,10 @@ class Pipeline:
 
     def encode_request(self, request: Request) -> tuple[Request, Wire]:
         """`request` as the upstream takes it: in neutral form, and as its wire."""
+        plan = self._plan
         profile = self.profile = self.profile or profile_of(request.model, "", self._codec.name)
         if request.past:
-            request.past.target = _target(
-                self._client, self._codec.name, self._origin, self._summarise, profile
-            )
+            request.past.target = _target(plan.client, self._codec.name, plan.origin, plan.summarise, profile)
         if request.compaction is not None and not self._compacts:
             request = summarising(request, request.compaction, self.losses)
             self._summary = Summary(self._compaction_part)
@@ -111,9 +121,9 @@ class Pipeline:
         if restricts(profile):
             request = restrict(request, profile, self.losses)
         self.ledger = self._new_ledger(profile)
-        prepared = self.ledger.prepare(request, self._summarise)
-        if self._dialect:
-            prepared = self._dialect.render(prepared, self.losses)
+        prepared = self.ledger.prepare(request, plan.summarise)
+        if plan.dialect:
+            prepared = plan.dialect.render(prepared, self.losses)
         if self._codec.session:
             self.session = SessionTurn(self._codec.session, request, prepared)
             prepared = self.session.begin()
@@ -137,7 +147,7 @@ class Pipeline:
 
     def read_stream(self, record: list[Any] | None = None) -> EventReader:
         """The upstream's bytes as events in the client's terms; `record` receives the data of each frame."""
-        return EventReader(self._upstream, [Sequencer(), *self._stages()], self.losses, record)
+        return EventReader(self._plan.upstream, [Sequencer(), *self._stages()], self.losses, record)
 
     def translate_stream(
         self,
@@ -152,20 +162,20 @@ class Pipeline:
         """
         encoder = client.codec.stream_encoder(self.losses, request)
         stages, framing = self._stages(), framing or client.framing
-        reader = EventReader(self._upstream, [Sequencer(), *stages], self.losses)
+        reader = EventReader(self._plan.upstream, [Sequencer(), *stages], self.losses)
         stream = TranslatedStream(reader, encoder, framing, self.losses, strict)
-        if framing is self._upstream.framing is SSE and not strict:
+        if framing is self._plan.upstream.framing is SSE and not strict:
             stream.splice(self._codec, client.codec, stages)
         return stream
 
     def _stages(self) -> list[EventStage]:
         """What stands between decoding and encoding a response, beside the Sequencer of a stream."""
-        ledger = self.ledger
+        plan, ledger = self._plan, self.ledger
         stages: list[EventStage] = [Restorer(ledger, self._reply_id, self._reply_model, self._reply_created)]
-        if self._dialect or self._recover:
+        if plan.dialect or plan.recover:
             tools = ledger.prepared.tools if ledger.prepared else ()  # as the prompt declares them
-            found = [recovery(tools, self.losses)] if self._recover else []
-            parsed = [self._dialect.parser(tools, self.losses)] if self._dialect else []
+            found = [recovery(tools, self.losses)] if plan.recover else []
+            parsed = [plan.dialect.parser(tools, self.losses)] if plan.dialect else []
             stages = [*parsed, *found, *stages]
         if self.session:
             stages.append(self.session)
@@ -176,11 +186,13 @@ class Pipeline:
         return stages
 
     def _compaction_part(self, summary: str) -> AnyPart:
-        encode = self._client.compaction
-        return Foreign(self._client.protocol, encode(summary), summary) if encode else Text(summary)
+        client = self._plan.client
+        encode = client.compaction
+        return Foreign(client.protocol, encode(summary), summary) if encode else Text(summary)
 
     def _new_ledger(self, profile: ModelProfile) -> Ledger:
-        return Ledger(self._client, self._codec.limits(profile), self._origin, self._codec.name, self.losses)
+        plan, codec = self._plan, self._codec
+        return Ledger(plan.client, codec.limits(profile), plan.origin, codec.name, self.losses)
 
 
 @lru_cache(1024)

@@ -35,7 +35,7 @@ from dragoman.core.model import (
 )
 from dragoman.http.client import Reply, Timeouts, TransportError
 from dragoman.http.client.retries import send_once, send_with_retries
-from dragoman.pipeline import Pipeline
+from dragoman.pipeline import Pipeline, TranslationPlan
 from dragoman.protocols import protocol
 
 _LARGEST_REPLY = 256 * 1024 * 1024
@@ -209,16 +209,16 @@ class ModelCall:
         self.codec, self.losses, self.expected = codec, losses, expected
         self.strict: Strictness = strict
         profile = provider.profile(target.name)
-        self.pipeline = Pipeline(
+        plan = TranslationPlan(
             NEUTRAL,
             protocol(provider.protocol),
-            losses,
             dialect=provider.dialect,
             recover=provider.recover,
             summarise=provider.summarise,
             origin=provider.name,
             profile=profile,
         )
+        self.pipeline = Pipeline(plan, losses)
         request = request_of(target.name, conversation, tools, others, stream)
         if expected:
             request = expected.prepare(request, codec.limits(profile).schema_rules, profile, losses)

@@ -45,7 +45,7 @@ from dragoman.core.model import (
     Url,
     Wire,
 )
-from dragoman.pipeline import Pipeline
+from dragoman.pipeline import Pipeline, TranslationPlan
 from dragoman.protocols import codec as find_codec
 from dragoman.protocols import protocol as find_protocol
 
@@ -121,9 +121,8 @@ def export(
 
     State goes only to the provider that made it: name it in `origin` to have its state included.
     """
-    pipeline = Pipeline(
-        NEUTRAL, find_protocol(protocol), Losses() if losses is None else losses, origin=origin
-    )
+    plan = TranslationPlan(NEUTRAL, find_protocol(protocol), origin=origin)
+    pipeline = Pipeline(plan, Losses() if losses is None else losses)
     return pipeline.encode_request(request_of(model, conversation, tools, {}, stream=False))[1]
 
 
