@@ -82,8 +82,6 @@ WITH_CACHE = (CachedDeclarations, CachedTools)  # every other list or tuple of t
 def with_cached_tools(body: Wire) -> Wire:
     """`body` with its declarations from the cache, or as a candidate for it, or as it is."""
     tools = body.get("tools")
-    if not tools or not jsontext.is_array(tools):
-        return body
     found = cached_declarations(tools)
     return body if found is tools else {**body, "tools": found}
 

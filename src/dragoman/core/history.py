@@ -407,7 +407,8 @@ def _below(run: _Run) -> Iterator[tuple[_Run, _Run]]:
 
 def _sample_of(prefix: KnownPrefix) -> bytes:
     """Of the first message of a run: runs that begin with the same one are one run."""
-    return _sample(prefix.text, 0, _sampled(prefix))
+    length = _sampled(prefix)
+    return prefix.text[: length : length // 32] if length else b""
 
 
 def _sampled(prefix: KnownPrefix) -> int:
@@ -415,14 +416,10 @@ def _sampled(prefix: KnownPrefix) -> int:
     return next((length for length in _SAMPLED if prefix.ends[0] >= length), 0)
 
 
-def _sample(data: bytes, position: int, length: int) -> bytes:
-    return data[position : position + length : length // 32] if length else b""
-
-
 def _find(root: _Run, data: bytes, start: int) -> _Place | None:
     """The known messages at the beginning of the array at `start`; its last entry does not count as one."""
-    path, position, count = [root], start, 0
-    while found := _next_run(path[-1], data, position):
+    path, run, position, count = [root], root, start, 0
+    while run.children and (found := _next_run(run, data, position)):
         run, count = found
         path.append(run)
         position += run.prefix.ends[count - 1]
@@ -446,7 +443,8 @@ def _next_run(run: _Run, data: bytes, position: int) -> tuple[_Run, int] | None:
     """The run that follows in `data`, and how many messages of it."""
     alike: tuple[_Run, ...] = ()
     for length in run.sampled:
-        same = run.children.get(_sample(data, position, length), ())
+        sample = data[position : position + length : length // 32] if length else b""
+        same = run.children.get(sample, ())
         for child in same:
             if data.startswith(child.prefix.text, position):
                 return child, len(child.prefix.ends)

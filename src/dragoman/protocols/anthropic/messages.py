@@ -8,7 +8,6 @@ in front or right before a turn of the model, and no text is blank.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from operator import is_
 from typing import Any
 
@@ -112,7 +111,7 @@ def _encode_in_order(request: Request, start: int, losses: Losses) -> list[Wire 
     roles = [message.role for message in messages[start:]]
     if not roles or roles[0] != "user" or roles[-1] != "user":
         return None
-    if not _TAKEN_ROLES.issuperset(roles) or ("assistant", "assistant") in pairwise(roles):
+    if not _TAKEN_ROLES.issuperset(roles) or "assistant assistant" in " ".join(roles):
         return None
     reported = Losses()
     count, wires = sent_prefix(messages, start, past, "", _encode_alone, reported)

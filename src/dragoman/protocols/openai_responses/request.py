@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, field_of, own
 from dragoman.core.history import decode_head, encode_head, known_head
+from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -148,7 +149,7 @@ def _input(body: Wire) -> str | list[Any]:
     items = field_of(body, "input", PROTOCOL_NAME)
     if items is None:
         return []
-    if not isinstance(items, str | list):
+    if not isinstance(items, str) and not is_array(items):
         raise WireError(PROTOCOL_NAME, "input", f"expected a string or an array, got {describe(items)}")
     return items  # pyright: ignore[reportUnknownVariableType] - of JSON
 
