@@ -290,6 +290,16 @@ HOSTILE: dict[str, tuple[Pair, list[dict[str, Any]]]] = {
         Pair("anthropic", "openai-chat"),
         [chat({"content": "é"}, x={"content": text}) for text in ("a", "b", "é", "c", "d")],
     ),
+    "interleaved sections of a thought": (
+        Pair("openai-chat", "openai-responses"),
+        [
+            response("output_item.done", output_index=0, item={"id": "m", "type": "message", "content": []}),
+            *[
+                response("reasoning_summary_text.delta", output_index=2, summary_index=section, delta="word")
+                for section in (0, 0, 0, 1, 0, 0, 1, 1, 1, 0)
+            ],
+        ],
+    ),
     "interleaved calls": (
         Pair("anthropic", "openai-chat", tool="typed"),
         [

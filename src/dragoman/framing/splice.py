@@ -118,7 +118,7 @@ class DeltaSplice:
             if at == len(data):
                 return b"".join(out)
             end = self._event_end(data, at)
-            if self._spliced and len(data) - at < _SHORT and data[-1] not in _LINE_ENDS and end == len(data):
+            if self._known and len(data) - at < _SHORT and data[-1] not in _LINE_ENDS and end == len(data):
                 self._rest = data[at:]
                 return b"".join(out)
             out.append(self._translated(data[at:end], framed))
@@ -234,7 +234,8 @@ class DeltaSplice:
         if not events and not self._between:  # half an event changes nothing
             return b"".join(out)
         collected = not events and [stage.held for stage in self._stages] != held
-        if not (events or collected or framed) or not all(map(_continues, events)):
+        if not framed or not all(map(_continues, events)):
+            # another frame may mean another section of the part, on which the next text depends
             self._known = False
             if PartStart in map(type, events):
                 self._tries = _TRIES
