@@ -279,6 +279,10 @@ STREAMS: dict[str, tuple[list[Wire | bytes], list[AnyPart]]] = {
         ],
         [Text("hello", (CITED,))],
     ),
+    "annotations of an empty text": (
+        [CREATED, added(HELLO), done(message(text("", URL))), ended(message(text("", URL)))],
+        [Text("", (CITED,))],
+    ),
     "arguments": (
         [
             CREATED,

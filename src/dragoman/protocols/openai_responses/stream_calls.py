@@ -188,7 +188,9 @@ def _filled(growing: StreamedPart) -> AnyPart | None:
 
 def _has_content(part: AnyPart) -> bool:
     """Empty texts and empty reasoning get no events."""
-    if isinstance(part, Text | Refusal):
+    if isinstance(part, Text):
+        return bool(part.text or part.citations)
+    if isinstance(part, Refusal):
         return bool(part.text)
     return not isinstance(part, Reasoning) or bool(part.text or part.state)
 
