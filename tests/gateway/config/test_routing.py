@@ -73,6 +73,7 @@ UNKNOWN = {
         "is routed to groq:x, mistral:y, and none of them has a key",
     ),
     "a provider without a model": (FILE, {}, "near:", "'near:'"),
+    "a name that is none": ("", {}, "x" * 1_001, "a model whose name has 1001 characters"),
 }
 
 

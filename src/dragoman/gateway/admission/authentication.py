@@ -163,7 +163,7 @@ def client_key(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
     return query.get("key", "")
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)  # of whatever anybody sends, up to 64 kB each
 def _bearer_token(authorization: str) -> str:
     scheme, _, token = authorization.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""

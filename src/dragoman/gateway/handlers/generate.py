@@ -136,7 +136,7 @@ class RequestReader:
         self._bodies = KnownBodies(config.history // 4) if config.history else None
         self._max_body, self._stored_turns, self._wire_log = config.max_body, stored_turns, wire_log
         self._targets = lru_cache(maxsize=1024)(partial(find_targets, config))
-        self._forwards = lru_cache(maxsize=1024)(self._may_forward)
+        self._forwards = lru_cache(maxsize=256)(self._may_forward)
 
     async def read(self, request: GatewayRequest) -> tuple[Target, ...]:
         """Read the body, wait for the turn of this request, and return its targets in order.
@@ -210,7 +210,7 @@ def _scope(request: GatewayRequest) -> str:
     return request.caller.id if request.caller else _digest(request.key) if request.key else ""
 
 
-@lru_cache(4096)
+@lru_cache(256)
 def _digest(key: str) -> str:
     return blake2s(key.encode("utf-8", "surrogatepass")).hexdigest()
 

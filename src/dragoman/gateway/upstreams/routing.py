@@ -14,6 +14,7 @@ from dragoman.gateway.config.models import Models
 from dragoman.profiles import ProviderSettings, known
 
 DEMO = "demo"
+_LONGEST_NAME = 1_000  # characters of a model; what is made of names is remembered in many places
 
 
 class Target(Struct, frozen=True, dict=True):
@@ -38,6 +39,8 @@ def route(config: Config, requested: str) -> tuple[Target, ...]:
     patterns and the more specific pattern before the other; then the only provider there is; and with no
     provider at all the embedded demo.
     """
+    if len(requested) > _LONGEST_NAME:
+        raise UnknownModel(f"no provider serves a model whose name has {len(requested)} characters")
     name, colon, model = requested.partition(":")
     if colon and model and (provider := provider_named(config, name)):
         return (Target(provider, model),)
