@@ -205,8 +205,8 @@ class KnownPrefix(Struct, eq=False, gc=False):
         return jsontext.decode(prefix.text[begin : prefix.ends[number]].lstrip()[1:])
 
 
-class KnownMessage(Struct, frozen=True, gc=False):
-    """Stands for a message that is not read again."""
+class KnownMessage:
+    """Stands for a message that is not read again. It is no JSON, so that nobody prints it by mistake."""
 
 
 KNOWN = KnownMessage()

@@ -16,7 +16,7 @@ from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyTool, HostedTool, KnownMessage, Request, ToolChoice, ToolDeclaration, Wire
+from dragoman.core.model import KNOWN, AnyTool, HostedTool, Request, ToolChoice, ToolDeclaration, Wire
 from dragoman.protocols.openai_responses.hosted import (
     HOISTED,
     decode_hosted,
@@ -70,7 +70,7 @@ def decode_loaded(items: list[Any], declared: tuple[AnyTool, ...], losses: Losse
     hoisted = [
         (i, kind)
         for i, item in enumerate(items)
-        if type(item) is not KnownMessage and (kind := item_type(item, f"input[{i}]")) in HOISTED
+        if item is not KNOWN and (kind := item_type(item, f"input[{i}]")) in HOISTED
     ]
     if not hoisted:
         return declared
