@@ -136,3 +136,9 @@ def test_an_item_of_another_server_is_reported():
     foreign = {"type": "compaction", "encrypted_content": "gAAAA"}
     exchange.request({"model": "m", "input": [foreign, {"role": "user", "content": "hi"}]})
     assert "store.dropped" in [loss.code for loss in exchange.losses]
+
+
+def test_contents_without_a_role():
+    exchange = Exchange("gemini", "gemini", compaction=Compaction())
+    asked = exchange.request({"contents": [{"parts": [{"text": "Build it."}]}]})["contents"]
+    assert [content.get("role") for content in asked] == [None, "user"]

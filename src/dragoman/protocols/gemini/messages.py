@@ -220,11 +220,11 @@ def _encode_joined(
         if signs and message.role == "assistant":
             _sign_call(parts, calls, losses)
         content = _encode_content(message, parts)
-        if not native and contents and contents[-1]["role"] == content.get("role"):
+        if not native and contents and contents[-1].get("role") == content.get("role"):
             contents[-1]["parts"] += parts
         elif parts or native:
             contents.append(content)
-    if not native and contents and contents[-1]["role"] == "model":
+    if not native and contents and contents[-1].get("role") == "model":
         why = "Gemini does not continue the assistant's last message, but answers it"
         losses.changed(messages[-1].where, why, "message.prefill")
     return [*contents]
