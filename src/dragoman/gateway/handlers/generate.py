@@ -144,7 +144,9 @@ class RequestReader:
         It waits after the body was read, because only then can a client's disconnect be noticed.
         """
         client, server, record, route = request.client, request.protocol_server, request.record, request.route
-        data = await request.incoming.read(self._max_body)
+        incoming, limit = request.incoming, self._max_body
+        # mostly it has arrived, and a coroutine costs more than to take it
+        data = incoming.take() if incoming.complete and incoming.size <= limit else await incoming.read(limit)
         if encoding := request.incoming.headers.get("content-encoding"):
             data = decoded(data, encoding.lower(), self._max_body)
         if request.admission and not request.admission.enter():

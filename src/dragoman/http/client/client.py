@@ -22,6 +22,7 @@ from dragoman.http.write_batch import WriteBatch
 
 KEEP_FOR = 30.0  # seconds; servers and firewalls drop idle connections, some without closing them
 Fields = SharedHeaders | tuple[tuple[str, str], ...]
+_COPIED = 16 * 1024  # bytes of a body; a larger one is not copied behind its head
 _LINE_ENDS = ("\r", "\n", "\0")
 
 
@@ -58,7 +59,10 @@ class Client:
         address, proxy, head = self._destination(method, url, known)
         connection = self._acquire(address) or await self._connect(address, proxy, timeouts)
         reply = HttpReply(connection, timeouts, self._memory)
-        connection.begin(reply, b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
+        if len(body) <= _COPIED:
+            connection.begin(reply, b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
+        else:
+            connection.begin(reply, b"%bcontent-length: %d\r\n\r\n" % (head, len(body)), body)
         try:
             while not (reply.status or reply.error):
                 await reply.wait()

@@ -57,10 +57,13 @@ class ClientConnection(asyncio.Protocol):
         self.deadline = self._timer_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self, reply: HttpReply, request: bytes) -> None:
+    def begin(self, reply: HttpReply, request: bytes, body: bytes = b"") -> None:
+        """Send a request, whose body may come apart from its head."""
         self._reply, self._head, self._head_size = reply, b"", 0
         self._sending = self._waiting = True
         self._batch.put(self._send, request)
+        if body:
+            self._batch.put(self._send, body)
 
     def _send(self, request: bytes) -> None:
         self._sending = False

@@ -95,9 +95,12 @@ class ServerRequest(Struct, eq=False):
             self._waiter = waiter = asyncio.get_running_loop().create_future()
             self._on_read()  # which may bring the rest of the body at once
             await waiter
-        body = b"".join(self._chunks)
-        self._chunks.clear()
-        return body
+        return self.take()
+
+    def take(self) -> bytes:
+        """A body that is complete."""
+        chunks, self._chunks = self._chunks, []
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     @property
     def awaited(self) -> bool:
