@@ -286,16 +286,13 @@ def _is_sound(body: bytes) -> bool:
     return True
 
 
-def entries_of(text: bytes) -> list[msgspec.Raw] | None:
-    """The entries with which an array goes on behind an object in it: `, {…}, {…}`; None where `text` is
-    anything else."""
-    if not text:
-        return []
+def are_entries(text: bytes) -> bool:
+    """Whether `text` goes on with an array behind an object in it: `, {…}, {…}`, or nothing."""
     try:
-        entries = split_array(b"".join([b"[{}", text, b"]"]))
+        split_array(b"".join([b"[{}", text, b"]"]))
     except MALFORMED:
-        return None
-    return entries[1:] if _is_sound(text) else None
+        return False
+    return _is_sound(text)
 
 
 @lru_cache(64)

@@ -7,8 +7,9 @@ all of it must be JSON, and to skip 150 kB takes longer than everything else tha
                   '-------------- beginning --------------'                    '--- tail ---'
     next one:     the same beginning                        , {…}, {…}, {…}    the same tail
 
-If the beginning and the tail are those of a known body, and what stands between them are entries of an array,
-then the whole is JSON, and the fields beside the array are the same.
+A body that begins like a known one is read without the messages in that beginning: `{}` stands for them. If
+the tail is the same too, and what stands between are entries of an array, then the whole is JSON, and the
+fields beside the array are the same.
 
     conversation:  unknown → known → dropped
 
@@ -44,17 +45,20 @@ _GROWN = 15 / 16  # what is known goes on once it was that part of the body
 _OVERHEAD = 500  # bytes of the objects of a known body
 _SPACE = ord(" ")
 _END_OF_OBJECT = ord("}")
+_FIRST = b"[{}"
 # Stands for the array where a body is read without it. A client cannot know it
 _CUT = jsontext.encode(f"cut-{token_hex(16)}")
 
 
 class _KnownBody(Struct, frozen=True, gc=False):
-    """`seen` is what a Glance found, into which nobody writes; `length` that of the whole body."""
+    """`start` is where its array begins, `length` that of the whole body; `seen` is what a Glance found, into
+    which nobody writes."""
 
+    start: int
     beginning: bytes
     tail: bytes
-    seen: dict[str, Any]
     length: int
+    seen: dict[str, Any]
 
     @property
     def sample(self) -> bytes:
@@ -63,6 +67,21 @@ class _KnownBody(Struct, frozen=True, gc=False):
     @property
     def size(self) -> int:
         return len(self.beginning) + len(self.tail) + _OVERHEAD
+
+    def glance(self, glance: Glance, data: bytes) -> dict[str, Any] | None:
+        """Like `glance.read`, for a body that begins like this one."""
+        start, end = len(self.beginning), len(data) - len(self.tail)
+        if start <= end and data.endswith(self.tail) and jsontext.are_entries(data[start:end]):
+            return self.seen
+        return glance.read(self.shortened(data))
+
+    def shortened(self, data: bytes) -> bytes:
+        return b"".join([data[: self.start], _FIRST, data[len(self.beginning) :]])
+
+    @property
+    def cut(self) -> int:
+        """How many bytes longer than `shortened` a body is."""
+        return len(self.beginning) - self.start - len(_FIRST)
 
 
 class _CallerBodies(Struct):
@@ -97,20 +116,17 @@ class KnownBodies:
         """Like `glance.read`, for a request whose messages are in `field`."""
         own = self._callers.get(caller)
         for known in own.known.get(data[:_SAMPLE], ()) if own else ():
-            start, end = len(known.beginning), len(data) - len(known.tail)
-            if start <= end and data.startswith(known.beginning) and data.endswith(known.tail):
-                if (new := jsontext.entries_of(data[start:end])) is None:
+            if data.startswith(known.beginning):
+                if (seen := known.glance(glance, data)) is None:
                     break
                 if own:
                     own.wait = 1
-                if len(data) * _GROWN > known.length and (grown := _shortened(data, end, new, known.seen)):
-                    self._keep(caller, grown)
-                return known.seen
+                if len(data) * _GROWN > known.length:
+                    self._learn(caller, data, field, seen, known)
+                return seen
         seen = glance.read(data)
         if seen is not None and _SAMPLE < len(data) <= self.max_bytes // 4 and self._is_due(caller):
-            body = _known_body(data, field, seen)
-            if body:
-                self._keep(caller, body)
+            self._learn(caller, data, field, seen)
         return seen
 
     def _is_due(self, caller: Hashable) -> bool:
@@ -125,10 +141,18 @@ class KnownBodies:
             own.missed, own.wait = 0, min(2 * own.wait, _LONGEST_WAIT)
             return True
 
-    def _keep(self, caller: Hashable, body: _KnownBody) -> None:
+    def _learn(
+        self,
+        caller: Hashable,
+        data: bytes,
+        field: str,
+        seen: dict[str, Any],
+        before: _KnownBody | None = None,
+    ) -> None:
+        body = _known_body(data, field, seen, before)
         with self._lock:
             own = self._callers.get(caller)
-            if own is None:
+            if body is None or own is None:
                 return
             self.size -= own.size
             own.add(body)
@@ -145,35 +169,37 @@ def _size(bodies: Sequence[_KnownBody]) -> int:
     return sum([body.size for body in bodies])
 
 
-def _known_body(data: bytes, field: str, seen: dict[str, Any]) -> _KnownBody | None:
-    """None where the array has few entries, or where it takes a parser to find it in the text."""
+def _known_body(
+    data: bytes, field: str, seen: dict[str, Any], before: _KnownBody | None = None
+) -> _KnownBody | None:
+    """What is to be known of a body that goes on from `before`: not its last messages. None where it has few
+    of them, or where it takes a parser to find them in the text."""
     try:
-        listed = bytes(jsontext.split_object(data).get(field, b""))
-        start = jsontext.find_array(data, field)
-        if start < 0 or not data.startswith(listed, start):
-            return None
-        end = start + len(listed)
-        # else it is another array with the same text, which may stand in one of the fields that are seen
-        if jsontext.split_object(b"".join([data[:start], _CUT, data[end:]])).get(field) != Raw(_CUT):
-            return None
+        text, cut = (before.shortened(data), before.cut) if before else (data, 0)
+        listed = bytes(jsontext.split_object(text).get(field, b""))
+        start = before.start if before else _array_in(data, field, listed)
         entries = jsontext.split_array(listed)
     except jsontext.MALFORMED:
         return None
-    return _shortened(data, end - 1, entries[1:], seen)
-
-
-def _shortened(data: bytes, end: int, entries: Sequence[Raw], seen: dict[str, Any]) -> _KnownBody | None:
-    """What is to be known of a body in which these entries end at `end`: not the last of them. None where too
-    few are left."""
-    if len(entries) < _CHANGING:
+    if start < 0 or not text.startswith(listed, start) or len(entries) <= _CHANGING:
         return None
-    known = _before_space(data, end)
+    end = known = _before_space(data, start + len(listed) - 1 + cut)
     for changing in reversed(entries[-_CHANGING:]):
         comma = _before_space(data, known - len(bytes(changing))) - 1
         known = _before_space(data, comma)
     if data[known - 1] != _END_OF_OBJECT or known < _SAMPLE:
         return None
-    return _KnownBody(data[:known], data[end:], seen, len(data))
+    return _KnownBody(start, data[:known], data[end:], len(data), seen)
+
+
+def _array_in(data: bytes, field: str, listed: bytes) -> int:
+    """Where the array in `field`, with this text, begins; -1 where that takes a parser. Another one with the
+    same text may stand in a field that is seen."""
+    start = jsontext.find_array(data, field)
+    if start < 0 or not data.startswith(listed, start):
+        return -1
+    rest = b"".join([data[:start], _CUT, data[start + len(listed) :]])
+    return start if jsontext.split_object(rest).get(field) == Raw(_CUT) else -1
 
 
 def _before_space(data: bytes, end: int) -> int:
