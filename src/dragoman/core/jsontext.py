@@ -103,23 +103,29 @@ def encode_spliced(body: dict[str, Any], field: str, printed: PrintedFields) -> 
     pieces: list[Any] = []
     known = printed.known
     for name, value in body.items():
-        if name == field and is_array(value) and value:
-            pieces.append(_field_start(name) + b"[")
-            for entry in value:
-                pieces += entry if type(entry) is msgspec.Raw else encode(entry), b","
-            pieces[-1] = b"]"
-            continue
-        before = known.get(name)
-        if before is not None and before[0] is value:
+        if name == field:
+            pieces.append(_field_start(name))
+            pieces += _print_entries(value)
+        elif (before := known.get(name)) and before[0] is value:
             pieces.append(before[1])
-            continue
-        text = _field_start(name) + encode(value)
-        if len(text) <= printed.longest:
-            known[name] = value, text
-        pieces.append(text)
+        else:
+            text = _field_start(name) + encode(value)
+            if len(text) <= printed.longest:
+                known[name] = value, text
+            pieces.append(text)
     pieces[0] = b"{" + pieces[0][1:]
     pieces.append(b"}")
     return b"".join(pieces)
+
+
+def _print_entries(value: Any) -> list[Any]:
+    if not is_array(value) or msgspec.Raw not in map(type, value):
+        return [encode(value)]
+    pieces: list[Any] = [b"["]
+    for entry in value:
+        pieces += entry if type(entry) is msgspec.Raw else encode(entry), b","
+    pieces[-1] = b"]"
+    return pieces
 
 
 @lru_cache(256)
