@@ -106,7 +106,9 @@ def encode_spliced(body: dict[str, Any], field: str, printed: PrintedFields) -> 
         if name == field:
             pieces.append(_field_start(name))
             pieces += _print_entries(value)
-        elif (before := known.get(name)) and before[0] is value:
+        elif (before := known.get(name)) and (
+            before[0] is value or (type(value) is str and before[0] == value)
+        ):
             pieces.append(before[1])
         else:
             text = _field_start(name) + encode(value)
