@@ -71,13 +71,8 @@ class DeltaSplice:
     _head = b""  # what stands before the key
     _tail = b""  # what stands between a text and the next key
     _frame_size = 0  # bytes of an upstream's event without its text
-    _last = (
-        b"",
-        0,
-        0,
-        0,
-        0,
-    )  # where the last text between holes stands, in which event: begin, start, stop, end
+    # In which event, and where in it, the last text between holes stands: begin, start, stop, end
+    _last = b"", 0, 0, 0, 0
     _rest = b""  # the beginning of an event, held back so that nobody has to catch up for it
 
     def __init__(
