@@ -83,10 +83,6 @@ class Pipeline:
     so a request for it passes as it is. `lead`: a part that comes first in the response.
     """
 
-    edits: tuple[ContextEdit, ...] | None = None  # what was cleared, where the client asked for it
-    session: SessionTurn | None = None  # where the upstream stores the conversation
-    _summary: Summary | None = None  # where the response is to be a summary
-
     def __init__(
         self,
         plan: TranslationPlan,
@@ -100,6 +96,9 @@ class Pipeline:
         self._plan, self._codec, self.profile, self.losses = plan, plan.codec, plan.profile, losses
         self._reply_id, self._reply_model, self._reply_created = reply_id, reply_model, reply_created
         self._compacts, self._lead = compacts, lead
+        self.edits: tuple[ContextEdit, ...] | None = None  # what was cleared, where the client asked for it
+        self.session: SessionTurn | None = None  # where the upstream stores the conversation
+        self._summary: Summary | None = None  # where the response is to be a summary
 
     @cached_property
     def ledger(self) -> Ledger:

@@ -53,11 +53,10 @@ Declaration = ToolDeclaration | HostedTool | None
 class Restoration:
     """One reply, part after part: the parts so far decide what an id must carry and the stop reason."""
 
-    complete_calls = 0
-    cut = False  # a part was left incomplete
-
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self.complete_calls = 0
+        self.cut = False  # a part was left incomplete
         self.signs = ledger.client.signs if ledger.is_foreign else ""
         self._reasoning: list[Reasoning] = []  # what the next call's id must carry
         self._opening: list[Reasoning] = []  # the same, from before the text that the call will follow
