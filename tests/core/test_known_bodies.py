@@ -66,6 +66,19 @@ def test_it_stays_known_while_it_grows() -> None:
     assert is_read(known, glance, body(7))  # from what is known of a longer one
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_of_a_short_one_what_follows_the_messages_is_known(count: int) -> None:
+    tools = [{"name": "t" * 1000}]
+    known, glance = learnt(body(count, tools=tools))
+    assert not is_read(known, glance, body(count, tools=tools))
+    assert not is_read(known, glance, body(count + 2, tools=tools)) or count < 2  # it begins otherwise
+
+
+def test_of_a_short_one_nothing_else_is_known() -> None:
+    known, glance = learnt(body(2))
+    assert is_read(known, glance, body(2, tools=[{"name": "t"}, {}]))
+
+
 def test_messages_at_its_end_may_change() -> None:
     known, glance = learnt(body(6))
     changed = encode({"model": "m", "messages": [*messages(4), {}, {}, {}], "tools": [{"name": "t"}]})
@@ -80,7 +93,6 @@ LAST = b'},{"role":"user","content":"5 '
 TAILS: dict[str, Callable[[bytes], bytes]] = {
     "the tools": replaced(b'"t"', b'"other"'),
     "a field at its end": lambda data: data[:-1] + b',"model":"other"}',
-    "another array": replaced(LAST, b'}],"x":[{"content":"'),
     "two fields": lambda data: data[:-1] + b',"messages":[{},{},{},{},{}]}',
     "spaces": replaced(b'],"tools"', b'  ] ,"tools"'),
 }
@@ -104,6 +116,7 @@ OTHERS: dict[str, Callable[[bytes], bytes]] = {
     "a tail without its beginning": lambda data: data[:600] + data[-20:],
     "the beginning without a tail": lambda data: data[:-1],
     "broken JSON in the last message": replaced(b'"5 ', b'"5 \x01'),
+    "the array ends early": replaced(LAST, b'}],"x":[{"content":"'),
     "two arrays end": replaced(LAST, b'}]],"x":[[{"content":"'),
     "bytes that are not UTF-8": replaced(b'"5 \xc3', b'"5 \xff'),
     "two commas": replaced(LAST, b'},,{"content":"'),

@@ -294,10 +294,9 @@ def _is_sound(body: bytes) -> bool:
     return True
 
 
-def are_entries(text: bytes) -> bool:
-    """Whether `text` goes on with an array behind an object in it: `, {…}, {…}`, or nothing."""
+def is_array_text(text: bytes) -> bool:
     try:
-        split_array(b"".join([b"[{}", text, b"]"]))
+        split_array(text)
     except MALFORMED:
         return False
     return _is_sound(text)

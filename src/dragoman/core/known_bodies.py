@@ -9,7 +9,7 @@ all of it must be JSON, and to skip 150 kB takes longer than everything else tha
 
 A body that begins like a known one is read without the messages in that beginning: `{}` stands for them. If
 the tail is the same too, and what stands between are entries of an array, then the whole is JSON, and the
-fields beside the array are the same.
+fields beside the array are the same. The tail of Claude Code, its system text and tools, has 74 kB.
 
     conversation:  unknown → known → dropped
 
@@ -45,43 +45,46 @@ _GROWN = 15 / 16  # what is known goes on once it was that part of the body
 _OVERHEAD = 500  # bytes of the objects of a known body
 _SPACE = ord(" ")
 _END_OF_OBJECT = ord("}")
-_FIRST = b"[{}"
+_EMPTY, _CONTINUED = b"[", b"[{}"
 # Stands for the array where a body is read without it. A client cannot know it
 _CUT = jsontext.encode(f"cut-{token_hex(16)}")
 
 
 class _KnownBody(Struct, frozen=True, gc=False):
-    """`start` is where its array begins, `length` that of the whole body; `seen` is what a Glance found, into
-    which nobody writes."""
+    """`start` is where its array begins, `length` that of the whole body; `opening` stands for what the
+    beginning has of the array. `seen` is what a Glance found, into which nobody writes."""
 
+    sample: bytes
     start: int
     beginning: bytes
+    opening: bytes
     tail: bytes
     length: int
     seen: dict[str, Any]
 
     @property
-    def sample(self) -> bytes:
-        return self.beginning[:_SAMPLE]
-
-    @property
     def size(self) -> int:
         return len(self.beginning) + len(self.tail) + _OVERHEAD
 
+    def is_like(self, data: bytes) -> bool:
+        """Whether that body begins with messages of this one, or has its tail."""
+        return data.startswith(self.beginning) and (self.opening != _EMPTY or data.endswith(self.tail))
+
     def glance(self, glance: Glance, data: bytes) -> dict[str, Any] | None:
-        """Like `glance.read`, for a body that begins like this one."""
+        """Like `glance.read`, for a body that is like this one; gives `seen` where its tail is the same."""
         start, end = len(self.beginning), len(data) - len(self.tail)
-        if start <= end and data.endswith(self.tail) and jsontext.are_entries(data[start:end]):
-            return self.seen
-        return glance.read(self.shortened(data))
+        if not (start <= end and data.endswith(self.tail)):
+            return glance.read(self.shortened(data))
+        array = b"".join([self.opening, data[start:end], b"]"])
+        return self.seen if jsontext.is_array_text(array) else None
 
     def shortened(self, data: bytes) -> bytes:
-        return b"".join([data[: self.start], _FIRST, data[len(self.beginning) :]])
+        return b"".join([data[: self.start], self.opening, data[len(self.beginning) :]])
 
     @property
     def cut(self) -> int:
         """How many bytes longer than `shortened` a body is."""
-        return len(self.beginning) - self.start - len(_FIRST)
+        return len(self.beginning) - self.start - len(self.opening)
 
 
 class _CallerBodies(Struct):
@@ -96,7 +99,7 @@ class _CallerBodies(Struct):
     def add(self, body: _KnownBody) -> None:
         """In the place of those that it goes on from."""
         alike = self.known.pop(body.sample, ())
-        others = [each for each in alike if not body.beginning.startswith(each.beginning)]
+        others = [each for each in alike if not each.is_like(body.beginning + body.tail)]
         now = body, *others[: _MOST_ALIKE - 1]
         self.known[body.sample] = now
         self.size += _size(now) - _size(alike)
@@ -116,12 +119,13 @@ class KnownBodies:
         """Like `glance.read`, for a request whose messages are in `field`."""
         own = self._callers.get(caller)
         for known in own.known.get(data[:_SAMPLE], ()) if own else ():
-            if data.startswith(known.beginning):
+            if known.is_like(data):
                 if (seen := known.glance(glance, data)) is None:
                     break
-                if own:
+                has_its_tail = seen is known.seen
+                if own and has_its_tail:
                     own.wait = 1
-                if len(data) * _GROWN > known.length:
+                if len(data) * _GROWN > known.length if has_its_tail else self._is_due(caller):
                     self._learn(caller, data, field, seen, known)
                 return seen
         seen = glance.read(data)
@@ -172,8 +176,8 @@ def _size(bodies: Sequence[_KnownBody]) -> int:
 def _known_body(
     data: bytes, field: str, seen: dict[str, Any], before: _KnownBody | None = None
 ) -> _KnownBody | None:
-    """What is to be known of a body that goes on from `before`: not its last messages. None where it has few
-    of them, or where it takes a parser to find them in the text."""
+    """What is to be known of a body that goes on from `before`: not its last messages. None where it takes a
+    parser to find them in the text."""
     try:
         text, cut = (before.shortened(data), before.cut) if before else (data, 0)
         listed = bytes(jsontext.split_object(text).get(field, b""))
@@ -181,15 +185,19 @@ def _known_body(
         entries = jsontext.split_array(listed)
     except jsontext.MALFORMED:
         return None
-    if start < 0 or not text.startswith(listed, start) or len(entries) <= _CHANGING:
+    if start < 0 or not text.startswith(listed, start):
         return None
     end = known = _before_space(data, start + len(listed) - 1 + cut)
-    for changing in reversed(entries[-_CHANGING:]):
-        comma = _before_space(data, known - len(bytes(changing))) - 1
-        known = _before_space(data, comma)
-    if data[known - 1] != _END_OF_OBJECT or known < _SAMPLE:
-        return None
-    return _KnownBody(start, data[:known], data[end:], len(data), seen)
+    opening = _CONTINUED if len(entries) > _CHANGING else _EMPTY
+    if opening is _EMPTY:
+        known = start + 1
+    else:
+        for changing in reversed(entries[-_CHANGING:]):
+            comma = _before_space(data, known - len(bytes(changing))) - 1
+            known = _before_space(data, comma)
+        if data[known - 1] != _END_OF_OBJECT:
+            return None
+    return _KnownBody(data[:_SAMPLE], start, data[:known], opening, data[end:], len(data), seen)
 
 
 def _array_in(data: bytes, field: str, listed: bytes) -> int:
