@@ -11,9 +11,9 @@ import dragoman
 from dragoman.core import jsontext
 from dragoman.core.events import ResponseEnd
 from dragoman.core.losses import Losses
-from dragoman.core.model import Failure, Response, Stop, Text, ToolCall, Usage
+from dragoman.core.model import Failure, Reasoning, Response, State, Stop, Text, ToolCall, Usage
 from dragoman.framing import sse
-from dragoman.pipeline import ForwardedStream
+from dragoman.pipeline import ForwardedStream, state_tagger
 from dragoman.protocols import codec, names
 from laws.test_exchange_laws import stream_wire
 
@@ -220,3 +220,43 @@ def test_A7_and_nothing_else_changes(name: str) -> None:
     field = codec(name).model_field.encode()
     there = b"".join(stream_wire(name, replace(reply, model="b")))
     assert out.replace(b'"%b":"b"' % field, b"") == there.replace(b'"%b":"b"' % field, b"")
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("name", names())
+def test_A7_however_lines_end_and_events_arrive(name: str, line_end: bytes) -> None:
+    stream = dragoman.Exchange(name, name, reply_model="b").stream()
+    pieces = [piece.replace(b"\n", line_end) for piece in stream_wire(name, REPLY)]
+    out = b"".join(map(stream.feed, pieces)) + stream.close()
+    field = codec(name).model_field.encode()
+    assert out == b"".join(pieces).replace(b'"%b":"m"' % field, b'"%b":"b"' % field)
+
+
+UNNAMED = {
+    "an empty name first, as Azure sends it": b'{"choices":[],"model":"","prompt_filter_results":[]}',
+    "no name first": b'{"choices":[]}',
+}
+
+
+@pytest.mark.parametrize("size", [7, 1 << 20])
+@pytest.mark.parametrize("first", UNNAMED.values(), ids=UNNAMED)
+def test_A7_an_event_that_names_no_model_comes_first(first: bytes, size: int) -> None:
+    stream = dragoman.Exchange("openai-chat", "openai-chat", reply_model="b").stream()
+    data = b"".join([b"data: %b\n\n" % first, *stream_wire("openai-chat", REPLY)])
+    out = b"".join(stream.feed(data[i : i + size]) for i in range(0, len(data), size)) + stream.close()
+    assert out == data.replace(b'"model":""', b'"model":"b"').replace(b'"model":"m"', b'"model":"b"')
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+def test_no_event_is_lost_where_state_is_tagged(line_end: bytes) -> None:
+    reply = Response(
+        "r",
+        "m",
+        (Reasoning("Hm.", state=State("anthropic", "c2lnbmVk")), Text("Hi.")),
+        Stop("end"),
+        Usage(1, 2),
+    )
+    pieces = [piece.replace(b"\n", line_end) for piece in stream_wire("anthropic", reply)]
+    tagger = state_tagger("anthropic", "somewhere", True)
+    whole = tagger.events(b"".join(pieces))
+    assert b"".join(map(tagger.events, pieces)).replace(line_end, b"\n") == whole.replace(line_end, b"\n")

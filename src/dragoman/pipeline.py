@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any
 
 from dragoman.core import jsontext, seal
@@ -501,18 +502,11 @@ class ForwardedStream:
         return False
 
     def _renaming(self, first: bytes) -> Callable[[bytes], bytes] | None:
-        """What renames the model in later events, from how the first ones name it; None: it is right."""
+        """What renames the model in events; None: the first ones name it as the client asked for it."""
         codec, new = self._codec, self._reply_model
         if not new or b'"%b":%b' % (codec.model_field.encode(), jsontext.encode(new)) in first:
             return None
-        for events in (first[: sse.last_event_end(first[:_HEAD])], first):  # nearly always it is in the first
-            for frame in sse.Decoder().feed(events):
-                old = _model_in(frame_object(frame), codec)
-                name = re.escape(jsontext.encode(old))
-                spelled = re.search(rb'"%b"\s*:\s*%b' % (codec.model_field.encode(), name), first)
-                if spelled and old != new:
-                    return _Renaming(codec, spelled[0], new)
-        return None
+        return _Renaming(codec, new)
 
 
 class StateTagger:
@@ -534,7 +528,7 @@ class StateTagger:
         data = self._tag_seals(data)
         if data.find(self.hint) < 0:
             return data
-        frames = [Frame(frame.event, self._tag_state(frame.data)) for frame in sse.Decoder().feed(data)]
+        frames = [Frame(frame.event, self._tag_state(frame.data)) for frame in sse.whole_events(data)]
         return b"".join([piece for frame in frames for piece in sse.Encoder().feed(frame)])
 
     def body(self, data: bytes) -> bytes:
@@ -570,33 +564,62 @@ def state_tagger(protocol: str, origin: str, is_issuer: bool) -> StateTagger:
 
 
 class _Renaming:
-    """Names the model in events as the client asked for it; `old` is how the first events spell its field."""
+    """Names the model in events as the client asked for it.
 
-    def __init__(self, codec: Codec, old: bytes, new: str) -> None:
-        self._codec, self._old, self._new = codec, old, new
-        self._replacement = b'"%b":%b' % (codec.model_field.encode(), jsontext.encode(new))
+    The first event may name none: Azure sends the results of its filters first, with an empty name.
+    """
+
+    def __init__(self, codec: Codec, new: str) -> None:
+        self._codec, self._new = codec, new
+        self._old = b""  # how events spell the field, since one of them names a model
+        self._field = b'"%b"' % codec.model_field.encode()
+        self._replacement = b"%b:%b" % (self._field, jsontext.encode(new))
 
     def __call__(self, events: bytes) -> bytes:
-        pieces = events.split(self._old)  # quotes inside strings are escaped, so this is no text
+        if self._old:
+            return self._replace(self._old, events)
+        for old in self._spellings(events):
+            events = self._replace(old, events)
+        return events
+
+    def _spellings(self, events: bytes) -> list[bytes]:
+        """How `events` spell the field, up to the first that names a model."""
+        found: list[bytes] = []
+        cut = sse.last_event_end(events[:_HEAD])  # mostly it is in the first event
+        parts = (events[:cut], events[cut:]) if self._field in events else ()
+        for frame in chain.from_iterable(map(sse.whole_events, parts)):
+            old = _model_in(frame_object(frame), self._codec)
+            if old == self._new:
+                self._old = _NEVER
+            elif old is not None:
+                name = re.escape(jsontext.encode(old))
+                found += re.findall(rb"%b\s*:\s*%b" % (self._field, name), events)[:1]
+                self._old = found[-1] if old and found else b""
+            if self._old:
+                break
+        return found
+
+    def _replace(self, old: bytes, events: bytes) -> bytes:
+        pieces = events.split(old)  # quotes inside strings are escaped, so this is no text
         if len(pieces) == 1:
             return events
         if len(pieces) - 1 <= events.count(b"data:"):
             return self._replacement.join(pieces)  # in half the time of bytes.replace
-        return b"".join([piece for frame in sse.Decoder().feed(events) for piece in self._anew(frame)])
+        return b"".join([piece for frame in sse.whole_events(events) for piece in self._anew(frame)])
 
     def _anew(self, frame: Frame) -> Iterable[bytes]:
         """An event with several such fields: arguments or schemas may hold them too."""
         event = frame_object(frame)
-        if event and _model_in(event, self._codec):
+        if event and _model_in(event, self._codec) is not None:
             reply = event.get(self._codec.envelope, event)
             reply[self._codec.model_field] = self._new
         return sse.Encoder().feed(Frame(frame.event, event or frame.data))
 
 
-def _model_in(event: Wire, codec: Codec) -> str:
+def _model_in(event: Wire, codec: Codec) -> str | None:
     reply = event.get(codec.envelope, event)
     name = reply.get(codec.model_field) if jsontext.is_object(reply) else None
-    return name if isinstance(name, str) else ""
+    return name if isinstance(name, str) else None
 
 
 def encode_failure(

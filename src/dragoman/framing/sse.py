@@ -84,6 +84,12 @@ class Decoder:
         return frames
 
 
+def whole_events(data: bytes) -> list[Frame]:
+    """The frames of events that are complete; of the last one too, if its lines end in CR."""
+    decoder = Decoder()
+    return [*decoder.feed(data), *decoder.close()]
+
+
 def _texts(lines: list[bytes]) -> list[bytes]:
     """One text of several lines; where each line is an object, only the blank lines between were left out."""
     if len(lines) == 1 or all(line[:1] == b"{" and line[-1:] == b"}" for line in lines):
