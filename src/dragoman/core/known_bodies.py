@@ -66,17 +66,19 @@ class _KnownBody(Struct, frozen=True, gc=False):
     def size(self) -> int:
         return len(self.beginning) + len(self.tail) + _OVERHEAD
 
-    def is_like(self, data: bytes) -> bool:
-        """Whether that body begins with messages of this one, or has its tail."""
-        return data.startswith(self.beginning) and (self.opening != _EMPTY or data.endswith(self.tail))
-
     def glance(self, glance: Glance, data: bytes) -> dict[str, Any] | None:
-        """Like `glance.read`, for a body that is like this one; gives `seen` where its tail is the same."""
+        """Like `glance.read`; gives `seen` where the tail is the same. None: the body is not like this one."""
+        if not data.startswith(self.beginning):
+            return None
         start, end = len(self.beginning), len(data) - len(self.tail)
-        if not (start <= end and data.endswith(self.tail)):
-            return glance.read(self.shortened(data))
-        array = b"".join([self.opening, data[start:end], b"]"])
-        return self.seen if jsontext.is_array_text(array) else None
+        if start <= end and data.endswith(self.tail):
+            array = b"".join([self.opening, data[start:end], b"]"])
+            return self.seen if jsontext.is_array_text(array) else None
+        return None if self.opening == _EMPTY else glance.read(self.shortened(data))
+
+    def goes_on(self, before: _KnownBody) -> bool:
+        known_by_tail = before.opening == _EMPTY
+        return self.beginning.startswith(before.beginning) and (not known_by_tail or self.tail == before.tail)
 
     def shortened(self, data: bytes) -> bytes:
         return b"".join([data[: self.start], self.opening, data[len(self.beginning) :]])
@@ -99,7 +101,7 @@ class _CallerBodies(Struct):
     def add(self, body: _KnownBody) -> None:
         """In the place of those that it goes on from."""
         alike = self.known.pop(body.sample, ())
-        others = [each for each in alike if not each.is_like(body.beginning + body.tail)]
+        others = [each for each in alike if not body.goes_on(each)]
         now = body, *others[: _MOST_ALIKE - 1]
         self.known[body.sample] = now
         self.size += _size(now) - _size(alike)
@@ -119,15 +121,14 @@ class KnownBodies:
         """Like `glance.read`, for a request whose messages are in `field`."""
         own = self._callers.get(caller)
         for known in own.known.get(data[:_SAMPLE], ()) if own else ():
-            if known.is_like(data):
-                if (seen := known.glance(glance, data)) is None:
-                    break
-                has_its_tail = seen is known.seen
-                if own and has_its_tail:
-                    own.wait = 1
-                if len(data) * _GROWN > known.length if has_its_tail else self._is_due(caller):
-                    self._learn(caller, data, field, seen, known)
-                return seen
+            if (seen := known.glance(glance, data)) is None:
+                continue
+            has_its_tail = seen is known.seen
+            if own and has_its_tail:
+                own.wait = 1
+            if len(data) * _GROWN > known.length if has_its_tail else self._is_due(caller):
+                self._learn(caller, data, field, seen, known)
+            return seen
         seen = glance.read(data)
         if seen is not None and _SAMPLE < len(data) <= self.max_bytes // 4 and self._is_due(caller):
             self._learn(caller, data, field, seen)
