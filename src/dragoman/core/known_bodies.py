@@ -67,7 +67,7 @@ class _KnownBody(Struct, frozen=True, gc=False):
         return len(self.beginning) + len(self.tail) + _OVERHEAD
 
     def glance(self, glance: Glance, data: bytes) -> dict[str, Any] | None:
-        """Like `glance.read`; gives `seen` where the tail is the same. None: the body is not like this one."""
+        """Like `glance.read`; gives `seen` where the tail is the same. None: the body is unlike this one."""
         if not data.startswith(self.beginning):
             return None
         start, end = len(self.beginning), len(data) - len(self.tail)
