@@ -185,6 +185,27 @@ def test_G30_pause_turn_ends_well(client: str) -> None:
     assert read_stop(client, out) == {CHAT: "stop", RESPONSES: "completed", GEMINI: "OTHER"}[client]
 
 
+PLACE = {
+    CHAT: "choices[0].finish_reason",
+    RESPONSES: "incomplete_details.reason",
+    ANTHROPIC: "stop_reason",
+    GEMINI: "candidates[0].finishReason",
+}
+
+
+@every_pair
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_an_unknown_reason_is_reported(client: str, upstream: str, streamed: bool) -> None:
+    """DeepSeek stops with `insufficient_system_resource`, OpenRouter with `error`."""
+    exchange = dragoman.Exchange(client, upstream)
+    body = stopped(upstream, "insufficient_system_resource", whole_reply(upstream, "Well"))
+    if streamed:
+        through(exchange, dumps(body).encode())
+    else:
+        exchange.response(body)
+    assert [(loss.code, loss.where) for loss in exchange.losses] == [("stop.reason.changed", PLACE[upstream])]
+
+
 USED: dict[str, Wire] = {
     CHAT: {
         "usage": {

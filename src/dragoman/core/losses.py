@@ -112,6 +112,11 @@ class Losses(Struct, eq=False):
         return len(self.items)
 
 
+def report_unknown_stop(losses: Losses, where: str, raw: str) -> None:
+    """Most clients see an ordinary end instead."""
+    losses.changed(where, f"no other protocol has a word for {raw}: sent as the nearest one", "stop.reason")
+
+
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _LONGEST_VALUE = 80
 ABSENT = object()

@@ -128,8 +128,18 @@ REPLIES: dict[str, tuple[Wire, list[Any], Stop, list[str]]] = {
         Stop("context_full", "model_length"),
         [],
     ),
-    "error (Mistral)": (completion({"content": "x"}, "error"), [Text("x")], Stop("other", "error"), []),
-    "a finish nobody knows": (completion({"content": "x"}, "eos"), [Text("x")], Stop("other", "eos"), []),
+    "error (Mistral)": (
+        completion({"content": "x"}, "error"),
+        [Text("x")],
+        Stop("other", "error"),
+        ["changed choices[0].finish_reason: no other protocol has a word for error: sent as the nearest one"],
+    ),
+    "a finish nobody knows": (
+        completion({"content": "x"}, "eos"),
+        [Text("x")],
+        Stop("other", "eos"),
+        ["changed choices[0].finish_reason: no other protocol has a word for eos: sent as the nearest one"],
+    ),
     "no finish": (completion({"content": "x"}, None), [Text("x")], Stop("end", ""), []),
     "an empty finish": (completion({"content": "x"}, ""), [Text("x")], Stop("end", ""), []),
     "G97 signature of Gemini's endpoint, which wants it back": (

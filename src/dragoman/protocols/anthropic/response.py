@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_object
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Losses, report_unknown_stop
 from dragoman.core.model import (
     AnyPart,
     Media,
@@ -150,6 +150,8 @@ def decode_stop(fields: Fields, called: bool, losses: Losses) -> Stop:
     if reason == "pause":
         why = f"{raw}: only {PROTOCOL_NAME} clients know that the turn is sent back to be continued"
         losses.changed(fields.path("stop_reason"), why, "stop.reason")
+    elif reason == "other":
+        report_unknown_stop(losses, fields.path("stop_reason"), raw)
     return Stop(reason, raw, sequence)
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from dragoman.core.fields import Fields, own
 from dragoman.core.jsontext import is_object
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Losses, report_unknown_stop
 from dragoman.core.model import (
     AnyPart,
     Citation,
@@ -105,7 +105,7 @@ def _decode_candidate(candidate: Fields, losses: Losses) -> tuple[tuple[AnyPart,
     if metadata is not None:
         parts = _cited(parts, metadata, losses)
     called = any(isinstance(part, ToolCall) for part in parts)
-    return parts, decode_stop(raw, called)
+    return parts, decode_stop(raw, called, losses)
 
 
 def _encode_native(response: Response, parts: list[Wire]) -> Wire:
@@ -136,9 +136,11 @@ def _cited(parts: tuple[AnyPart, ...], metadata: Any, losses: Losses) -> tuple[A
     )
 
 
-def decode_stop(raw: str, called: bool) -> Stop:
+def decode_stop(raw: str, called: bool, losses: Losses) -> Stop:
     """A call in the content means tool_calls (G26); a whole response without a reason has ended."""
     reason = STOP.decode(raw.upper()) if raw else "end"
+    if reason in ("other", "pause"):
+        report_unknown_stop(losses, "candidates[0].finishReason", raw)
     return Stop("tool_calls" if called and reason == "end" else reason, raw)
 
 

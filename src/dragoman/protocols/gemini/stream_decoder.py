@@ -140,7 +140,9 @@ class StreamDecoder:
             return (ResponseFailed(truncated("finishReason")),)
         events: list[Event] = []
         self._assembly.close(events, cut=STOP.decode(self._finish.upper()) == "length")
-        stop = decode_stop(self._finish, self._assembly.called) if self._finish else self._blocked
+        stop = (
+            decode_stop(self._finish, self._assembly.called, self._losses) if self._finish else self._blocked
+        )
         usage = read_usage(opened(self._usage, "usageMetadata"))
         return (*events, ResponseEnd(stop or Stop("other"), usage))
 

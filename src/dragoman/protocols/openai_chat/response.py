@@ -15,7 +15,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields
 from dragoman.core.jsontext import is_object
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Losses, report_unknown_stop
 from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolCall, Usage, Wire, whole_usage
 from dragoman.protocols.openai_chat.calls import with_completeness
 from dragoman.protocols.openai_chat.messages import decode_assistant, encode_reply
@@ -51,7 +51,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     for i in range(1, len(choices)):
         losses.dropped(f"choices[{i}]", "only the first choice is the reply", "response.choices")
     parts = decode_assistant(message, losses, echoed=False)
-    stop = decode_stop(_finish_reason(choice), parts)
+    stop = decode_stop(_finish_reason(choice), losses, parts)
     usage, created = fields.rest.get("usage"), fields.rest.get("created")
     rest = leftovers(choice, losses, QUIET_CHOICE)[PROTOCOL_NAME]
     rest["message"] = leftovers(message, losses, QUIET_MESSAGE)[PROTOCOL_NAME]
@@ -127,8 +127,10 @@ def _finish_reason(choice: Fields) -> str:
     return raw
 
 
-def decode_stop(raw: str, parts: Sequence[AnyPart] = ()) -> Stop:
+def decode_stop(raw: str, losses: Losses, parts: Sequence[AnyPart] = ()) -> Stop:
     reason = STOP.decode(raw)
+    if reason == "other":
+        report_unknown_stop(losses, "choices[0].finish_reason", raw)
     if reason == "end" and any(isinstance(part, Refusal) for part in parts):
         reason = "refusal"
     return Stop(reason, raw)

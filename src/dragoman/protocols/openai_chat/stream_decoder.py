@@ -263,7 +263,7 @@ class StreamDecoder:
     def _end(self) -> Iterable[Event]:
         self._ended = True
         parts = self._parts
-        stop = decode_stop(self._finish or "", (REFUSAL,) if parts.refused else ())
+        stop = decode_stop(self._finish or "", self._losses, (REFUSAL,) if parts.refused else ())
         broken = self._finish is None and any(call.pieces and call.is_broken() for call in parts.calls)
         parts.close(cut=is_cut(stop) or broken)
         if self._audio:

@@ -18,7 +18,7 @@ from dragoman.core import jsontext
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import UpstreamError
 from dragoman.core.fields import Fields, own
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Losses, report_unknown_stop
 from dragoman.core.model import (
     AnyPart,
     AnyTool,
@@ -63,7 +63,8 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     id, model, created = fields.nonempty("id"), fields.nonempty("model"), decode_created(fields)
     items = [] if fields.rest.get("output") == [] else fields.list("output") or []
     parts = decode_output(items, losses)
-    stop = decode_stop(fields, any(isinstance(part, ToolCall) and part.complete for part in parts))
+    called = any(isinstance(part, ToolCall) and part.complete for part in parts)
+    stop = decode_stop(fields, called, losses)
     usage = decode_usage(fields)
     return Response(
         id,
@@ -301,12 +302,15 @@ def _own_state(part: AnyPart) -> bool:
     return part.state is not None and part.state.origin == PROTOCOL_NAME
 
 
-def decode_stop(fields: Fields, called: bool) -> Stop:
+def decode_stop(fields: Fields, called: bool, losses: Losses) -> Stop:
     """The API has no stop reason for calls: `called`: whether the output has any (G26)."""
     status = fields.rest.get("status")
     match status, fields.rest.get("incomplete_details"):
         case "incomplete", {"reason": str(reason)}:
-            return Stop(INCOMPLETE.decode(reason), reason)
+            stop = Stop(INCOMPLETE.decode(reason), reason)
+            if stop.reason == "other":
+                report_unknown_stop(losses, fields.path("incomplete_details.reason"), reason)
+            return stop
         case "incomplete", _:  # some servers leave the details out; the token limit is the usual reason
             return Stop("length", "incomplete")
         case "failed", _:

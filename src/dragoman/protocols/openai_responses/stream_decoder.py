@@ -166,11 +166,11 @@ class StreamDecoder:
             fields.nonempty(key)
         items = [] if fields.rest.get("output") == [] else fields.list("output") or []
         events = list(self._missing(items))
-        stop = decode_stop(fields, called=False)
+        stop = decode_stop(fields, False, self._losses)
         events += self._assembly.settle(stop)
         for growing in chain.from_iterable(item.parts.values() for item in self._all):
             events += self._assembly.abandon(growing, stop)
-        stop, usage = decode_stop(fields, self._assembly.called), decode_usage(fields)
+        stop, usage = decode_stop(fields, self._assembly.called, self._losses), decode_usage(fields)
         return (*events, ResponseEnd(stop, usage, fields.extras(self._losses, quiet=QUIET_RESPONSE)))
 
     def _missing(self, output: list[Any]) -> Iterator[Event]:
