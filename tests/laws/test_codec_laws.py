@@ -16,7 +16,7 @@ from dragoman.core.codec import Codec, Frame
 from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.events import Event, PartEnd, ResponseEnd, ResponseFailed, ResponseStart, fold, unfold
 from dragoman.core.losses import Losses
-from dragoman.core.model import Failure, Request, Response, Wire
+from dragoman.core.model import Citation, Failure, Request, Response, Stop, Text, Usage, Wire
 from dragoman.protocols import codec, names
 from laws import meaning
 from laws.strategies import requests, responses, values
@@ -80,6 +80,17 @@ def test_streamed_equals_whole(codec: Codec, response: Response) -> None:
     ):  # a source that comes after its text is reported
         del streamed["citations"], expected["citations"]
     assert streamed == expected
+
+
+@every_codec
+def test_sources_of_an_empty_text_survive(codec: Codec) -> None:
+    """A server may send sources with a text of which it writes nothing."""
+    cited = Text("", (Citation("https://a.test", "A", start=0, end=0),))
+    response = Response("r", "m", (cited, Text("Rain")), Stop("end"), Usage(1, 1), 1)
+    whole = codec.decode_response(plain(codec.encode_response(response, Losses())), Losses())
+    streamed = fold(events_of(codec, frames_of(codec, response)))
+    for back in (whole, streamed):
+        assert meaning.of_response(back)["citations"] == ["https://a.test"]
 
 
 @every_codec

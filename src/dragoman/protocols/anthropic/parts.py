@@ -127,8 +127,9 @@ def _decode_text(block: Wire, where: str, losses: Losses) -> Text:
 
 
 def _encode_text(part: Text) -> tuple[Wire, ...]:
-    """Anthropic refuses empty text blocks (G51: autogen#6063); one that came empty goes back so."""
-    if not part.text and not is_native(part):
+    """Anthropic refuses empty text blocks (G51: autogen#6063); one that came empty goes back so, and one of a
+    reply may have sources."""
+    if not part.text and not part.citations and not is_native(part):
         return ()
     block: Wire = {"type": "text", "text": part.text, **own(part.extras, PROTOCOL_NAME)}
     if part.cache and not is_native(part):

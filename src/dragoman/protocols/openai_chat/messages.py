@@ -312,7 +312,7 @@ def encode_reply(parts: Sequence[AnyPart], rest: Wire | None, losses: Losses, le
     `legacy`: the client declared `functions` and expects a `function_call`.
     """
     wire: Wire = {**REQUIRED_MESSAGE, "annotations": []} if rest is None else dict(rest)
-    texts = [part for part in parts if _is_content(part)]
+    texts = [part for part in parts if _is_content(part) or (type(part) is Text and part.citations)]
     calls = [part for part in parts if type(part) is ToolCall]
     first = texts[0] if texts else None
     if len(texts) == 1 and type(first) is Text and not first.citations and not is_native(first):

@@ -124,7 +124,7 @@ def _decode_text(fields: Fields, losses: Losses) -> Text:
 
 
 def _encode_text(text: Text, text_type: TextType, rest: Wire) -> tuple[Wire, ...]:
-    if not rest and not text.text:
+    if not rest and not text.text and not text.citations:
         return ()
     if not rest and text_type == "output_text":
         rest = {"annotations": [], "logprobs": []}

@@ -243,7 +243,8 @@ def encode_item(part: AnyPart, id: str, losses: Losses) -> Wire | None:
     """The finished item of `part`; None for an empty one."""
     match part:
         case Text() | Refusal():
-            return encode_message([part], id, losses) if part.text else None
+            said = part.text or (isinstance(part, Text) and part.citations)
+            return encode_message([part], id, losses) if said else None
         case ToolCall():
             item = encode_call(part, losses)
             return item if native(part) else {"id": id, "status": "completed", **item}
