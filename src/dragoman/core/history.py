@@ -175,47 +175,48 @@ class ConversationMemory:
         if start < 0:
             return None
         with self._lock:
-            root = self._callers.get(caller)
-            place = _find(root, data, start) if root else None
-            position, learns = start, False
-            if place:
-                position, last = place.position, place.path[-1]
-                self._requests += 1
-                last.used = self._requests
-                learns = place.is_whole and not last.children
-            if not learns:
-                beginning = data[position : position + _BEGINNING]
-                learns = self._met_before(hash((caller, position - start, beginning)))
+            place, learns = self._look_up(caller, data, start)
             learns_head = head is None and self._learns_head(caller)
+        position = place.position if place else start
         if not learns and (position - start) * 2 < len(data):  # which is less than what it takes to use it
             if not (head or learns_head):
                 return None
             place, position = None, start
         try:
             text, body = self._read(client, data, start, place, head)
-            turns = Turns(body[client.turns])
-            ends: list[int] = []
-            if learns_head or (learns and len(turns) > 1):
+            turns = body[client.turns] = Turns(body[client.turns])
+            turns.head = head
+            learns = learns and len(turns) > 1
+            if learns or learns_head:
                 listed = text if head else jsontext.split_object(text)[client.turns]
                 ends = _ends(jsontext.split_array(listed)[1:], data, position)
-            if learns_head and (not body.get("tools") or type(body["tools"]) is CachedDeclarations):
-                end = _skip_white(data, ends[-1] if ends else start + 1)
-                turns.head = KnownHead(data[: start + 1], data[end:], {**body, client.turns: None}, {})
-                turns.keep = partial(self._keep_head, caller)
-            else:
-                turns.head = head
-            if learns and len(turns) > 1:
-                ends = ends[:-1][:_MOST_LEARNT]
-                fresh = [i for i in range(len(ends)) if not client.repeats(turns[i])]
-                turns.prefix = self._learn(caller, data, start, position, ends, fresh)
-            if turns.prefix is None and place:
-                turns.prefix = self._prefix_at(place)
-            if turns.prefix and place:
+                if learns_head and (not body.get("tools") or type(body["tools"]) is CachedDeclarations):
+                    end = _skip_white(data, ends[-1] if ends else start + 1)
+                    turns.head = KnownHead(data[: start + 1], data[end:], {**body, client.turns: None}, {})
+                    turns.keep = partial(self._keep_head, caller)
+                if learns:
+                    ends = ends[:-1][:_MOST_LEARNT]
+                    fresh = [i for i in range(len(ends)) if not client.repeats(turns[i])]
+                    turns.prefix = self._learn(caller, data, start, position, ends, fresh)
+            if place:
+                turns.prefix = turns.prefix or self._prefix_at(place)
                 turns[:0] = _entries(turns.prefix, place.known)
         except (ValueError, *jsontext.MALFORMED):
             return None  # whoever reads it in full finds the error
-        body[client.turns] = turns
         return body
+
+    def _look_up(self, caller: Hashable, data: bytes, start: int) -> tuple[_Place | None, bool]:
+        """Where the known messages of the array at `start` end, and whether those behind are to be learnt."""
+        root = self._callers.get(caller)
+        place, position = _find(root, data, start) if root else None, start
+        if place:
+            position, last = place.position, place.path[-1]
+            self._requests += 1
+            last.used = self._requests
+            if place.is_whole and not last.children:
+                return place, True
+        beginning = data[position : position + _BEGINNING]
+        return place, self._met_before(hash((caller, position - start, beginning)))
 
     def _met_before(self, beginning: int) -> bool:
         if beginning in self._met:
