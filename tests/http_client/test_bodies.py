@@ -26,6 +26,7 @@ def sized(body: bytes, head: bytes = OK) -> bytes:
     return head + b"content-length: %d\r\n\r\n%b" % (len(body), body)
 
 
+GZIP = OK + b"content-encoding: gzip\r\n"
 CHUNKED = OK + b"transfer-encoding: chunked\r\n"
 
 # answer, what the server does then -> status, body, whether the connection may serve again
@@ -61,6 +62,14 @@ GOOD = {
         TEXT,
         1,
     ),
+    "gzip in several members": (
+        sized(gzip.compress(TEXT[:9]) + gzip.compress(b"") + gzip.compress(TEXT[9:]), GZIP),
+        "wait",
+        200,
+        TEXT,
+        1,
+    ),
+    "gzip with padding": (sized(PACKED + bytes(20), GZIP), "wait", 200, TEXT, 1),
     "deflate": (sized(zlib.compress(TEXT), OK + b"content-encoding: deflate\r\n"), "wait", 200, TEXT, 1),
     "identity": (sized(TEXT, OK + b"content-encoding: identity\r\n"), "wait", 200, TEXT, 1),
 }
@@ -82,6 +91,7 @@ BAD = {
     "one endless header": (OK + b"x: " + b"y" * (MAX_HEAD + 1), "hang", "larger than"),
     "an encoding nobody asked for": (sized(TEXT, OK + b"content-encoding: br\r\n"), "wait", "encoded as br"),
     "gzip that is none": (sized(TEXT, OK + b"content-encoding: gzip\r\n"), "wait", "compression is broken"),
+    "gzip cut in its second member": (sized(PACKED + PACKED[:-12], GZIP), "wait", "inside its compression"),
     "gzip cut short": (
         sized(PACKED[:-12], OK + b"content-encoding: gzip\r\n"),
         "wait",

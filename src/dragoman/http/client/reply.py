@@ -22,6 +22,7 @@ HIGH_WATER = 64 * 1024  # buffered bytes; above it the socket is not read. One r
 _PART_OF_ENCODING = b"t-enc"  # of "content-encoding"; so short a word is found much faster
 _PIECE = 16 * 1024  # most bytes that a reader of a stream gets, and translates, in one loop iteration
 _INFLATED = 64 * 1024  # most bytes from one step of decompression
+_GZIP = b"\x1f"  # the first byte of each member
 
 
 class ReplyConnection(Protocol):
@@ -95,7 +96,7 @@ class HttpReply:
 
     def _start_inflating(self, encoding: str) -> None:
         if encoding in ("gzip", "x-gzip", "deflate"):
-            self._inflate = zlib.decompressobj(47)  # 32 + 15: detects gzip or zlib
+            self._inflate = _new_inflate()
         elif encoding not in ("", "identity"):
             self.on_error(ReplyBroken(f"the reply is encoded as {encoding}, which was not accepted"))
 
@@ -247,12 +248,17 @@ class HttpReply:
         self._connection.resume()
 
     def _inflated(self, packed: bytes) -> bytes:
-        """One bounded step of decompression: a small reply may expand to any size."""
+        """One bounded step of decompression: a small reply may expand to any size. What follows the end is
+        another member of gzip (RFC 1952, section 2.2), or padding, which is left out."""
+        if self._inflate.eof:
+            if not packed.startswith(_GZIP):
+                return b""
+            self._inflate = _new_inflate()
         try:
             data = self._inflate.decompress(packed, _INFLATED)
         except zlib.error as error:
             raise self._broken(f"the reply's compression is broken: {error}") from None
-        rest = self._inflate.unconsumed_tail
+        rest = self._inflate.unconsumed_tail or self._inflate.unused_data
         if rest or len(data) == _INFLATED:
             self._chunks.insert(0, rest)
             self._buffered += len(rest)
@@ -278,3 +284,7 @@ class HttpReply:
         waiter, self._waiter = self._waiter, None
         if waiter and not waiter.done():  # else its reader was cancelled
             waiter.set_result(None)
+
+
+def _new_inflate() -> Any:
+    return zlib.decompressobj(47)  # 32 + 15: detects gzip or zlib
