@@ -423,6 +423,20 @@ def test_a_source_without_a_url_is_lost():
     assert losses == ["dropped candidates[0].groundingMetadata.groundingChunks[0]: a source without a URL"]
 
 
+UNUSED = {
+    "that no support names": ([{"text": "one"}], [A, B], "a source that supports nothing in the text"),
+    "without a text": ([{"functionCall": {"name": "f"}}], [A], "no text that it could support"),
+}
+
+
+@pytest.mark.parametrize("parts, chunks, why", UNUSED.values(), ids=UNUSED)
+def test_an_unused_source_is_lost(parts: list[Wire], chunks: list[Wire], why: str):
+    metadata = {"groundingChunks": chunks, "groundingSupports": [support(0, 1, 0)]}
+    _, losses = decode(answer(*parts, groundingMetadata=metadata))
+    place = f"candidates[0].groundingMetadata.groundingChunks[{len(chunks) - 1}]"
+    assert losses == [f"dropped {place}: {why}"]
+
+
 def test_citations_of_others():
     texts = [
         Text("é one", (Citation("https://a.test", "A", start=2, end=5),)),

@@ -383,6 +383,14 @@ def test_sources_that_come_too_late_are_reported():
 
 
 LOST = {
+    "unknown beside the candidates": (
+        {**chunk(finish="STOP"), "new": 1},
+        "dropped new: only gemini understands it",
+    ),
+    "a source without a text": (
+        {"candidates": [{"groundingMetadata": SOURCES, "finishReason": "STOP"}]},
+        "dropped candidates[0].groundingMetadata.groundingChunks[0]: no text that it could support",
+    ),
     "unknown beside a candidate": (
         {
             "candidates": [

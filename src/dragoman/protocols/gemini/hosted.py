@@ -148,11 +148,14 @@ def decode_grounding(
     sources = [_decode_source(chunk, losses) for chunk in _objects(fields, "groundingChunks")]
     supports = _objects(fields, "groundingSupports")
     if not texts:
+        _report_unused(sources, set(), "no text that it could support", losses)
         return []
     if not supports:
         return [(len(texts) - 1, source) for source in sources if source]
-    answer = _ByteOffsets(texts)
-    return [cited for support in supports for cited in _decode_support(support, sources, answer)]
+    answer, used = _ByteOffsets(texts), set[int]()
+    cited = [cited for support in supports for cited in _decode_support(support, sources, answer, used)]
+    _report_unused(sources, used, "a source that supports nothing in the text", losses)
+    return cited
 
 
 def encode_grounding(texts: Iterable[tuple[str, Sequence[Citation]]], losses: Losses) -> Wire:
@@ -213,9 +216,16 @@ def _decode_source(chunk: Fields, losses: Losses) -> Citation | None:
     return Citation(url, source.text("title"), source.text("text"), where=chunk.where)
 
 
+def _report_unused(sources: list[Citation | None], used: set[int], why: str, losses: Losses) -> None:
+    for i, source in enumerate(sources):
+        if source and i not in used:
+            losses.dropped(source.where, why, "citation")
+
+
 def _decode_support(
-    support: Fields, sources: list[Citation | None], answer: _ByteOffsets
+    support: Fields, sources: list[Citation | None], answer: _ByteOffsets, used: set[int]
 ) -> list[tuple[int, Citation]]:
+    """The citations of one support; the numbers of their sources are added to `used`."""
     segment = inner(support, "segment")
     start, end = (segment.integer("startIndex") or 0, segment.integer("endIndex") or 0) if segment else (0, 0)
     number, first, last = answer.find(start, end)
@@ -224,6 +234,7 @@ def _decode_support(
         if type(index) is not int or not 0 <= index < len(sources):
             problem = "expected numbers of groundingChunks"
             raise WireError(PROTOCOL_NAME, support.path("groundingChunkIndices"), problem)
+        used.add(index)
         if source := sources[index]:
             cited.append(
                 (number, Citation(source.url, source.title, source.cited, first, last, where=support.where))

@@ -61,12 +61,14 @@ from dragoman.protocols.gemini.wire import (
     FINISH_REASONS,
     PROTOCOL_NAME,
     QUIET_CANDIDATE,
+    QUIET_RESPONSE,
     STOP,
     enum_name,
     opened,
     printed,
 )
 
+_CHUNK_KEYS = QUIET_RESPONSE | {"candidates", "responseId", "modelVersion"}
 _CANDIDATE_KEYS = QUIET_CANDIDATE | {"content", "finishReason"}
 _PLAIN_KEYS = frozenset({"content", "index"})
 # The decoder reads these counts from the last chunk that has them
@@ -156,6 +158,8 @@ class StreamDecoder:
         if not self._started:
             self._started = True
             events.append(_decode_start(chunk))
+        if not _CHUNK_KEYS.issuperset(chunk):
+            opened(chunk, "").extras(self._losses, quiet=_CHUNK_KEYS)
         if (usage := chunk.get("usageMetadata")) is not None:
             if not is_object(usage):
                 raise _wrong("usageMetadata", "an object", usage)
@@ -333,6 +337,8 @@ class Assembly:
 
     def close(self, events: list[Event], cut: bool) -> None:
         self.end(events, cut)
+        if self._sources is not None and not self._texts:
+            self._cited()  # reports them
         if self._uncited and any(number < self._uncited for number, _ in self._cited()):
             why = "sources came after their text had ended"
             self._losses.dropped("candidates[0].groundingMetadata", why, "citation")
