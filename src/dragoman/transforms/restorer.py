@@ -32,6 +32,7 @@ from dragoman.core.model import (
     AnyPart,
     Failure,
     HostedTool,
+    Media,
     Reasoning,
     Response,
     State,
@@ -172,6 +173,8 @@ class Restoration:
                 thought = carried = carrier(state, alone=not text)
         elif type(part) is Reasoning and state:
             thought = replace(part, text=text, state=state, extras=None)
+        elif type(part) is Media and state and self._ledger.is_foreign:
+            self._ledger.losses.dropped(part.where or part.kind, _UNSIGNED_MEDIA, "reasoning.signature")
         if thought and not self._ledger.client.reasoning_state:
             self._reasoning.append(thought)
         return carried
@@ -196,6 +199,7 @@ class Restoration:
         return stop
 
 
+_UNSIGNED_MEDIA = "no other protocol has a slot for the signature of media"
 _TOO_LONG = "its state is too long to travel in a call id"
 _SAYS_WHOLE = frozenset({"end", "stop_sequence", "tool_calls", "other"})
 _MAY_BE_CALLS = frozenset({"end", "stop_sequence", "other", "malformed_call"})

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+import dragoman
+from dragoman.core import jsontext
 from dragoman.core.model import Message, Reasoning, State, Text, ToolCall, ToolResult, Wire
 from dragoman.core.seal import seal_state
 from protocols.gemini.requests import HELLO, assistant, bare, contents, decode, encode, request_of, user
@@ -125,3 +127,20 @@ def test_state_comes_back_to_its_text(model_contents: list[list[Wire]], parts: l
     body = {"contents": [HELLO, *({"role": "model", "parts": parts} for parts in model_contents)]}
     request, _ = decode(body)
     assert [bare(part) for message in request.messages[1:] for part in message.parts] == parts
+
+
+IMAGE = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}, "thoughtSignature": "c2ln"}
+
+
+@pytest.mark.parametrize("client", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_the_signature_of_an_image_is_reported(client: str, streamed: bool):
+    """Gemini's image models sign the images that they make; no client has a slot for it."""
+    exchange = dragoman.Exchange(client, "gemini")
+    body = {"candidates": [{"content": {"role": "model", "parts": [IMAGE]}, "finishReason": "STOP"}]}
+    if streamed:
+        exchange.stream().feed(b"data: %b\n\n" % jsontext.encode(body))
+    else:
+        exchange.response(body)
+    (loss,) = exchange.losses
+    assert (loss.code, loss.where) == ("reasoning.signature.dropped", "candidates[0].content.parts[0]")
