@@ -68,6 +68,83 @@ def test_losses_of_known_requests(source: str, target: str) -> None:
     assert [bad for body in bodies for bad in misplaced_in_request(source, target, body)] == []
 
 
+_SOURCE = {"title": "A", "url": "https://a.test", "start_index": 0, "end_index": 4}
+_PDF = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}
+CITED_AND_NAMED: dict[str, Wire] = {
+    "openai-chat": {
+        "messages": [
+            {"role": "user", "content": "go"},
+            {
+                "role": "assistant",
+                "content": "Rain",
+                "annotations": [{"type": "url_citation", "url_citation": _SOURCE}],
+            },
+            {"role": "user", "content": "on"},
+        ],
+    },
+    "openai-responses": {
+        "input": [
+            {"role": "user", "content": "go"},
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [
+                    {
+                        "type": "output_text",
+                        "text": "Rain",
+                        "annotations": [{"type": "url_citation", **_SOURCE}],
+                    }
+                ],
+            },
+            {"role": "user", "content": "on"},
+        ],
+    },
+    "anthropic": {
+        "max_tokens": 9,
+        "messages": [
+            {"role": "user", "content": [{"type": "document", "title": "A", "source": _PDF}]},
+            {
+                "role": "assistant",
+                "content": [
+                    {
+                        "type": "text",
+                        "text": "Rain",
+                        "citations": [
+                            {
+                                "type": "web_search_result_location",
+                                "url": "https://a.test",
+                                "title": "A",
+                                "cited_text": "Rain",
+                                "encrypted_index": "eA==",
+                            }
+                        ],
+                    }
+                ],
+            },
+            {"role": "user", "content": "on"},
+        ],
+    },
+    "gemini": {
+        "contents": [
+            {
+                "role": "user",
+                "parts": [
+                    {
+                        "inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="},
+                        "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"},
+                    }
+                ],
+            }
+        ]
+    },
+}
+
+
+@every_pair
+def test_losses_of_citations_and_names(source: str, target: str) -> None:
+    assert misplaced_in_request(source, target, CITED_AND_NAMED[source]) == []
+
+
 @every_pair
 @few
 @given(request=requests())

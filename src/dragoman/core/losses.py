@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from dragoman.core.errors import ConfigError, LossError
 from dragoman.core.jsontext import dumps, is_array, is_object
 from dragoman.core.loss_codes import Severity, severity_of
-from dragoman.core.model import Turns, Wire
+from dragoman.core.model import Text, Turns, Wire
 
 LossKind = Literal["dropped", "changed", "invented", "emulated"]
 Strictness = bool | Literal["material", "minor", "cosmetic"]
@@ -110,6 +110,13 @@ class Losses(Struct, eq=False):
 
     def __len__(self) -> int:
         return len(self.items)
+
+
+def report_citations(losses: Losses, text: Text, why: str) -> None:
+    """The citations of `text` are left out; those without a URL were reported when they were decoded."""
+    for citation in text.citations:
+        if citation.url:
+            losses.dropped(citation.where or f"{text.where}.citations", why, "citation")
 
 
 def report_unknown_stop(losses: Losses, where: str, raw: str) -> None:

@@ -263,7 +263,7 @@ TURNS: dict[str, tuple[list[Message], str, Any, list[Wire], list[str]]] = {
         OLD,
         None,
         [ASKED, turn("assistant", "x"), turn("user", "y")],
-        ["dropped A.text citations: Anthropic takes back only citations that it made"],
+        ["dropped A.text.citations: Anthropic takes back only citations that it made"],
     ),
     "parts that only others understand": (
         [user("x", Foreign("gemini", {}))],

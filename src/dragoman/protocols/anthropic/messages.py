@@ -18,7 +18,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.history import sent_before, sent_prefix
 from dragoman.core.jsontext import is_object
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Losses, report_citations
 from dragoman.core.model import (
     AnyPart,
     Foreign,
@@ -204,9 +204,7 @@ def _fitted_text(part: Text, losses: Losses) -> Text | None:
             losses.dropped(part.where, "Anthropic takes no blank text", "text.blank")
         return None
     if part.citations and not all(is_native(citation) for citation in part.citations):
-        losses.dropped(
-            f"{part.where} citations", "Anthropic takes back only citations that it made", "citation"
-        )
+        report_citations(losses, part, "Anthropic takes back only citations that it made")
         return replace(part, citations=())
     return part
 

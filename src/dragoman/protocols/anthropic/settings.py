@@ -38,6 +38,7 @@ SPELLING = {
     "user": "metadata.user_id",
     "parallel": "tool_choice.disable_parallel_tool_use",
     ".cache": ".cache_control",
+    ".name": ".title|.name",
 }
 
 

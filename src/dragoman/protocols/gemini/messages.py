@@ -18,7 +18,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.history import EncodeAlone, decode_turns, sent_prefix
 from dragoman.core.jsontext import is_array, is_object
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Losses, report_citations
 from dragoman.core.model import (
     AnyPart,
     Message,
@@ -298,7 +298,7 @@ def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
         losses.dropped(part.where, why, "reasoning.signature")
         part = replace(part, state=None)
     if type(part) is Text and part.citations:
-        losses.dropped(f"{part.where}.citations", "Gemini takes no citations back", "citation")
+        report_citations(losses, part, "Gemini takes no citations back")
     if type(part) is Reasoning and part.hidden and part.state is None:
         losses.dropped(part.where, "hidden reasoning that Gemini did not make", "reasoning.signature")
         return None

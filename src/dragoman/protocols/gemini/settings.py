@@ -39,6 +39,7 @@ SPELLING = {name: f"generationConfig.{key}" for name, (key, _) in _SAME.items()}
     "service_tier": "serviceTier",
     "tool_choice": "toolConfig.functionCallingConfig",
     "messages": "contents",
+    ".detail": ".mediaResolution|.detail",
 }
 _TIERS = {"standard": "default", "unspecified": "auto"}
 _WRITTEN_TIERS = {"flex": "flex", "priority": "priority", "auto": ""} | dict.fromkeys(

@@ -19,7 +19,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.history import SentMessage, sent_before, sent_prefix
 from dragoman.core.jsontext import is_array, is_object
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Losses, report_citations
 from dragoman.core.model import (
     AnyPart,
     Foreign,
@@ -381,7 +381,7 @@ def _encode_sources(content: Sequence[AnyPart], native: bool, losses: Losses) ->
     if texts and native:
         return {"annotations": encode_annotations(texts)}
     for text in texts:
-        losses.dropped(f"{text.where}.citations", "Chat takes no sources in a history", "citation")
+        report_citations(losses, text, "Chat takes no sources in a history")
     return {}
 
 

@@ -18,7 +18,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.history import DECODED, sent_before, sent_prefix
 from dragoman.core.jsontext import is_object
-from dragoman.core.losses import Loss, Losses
+from dragoman.core.losses import Loss, Losses, report_citations
 from dragoman.core.model import (
     AnyPart,
     Extras,
@@ -311,7 +311,7 @@ def _encode_short(part: AnyPart, losses: Losses) -> list[Wire]:
     if isinstance(part, Refusal):
         losses.changed(part.where, "a refusal goes back as its text", "message.refusal")
     if isinstance(part, Text) and part.citations:
-        losses.dropped(f"{part.where}.citations", f"{PROTOCOL_NAME} takes no foreign sources", "citation")
+        report_citations(losses, part, f"{PROTOCOL_NAME} takes no foreign sources")
     phase = own(part.extras, ITEM).get("message", {}).get("phase")
     more = {"phase": phase} if phase else {}
     return [{"type": "message", "role": "assistant", "content": text, **more}] if text else []
