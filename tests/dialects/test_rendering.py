@@ -346,7 +346,7 @@ def test_reasoning_is_kept_and_its_state_is_not() -> None:
         "<think>\nHm.\n</think>\n\nSo.\n"
         '<tool_call>\n{"name": "get_time", "arguments": {"tz": "UTC"}}\n</tool_call>'
     )
-    assert [(loss.kind, loss.where) for loss in losses] == [("dropped", "messages[0].state")]
+    assert [(loss.kind, loss.where) for loss in losses] == [("dropped", "messages[0]")]
 
 
 def test_hidden_reasoning_leaves_no_empty_message() -> None:

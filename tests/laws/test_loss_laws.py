@@ -5,6 +5,7 @@ What is invented or emulated has no source: its place is the one in the target.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from itertools import permutations
 from typing import Any
@@ -143,6 +144,27 @@ CITED_AND_NAMED: dict[str, Wire] = {
 @every_pair
 def test_losses_of_citations_and_names(source: str, target: str) -> None:
     assert misplaced_in_request(source, target, CITED_AND_NAMED[source]) == []
+
+
+def test_a_dialect_loses_no_citation_behind_a_thought() -> None:
+    """The thought and the text are one text there."""
+    body = copy.deepcopy(CITED_AND_NAMED["anthropic"])
+    body["messages"][1]["content"].insert(0, {"type": "thinking", "thinking": "hm", "signature": ""})
+    exchange = dragoman.Exchange("anthropic", "openai-chat", dialect="hermes")
+    exchange.request(body, model="m")
+    lost = [loss.where for loss in exchange.losses if loss.code == "citation.dropped"]
+    assert lost == ["messages[1].content[1].citations[0]"]
+    assert misplaced(body, exchange.losses) == []
+
+
+def test_a_dialect_names_the_place_of_state() -> None:
+    body = copy.deepcopy(CITED_AND_NAMED["openai-chat"])
+    detail = {"type": "reasoning.encrypted", "data": "eA==", "format": "x", "index": 0}
+    body["messages"][1]["reasoning_details"] = [detail]
+    exchange = dragoman.Exchange("openai-chat", "openai-chat", dialect="hermes")
+    exchange.request(body, model="m")
+    (loss,) = exchange.losses
+    assert (loss.code, loss.where) == ("reasoning.signature.dropped", "messages[1].reasoning_details")
 
 
 @every_pair

@@ -25,6 +25,7 @@ from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
     AnyTool,
+    Citation,
     HostedTool,
     Media,
     Message,
@@ -315,7 +316,7 @@ class HistoryRenderer:
         for call in calls:
             if call.state:
                 why = f"{self._dialect.name} has no opaque slot"
-                self._losses.dropped(f"{call.where}.state", why, "reasoning.signature")
+                self._losses.dropped(call.where or "tool call", why, "reasoning.signature")
         return Text(text)
 
     def _past_call(self, call: ToolCall) -> PastCall:
@@ -343,7 +344,7 @@ class HistoryRenderer:
         for part in parts:
             if part.state:
                 why = f"{self._dialect.name} has no opaque slot"
-                self._losses.dropped(f"{part.where}.state", why, "reasoning.signature")
+                self._losses.dropped(part.where or "reasoning", why, "reasoning.signature")
             if part.text and not written:
                 why = f"{self._dialect.name} keeps no reasoning of past turns"
                 self._losses.dropped(part.where, why, "reasoning.history")
@@ -374,10 +375,22 @@ def _joined(pieces: list[Piece], gap: str) -> list[Piece]:
         before, last = joined[-1] if joined else ("", None)
         if isinstance(part, Text) and isinstance(last, Text) and (kind or before):
             between = "" if before == "reasoning" or not last.text or not part.text else gap
-            part = replace(last, text=f"{last.text}{between}{part.text}", extras=part.extras or last.extras)
+            part = replace(
+                last,
+                text=f"{last.text}{between}{part.text}",
+                citations=(*last.citations, *_moved(part.citations, len(last.text) + len(between))),
+                extras=part.extras or last.extras,
+            )
             joined.pop()
         joined.append((kind, part))
     return joined
+
+
+def _moved(citations: tuple[Citation, ...], by: int) -> Iterator[Citation]:
+    """For a text that stands behind another one now."""
+    for citation in citations:
+        known = citation.start >= 0
+        yield replace(citation, start=citation.start + by, end=citation.end + by) if known else citation
 
 
 def declaration(tool: ToolDeclaration) -> Wire:
