@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import dragoman
+from dragoman.core import jsontext
 from goldens.echo import next_request
 from gotchas.exchanges import (
     ANTHROPIC,
@@ -135,6 +136,31 @@ def test_G97_a_call_that_gemini_did_not_make_gets_the_documented_word_and_a_repo
     (first,) = [part for turn in out["contents"] for part in turn["parts"] if "functionCall" in part]
     assert first["thoughtSignature"] == "skip_thought_signature_validator"
     assert any("skip_thought_signature_validator" in loss for loss in losses)
+
+
+@streams
+@pytest.mark.parametrize("maker", [ANTHROPIC, RESPONSES])
+def test_G97_a_gemini_client_that_comes_from_another_model(maker: str, streamed: bool) -> None:
+    """After a change of the model, or a fallback in the midst of a turn."""
+    body = history(GEMINI, translated_reply(GEMINI, maker, STATEFUL[maker], streamed))
+    out, losses = translated(GEMINI, GEMINI, body, "gemini-3-pro")
+    (first,) = [part for turn in out["contents"] for part in turn["parts"] if "functionCall" in part]
+    assert first["thoughtSignature"] == "skip_thought_signature_validator"
+    assert any("skip_thought_signature_validator" in loss for loss in losses)
+
+
+def test_G97_a_gemini_client_that_comes_from_another_account_at_gemini() -> None:
+    reply = dragoman.Exchange(GEMINI, GEMINI, origin="first").response_bytes(dumps(SIGNED).encode())
+    body = history(GEMINI, jsontext.decode(reply))
+    for origin, signature in (("first", SIGNATURE), ("second", "skip_thought_signature_validator")):
+        out = dragoman.Exchange(GEMINI, GEMINI, origin=origin).request(body, model="gemini-3-pro")
+        calls = [part for turn in out["contents"] for part in turn["parts"] if "functionCall" in part]
+        assert [part.get("thoughtSignature") for part in calls] == [signature, None]
+
+
+def test_G97_an_unsigned_call_of_a_gemini_client_passes_as_it_is() -> None:
+    body = history(GEMINI, model(call(), call()))
+    assert sent(GEMINI, GEMINI, body, "gemini-3-pro")["contents"] == body["contents"]
 
 
 LEGAL = {CHAT: r"[\x21-\x7e]{1,40}", RESPONSES: r"[\x21-\x7e]{1,64}", ANTHROPIC: r"[a-zA-Z0-9_-]{1,128}"}

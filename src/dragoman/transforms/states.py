@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Message, Reasoning, State, Text
+from dragoman.core.model import AnyPart, Message, Reasoning, State, Text, ToolCall
 from dragoman.core.seal import MAGIC, tag
 
 _OF_TEXT, _ALONE = (
@@ -46,10 +46,10 @@ def _judge(part: AnyPart, origin: str, own: str, losses: Losses) -> AnyPart | No
     maker = "another provider or account" if state.origin.startswith(MAGIC) else state.origin
     why = f"its state was made by {maker}, which alone may see it"
     losses.dropped(part.where or "reasoning", why, "reasoning.signature")
-    if not isinstance(part, Reasoning):
-        return replace(part, state=None)
-    # without its extras: to another provider of the same protocol it is not the reasoning that it made
-    return replace(part, state=None, extras=None) if part.text else None
+    if isinstance(part, Reasoning) and not part.text:
+        return None
+    # without its extras: another provider of the same protocol did not make this reasoning or call
+    return replace(part, state=None, extras=None if isinstance(part, Reasoning | ToolCall) else part.extras)
 
 
 def _uncarried(parts: Iterable[AnyPart]) -> list[AnyPart]:

@@ -155,7 +155,7 @@ def _system_texts(message: Message, losses: Losses) -> list[Text]:
 def encode_contents(
     messages: Sequence[Message], request: Request, native: bool, profile: ModelProfile, losses: Losses
 ) -> list[Wire | Raw]:
-    nested, signs = native or profile.media_in_results, profile.signed_calls and not native
+    nested, signs = native or profile.media_in_results, profile.signed_calls
     contents = None
     if request.past and not native:
         front = request.messages[: len(request.messages) - len(messages)]
@@ -217,7 +217,7 @@ def _encode_joined(
             _add_content(contents, "model" if message.role == "assistant" else "user", entry)
     for message in messages[count:]:
         parts = _encode_parts(message, calls, nested, native, losses)
-        if signs and message.role == "assistant":
+        if signs and message.role == "assistant" and not (native and _begins_with_own_call(message)):
             _sign_call(parts, calls, losses)
         content = _encode_content(message, parts)
         if not native and contents and contents[-1].get("role") == content.get("role"):
@@ -316,6 +316,12 @@ def _sign_call(parts: list[Wire], calls: Calls, losses: Losses) -> None:
         call = calls()[first["functionCall"].get("id", "")]
         why = f"a signature, as Gemini did not make the call: {SENTINEL}"
         losses.invented(call.where or call.name, why, "reasoning.signature")
+
+
+def _begins_with_own_call(message: Message) -> bool:
+    """Whether the first call is as a Gemini client sent it, and no mark of another provider was taken off."""
+    first = next((part for part in message.parts if type(part) is ToolCall), None)
+    return first is not None and is_native(first)
 
 
 # State that follows its text. A stream emits a text before the state that belongs to it, so to a client the
