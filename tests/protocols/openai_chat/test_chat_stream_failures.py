@@ -169,6 +169,11 @@ def test_what_a_stream_loses(row: tuple[list[Any], list[str]]) -> None:
     assert not any(isinstance(event, PartStart) and isinstance(event.part, ToolCall) for event in events)
 
 
+def test_unknown_fields_of_a_call_are_reported() -> None:
+    _, losses = decode(calls(piece(0, "c9", "f", "{}", x_new=1)), chunk({}, "tool_calls"), DONE)
+    assert losses == ["dropped choices[0].delta.tool_calls.x_new: only openai-chat understands it"]
+
+
 def test_a_second_choice_leaves_the_first_alone() -> None:
     other = {**chunk(), "choices": [{"index": 1, "delta": {"content": "x"}, "finish_reason": "stop"}]}
     response = fold(decode(chunk({"content": "a"}), other, chunk({"content": "b"}), END, other, DONE)[0])

@@ -24,9 +24,11 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import CallKind, State, ToolCall, Wire
 from dragoman.protocols.openai_chat.calls import decode_call_state
-from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
+from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_CALL
 
 _WHERE = "choices[0].delta.tool_calls"
+_KNOWN_ENTRY = QUIET_CALL | {"id", "function", "custom"}
+_KNOWN_INNER = QUIET_CALL | {"name", "input"}
 
 
 class AssembledCall:
@@ -98,6 +100,9 @@ class CallAssembly:
                     PROTOCOL_NAME, f"{_WHERE}.function", f"expected an object, got {describe(inner)}"
                 )
             inner = {}
+        if not (entry.keys() <= _KNOWN_ENTRY and inner.keys() <= _KNOWN_INNER):
+            self._report(entry, _KNOWN_ENTRY)
+            self._report(inner, _KNOWN_INNER)
         id, name = _string(entry, "id"), _string(inner, "name")
         text = _arguments(inner.get("input" if custom else "arguments"))
         call = self._find(index, id, name, text)
@@ -134,6 +139,12 @@ class CallAssembly:
                 self._losses.dropped(
                     call.id or "tool call", "a call whose name never came cannot run", "call.name"
                 )
+
+    def _report(self, wire: Wire, known: frozenset[str]) -> None:
+        for key, value in wire.items():
+            if key not in known and value:
+                why = f"only {PROTOCOL_NAME} understands it"
+                self._losses.dropped(f"{_WHERE}.{key}", why, "field.unknown")
 
     def _find(self, index: Any, id: str, name: str, text: str) -> AssembledCall:
         if type(index) is not int:
