@@ -222,7 +222,7 @@ STREAMS: dict[str, tuple[list[Any], str, list[Wire], str, list[str]]] = {
             },
         ],
         "stop",
-        [],
+        ["changed text: joined to the text before it"],
     ),
     "picture": (
         [Text("see"), Media("image", "image/png", Base64("QQ=="))],

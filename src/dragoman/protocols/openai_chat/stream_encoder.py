@@ -188,6 +188,8 @@ class StreamEncoder:
                 self._details += len(entries)
                 return (self._chunk({"reasoning_details": entries}),)
             case Text():
+                if 0 < self._begin < self._length:
+                    self._losses.changed(part.where or "text", "joined to the text before it", "text.join")
                 self._cite()
                 return ()
             case _:
