@@ -232,6 +232,16 @@ def test_A7_however_lines_end_and_events_arrive(name: str, line_end: bytes) -> N
     assert out == b"".join(pieces).replace(b'"%b":"m"' % field, b'"%b":"b"' % field)
 
 
+@pytest.mark.parametrize("name", names())
+def test_A7_a_comment_comes_first(name: str) -> None:
+    """In a read of its own, as OpenRouter and DeepSeek send it while the model has not begun."""
+    stream = dragoman.Exchange(name, name, reply_model="b").stream()
+    pieces = [b": OPENROUTER PROCESSING\n\n", *stream_wire(name, REPLY)]
+    out = b"".join(map(stream.feed, pieces)) + stream.close()
+    field = codec(name).model_field.encode()
+    assert out == b"".join(pieces).replace(b'"%b":"m"' % field, b'"%b":"b"' % field)
+
+
 UNNAMED = {
     "an empty name first, as Azure sends it": b'{"choices":[],"model":"","prompt_filter_results":[]}',
     "no name first": b'{"choices":[]}',

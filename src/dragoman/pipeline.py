@@ -462,14 +462,14 @@ class ForwardedStream:
                 self._held.append(data)
             return b""
         whole = b"".join([*self._held, data[:end]])
-        self._between = end == len(data)
-        self._held = [] if self._between else [data[end:]]
+        self._held = [] if end == len(data) else [data[end:]]
         if not self._begun and b"data:" in whole:
             if self._codec.numbered not in whole:
                 self._translated = self._translate()
                 return self._translated.feed(whole + data[end:])
             self._begun, self._first = True, whole
             self._rename = self._renaming(whole)
+        self._between = self._begun and not self._held  # a comment may come first (OpenRouter, DeepSeek)
         self._last = self._rename(whole) if self._rename else whole
         if self._tagger:
             self._last = self._tagger.events(self._last)
