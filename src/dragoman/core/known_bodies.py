@@ -67,9 +67,8 @@ class _KnownBody(Struct, frozen=True, gc=False):
         return len(self.beginning) + len(self.tail) + _OVERHEAD
 
     def glance(self, glance: Glance, data: bytes) -> dict[str, Any] | None:
-        """Like `glance.read`; gives `seen` where the tail is the same. None: the body is unlike this one."""
-        if not data.startswith(self.beginning):
-            return None
+        """Like `glance.read`, for a body that begins like this one; gives `seen` where the tail is the same.
+        None: what follows is unlike this one."""
         start, end = len(self.beginning), len(data) - len(self.tail)
         if start <= end and data.endswith(self.tail):
             array = b"".join([self.opening, data[start:end], b"]"])
@@ -121,7 +120,7 @@ class KnownBodies:
         """Like `glance.read`, for a request whose messages are in `field`."""
         own = self._callers.get(caller)
         for known in own.known.get(data[:_SAMPLE], ()) if own else ():
-            if (seen := known.glance(glance, data)) is None:
+            if not data.startswith(known.beginning) or (seen := known.glance(glance, data)) is None:
                 continue
             has_its_tail = seen is known.seen
             if own and has_its_tail:
