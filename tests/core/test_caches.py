@@ -13,6 +13,7 @@ from dragoman.core.caches import (
     MOST_TEXTS,
     CachedDeclarations,
     CachedTools,
+    LearningPace,
     cache_tools,
     cached_by_text,
     cached_by_tools,
@@ -213,3 +214,15 @@ def test_only_so_many_are_kept() -> None:
     for number in (*range(MOST_TEXTS + 1), 0):
         noted(str(number))
     assert worked[-1] == "0"
+
+
+def test_what_comes_in_turn_with_something_known_is_learnt() -> None:
+    pace = LearningPace()
+    assert not pace.is_due()
+    pace.found()
+    assert pace.is_due()
+
+
+def test_what_never_comes_again_is_learnt_ever_more_rarely() -> None:
+    pace = LearningPace()
+    assert sum(pace.is_due() for _ in range(10_000)) < 20

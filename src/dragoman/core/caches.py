@@ -30,6 +30,8 @@ from dragoman.core import jsontext
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import AnyTool, HostedTool, Wire
 
+_LONGEST_WAIT = 1_024  # requests
+
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,6 +46,28 @@ _MAY_HOLD_KEYS = frozenset({"mcp", "other"})
 
 # (tools that a function was given: they stay alive, so that no others get their id; result; losses)
 CachedResult = tuple[object, Any, tuple[Loss, ...]]
+
+
+class LearningPace(msgspec.Struct):
+    """How often something unknown is learnt, where that takes longer than to do without.
+
+    `missed` were unknown since one was to be learnt; the next is after `wait`, which doubles until a known
+    one comes: some clients send something new in every request.
+    """
+
+    missed: int = 0
+    wait: int = 1
+
+    def is_due(self) -> bool:
+        """Whether this unknown one is to be learnt."""
+        self.missed += 1
+        if self.missed <= self.wait:
+            return False
+        self.missed, self.wait = 0, min(2 * self.wait, _LONGEST_WAIT)
+        return True
+
+    def found(self) -> None:
+        self.wait = 1
 
 
 class ToolCache:

@@ -31,17 +31,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter, is_
-from secrets import token_hex
 from threading import Lock
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Raw, Struct
 
 from dragoman.core import jsontext
-from dragoman.core.caches import CachedDeclarations, cached_declarations, may_hold_key
+from dragoman.core.caches import CachedDeclarations, LearningPace, cached_declarations, may_hold_key
 from dragoman.core.codec import Codec
 from dragoman.core.errors import WireError
 from dragoman.core.fields import describe, field_of
+from dragoman.core.jsontext import CUT, CUT_TEXT
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     KNOWN,
@@ -67,7 +67,6 @@ _MOST_LEARNT = 1_000  # messages of one request
 _MOST_ALIKE = 64  # runs that begin alike: they are compared one by one
 _MOST_TOOLS = 16  # lists of declarations; agents send one or two
 _MOST_HEADS = 4  # of one caller: an agent, its subagents, what writes its titles
-_LONGEST_WAIT = 1_024  # requests
 _MOST_CALLERS = 4_096
 _MOST_ENCODED = 32  # results of one head: upstreams, models
 _OVERHEAD = 2_000  # bytes of the objects of a message, beside its text in three forms
@@ -76,10 +75,7 @@ _SAMPLED = (2048, 256, 128, 64, 32, 0)  # bytes at the beginning of a message; 3
 _WHITE = b" \t\r\n"
 _SPACE = ord(" ")
 _TOOLS = b'"tools"'
-# Stands for what is cut out of a body before the rest is read. A client cannot know it
-_CUT = f"cut-{token_hex(16)}"
-_CUT_TEXT = jsontext.encode(_CUT)
-_CUT_ENTRY = b"[" + _CUT_TEXT
+_CUT_ENTRY = b"[" + CUT_TEXT
 
 
 class _Run(Struct, eq=False, gc=False):
@@ -136,16 +132,10 @@ class _Place(Struct):
         return prefix.count - len(prefix.ends) + self.count
 
 
-class _CallerHeads(Struct, gc=False):
-    """The known heads of one caller in one protocol, the latest first.
-
-    `missed` requests had an unknown head since one was to be learnt; the next is after `wait`, which doubles
-    until a known one comes: some clients write something new into every head, or one that is not kept.
-    """
+class _CallerHeads(LearningPace, gc=False):
+    """The known heads of one caller in one protocol, the latest first; some are to be learnt and not kept."""
 
     known: tuple[KnownHead, ...] = ()
-    missed: int = 0
-    wait: int = 1
 
 
 class ConversationMemory:
@@ -247,15 +237,15 @@ class ConversationMemory:
             opening, size, _ = known
             at, begin = (0, 0) if opening < start else (2, position)
             piece, opening = pieces[at], opening - begin
-            pieces[at] = b"".join([piece[:opening], _CUT_TEXT, piece[opening + size :]])
+            pieces[at] = b"".join([piece[:opening], CUT_TEXT, piece[opening + size :]])
         text = b"".join(pieces)
         body = jsontext.decode(text)
         if not jsontext.is_object(body) or not jsontext.is_array(turns := body.get(client.turns)):
             raise ValueError("there is no such array")
-        if not turns or turns.pop(0) != _CUT:  # it stands in another object, or the field comes twice
+        if not turns or turns.pop(0) != CUT:  # it stands in another object, or the field comes twice
             raise ValueError("the array is another one")
         if known:
-            if body.get("tools") != _CUT:
+            if body.get("tools") != CUT:
                 raise ValueError("the tools are others")
             body["tools"] = known[2]
         elif tools := body.get("tools"):
@@ -290,7 +280,7 @@ class ConversationMemory:
             return None
         for head in heads.known:
             if data.endswith(head.tail) and data.startswith(head.front):
-                heads.missed, heads.wait = 0, 1
+                heads.found()
                 return head
         return None
 
@@ -301,11 +291,7 @@ class ConversationMemory:
             self._heads[key] = heads = _CallerHeads()
             while len(self._heads) > _MOST_CALLERS:
                 self._drop_heads()
-        heads.missed += 1
-        if heads.missed <= heads.wait:
-            return False
-        heads.missed, heads.wait = 0, min(2 * heads.wait, _LONGEST_WAIT)
-        return True
+        return heads.is_due()
 
     def _keep_head(self, key: Hashable, head: KnownHead) -> None:
         with self._lock:

@@ -12,6 +12,7 @@ from codecs import utf_8_decode
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import count
+from secrets import token_hex
 from typing import Any, NoReturn, TypeGuard, TypeVar
 
 import msgspec
@@ -51,6 +52,9 @@ _decoder = msgspec.json.Decoder(float_hook=_read_float)
 split_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 split_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encoder = msgspec.json.Encoder(enc_hook=_print_number)
+# Stands for what is cut out of a body before the rest is read. A client cannot know it
+CUT = f"cut-{token_hex(16)}"
+CUT_TEXT = f'"{CUT}"'.encode()
 
 
 T = TypeVar("T")

@@ -25,14 +25,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from secrets import token_hex
 from threading import Lock
 from typing import Any
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from dragoman.core import jsontext
-from dragoman.core.jsontext import Glance
+from dragoman.core.caches import LearningPace
+from dragoman.core.jsontext import CUT_TEXT, Glance
 
 MAX_BYTES = 16_000_000
 _CHANGING = 2  # messages at the end: clients move their marks for caching, which change the last ones
@@ -40,14 +40,11 @@ _SAMPLE = 512  # bytes; a body is found by its first ones
 _MOST_ALIKE = 16  # bodies that begin with the same sample: they are compared one by one
 _MOST_BODIES = 64  # of one caller
 _MOST_CALLERS = 4_096
-_LONGEST_WAIT = 1_024  # unknown bodies
 _GROWN = 15 / 16  # what is known goes on once it was that part of the body
 _OVERHEAD = 500  # bytes of the objects of a known body
 _SPACE = ord(" ")
 _END_OF_OBJECT = ord("}")
 _EMPTY, _CONTINUED = b"[", b"[{}"
-# Stands for the array where a body is read without it. A client cannot know it
-_CUT = jsontext.encode(f"cut-{token_hex(16)}")
 
 
 class _KnownBody(Struct, frozen=True, gc=False):
@@ -88,13 +85,12 @@ class _KnownBody(Struct, frozen=True, gc=False):
         return len(self.beginning) - self.start - len(self.opening)
 
 
-class _CallerBodies(Struct):
-    """The known bodies of one caller in one protocol, by their samples, the latest last. `missed` were
-    unknown since one was learnt; the next is learnt after `wait`."""
+class _CallerBodies(LearningPace):
+    """The known bodies of one caller in one protocol, by their samples, the latest last."""
 
-    known: OrderedDict[bytes, tuple[_KnownBody, ...]]
-    missed: int = 0
-    wait: int = 1
+    known: OrderedDict[bytes, tuple[_KnownBody, ...]] = field(
+        default_factory=OrderedDict[bytes, "tuple[_KnownBody, ...]"]
+    )
     size: int = 0
 
     def add(self, body: _KnownBody) -> None:
@@ -124,7 +120,7 @@ class KnownBodies:
                 continue
             has_its_tail = seen is known.seen
             if own and has_its_tail:
-                own.wait = 1
+                own.found()
             if len(data) * _GROWN > known.length if has_its_tail else self._is_due(caller):
                 self._learn(caller, data, field, seen, known)
             return seen
@@ -137,13 +133,9 @@ class KnownBodies:
         with self._lock:
             own = self._callers.get(caller)
             if own is None:
-                own = self._callers[caller] = _CallerBodies(OrderedDict())
+                own = self._callers[caller] = _CallerBodies()
                 self._drop_callers()
-            own.missed += 1
-            if own.missed <= own.wait:
-                return False
-            own.missed, own.wait = 0, min(2 * own.wait, _LONGEST_WAIT)
-            return True
+            return own.is_due()
 
     def _learn(
         self,
@@ -206,8 +198,8 @@ def _array_in(data: bytes, field: str, listed: bytes) -> int:
     start = jsontext.find_array(data, field)
     if start < 0 or not data.startswith(listed, start):
         return -1
-    rest = b"".join([data[:start], _CUT, data[start + len(listed) :]])
-    return start if jsontext.split_object(rest).get(field) == Raw(_CUT) else -1
+    rest = b"".join([data[:start], CUT_TEXT, data[start + len(listed) :]])
+    return start if jsontext.split_object(rest).get(field) == Raw(CUT_TEXT) else -1
 
 
 def _before_space(data: bytes, end: int) -> int:
