@@ -18,6 +18,7 @@ from dragoman.core import jsontext
 from dragoman.core.codec import Frame
 from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.fields import read_body
+from dragoman.core.history import ConversationMemory
 from dragoman.core.losses import Losses
 from dragoman.core.model import Stop
 from dragoman.core.server import RouteTable
@@ -65,6 +66,7 @@ def _of_clients(protocol: str) -> list[Target]:
     inputs = _of_values(samples.requests(protocol), samples.donors(protocol))
     return [
         Target(f"{protocol} requests", _request(protocol), inputs),
+        Target(f"{protocol} conversations", _conversation(protocol), inputs),
         Target(f"{protocol} to the scripted model", _demo(protocol), inputs, ()),
     ]
 
@@ -207,6 +209,29 @@ def _request(protocol: str) -> Callable[[Any, Random], None]:
         jsontext.encode(exchange.request(body, "m" if random.randrange(2) else None))
 
     return read
+
+
+def _conversation(protocol: str) -> Callable[[Any, Random], None]:
+    """A request translates as it does without memory, when it is learnt and when it is known."""
+    upstreams = cycle([name for name in names() if name != protocol])
+    memory = ConversationMemory()
+
+    def read(value: Any, random: Random) -> None:
+        body, target = printed(value) + b" " * 512, next(upstreams)  # small bodies are not remembered
+        plain = _outcome(Exchange(protocol, target), body)
+        for _ in range(3):
+            remembered = _outcome(Exchange(protocol, target, memory=memory), body)
+            assert remembered == plain, "remembered otherwise"
+
+    return read
+
+
+def _outcome(exchange: Exchange, body: bytes) -> Any:
+    try:
+        sent: Any = exchange.request_bytes(body)
+    except WireError as error:
+        sent = str(error)
+    return sent, exchange.losses, exchange.path, exchange.headers
 
 
 def _reply(protocol: str) -> Callable[[Any, Random], None]:

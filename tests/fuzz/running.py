@@ -95,7 +95,7 @@ def _fuzz_gateway(
     """In the end nothing may be under way, and nothing may have crashed."""
     found, random = Found(bugs={}, times=Counter()), Random(f"{seed} {inputs.__name__}")
     with gateway(config) as stand, _overheard(found):
-        asyncio.run(_fire(stand, islice(inputs(random), count), found, random, blameless))
+        asyncio.run(_fire(stand, islice(inputs(random), count), found, seed, blameless))
         for line in stand.lines:
             if '"crash"' in line:
                 found.broke(f"crash {line.partition('crash')[2]}", line)
@@ -106,14 +106,15 @@ def _fuzz_gateway(
 
 
 async def _fire(
-    stand: Stand, inputs: Iterator[routes.Sent], found: Found, random: Random, blameless: bool
+    stand: Stand, inputs: Iterator[routes.Sent], found: Found, seed: int, blameless: bool
 ) -> None:
+    """What happens to one input does not depend on how fast others are answered: each has its own random."""
     port = int(stand.url.rpartition(":")[2])
 
     async def work() -> None:
         for sent in inputs:
             found.inputs += 1
-            problem = await routes.fire(port, sent, random, blameless)
+            problem = await routes.fire(port, sent, Random(f"{seed} {found.inputs}"), blameless)
             if problem:
                 found.broke(problem[:120], sent.data)
 

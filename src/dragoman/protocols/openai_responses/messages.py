@@ -217,7 +217,10 @@ _REPEATING = frozenset({"message", "reasoning", *CALLS, *OUTPUTS}) - _CHANGING
 
 def repeats(item: Wire) -> bool:
     """Whether the item means the same in every request of its conversation, whatever else stands there."""
-    return is_object(item) and (item.get("type") or ("message" if "role" in item else "")) in _REPEATING
+    try:
+        return item_type(item, "") in _REPEATING
+    except WireError:
+        return False
 
 
 def _side(parts: tuple[AnyPart, ...], kind: str, role: Role | None) -> Role:
