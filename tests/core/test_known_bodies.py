@@ -179,3 +179,29 @@ def test_all_take_no_more_than_the_limit() -> None:
         assert known.size <= 50_000
     assert not is_read(known, glance, body(20, "m39"), "caller 39")
     assert is_read(known, glance, body(20, "m0"), "caller 0")
+
+
+@pytest.mark.parametrize("tools_first", [True, False])
+def test_many_conversations_of_one_agent_stay_known(tools_first: bool) -> None:
+    def conversation(number: int) -> bytes:
+        tools = {"tools": [{"name": "t", "description": "x" * 1000}]}
+        talk = {"messages": [{"role": "user", "content": f"{number} "}, *messages(5)]}
+        return encode({"model": "m", **tools, **talk} if tools_first else {"model": "m", **talk, **tools})
+
+    known, glance = KnownBodies(), NotingGlance()
+    for _ in range(12):  # not every unknown one is learnt
+        for number in range(100):
+            known.glance("a", glance, "messages", conversation(number))
+    assert not any(is_read(known, glance, conversation(number)) for number in range(100))
+
+
+def test_what_is_known_of_a_caller_is_counted() -> None:
+    known, glance = KnownBodies(), NotingGlance()
+    for number in range(3000):
+        head = {"system": "s" * (number % 40)}
+        data = encode({**head, "messages": messages(1 + number % 9), "n": number % 7})
+        for _ in range(2):
+            known.glance("a", glance, "messages", data)
+    places = known._callers["a"].places  # pyright: ignore[reportPrivateUsage]
+    bodies = [body for place in places for alike in place.known.values() for body in alike]
+    assert known.size == sum(body.size for body in bodies) > 0

@@ -24,7 +24,7 @@ Callers share nothing: how fast an answer comes would tell one what another sent
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable
 from threading import Lock
 from typing import Any
 
@@ -36,9 +36,11 @@ from dragoman.core.jsontext import CUT_TEXT, Glance
 
 MAX_BYTES = 16_000_000
 _CHANGING = 2  # messages at the end: clients move their marks for caching, which change the last ones
-_SAMPLE = 512  # bytes; a body is found by its first ones
-_MOST_ALIKE = 16  # bodies that begin with the same sample: they are compared one by one
-_MOST_BODIES = 64  # of one caller
+_SMALLEST = 512  # bytes; a smaller body is not worth it
+_SAMPLES = (512, 128, 32)  # bytes of the first messages, by which a body is found
+_MOST_ALIKE = 16  # bodies with the same sample: they are compared one by one
+_MOST_BODIES = 256  # with their samples in the same place
+_MOST_PLACES = 8  # of samples, which are all tried
 _MOST_CALLERS = 4_096
 _GROWN = 15 / 16  # what is known goes on once it was that part of the body
 _OVERHEAD = 500  # bytes of the objects of a known body
@@ -51,7 +53,6 @@ class _KnownBody(Struct, frozen=True, gc=False):
     """`start` is where its array begins, `length` that of the whole body; `opening` stands for what the
     beginning has of the array. `seen` is what a Glance found, into which nobody writes."""
 
-    sample: bytes
     start: int
     beginning: bytes
     opening: bytes
@@ -62,6 +63,14 @@ class _KnownBody(Struct, frozen=True, gc=False):
     @property
     def size(self) -> int:
         return len(self.beginning) + len(self.tail) + _OVERHEAD
+
+    @property
+    def sampled(self) -> tuple[int, int]:
+        """The place of the bytes by which it is found: those of its first messages, in which conversations
+        differ. Before the messages, where too little of them is known."""
+        start, known = self.start, len(self.beginning) - self.start
+        size = next((size for size in _SAMPLES if size <= known), 0)
+        return (start, start + size) if size else (max(0, start - _SAMPLES[0]), start)
 
     def glance(self, glance: Glance, data: bytes) -> dict[str, Any] | None:
         """Like `glance.read`, for a body that begins like this one; gives `seen` where the tail is the same.
@@ -85,23 +94,54 @@ class _KnownBody(Struct, frozen=True, gc=False):
         return len(self.beginning) - self.start - len(self.opening)
 
 
-class _CallerBodies(LearningPace):
-    """The known bodies of one caller in one protocol, by their samples, the latest last."""
+class _Samples(Struct):
+    """Known bodies by what stands from `start` to `end`, the latest last."""
 
+    start: int
+    end: int
     known: OrderedDict[bytes, tuple[_KnownBody, ...]] = field(
         default_factory=OrderedDict[bytes, "tuple[_KnownBody, ...]"]
     )
+
+    def put(self, sample: bytes, bodies: tuple[_KnownBody, ...]) -> int:
+        """How many bytes more are known now."""
+        growth = _size(bodies) - _size(self.known.pop(sample, ()))
+        if bodies:
+            self.known[sample] = bodies
+        if len(self.known) > _MOST_BODIES:
+            growth -= _size(self.known.popitem(last=False)[1])
+        return growth
+
+
+class _CallerBodies(LearningPace):
+    """The known bodies of one caller in one protocol, the latest place of samples first."""
+
+    places: tuple[_Samples, ...] = ()  # changed as a whole: other threads read it
     size: int = 0
+
+    def alike(self, data: bytes) -> list[_KnownBody]:
+        return [
+            known for place in self.places for known in place.known.get(data[place.start : place.end], ())
+        ]
 
     def add(self, body: _KnownBody) -> None:
         """In the place of those that it goes on from."""
-        alike = self.known.pop(body.sample, ())
-        others = [each for each in alike if not body.goes_on(each)]
-        now = body, *others[: _MOST_ALIKE - 1]
-        self.known[body.sample] = now
-        self.size += _size(now) - _size(alike)
-        if len(self.known) > _MOST_BODIES:
-            self.size -= _size(self.known.popitem(last=False)[1])
+        start, end = body.sampled
+        if all((place.start, place.end) != (start, end) for place in self.places):
+            self._add_place(_Samples(start, end))
+        for place in self.places:
+            sample = body.beginning[place.start : place.end]
+            bodies = [each for each in place.known.get(sample, ()) if not body.goes_on(each)]
+            if (place.start, place.end) == (start, end):
+                bodies = [body, *bodies[: _MOST_ALIKE - 1]]
+            self.size += place.put(sample, tuple(bodies))
+
+    def _add_place(self, place: _Samples) -> None:
+        self.places = place, *self.places
+        if len(self.places) > _MOST_PLACES:
+            *others, dropped = self.places
+            self.places = tuple(others)
+            self.size -= sum(map(_size, dropped.known.values()))
 
 
 class KnownBodies:
@@ -115,7 +155,7 @@ class KnownBodies:
     def glance(self, caller: Hashable, glance: Glance, field: str, data: bytes) -> dict[str, Any] | None:
         """Like `glance.read`, for a request whose messages are in `field`."""
         own = self._callers.get(caller)
-        for known in own.known.get(data[:_SAMPLE], ()) if own else ():
+        for known in own.alike(data) if own else ():
             if not data.startswith(known.beginning) or (seen := known.glance(glance, data)) is None:
                 continue
             has_its_tail = seen is known.seen
@@ -125,7 +165,7 @@ class KnownBodies:
                 self._learn(caller, data, field, seen, known)
             return seen
         seen = glance.read(data)
-        if seen is not None and _SAMPLE < len(data) <= self.max_bytes // 4 and self._is_due(caller):
+        if seen is not None and _SMALLEST < len(data) <= self.max_bytes // 4 and self._is_due(caller):
             self._learn(caller, data, field, seen)
         return seen
 
@@ -161,7 +201,7 @@ class KnownBodies:
             self.size -= self._callers.popitem(last=False)[1].size
 
 
-def _size(bodies: Sequence[_KnownBody]) -> int:
+def _size(bodies: Iterable[_KnownBody]) -> int:
     return sum([body.size for body in bodies])
 
 
@@ -189,7 +229,7 @@ def _known_body(
             known = _before_space(data, comma)
         if data[known - 1] != _END_OF_OBJECT:
             return None
-    return _KnownBody(data[:_SAMPLE], start, data[:known], opening, data[end:], len(data), seen)
+    return _KnownBody(start, data[:known], opening, data[end:], len(data), seen)
 
 
 def _array_in(data: bytes, field: str, listed: bytes) -> int:
