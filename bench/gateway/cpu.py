@@ -29,6 +29,7 @@ from bench.gateway.table import head
 from bench.gateway.table import row as line
 from bench.gateway.upstream import Upstream, serving
 from bench.gateway.writing import ROOT, circumstances, publish_between
+from bench.gateway.wrk import LoadFailed
 from bench.imports import import_cost
 
 FIGURES = ROOT / "bench/results/cpu.json"
@@ -98,7 +99,7 @@ def take(row: Row, one: Running, figures: CpuFigures) -> None:
         return
     try:
         figures.add(row, one.gateway.name, row.take(one))
-    except OSError as error:
+    except (LoadFailed, OSError) as error:
         progress(f"{one.gateway.name}, {row.title}: {error}")
 
 

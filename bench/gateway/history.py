@@ -1,4 +1,4 @@
-"""Requests of 150 kB as agents send them: the whole history in each turn.
+"""Requests as agents send them: the whole history in each turn.
 
 Every message of a conversation carries its number, so that no message of a new conversation was seen before.
 Tools and system prompt are the same in all conversations, as those of an agent are.
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import count
+from math import ceil
 
 from bench.conversation import Conversation, Round, make_conversation
 from bench.gateway.bodies import small
@@ -16,13 +17,14 @@ from bench.gateway.measure import Running
 from bench.gateway.pairs import WHOLE, Kind, Pair
 from bench.gateway.processes import cpu_microseconds
 from bench.gateway.requests import Connections
+from bench.gateway.wrk import load
 
 NUMBER = "#number#"
 NUMBERS = count(10**7)  # as many digits as NUMBER has characters
 ROUNDS = 40  # of a call and its result: 81 messages
 FIRST_TURNS, TURNS = (34, 36), (38, 40, 42)  # in rounds: two new ones in each turn, 4 of 81 messages
 SMALL_AT_ONCE, LARGE_AT_ONCE = 32, 8
-UNMEASURED = 10  # turns of small requests, until the gateway's code is in the caches again
+MOST_A_SECOND = 20_000  # small requests; so many conversations are new
 
 
 def numbered(talk: Conversation) -> Conversation:
@@ -62,22 +64,29 @@ def new_numbers(count: int) -> list[int]:
     return [next(NUMBERS) for _ in range(count)]
 
 
-def repeated_small(pair: Pair, times: int, one: Running) -> float:
-    wires = wires_of(one, pair, few_messages(), new_numbers(SMALL_AT_ONCE))
-    return cpu_of(one, iter([wires] * (UNMEASURED + times)), UNMEASURED)
+def repeated_small(pair: Pair, seconds: float, one: Running) -> float:
+    return cpu_under_load(pair, SMALL_AT_ONCE, seconds, one)
+
+
+def cold_small(pair: Pair, seconds: float, one: Running) -> float:
+    return cpu_under_load(pair, ceil(MOST_A_SECOND * seconds), seconds, one)
+
+
+def cpu_under_load(pair: Pair, conversations: int, seconds: float, one: Running) -> float:
+    """CPU microseconds of the gateway for each small request, while it has as many as it can answer: else it
+    is mostly the cost of being woken that is measured."""
+    template = one.request(pair, WHOLE, few_messages())
+    number, numbers = NUMBER.encode(), new_numbers(conversations)
+    first, *others = [template.body.replace(number, b"%d" % each) for each in numbers]
+    before = cpu_microseconds(one.pid)
+    seen = load(one.place, replace(template, body=first), SMALL_AT_ONCE, seconds, others)
+    return (cpu_microseconds(one.pid) - before) / seen.count
 
 
 def repeated(pair: Pair, times: int, one: Running) -> float:
     """Several conversations, each sent again and again without a change."""
     wires = wires_of(one, pair, conversation(ROUNDS), new_numbers(LARGE_AT_ONCE))
     return cpu_of(one, iter([wires] * (3 + times)), unmeasured=3)
-
-
-def cold_small(pair: Pair, times: int, one: Running) -> float:
-    turns = [
-        wires_of(one, pair, few_messages(), new_numbers(SMALL_AT_ONCE)) for _ in range(UNMEASURED + times)
-    ]
-    return cpu_of(one, iter(turns), UNMEASURED)
 
 
 def cold(pair: Pair, times: int, one: Running) -> float:

@@ -48,7 +48,7 @@ STREAMED = (
 
 
 TURNS = 4  # for one figure in one round, of several requests at once
-SMALL_TURNS = 50  # so that caches are those of a gateway that works, not of one that was just woken
+SMALL_SECONDS = 0.5
 BODIES = 3  # of 1 MB
 
 
@@ -115,7 +115,7 @@ def rows() -> Iterator[Row]:
             "small request, forwarded",
             pair,
             0,
-            partial(history.repeated_small, pair, SMALL_TURNS),
+            partial(history.repeated_small, pair, SMALL_SECONDS),
             Mark(ratio=0.73),
         )
     for pair in SMALL:
@@ -123,11 +123,13 @@ def rows() -> Iterator[Row]:
             "small request, translated",
             pair,
             0,
-            partial(history.repeated_small, pair, SMALL_TURNS),
+            partial(history.repeated_small, pair, SMALL_SECONDS),
             Mark(ratio=0.62),
         )
     for pair in SMALL:
-        yield Row("small request, new conversation", pair, 0, partial(history.cold_small, pair, SMALL_TURNS))
+        yield Row(
+            "small request, new conversation", pair, 0, partial(history.cold_small, pair, SMALL_SECONDS)
+        )
     for what, take, ratio in HISTORIES:
         yield Row(what, CHAT_CHAT, 0, partial(take, CHAT_CHAT, TURNS), Mark(ratio=1.05))
         for pair in LARGE:

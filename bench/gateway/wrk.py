@@ -4,16 +4,24 @@ import json
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.gateway.requests import BenchRequest
 
 SCRIPT = """
-local file = io.open({body}, "rb")
-wrk.method, wrk.path, wrk.body = "POST", {path}, file:read("*a")
-file:close()
-wrk.headers = {{ {headers} }}
+wrk.method, wrk.path, wrk.headers = "POST", {path}, {{ {headers} }}
+local requests, turn = {{}}, 0
+function init()
+  for body in io.lines({bodies}) do
+    requests[#requests + 1] = wrk.format(nil, nil, nil, body)
+  end
+end
+function request()
+  turn = turn % #requests + 1
+  return requests[turn]
+end
 function done(summary, latency)
   local wrong = summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.timeout
   io.write(string.format('\\n{{"count": %d, "seconds": %f, "p50": %f, "p99": %f, "wrong": %d}}\\n',
@@ -41,11 +49,14 @@ class LoadFailed(Exception):
     """Under load something else than a good answer came, or nothing at all."""
 
 
-def load(place: Path, request: BenchRequest, connections: int, seconds: float) -> Seen:
-    body, script = place / "wrk.body", place / "wrk.lua"
-    body.write_bytes(request.body)
+def load(
+    place: Path, request: BenchRequest, connections: int, seconds: float, others: Sequence[bytes] = ()
+) -> Seen:
+    """`others`: further bodies, in turn with that of the request; JSON needs no line breaks."""
+    bodies, script = place / "wrk.bodies", place / "wrk.lua"
+    bodies.write_bytes(b"\n".join([request.body, *others]) + b"\n")
     headers = ", ".join(f"[{quote(name)}] = {quote(value)}" for name, value in request.all_headers.items())
-    script.write_text(SCRIPT.format(body=quote(str(body)), path=quote(request.path), headers=headers))
+    script.write_text(SCRIPT.format(bodies=quote(str(bodies)), path=quote(request.path), headers=headers))
     command = ["wrk", "-t1", f"-c{connections}", "-d1h", "--timeout", "60s", "-s", str(script)]
     with subprocess.Popen(
         [*command, f"http://127.0.0.1:{request.port}"],
