@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         stream,
         tool,
     )
-    from dragoman.core.history import ConversationMemory
+    from dragoman.core.conversation_memory import ConversationMemory
     from dragoman.dialects import names as dialects
     from dragoman.exchange import Exchange
     from dragoman.protocols import names as protocols
@@ -116,7 +116,7 @@ __all__ = [
 
 # Where names are found that are not those of the client
 _MODULES = {
-    "ConversationMemory": "dragoman.core.history",
+    "ConversationMemory": "dragoman.core.conversation_memory",
     "Exchange": "dragoman.exchange",
     "build_tool_results": "dragoman.calls",
     "parse_tool_calls": "dragoman.calls",

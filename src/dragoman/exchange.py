@@ -12,9 +12,10 @@ from dragoman.answers import merge, split, stream_answers
 from dragoman.core import jsontext, seal
 from dragoman.core.caches import cache_tools, copied_if_cached, with_cached_tools, with_encoded_tools
 from dragoman.core.codec import Codec
+from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.fields import Body, read_body
-from dragoman.core.history import ConversationMemory, keep_head, printed_fields
+from dragoman.core.history import keep_head, printed_fields
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import AnyPart, Compaction, Failure, Request, Response, Usage, Wire

@@ -16,9 +16,9 @@ from dialects.strategies import FRAGMENTS
 from dragoman import Exchange
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
+from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.fields import read_body
-from dragoman.core.history import ConversationMemory
 from dragoman.core.losses import Losses
 from dragoman.core.model import Stop
 from dragoman.core.server import RouteTable

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.core import jsontext
-from dragoman.core.history import ConversationMemory
+from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.gateway.large_bodies import LARGE
 from gateway.canned import Answer, Canned, chat, provider
 from gateway.plain import Got, send

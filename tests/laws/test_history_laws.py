@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 import dragoman
-from dragoman.core import history, jsontext
+from dragoman.core import conversation_memory, history, jsontext, known_messages
+from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.core.errors import DragomanError
-from dragoman.core.history import ConversationMemory
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -42,7 +42,7 @@ PNG = Media("image", "image/png", Base64("iVBORw0KGgo="))
 
 @pytest.fixture(autouse=True)
 def small_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "_SMALLEST", 0)
+    monkeypatch.setattr(conversation_memory, "_SMALLEST", 0)
 
 
 def written(client: str, request: Request) -> bytes:
@@ -366,11 +366,11 @@ def test_the_memory_is_bounded() -> None:
         assert counts == [0, 19, 19]
         assert memory.size <= 400_000
     assert 1 <= memory.conversations < 60
-    assert memory.size == sum(map(total, memory._callers.values()))  # pyright: ignore[reportPrivateUsage]
+    assert memory.size == sum(map(total, memory._messages._callers.values()))  # pyright: ignore[reportPrivateUsage]
 
 
 def test_many_conversations_of_one_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "_MOST_ALIKE", 8)
+    monkeypatch.setattr(known_messages, "_MOST_ALIKE", 8)
     memory = ConversationMemory()
     for number in range(40):  # the number is in no sample
         body = jsontext.encode(
@@ -378,7 +378,7 @@ def test_many_conversations_of_one_caller(monkeypatch: pytest.MonkeyPatch) -> No
         )
         assert [known(memory, "openai-chat", body) for _ in range(3)] == [0, 2, 2]
     assert memory.conversations <= 8
-    assert memory.size == sum(map(total, memory._callers.values()))  # pyright: ignore[reportPrivateUsage]
+    assert memory.size == sum(map(total, memory._messages._callers.values()))  # pyright: ignore[reportPrivateUsage]
 
 
 def test_results_for_many_targets_are_bounded() -> None:

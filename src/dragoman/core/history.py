@@ -1,512 +1,35 @@
-"""What was made of the beginning of a conversation before: an agent sends its whole history in every request.
+"""What the stages of a translation use of a known conversation: results made for an earlier request.
 
-Messages are recognised by their bytes, after the same messages. The known ones form a tree of runs, from the
-first message of each conversation on; a run has as many messages as all its conversations share.
+`ConversationMemory` finds which messages of a request came before (`Turns.prefix`) and whether the fields
+beside them did (`Turns.head`). Functions of messages keep in `KnownPrefix.made` what they made of all of
+them, and functions of the head in `KnownHead.made`; the next request takes it and goes on from there. With
+nothing known the same functions run, and their results are not kept.
 
-    message:  unknown → met → known → dropped
-
-- met: it was the first unknown message of some request. Only its beginning is noted: to learn costs more than
-  to translate, so a conversation must come twice.
-- known: it came again, or it follows the end of a known conversation. It is not parsed any more: `Turns`
-  holds the known messages of a request as one `KnownPrefix`, and functions of messages keep in
-  `KnownPrefix.made` what they made of all of them, to continue from there.
-- dropped: the least recently used conversations go when all together take more than the limit.
-
-The last message of a request is always taken as new. The other fields of a request, its head, are usually the
-same in all requests of an agent, in whatever conversation. They are recognised by their bytes too:
-
-    head:  unknown → candidate → known → dropped
-
-- candidate: so many requests with an unknown head have come that it is time to learn one. It is kept once its
-  request was translated, unless its tools may hold a key.
-- known: it is not parsed any more, and functions of the head keep their results in `KnownHead.made`.
-- dropped: the caller has newer ones, or all together take too much.
-
-Scopes (the callers of a gateway) share nothing, and nobody writes into what is remembered.
+`Past` says which messages of a request such results are about. A stage that replaces one of them breaks the
+comparison with them (`is_same`), so nothing stale can be found; then single messages are looked up
+(`sent_before`).
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import partial
-from operator import attrgetter, is_
-from threading import Lock
+from collections.abc import Callable, Hashable, Sequence
+from operator import is_
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Raw, Struct
 
 from dragoman.core import jsontext
-from dragoman.core.caches import CachedDeclarations, LearningPace, cached_declarations, may_hold_key
-from dragoman.core.codec import Codec
+from dragoman.core.caches import may_hold_key
 from dragoman.core.errors import WireError
 from dragoman.core.fields import describe, field_of
-from dragoman.core.jsontext import CUT, CUT_TEXT
 from dragoman.core.losses import Loss, Losses
-from dragoman.core.model import (
-    KNOWN,
-    AnyTool,
-    KnownHead,
-    KnownPrefix,
-    Message,
-    Past,
-    Request,
-    Turns,
-    Wire,
-)
+from dragoman.core.model import AnyTool, KnownHead, Message, Past, Request, Turns, Wire
 from dragoman.core.model_profile import ModelProfile
 
 P = ParamSpec("P")
-
 T = TypeVar("T")
-MAX_BYTES = 64_000_000
-_SMALLEST = 512  # bytes of a body; a smaller one is translated before it is found
-_BEGINNING = 256  # bytes of a message that was met
-_MOST_MET = 4_096
-_MOST_LEARNT = 1_000  # messages of one request
-_MOST_ALIKE = 64  # runs that begin alike: they are compared one by one
-_MOST_TOOLS = 16  # lists of declarations; agents send one or two
-_MOST_HEADS = 4  # of one caller: an agent, its subagents, what writes its titles
-_MOST_CALLERS = 4_096
 _MOST_ENCODED = 32  # results of one head: upstreams, models
-_OVERHEAD = 2_000  # bytes of the objects of a message, beside its text in three forms
-_KEPT = 0.9  # of the limit, once it was exceeded
-_SAMPLED = (2048, 256, 128, 64, 32, 0)  # bytes at the beginning of a message; 32 of them are its sample
-_WHITE = b" \t\r\n"
-_SPACE = ord(" ")
-_TOOLS = b'"tools"'
-_CUT_ENTRY = b"[" + CUT_TEXT
-
-
-class _Run(Struct, eq=False, gc=False):
-    """Messages that followed each other in every conversation so far, and what was seen to follow them.
-
-    There may be thousands of runs, and a garbage collection must not look at what they hold: there are no
-    cycles, because a prefix does not know its run.
-    """
-
-    prefix: KnownPrefix
-    children: dict[bytes, tuple[_Run, ...]]  # by a sample of their first message
-    used: int = 0  # the number of the last request
-    sampled: tuple[int, ...] = ()  # from how many bytes the samples of the children were taken
-
-    @property
-    def size(self) -> int:
-        """As wire, as neutral values and as the upstream's wire."""
-        return 3 * len(self.prefix.text) + _OVERHEAD * len(self.prefix.ends)
-
-    def following(self) -> Iterator[_Run]:
-        for alike in self.children.values():
-            yield from alike
-
-    def add(self, child: _Run) -> None:
-        sample, length = _sample_of(child.prefix), _sampled(child.prefix)
-        self.children[sample] = (child, *self.children.get(sample, ()))
-        if length not in self.sampled:
-            self.sampled += (length,)
-
-    def remove(self, child: _Run) -> None:
-        sample = _sample_of(child.prefix)
-        rest = tuple([each for each in self.children.get(sample, ()) if each is not child])
-        if rest:
-            self.children[sample] = rest
-        else:
-            self.children.pop(sample, None)
-
-
-class _Place(Struct):
-    """Where the known messages of a request end: behind the first `count` messages of the last run."""
-
-    path: list[_Run]  # from the root on
-    position: int  # in the body
-    count: int
-
-    @property
-    def is_whole(self) -> bool:
-        return self.count == len(self.path[-1].prefix.ends)
-
-    @property
-    def known(self) -> int:
-        """The number of messages, with those of the runs before."""
-        prefix = self.path[-1].prefix
-        return prefix.count - len(prefix.ends) + self.count
-
-
-class _CallerHeads(LearningPace, gc=False):
-    """The known heads of one caller in one protocol, the latest first; some are to be learnt and not kept."""
-
-    known: tuple[KnownHead, ...] = ()
-
-
-class ConversationMemory:
-    """The conversations of several callers, in about `max_bytes`, and their heads in a quarter of that."""
-
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self.max_bytes, self.size = max_bytes, 0
-        self._callers: dict[Hashable, _Run] = {}  # runs without messages
-        self._met: dict[int, None] = {}  # hashes
-        self._tools: list[tuple[bytes, CachedDeclarations]] = []  # by their text, the latest first
-        self._heads: OrderedDict[Hashable, _CallerHeads] = OrderedDict()
-        self._head_size = 0
-        self._requests = 0
-        self._lock = Lock()
-
-    @property
-    def conversations(self) -> int:
-        return sum(1 for _, run in self._all_runs() if not run.children)
-
-    def outline(self, scope: str, client: Codec, data: bytes) -> Wire | None:
-        """The body with its known messages as a prefix (`Turns`); None: too little is known."""
-        if not _SMALLEST <= len(data) <= self.max_bytes // 4:
-            return None
-        caller = scope, client.name
-        head = self._known_head(caller, data)
-        start = len(head.front) - 1 if head else jsontext.find_array(data, client.turns)
-        if start < 0:
-            return None
-        with self._lock:
-            place, learns = self._look_up(caller, data, start)
-            learns_head = head is None and self._learns_head(caller)
-        position = place.position if place else start
-        if not learns and (position - start) * 2 < len(data):  # which is less than what it takes to use it
-            if not (head or learns_head):
-                return None
-            place, position = None, start
-        try:
-            text, body = self._read(client, data, start, place, head)
-            turns = body[client.turns] = Turns(body[client.turns])
-            turns.head = head
-            learns = learns and len(turns) > 1
-            if learns or learns_head:
-                listed = text if head else jsontext.split_object(text)[client.turns]
-                ends = _ends(jsontext.split_array(listed)[1:], data, position)
-                if learns_head and (not body.get("tools") or type(body["tools"]) is CachedDeclarations):
-                    end = _skip_white(data, ends[-1] if ends else start + 1)
-                    turns.head = KnownHead(data[: start + 1], data[end:], {**body, client.turns: None}, {})
-                    turns.keep = partial(self._keep_head, caller)
-                if learns:
-                    ends = ends[:-1][:_MOST_LEARNT]
-                    fresh = [i for i in range(len(ends)) if not client.repeats(turns[i])]
-                    turns.prefix = self._learn(caller, data, start, position, ends, fresh)
-            if place:
-                turns.prefix = turns.prefix or self._prefix_at(place)
-                turns[:0] = _entries(turns.prefix, place.known)
-        except (ValueError, *jsontext.MALFORMED):
-            return None  # whoever reads it in full finds the error
-        return body
-
-    def _look_up(self, caller: Hashable, data: bytes, start: int) -> tuple[_Place | None, bool]:
-        """Where the known messages of the array at `start` end, and whether those behind are to be learnt."""
-        root = self._callers.get(caller)
-        place, position = _find(root, data, start) if root else None, start
-        if place:
-            position, last = place.position, place.path[-1]
-            self._requests += 1
-            last.used = self._requests
-            if place.is_whole and not last.children:
-                return place, True
-        beginning = data[position : position + _BEGINNING]
-        return place, self._met_before(hash((caller, position - start, beginning)))
-
-    def _met_before(self, beginning: int) -> bool:
-        if beginning in self._met:
-            return True
-        if len(self._met) >= _MOST_MET:
-            self._met.pop(next(iter(self._met)))
-        self._met[beginning] = None
-        return False
-
-    def _read(
-        self, client: Codec, data: bytes, start: int, place: _Place | None, head: KnownHead | None
-    ) -> tuple[bytes, Wire]:
-        """The body with only its unknown messages, and the text of which they were read: their array, where
-        the head is known. In the text a mark stands for the known ones, or before the first. Raises
-        ValueError."""
-        mark, position = (_CUT_ENTRY, place.position) if place else (_CUT_ENTRY + b",", start + 1)
-        if head:
-            end = len(data) - len(head.tail)
-            if position > end:
-                raise ValueError("the array ends elsewhere")
-            text = b"".join([mark, data[position:end], b"]"])
-            turns = jsontext.decode(text)
-            del turns[0]
-            return text, {**head.fields, client.turns: turns}
-        pieces = [data[:start], mark, data[position:]]
-        known = self._find_tools(data, start, position)
-        if known:
-            opening, size, _ = known
-            at, begin = (0, 0) if opening < start else (2, position)
-            piece, opening = pieces[at], opening - begin
-            pieces[at] = b"".join([piece[:opening], CUT_TEXT, piece[opening + size :]])
-        text = b"".join(pieces)
-        body = jsontext.decode(text)
-        if not jsontext.is_object(body) or not jsontext.is_array(turns := body.get(client.turns)):
-            raise ValueError("there is no such array")
-        if not turns or turns.pop(0) != CUT:  # it stands in another object, or the field comes twice
-            raise ValueError("the array is another one")
-        if known:
-            if body.get("tools") != CUT:
-                raise ValueError("the tools are others")
-            body["tools"] = known[2]
-        elif tools := body.get("tools"):
-            body["tools"] = self._remembered(tools, text)
-        return text, body
-
-    def _find_tools(
-        self, data: bytes, start: int, position: int
-    ) -> tuple[int, int, CachedDeclarations] | None:
-        """Where the tools stand in the body, before `start` or behind `position`, how long their text is, and
-        the same tools from the cache."""
-        at = data.rfind(_TOOLS, position) if self._tools else -1
-        if at < 0:
-            at = data.rfind(_TOOLS, 0, start) if self._tools else -1
-        opening = jsontext.array_behind(data, at + len(_TOOLS)) if at >= 0 else -1
-        if opening >= 0:
-            for text, tools in self._tools:
-                if data.startswith(text, opening):
-                    return opening, len(text), tools
-        return None
-
-    def _remembered(self, tools: Any, text: bytes) -> Any:
-        found = cached_declarations(tools)
-        if type(found) is CachedDeclarations and found.is_cached:
-            spelled = bytes(jsontext.split_object(text)["tools"])
-            self._tools = [(spelled, found), *self._tools[: _MOST_TOOLS - 1]]
-        return found
-
-    def _known_head(self, key: Hashable, data: bytes) -> KnownHead | None:
-        heads = self._heads.get(key)
-        if heads is None:
-            return None
-        for head in heads.known:
-            if data.endswith(head.tail) and data.startswith(head.front):
-                heads.found()
-                return head
-        return None
-
-    def _learns_head(self, key: Hashable) -> bool:
-        """Whether the unknown head of a request is to be learnt."""
-        heads = self._heads.get(key)
-        if heads is None:
-            self._heads[key] = heads = _CallerHeads()
-            while len(self._heads) > _MOST_CALLERS:
-                self._drop_heads()
-        return heads.is_due()
-
-    def _keep_head(self, key: Hashable, head: KnownHead) -> None:
-        with self._lock:
-            heads = self._heads.setdefault(key, _CallerHeads())
-            self._heads.move_to_end(key)
-            self._head_size += _head_size((head,)) - _head_size(heads.known[_MOST_HEADS - 1 :])
-            heads.known = (head, *heads.known[: _MOST_HEADS - 1])
-            while self._head_size > self.max_bytes // 4:
-                self._drop_heads()
-
-    def _drop_heads(self) -> None:
-        """Forget the heads of the caller who has had no new one for the longest time."""
-        self._head_size -= _head_size(self._heads.popitem(last=False)[1].known)
-
-    # The tree
-
-    def _prefix_at(self, place: _Place) -> KnownPrefix:
-        run = place.path[-1]
-        if place.is_whole:
-            return run.prefix
-        with self._lock:
-            parent = place.path[-2]
-            if run not in parent.children.get(_sample_of(run.prefix), ()):
-                return _first_of(run.prefix, place.count)  # another thread was there
-            return _split(parent, run, place.count).prefix
-
-    def _learn(
-        self,
-        caller: Hashable,
-        data: bytes,
-        start: int,
-        position: int,
-        ends: list[int],
-        fresh: list[int],
-    ) -> KnownPrefix | None:
-        """Add the messages behind `position`, which end at `ends`; None: another thread did meanwhile."""
-        with self._lock:
-            root = self._callers.get(caller) or _Run(KnownPrefix(None, b"", (), 0, {}), {})
-            place = _find(root, data, start) or _Place([root], start, 0)
-            if place.position != position:
-                return None
-            run = place.path[-1]
-            if not place.is_whole:
-                run = _split(place.path[-2], run, place.count)
-            old, text = run.prefix, data[position : ends[-1]]
-            goes_on = len(place.path) > 1 and not run.children
-            before, begun = (old.before, len(old.text)) if goes_on else (old if old.count else None, 0)
-            prefix = KnownPrefix(
-                before,
-                old.text + text if begun else text,
-                (*(old.ends if begun else ()), *[begun + end - position for end in ends]),
-                old.count + len(ends),
-                old.made.copy(),
-                (*old.fresh, *[old.count + i for i in fresh]),
-            )
-            learnt = _Run(prefix, {}, self._requests)
-            self.size += learnt.size - (run.size if begun else 0)
-            if begun:
-                place.path[-2].remove(run)
-                run = place.path[-2]
-            self._make_room(run, _sample_of(prefix))
-            run.add(learnt)
-            self._callers.setdefault(caller, root)
-            if self.size > self.max_bytes:
-                self._drop_oldest()
-        return prefix
-
-    def _make_room(self, run: _Run, sample: bytes) -> None:
-        alike = run.children.get(sample, ())
-        if len(alike) >= _MOST_ALIKE:
-            oldest = min(alike, key=attrgetter("used"))
-            run.remove(oldest)
-            self.size -= oldest.size + sum(child.size for _, child in _below(oldest))
-
-    def _drop_oldest(self) -> None:
-        while self.size > self.max_bytes * _KEPT and self._callers:
-            leaves = [(parent, run) for parent, run in self._all_runs() if not run.children]
-            leaves.sort(key=lambda leaf: leaf[1].used)
-            for parent, run in leaves:
-                if self.size <= self.max_bytes * _KEPT:
-                    break
-                parent.remove(run)
-                self.size -= run.size
-            self._callers = {caller: root for caller, root in self._callers.items() if root.children}
-
-    def _all_runs(self) -> Iterator[tuple[_Run, _Run]]:
-        for root in self._callers.values():
-            yield from _below(root)
-
-
-def _below(run: _Run) -> Iterator[tuple[_Run, _Run]]:
-    """Every run behind this one, with the one before it."""
-    waiting = [run]
-    while waiting:
-        parent = waiting.pop()
-        for child in parent.following():
-            yield parent, child
-            waiting.append(child)
-
-
-def _sample_of(prefix: KnownPrefix) -> bytes:
-    """Of the first message of a run: runs that begin with the same one are one run."""
-    length = _sampled(prefix)
-    return prefix.text[: length : length // 32] if length else b""
-
-
-def _sampled(prefix: KnownPrefix) -> int:
-    """The number of bytes from which the sample of a run is taken."""
-    return next((length for length in _SAMPLED if prefix.ends[0] >= length), 0)
-
-
-def _find(root: _Run, data: bytes, start: int) -> _Place | None:
-    """The known messages at the beginning of the array at `start`; its last entry does not count as one."""
-    path, run, position, count = [root], root, start, 0
-    while run.children and (found := _next_run(run, data, position)):
-        run, count = found
-        path.append(run)
-        position += run.prefix.ends[count - 1]
-        if count < len(run.prefix.ends):
-            break
-    if (
-        position > start
-        and data[position : position + 1] != b","
-        and data[position:].lstrip(_WHITE)[:1] == b"]"
-    ):
-        ends = path[-1].prefix.ends
-        count -= 1
-        position -= ends[count] - (ends[count - 1] if count else 0)
-        if not count:
-            path.pop()
-            count = len(path[-1].prefix.ends)
-    return _Place(path, position, count) if len(path) > 1 else None
-
-
-def _next_run(run: _Run, data: bytes, position: int) -> tuple[_Run, int] | None:
-    """The run that follows in `data`, and how many messages of it."""
-    alike: tuple[_Run, ...] = ()
-    for length in run.sampled:
-        sample = data[position : position + length : length // 32] if length else b""
-        same = run.children.get(sample, ())
-        for child in same:
-            if data.startswith(child.prefix.text, position):
-                return child, len(child.prefix.ends)
-        alike += same
-    for child in alike:
-        text, count, begin = child.prefix.text, 0, 0
-        for end in child.prefix.ends:
-            if not data.startswith(text[begin:end], position + begin):
-                break
-            count, begin = count + 1, end
-        if count:
-            return child, count
-    return None
-
-
-def _split(parent: _Run, run: _Run, count: int) -> _Run:
-    """Divide a run behind its first `count` messages, and give the first half."""
-    prefix = run.prefix
-    first = _first_of(prefix, count)
-    end = prefix.ends[count - 1]
-    second = KnownPrefix(
-        first,
-        prefix.text[end:],
-        tuple([each - end for each in prefix.ends[count:]]),
-        prefix.count,
-        prefix.made,
-        prefix.fresh,
-    )
-    half = _Run(first, {}, run.used)
-    half.add(_Run(second, run.children, run.used, run.sampled))
-    parent.remove(run)
-    parent.add(half)
-    return half
-
-
-def _first_of(prefix: KnownPrefix, count: int) -> KnownPrefix:
-    known = prefix.count - len(prefix.ends) + count
-    fresh = tuple([i for i in prefix.fresh if i < known])
-    return KnownPrefix(
-        prefix.before, prefix.text[: prefix.ends[count - 1]], prefix.ends[:count], known, {}, fresh
-    )
-
-
-def _entries(prefix: KnownPrefix, count: int) -> list[Any]:
-    """The first `count` entries of a request with this prefix."""
-    entries: list[Any] = [KNOWN] * count
-    for i in prefix.fresh:
-        if i < count:
-            entries[i] = prefix.wire(i)
-    return entries
-
-
-def _ends(entries: Sequence[Raw], data: bytes, position: int) -> list[int]:
-    """Where the entries of an array, which stand behind `position`, end in `data`."""
-    ends: list[int] = []
-    for raw in entries:
-        position = _skip_white(data, _skip_white(data, position) + 1) + len(bytes(raw))
-        ends.append(position)
-    return ends
-
-
-def _skip_white(data: bytes, position: int) -> int:
-    while data[position] <= _SPACE:
-        position += 1
-    return position
-
-
-def _head_size(heads: Sequence[KnownHead]) -> int:
-    """As wire, as values and as what was made of them."""
-    return sum([3 * (len(head.front) + len(head.tail)) + _OVERHEAD for head in heads])
-
-
-# What the stages of a translation use
-
-
+_OVERHEAD = 2_000  # bytes of the objects of a head, beside its text in three forms
 DECODED = "decoded"
 _ALONE = "alone"
 EncodeAlone = Callable[[Message, Losses], Sequence[Any] | None]
@@ -519,6 +42,11 @@ def is_same(beginning: tuple[Message, ...], messages: tuple[Message, ...]) -> bo
     # A comparison of tuples is quick where their items are identical. Equal messages of other places pass it,
     # but where some were moved the last one was too
     return beginning[-1] is messages[-1] and beginning == messages
+
+
+def head_size(heads: Sequence[KnownHead]) -> int:
+    """As wire, as values and as what was made of them."""
+    return sum([3 * (len(head.front) + len(head.tail)) + _OVERHEAD for head in heads])
 
 
 def keep_head(turns: Any, tools: Sequence[AnyTool]) -> None:
@@ -591,7 +119,7 @@ def printed_fields(head: KnownHead, model: str) -> jsontext.PrintedFields:
     if found is None:
         if len(head.made) > _MOST_ENCODED:
             head.made.clear()
-        found = jsontext.PrintedFields(_head_size((head,)))
+        found = jsontext.PrintedFields(head_size((head,)))
         head.made[printed_fields, model] = found
     return found
 

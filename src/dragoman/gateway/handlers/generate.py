@@ -13,9 +13,9 @@ from hashlib import blake2s
 from typing import TYPE_CHECKING, Any
 
 from dragoman.core import jsontext, seal
+from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.core.errors import DragomanError
 from dragoman.core.fields import Body, read_body
-from dragoman.core.history import ConversationMemory
 from dragoman.core.jsontext import Glance
 from dragoman.core.known_bodies import KnownBodies
 from dragoman.core.model import Failure, Wire

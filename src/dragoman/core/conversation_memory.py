@@ -1,0 +1,237 @@
+"""Conversations that came before: an agent sends its whole history in every request.
+
+`ConversationMemory.outline` reads a body as far as it is unknown. Its known messages (`known_messages.py`)
+are not parsed: they are cut out, and a mark that no client can know stands in their place, as in that of
+known tools. A mark that does not come back where it belongs tells that the array or the tools were others,
+and the body is read in full. What the stages make of the known messages for the next request is in
+`history.py`.
+
+The other fields of a request, its head, are usually the same in all requests of an agent, in whatever
+conversation. They are recognised by their bytes too:
+
+    head:  unknown → candidate → known → dropped
+
+- candidate: so many requests with an unknown head have come that it is time to learn one. It is kept once its
+  request was translated, unless its tools may hold a key.
+- known: it is not parsed any more, and functions of the head keep their results in `KnownHead.made`.
+- dropped: the caller has newer ones, or all together take too much.
+
+Scopes (the callers of a gateway) share nothing, and nobody writes into what is remembered.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from functools import partial
+from threading import Lock
+from typing import Any
+
+from msgspec import Raw
+
+from dragoman.core import jsontext
+from dragoman.core.caches import CachedDeclarations, LearningPace, cached_declarations
+from dragoman.core.codec import Codec
+from dragoman.core.history import head_size
+from dragoman.core.jsontext import CUT, CUT_TEXT
+from dragoman.core.known_messages import KnownMessages, KnownPlace, NewMessages, entries_of
+from dragoman.core.model import KnownHead, KnownPrefix, Turns, Wire
+
+MAX_BYTES = 64_000_000
+_SMALLEST = 512  # bytes of a body; a smaller one is translated before it is found
+_MOST_LEARNT = 1_000  # messages of one request
+_MOST_TOOLS = 16  # lists of declarations; agents send one or two
+_MOST_HEADS = 4  # of one caller: an agent, its subagents, what writes its titles
+_MOST_CALLERS = 4_096
+_SPACE = ord(" ")
+_TOOLS = b'"tools"'
+_CUT_ENTRY = b"[" + CUT_TEXT
+
+
+class _CallerHeads(LearningPace, gc=False):
+    """The known heads of one caller in one protocol, the latest first; some are to be learnt and not kept."""
+
+    known: tuple[KnownHead, ...] = ()
+
+
+class ConversationMemory:
+    """The conversations of several callers, in about `max_bytes`, and their heads in a quarter of that."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self._messages = KnownMessages(max_bytes)
+        self._tools: list[tuple[bytes, CachedDeclarations]] = []  # by their text, the latest first
+        self._heads: OrderedDict[Hashable, _CallerHeads] = OrderedDict()
+        self._head_size = 0
+        self._lock = Lock()
+
+    @property
+    def size(self) -> int:
+        """Of the messages."""
+        return self._messages.size
+
+    @property
+    def conversations(self) -> int:
+        return self._messages.conversations
+
+    def outline(self, scope: str, client: Codec, data: bytes) -> Wire | None:
+        """The body with its known messages as a prefix (`Turns`); None: too little is known."""
+        if not _SMALLEST <= len(data) <= self.max_bytes // 4:
+            return None
+        caller = scope, client.name
+        head = self._known_head(caller, data)
+        start = len(head.front) - 1 if head else jsontext.find_array(data, client.turns)
+        if start < 0:
+            return None
+        with self._lock:
+            place, learns = self._messages.look_up(caller, data, start)
+            learns_head = head is None and self._learns_head(caller)
+        position = place.position if place else start
+        if not learns and (position - start) * 2 < len(data):  # which is less than what it takes to use it
+            if not (head or learns_head):
+                return None
+            place, position = None, start
+        try:
+            text, body = self._read(client, data, start, place, head)
+            turns = body[client.turns] = Turns(body[client.turns])
+            turns.head = head
+            learns = learns and len(turns) > 1
+            if learns or learns_head:
+                listed = text if head else jsontext.split_object(text)[client.turns]
+                ends = _ends(jsontext.split_array(listed)[1:], data, position)
+                if learns_head:
+                    end = _skip_white(data, ends[-1] if ends else start + 1)
+                    self._propose_head(
+                        caller, turns, data[: start + 1], data[end:], {**body, client.turns: None}
+                    )
+                if learns:
+                    ends = ends[:-1][:_MOST_LEARNT]
+                    fresh = [i for i in range(len(ends)) if not client.repeats(turns[i])]
+                    turns.prefix = self._learn(caller, NewMessages(data, start, position, ends, fresh))
+            if place:
+                turns.prefix = turns.prefix or self._prefix_at(place)
+                turns[:0] = entries_of(turns.prefix, place.known)
+        except (ValueError, *jsontext.MALFORMED):
+            return None  # whoever reads it in full finds the error
+        return body
+
+    def _learn(self, caller: Hashable, new: NewMessages) -> KnownPrefix | None:
+        with self._lock:
+            return self._messages.learn(caller, new)
+
+    def _prefix_at(self, place: KnownPlace) -> KnownPrefix:
+        if place.is_whole:
+            return place.path[-1].prefix
+        with self._lock:
+            return self._messages.prefix_at(place)
+
+    def _read(
+        self, client: Codec, data: bytes, start: int, place: KnownPlace | None, head: KnownHead | None
+    ) -> tuple[bytes, Wire]:
+        """The body with only its unknown messages, and the text of which they were read: their array, where
+        the head is known. In the text a mark stands for the known ones, or before the first. Raises
+        ValueError."""
+        mark, position = (_CUT_ENTRY, place.position) if place else (_CUT_ENTRY + b",", start + 1)
+        if head:
+            end = len(data) - len(head.tail)
+            if position > end:
+                raise ValueError("the array ends elsewhere")
+            text = b"".join([mark, data[position:end], b"]"])
+            turns = jsontext.decode(text)
+            del turns[0]
+            return text, {**head.fields, client.turns: turns}
+        pieces = [data[:start], mark, data[position:]]
+        known = self._find_tools(data, start, position)
+        if known:
+            opening, size, _ = known
+            at, begin = (0, 0) if opening < start else (2, position)
+            piece, opening = pieces[at], opening - begin
+            pieces[at] = b"".join([piece[:opening], CUT_TEXT, piece[opening + size :]])
+        text = b"".join(pieces)
+        body = jsontext.decode(text)
+        if not jsontext.is_object(body) or not jsontext.is_array(turns := body.get(client.turns)):
+            raise ValueError("there is no such array")
+        if not turns or turns.pop(0) != CUT:  # it stands in another object, or the field comes twice
+            raise ValueError("the array is another one")
+        if known:
+            if body.get("tools") != CUT:
+                raise ValueError("the tools are others")
+            body["tools"] = known[2]
+        elif tools := body.get("tools"):
+            body["tools"] = self._remembered(tools, text)
+        return text, body
+
+    def _find_tools(
+        self, data: bytes, start: int, position: int
+    ) -> tuple[int, int, CachedDeclarations] | None:
+        """Where the tools stand in the body, before `start` or behind `position`, how long their text is, and
+        the same tools from the cache."""
+        at = data.rfind(_TOOLS, position) if self._tools else -1
+        if at < 0:
+            at = data.rfind(_TOOLS, 0, start) if self._tools else -1
+        opening = jsontext.array_behind(data, at + len(_TOOLS)) if at >= 0 else -1
+        if opening >= 0:
+            for text, tools in self._tools:
+                if data.startswith(text, opening):
+                    return opening, len(text), tools
+        return None
+
+    def _remembered(self, tools: Any, text: bytes) -> Any:
+        found = cached_declarations(tools)
+        if type(found) is CachedDeclarations and found.is_cached:
+            spelled = bytes(jsontext.split_object(text)["tools"])
+            self._tools = [(spelled, found), *self._tools[: _MOST_TOOLS - 1]]
+        return found
+
+    def _known_head(self, key: Hashable, data: bytes) -> KnownHead | None:
+        heads = self._heads.get(key)
+        if heads is None:
+            return None
+        for head in heads.known:
+            if data.endswith(head.tail) and data.startswith(head.front):
+                heads.found()
+                return head
+        return None
+
+    def _learns_head(self, key: Hashable) -> bool:
+        """Whether the unknown head of a request is to be learnt."""
+        heads = self._heads.get(key)
+        if heads is None:
+            self._heads[key] = heads = _CallerHeads()
+            while len(self._heads) > _MOST_CALLERS:
+                self._drop_heads()
+        return heads.is_due()
+
+    def _propose_head(self, key: Hashable, turns: Turns, front: bytes, tail: bytes, fields: Wire) -> None:
+        """Tools that are not in their cache are still to be learnt themselves."""
+        if not fields.get("tools") or type(fields["tools"]) is CachedDeclarations:
+            turns.head = KnownHead(front, tail, fields, {})
+            turns.keep = partial(self._keep_head, key)
+
+    def _keep_head(self, key: Hashable, head: KnownHead) -> None:
+        with self._lock:
+            heads = self._heads.setdefault(key, _CallerHeads())
+            self._heads.move_to_end(key)
+            self._head_size += head_size((head,)) - head_size(heads.known[_MOST_HEADS - 1 :])
+            heads.known = (head, *heads.known[: _MOST_HEADS - 1])
+            while self._head_size > self.max_bytes // 4:
+                self._drop_heads()
+
+    def _drop_heads(self) -> None:
+        """Forget the heads of the caller who has had no new one for the longest time."""
+        self._head_size -= head_size(self._heads.popitem(last=False)[1].known)
+
+
+def _ends(entries: Sequence[Raw], data: bytes, position: int) -> list[int]:
+    """Where the entries of an array, which stand behind `position`, end in `data`."""
+    ends: list[int] = []
+    for raw in entries:
+        position = _skip_white(data, _skip_white(data, position) + 1) + len(bytes(raw))
+        ends.append(position)
+    return ends
+
+
+def _skip_white(data: bytes, position: int) -> int:
+    while data[position] <= _SPACE:
+        position += 1
+    return position
