@@ -24,7 +24,7 @@ Callers share nothing: how fast an answer comes would tell one what another sent
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from threading import Lock
 from typing import Any
 
@@ -80,6 +80,12 @@ class _KnownBody(Struct, frozen=True, gc=False):
             array = b"".join([self.opening, data[start:end], b"]"])
             return self.seen if jsontext.is_array_text(array) else None
         return None if self.opening == _EMPTY else glance.read(self.shortened(data))
+
+    def grown(self, data: bytes) -> _KnownBody | None:
+        """What is to be known of a body with the same beginning and tail. Raises one of MALFORMED."""
+        end = len(data) - len(self.tail)
+        array = b"".join([self.opening, data[len(self.beginning) : end], b"]"])
+        return _up_to_changing(data, self.start, end, jsontext.split_array(array), self.seen)
 
     def goes_on(self, before: _KnownBody) -> bool:
         known_by_tail = before.opening == _EMPTY
@@ -206,20 +212,29 @@ def _size(bodies: Iterable[_KnownBody]) -> int:
 
 
 def _known_body(
-    data: bytes, field: str, seen: dict[str, Any], before: _KnownBody | None = None
+    data: bytes, field: str, seen: dict[str, Any], before: _KnownBody | None
 ) -> _KnownBody | None:
-    """What is to be known of a body that goes on from `before`: not its last messages. None where it takes a
-    parser to find them in the text."""
+    """What is to be known of a body that goes on from `before`. None where it takes a parser to find its
+    messages in the text."""
     try:
+        if before and seen is before.seen:
+            return before.grown(data)
         text, cut = (before.shortened(data), before.cut) if before else (data, 0)
         listed = bytes(jsontext.split_object(text).get(field, b""))
         start = before.start if before else _array_in(data, field, listed)
-        entries = jsontext.split_array(listed)
+        if start < 0 or not text.startswith(listed, start):
+            return None
+        end = start + len(listed) - 1 + cut
+        return _up_to_changing(data, start, end, jsontext.split_array(listed), seen)
     except jsontext.MALFORMED:
         return None
-    if start < 0 or not text.startswith(listed, start):
-        return None
-    end = known = _before_space(data, start + len(listed) - 1 + cut)
+
+
+def _up_to_changing(
+    data: bytes, start: int, end: int, entries: Sequence[Raw], seen: dict[str, Any]
+) -> _KnownBody | None:
+    """A body whose array from `start` to `end` has these entries, without its last messages."""
+    end = known = _before_space(data, end)
     opening = _CONTINUED if len(entries) > _CHANGING else _EMPTY
     if opening is _EMPTY:
         known = start + 1
