@@ -12,8 +12,9 @@ from cli.gateways import serving
 from gateway.canned import provider
 from gateway.conversations.databases import Database
 from gateway.conversations.stateful_upstream import StatefulUpstream
+from gateway.plain import send
 from gateway.running import running
-from gateway.stands import gateway
+from gateway.stands import gateway, wait_until
 
 
 @pytest.fixture
@@ -21,6 +22,11 @@ def upstream() -> Iterator[tuple[StatefulUpstream, str]]:
     app = StatefulUpstream()
     with running(app) as url:
         yield app, url
+
+
+def is_ready(url: str) -> bool:
+    """Whether the store is open; where that takes too long for a request, its handle is not stored."""
+    return send(url, "GET", "/readyz").status == 200
 
 
 def continued(url: str, *texts: str) -> list[str]:
@@ -40,6 +46,7 @@ def test_a_conversation_goes_on_when_one_gateway_is_gone(
     text = f'[store]\nurl = "{database.url}"\n' + provider("kept", f"{url}/v1", "qwen-chat")
     with gateway(text) as second:
         with gateway(text) as first:
+            wait_until(lambda: is_ready(first.url) and is_ready(second.url))
             texts = continued(first.url, "one")
             texts = continued(second.url, *texts, "two")
             texts = continued(first.url, *texts, "three")
@@ -59,6 +66,7 @@ def test_a_conversation_goes_on_when_one_gateway_is_killed(
         (tmp_path / name).mkdir()
         (tmp_path / name / "dragoman.toml").write_text(text)
     with serving(tmp_path / "first") as first, serving(tmp_path / "second") as second:
+        wait_until(lambda: is_ready(first[0]) and is_ready(second[0]))
         texts = continued(first[0], "one")
         first[1].kill()
         texts = continued(second[0], *texts, "What did I say?")

@@ -21,10 +21,14 @@ from dragoman.gateway.conversations.store import (
     Retention,
     StoredTurn,
     StoreError,
+    lazy,
     open_store,
     sql,
 )
+from dragoman.gateway.conversations.store.addresses import StoreAddress
+from dragoman.gateway.conversations.store.lazy import _backend
 from dragoman.gateway.conversations.store.sqlite import SqliteStore
+from dragoman.gateway.conversations.store.values import Backend
 from gateway.conversations.databases import Database, PostgresDatabase, SqliteDatabase
 
 NUL_AND_MORE = ("", "a\0b", "a b", "é", "\ud800", "x" * 300)
@@ -167,6 +171,44 @@ def test_over_the_size_the_least_recently_used_go_first(database: Database):
         await store._touch(backend)
         await backend.sweep(Retention(bytes=5000))
         assert [len(await store.chain("me", f"{name}2")) for name in "abcd"] == [2, 0, 0, 2]
+
+    doing(database.url, act)
+
+
+def test_a_store_that_opens_slowly_is_opened_though_nobody_waits(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+):
+    opened, may_open = list[str](), asyncio.Event()
+
+    async def slowly(address: StoreAddress) -> Backend:
+        opened.append(address.url)
+        await may_open.wait()
+        return await _backend(address)
+
+    async def act(store: LazyStore) -> None:
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await store.get("me", "a")
+        may_open.set()
+        assert await asyncio.gather(store.get("me", "a"), store.get("me", "b")) == [None, None]
+        assert len(opened) == 1
+
+    monkeypatch.setattr(lazy, "_backend", slowly)
+    doing(database.url, act)
+
+
+def test_a_store_that_failed_to_open_is_opened_anew(database: Database, monkeypatch: pytest.MonkeyPatch):
+    async def failing(address: StoreAddress) -> Backend:
+        raise StoreError("it is down")
+
+    async def act(store: LazyStore) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(lazy, "_backend", failing)
+            for _ in range(2):
+                with pytest.raises(StoreError, match="it is down"):
+                    await store.get("me", "a")
+        assert await store.get("me", "a") is None
 
     doing(database.url, act)
 

@@ -28,7 +28,7 @@ class LazyStore:
 
     def __init__(self, address: StoreAddress, retention: Retention, every: float = _EVERY) -> None:
         self._address, self._retention, self._every = address, retention, every
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Task[Backend] | None = None
         self._backend: Backend | None = None
         self._used_once = False
         self._sweeping: asyncio.Task[None] | None = None
@@ -96,8 +96,9 @@ class LazyStore:
         await (await self._opened()).write_many(sql, rows)
 
     async def close(self) -> None:
-        if self._sweeping:
-            self._sweeping.cancel()
+        for task in (self._opening, self._sweeping):
+            if task:
+                task.cancel()
         if self._backend:
             await self._touch(self._backend)
             await self._backend.close()
@@ -107,11 +108,22 @@ class LazyStore:
         if self._backend:
             return self._backend
         self._used_once = True
-        async with self._opening:  # concurrent callers wait for the same one
-            if not self._backend:
-                self._backend = await _backend(self._address)
-                self._sweeping = asyncio.create_task(self._sweep(self._backend))
-            return self._backend
+        if not self._opening:
+            self._opening = asyncio.create_task(self._open())
+            self._opening.add_done_callback(self._end_opening)
+        # Concurrent callers wait for the same task, and it goes on when they give up: else a database
+        # that takes longer to open than each of them waits would never be open.
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> Backend:
+        self._backend = await _backend(self._address)
+        self._sweeping = asyncio.create_task(self._sweep(self._backend))
+        return self._backend
+
+    def _end_opening(self, opening: asyncio.Task[Backend]) -> None:
+        self._opening = None
+        if not opening.cancelled():
+            opening.exception()  # retrieved, as nobody may wait for it any more
 
     async def _sweep(self, store: Backend) -> None:
         """Soon after the first use, then at random intervals, since gateways may start together."""
