@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dragoman.demo import DemoApp
-from gateway.stands import CLIENT_KEY, Stand, configuration, demo, gateway, wait_until
+from gateway.stands import CLIENT_KEY, Stand, configuration, demo, gateway
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +32,5 @@ def embedded() -> Iterator[Stand]:
 @pytest.fixture
 def stand(shared: Stand) -> Stand:
     """The shared one, with nothing under way and an empty log."""
-    wait_until(lambda: shared.gateway.access_log.metrics.in_flight == 0)
-    shared.lines.clear()
+    shared.begin()
     return shared

@@ -36,7 +36,7 @@ def serving(application: Application, timeouts: ServerTimeouts | None = None, **
         yield address
     finally:
         server.end_soon()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive(), "the server does not end"
 
 
@@ -53,12 +53,12 @@ def _serving_asgi(app: Any) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive(), "the server does not end"
 
 
 def wait_for(started: Callable[[], bool], thread: threading.Thread) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not started():
         assert thread.is_alive(), "the server did not start"
         assert time.monotonic() < until, "the server takes too long"

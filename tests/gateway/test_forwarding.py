@@ -113,7 +113,7 @@ PASSED: dict[str, tuple[bytes, int]] = {
 
 @pytest.mark.parametrize(("body", "tools"), PASSED.values(), ids=PASSED)
 def test_a_request_passes(line: Line, body: bytes, tools: int) -> None:
-    line.stand.lines.clear()
+    line.stand.begin()
     got = line.ask(body)
     assert (got.status, got.body) == (200, REPLY)
     place = body.rindex(b'"one:m"') if body.startswith(b'{"x":"\\"') else body.index(b'"one:m"')
@@ -203,7 +203,7 @@ COUNTED: dict[str, tuple[bytes, tuple[Any, Any, Any]]] = {
 
 @pytest.mark.parametrize(("reply", "counts"), COUNTED.values(), ids=COUNTED)
 def test_a_reply_passes_and_is_counted(line: Line, reply: bytes, counts: tuple[Any, Any, Any]) -> None:
-    line.stand.lines.clear()
+    line.stand.begin()
     got = line.ask(ASK, reply)
     assert (got.status, got.body) == (200, reply)
     last = line.stand.last()

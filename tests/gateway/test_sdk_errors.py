@@ -66,7 +66,7 @@ def test_a_status(stand: Stand, client: str, upstream: str, mode: str) -> None:
             speaking(sdk, mode)(request)
         forwarded = client == upstream or (client, upstream) == ("openai-chat", "hermes")
         assert status_of(caught.value) == (int(fault) if forwarded else status)  # else in the client's terms
-    retried = [line["tries"] for line in stand.records]
+    retried = [line["tries"] for line in stand.finished()]
     assert retried == [1, 1, 1, 1, 3, 3]  # 429 says when to come back, and this gateway does not wait
 
 

@@ -18,8 +18,8 @@ def run(request: pytest.FixtureRequest) -> Run:
     factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
 
     async def checked(work: Coroutine[Any, Any, Any]) -> Any:
-        result = await asyncio.wait_for(work, 20)
-        for _ in range(200):
+        result = await asyncio.wait_for(work, 60)
+        for _ in range(4000):
             if not others():
                 break
             await asyncio.sleep(0.005)

@@ -94,6 +94,12 @@ def answering(*pieces: bytes, then: str = "wait", pause: float = 0.0) -> Script:
     return script
 
 
+async def until(holds: Callable[[], object]) -> None:
+    """Wait for it, as long as the test may take."""
+    while not holds():
+        await asyncio.sleep(0.002)
+
+
 def server_tls() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTIFICATE)

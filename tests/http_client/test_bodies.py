@@ -104,7 +104,7 @@ async def fetch(pieces: list[bytes], then: str, limit: int = 1 << 20) -> tuple[i
     async with listening(answering(*pieces, then=then)) as seen:
         client = Client(environ={})
         try:
-            reply = await client.send("POST", seen.url, {"x": "1"}, b"{}", Timeouts(2, 2, 2))
+            reply = await client.send("POST", seen.url, {"x": "1"}, b"{}", Timeouts(30, 30, 30))
             body = await reply.read(limit)
             return reply.status, body, client.connections
         finally:

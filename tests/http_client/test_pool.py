@@ -13,13 +13,13 @@ from dragoman.http.client import Client, ReplyBroken, Timeouts
 from dragoman.http.client import connection as connections
 from dragoman.http.client.reply import HIGH_WATER, HttpReply
 from http_client.conftest import Run
-from http_client.servers import answering, listening, read_request
+from http_client.servers import answering, listening, read_request, until
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
 async def ask(client: Client, url: str) -> bytes:
-    reply = await client.send("POST", url, {}, b"{}", Timeouts(2, 2, 2))
+    reply = await client.send("POST", url, {}, b"{}", Timeouts(30, 30, 30))
     return await reply.read(1 << 24)
 
 
@@ -52,7 +52,7 @@ def test_an_idle_connection_is_closed_in_time(run: Run) -> None:
         async with listening(answering(ANSWER)) as seen:
             client = Client(keep_for=0.05, environ={})
             await ask(client, seen.url)
-            await asyncio.wait_for(seen.closed.wait(), 2)
+            await seen.closed.wait()
             assert client.connections == 0
             assert await ask(client, seen.url) == b"ok"
             assert seen.opened == 2
@@ -69,7 +69,7 @@ def test_a_connection_that_the_server_left_is_not_used_again(run: Run) -> None:
             client = Client(environ={})
             for _ in range(3):
                 assert await ask(client, seen.url) == b"ok"
-                await asyncio.sleep(0.05)
+                await until(lambda: client.connections == 0)
             assert (seen.opened, len(seen.requests)) == (3, 3)
             await client.close()
 
@@ -103,7 +103,7 @@ def test_a_goodbye_that_the_loop_has_not_seen_is_noticed_before_sending(
         await client.close()
 
     run(work())
-    thread.join(2)
+    thread.join(30)
     server.close()
 
 
@@ -169,7 +169,7 @@ def test_large_answers_share_a_connection(run: Run) -> None:
         async with listening(answering(answer)) as seen:
             client = Client(environ={})
             for _ in range(3):
-                reply = await client.send("POST", seen.url, {}, b"{}", Timeouts(2, 2, 2))
+                reply = await client.send("POST", seen.url, {}, b"{}", Timeouts(30, 30, 30))
                 await asyncio.sleep(0.02)  # what arrives waits
                 assert await reply.read(1 << 24) == large
             assert seen.opened == 1
@@ -190,9 +190,7 @@ def test_who_gives_up_while_connecting_leaves_nothing_open(run: Run) -> None:
                     await asyncio.sleep(0)
                 asking.cancel()
                 await asyncio.gather(asking, return_exceptions=True)
-            await asyncio.sleep(0.05)
-            idle = sum(map(len, client._idle.values()))
-            assert client.connections == idle
+            await until(lambda: client.connections == sum(map(len, client._idle.values())))
             await client.close()
 
     run(work())

@@ -14,7 +14,7 @@ from http_client.servers import answering, listening
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 GZIPPED = HEAD.replace(b"OK\r\n", b"OK\r\ncontent-encoding: gzip\r\n")
 LAST = b"0\r\n\r\n"
-LATER = Timeouts(connect=5, first_byte=5, idle=5)
+LATER = Timeouts(connect=30, first_byte=30, idle=30)
 
 
 def chunk(data: bytes) -> bytes:

@@ -15,7 +15,7 @@ from http_client.conftest import Run
 from http_client.servers import answering, listening, read_request, server_tls, trusting
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
-SOON = Timeouts(2, 2, 2)
+SOON = Timeouts(30, 30, 30)
 
 
 async def ask(client: Client, url: str) -> bytes:
@@ -31,7 +31,7 @@ def test_a_trusted_certificate(run: Run) -> None:
                 assert await ask(client, f"https://127.0.0.1:{seen.port}/v1") == b"ok"
             assert (seen.opened, client.connections) == (1, 1)
             await client.close()
-            await asyncio.wait_for(seen.closed.wait(), 2)
+            await seen.closed.wait()
 
     run(work())
 
@@ -137,8 +137,8 @@ def test_a_tunnel_through_a_proxy(run: Run) -> None:
                 assert all(b"proxy-authorization" not in head for head in upstream.requests)
                 await client.close()
                 assert client.connections == 0
-                await asyncio.wait_for(upstream.closed.wait(), 2)
-                await asyncio.wait_for(proxy.closed.wait(), 2)
+                await upstream.closed.wait()
+                await proxy.closed.wait()
 
     run(work())
 

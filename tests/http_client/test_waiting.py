@@ -11,10 +11,10 @@ import pytest
 from dragoman.http.client import Client, ConnectFailed, TimedOut, Timeouts
 from dragoman.http.client.reply import HIGH_WATER
 from http_client.conftest import Run
-from http_client.servers import answering, listening, read_request
+from http_client.servers import answering, listening, read_request, until
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
-SOON = Timeouts(connect=0.2, first_byte=0.2, idle=0.2)
+LONG = 30.0
 
 
 def test_a_closed_port_is_a_failed_connection(run: Run) -> None:
@@ -23,14 +23,14 @@ def test_a_closed_port_is_a_failed_connection(run: Run) -> None:
             unused.bind(("127.0.0.1", 0))
             port = unused.getsockname()[1]
         with pytest.raises(ConnectFailed, match=rf"no connection to http://127\.0\.0\.1:{port}"):
-            await Client(environ={}).send("POST", f"http://127.0.0.1:{port}/", {}, b"", SOON)
+            await Client(environ={}).send("POST", f"http://127.0.0.1:{port}/", {}, b"", Timeouts())
 
     run(work())
 
 
 def test_a_name_without_an_address_is_a_failed_connection(run: Run) -> None:
     with pytest.raises(ConnectFailed, match=r"no connection to http://nobody\.invalid"):
-        run(Client(environ={}).send("POST", "http://nobody.invalid/", {}, b"", Timeouts(5, 5, 5)))
+        run(Client(environ={}).send("POST", "http://nobody.invalid/", {}, b"", Timeouts(LONG, LONG, LONG)))
 
 
 def test_a_peer_that_never_finishes_its_handshake(run: Run) -> None:
@@ -39,47 +39,47 @@ def test_a_peer_that_never_finishes_its_handshake(run: Run) -> None:
             client = Client(environ={})
             url = seen.url.replace("http:", "https:")
             with pytest.raises(ConnectFailed, match=r"within 0\.2 s"):
-                await client.send("POST", url, {}, b"", SOON)
+                await client.send("POST", url, {}, b"", Timeouts(connect=0.2))
             assert client.connections == 0
 
     run(work())
 
 
 @pytest.mark.parametrize(
-    "pieces, problem",
+    "pieces, timeouts, problem",
     [
-        ((), "to answer"),
-        ((b"HTTP/1.1 200 O",), "to answer"),
-        ((HEAD,), "to go on"),
-        ((HEAD, b"2\r\nab\r\n"), "to go on"),
+        ((), Timeouts(LONG, 0.2, LONG), "to answer"),
+        ((b"HTTP/1.1 200 O",), Timeouts(LONG, 0.2, LONG), "to answer"),
+        ((HEAD,), Timeouts(LONG, LONG, 0.2), "to go on"),
+        ((HEAD, b"2\r\nab\r\n"), Timeouts(LONG, LONG, 0.2), "to go on"),
     ],
     ids=["no byte", "half a head", "no body", "half a body"],
 )
-def test_silence_ends_in_time(pieces: tuple[bytes, ...], problem: str, run: Run) -> None:
+def test_silence_ends_in_time(pieces: tuple[bytes, ...], timeouts: Timeouts, problem: str, run: Run) -> None:
     async def work() -> None:
         async with listening(answering(*pieces, then="hang")) as seen:
             client = Client(environ={})
 
             async def ask() -> None:
-                reply = await client.send("POST", seen.url, {}, b"", SOON)
+                reply = await client.send("POST", seen.url, {}, b"", timeouts)
                 await reply.read(1000)
 
             with pytest.raises(TimedOut, match=problem):
                 await ask()
-            await asyncio.wait_for(seen.closed.wait(), 2)  # the upstream sees the closed connection
+            await seen.closed.wait()  # the upstream sees the closed connection
             assert client.connections == 0
 
     run(work())
 
 
 def test_many_short_silences_are_no_long_one(run: Run) -> None:
-    pieces = [HEAD, *[b"1\r\na\r\n"] * 8, b"0\r\n\r\n"]
+    pieces = [HEAD, *[b"1\r\na\r\n"] * 15, b"0\r\n\r\n"]
 
     async def work() -> None:
-        async with listening(answering(*pieces, pause=0.06)) as seen:
+        async with listening(answering(*pieces, pause=0.1)) as seen:
             client = Client(environ={})
-            reply = await client.send("POST", seen.url, {}, b"", SOON)
-            assert await reply.read(1000) == b"a" * 8
+            reply = await client.send("POST", seen.url, {}, b"", Timeouts(LONG, LONG, idle=1.0))
+            assert await reply.read(1000) == b"a" * 15
             await client.close()
 
     run(work())
@@ -91,11 +91,11 @@ def test_a_slow_reader_is_no_silent_upstream(run: Run) -> None:
             answering(HEAD, b"2\r\nab\r\n", b"2\r\ncd\r\n", b"0\r\n\r\n", pause=0.05)
         ) as seen:
             client = Client(environ={})
-            reply = await client.send("POST", seen.url, {}, b"", Timeouts(connect=5, first_byte=5, idle=0.5))
+            reply = await client.send("POST", seen.url, {}, b"", Timeouts(LONG, LONG, idle=0.8))
             got = []
             async for piece in reply:
                 got.append(piece)
-                await asyncio.sleep(0.6)
+                await asyncio.sleep(0.9)
             assert b"".join(got) == b"abcd"
             await client.close()
 
@@ -109,21 +109,27 @@ def test_leaving_closes_the_connection(moment: str, run: Run) -> None:
         async with listening(answering(*pieces, then="hang")) as seen:
             client = Client(environ={})
             scheme = "https:" if moment == "connecting" else "http:"
+            came: list[bytes] = []
+            reached = {
+                "connecting": lambda: seen.opened,
+                "before the head": lambda: seen.requests,
+                "in the body": lambda: came,
+            }
 
             async def ask() -> None:
                 reply = await client.send("POST", seen.url.replace("http:", scheme), {}, b"", Timeouts())
                 try:
-                    async for _ in reply:
-                        pass
+                    async for piece in reply:
+                        came.append(piece)
                 finally:
                     reply.close()
 
             task = asyncio.create_task(ask())
-            await asyncio.sleep(0.1)
+            await until(reached[moment])
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-            await asyncio.wait_for(seen.closed.wait(), 2)
+            await seen.closed.wait()
             assert client.connections == 0
 
     run(work())

@@ -68,7 +68,7 @@ class Echo:
                 await answer.json(200, {"raises": True})
                 raise RuntimeError("after the response")
             case "/slow":
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(1)
                 await answer.json(200, {"slow": True})
             case _:
                 await self._echo(incoming, answer)
@@ -98,7 +98,7 @@ class Raw:
 
     def __init__(self, url: str) -> None:
         host, port = url.removeprefix("http://").split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=10)
+        self.socket = socket.create_connection((host, int(port)), timeout=60)
         self.left = b""
 
     def say(self, data: bytes) -> None:

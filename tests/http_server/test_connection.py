@@ -13,7 +13,7 @@ from gateway.running import serving
 from gateway.stands import wait_until
 from http_server.clients import LARGEST, Echo, Raw
 
-HASTY = ServerTimeouts(idle=0.5, head=0.5, body=0.5, min_rate=1_000_000, unread=0.5, linger=0.5)
+HASTY = ServerTimeouts(idle=1, head=1, body=0.5, min_rate=1_000_000, unread=0.5, linger=0.5)
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ class Started:
         wait_until(lambda: self.server.started)
 
     def ended(self) -> bool:
-        self.thread.join(5)
+        self.thread.join(60)
         return not self.thread.is_alive()
 
 

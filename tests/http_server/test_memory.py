@@ -42,7 +42,7 @@ def flood(client: Raw, piece: bytes, most: int) -> int:
             sent += client.socket.send(piece)
     except TimeoutError:
         pass
-    client.socket.settimeout(10)
+    client.socket.settimeout(60)
     return sent
 
 

@@ -263,6 +263,7 @@ def test_a_full_provider_is_passed_over(pool: ThreadPoolExecutor) -> None:
     models = '[models]\nany = ["small:a", "wide:b"]\ntight = ["small:a", "other:b"]\n'
     with gateway(f"{ALICE}{SMALL}queue = 0\n{other}queue = 1\n{WIDE}{models}") as stand:
         assert ask(stand.url, "openai-chat", "hello", "any").status == 200
+        freed(stand)
         with hanging(stand), hanging(stand, "other:m"):
             wait_until(lambda: stand.gateway.admission.slots.held == 2)
             assert ask(stand.url, "openai-chat", "hello", "any").status == 200

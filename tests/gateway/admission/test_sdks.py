@@ -41,7 +41,7 @@ def running() -> Iterator[Stand]:
 
 @pytest.fixture
 def stand(running: Stand) -> Stand:
-    running.lines.clear()
+    running.begin()
     return running
 
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from dragoman.core import jsontext
+from dragoman.gateway.admission import postgres_counters
 from dragoman.gateway.admission.authentication import Caller
 from dragoman.gateway.admission.postgres_counters import PostgresCounters
 from dragoman.gateway.config.keys import Allowance
@@ -41,7 +42,7 @@ def alice(per_minute: int = 0, concurrency: int = 0) -> list[Caller]:
 
 
 async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await holds():
             await asyncio.sleep(0.02)
 
@@ -116,7 +117,7 @@ def test_never_more_than_allowed_and_never_stuck(database: PostgresDatabase):
         for task in tasks[::9]:
             await asyncio.sleep(0.005)
             task.cancel()
-        await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 30)
+        await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
         assert max(seen) <= 3
         assert len(served) >= 40
         assert [caller.inside for caller in callers] == [0, 0, 0]
@@ -248,8 +249,9 @@ def test_two_gateways_share_what_is_under_way(database: PostgresDatabase):
         wait_until(lambda: ask(other.url, "gemini", "hello", "demo:m").status == 200)
 
 
-def test_one_after_the_other_is_never_too_many(database: PostgresDatabase):
+def test_one_after_the_other_is_never_too_many(database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch):
     """A place that was given back is free for the next request, wherever it goes."""
+    monkeypatch.setattr(postgres_counters, "_RECHECK", 1.0)  # enough for a machine under load
     text = replicas(database, "concurrency = 1")
     with gateway(text) as one, gateway(text) as other:
         stands: list[Stand] = [one, one, other, one, other, other] * 3

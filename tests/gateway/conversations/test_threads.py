@@ -49,7 +49,7 @@ def test_the_tool_runner_with_a_thread(stand: Stand, mode: str):
             last = runner.until_done()
             assert text_of(last) == f"get_weather returned: rain in {city}"
             assert thread.previous_message_id == last.id
-    records = stand.records
+    records = stand.finished()
     assert [line["status"] for line in records] == [200] * (4 * len(UPSTREAMS))  # nothing was sent again
     assert sum(line.get("calls", 0) for line in records) == 2 * len(UPSTREAMS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 from msgspec.structs import replace
@@ -25,7 +25,7 @@ from gateway.canned import Answer, Canned, chunks, provider
 from gateway.plain import Got, ask, asking, model_of, opened, send
 from gateway.running import running
 from gateway.sdks import SDKS, sdk_of, speaking
-from gateway.stands import HASTY, PROTOCOLS, Stand, configuration, gateway, wait_until
+from gateway.stands import HASTY, PROTOCOLS, UPSTREAM_KEY, Stand, configuration, gateway, wait_until
 
 OFTEN = replace(HASTY, keep_alive_every=0.08, keep_alive_after=0.08)
 PING = {
@@ -46,12 +46,12 @@ each_client = pytest.mark.parametrize("client", PROTOCOLS)
 @pytest.fixture(scope="module")
 def pinging(behind: tuple[DemoApp, str]) -> Iterator[Stand]:
     """A gateway that pings ten times a second; one provider is given up after a while."""
-    text = configuration(behind[1]).replace("first_byte = 5, idle = 5", "first_byte = 2, idle = 2")
+    text = configuration(behind[1])
     text += (
         text.partition("[providers.anthropic]")[2]
         .partition("[providers")[0]
         .join(["\n[providers.short]\n", ""])
-        .replace("first_byte = 2", "first_byte = 0.3")
+        .replace("first_byte = 30", "first_byte = 0.3")
     )
     with gateway(text, OFTEN) as stand:
         yield stand
@@ -60,24 +60,29 @@ def pinging(behind: tuple[DemoApp, str]) -> Iterator[Stand]:
 @pytest.mark.parametrize("fault", ["late", "pause"])
 @each_pair
 def test_pings(pinging: Stand, client: str, upstream: str, fault: str) -> None:
+    began = time.monotonic()
     got = ask(pinging.url, client, f"hello there [[fault: {fault}]]", model_of(upstream), stream=True)
+    most = 1 + (time.monotonic() - began) / OFTEN.keep_alive_every
     assert got.text(client) == "You said: hello there"
     if client == "openai-responses":
-        check_events(got.body)
+        check_events(got.body, most)
         return
-    first = got.body[: len(PING[client])] == PING[client]
-    assert first == (fault == "late")
+    ping, rest = PING[client], got.body
+    while rest.startswith(ping):  # before a pause only where the machine is slow
+        rest = rest.removeprefix(ping)
+    assert rest != got.body or fault == "pause"
     if client != "gemini":
-        assert 2 <= got.body.count(PING[client]) <= 6
+        assert got.body.count(ping) <= most
+        assert ping in rest or fault == "late"
     else:
-        assert b"\n\n\n" in b"\n\n" + got.body
+        assert b"\n\n\n" in rest or fault == "late"
 
 
-def check_events(body: bytes) -> None:
+def check_events(body: bytes, most: float) -> None:
     """Codex counts only events, so `response.in_progress` is repeated, of the same response."""
     events = [jsontext.decode(frame.data) for frame in sse.Decoder().feed(body)]
     repeated = [event for event in events if event["type"] == "response.in_progress"]
-    assert 2 <= len(repeated) <= 8
+    assert 2 <= len(repeated) <= 1 + most
     assert [event["type"] for event in events].count("response.created") == 1
     assert len({event["response"]["id"] for event in events if "response" in event}) == 1
     numbers = [event["sequence_number"] for event in events]
@@ -122,6 +127,7 @@ def test_a_failure_after_pings_is_reported_in_the_stream(pinging: Stand, client:
     """The status has gone out with the first ping; a later failure ends the stream with an error event."""
     got = ask(pinging.url, client, "hello [[fault: hang]]", "short:m", stream=True)
     assert pinged(got, client)
+    assert client == "openai-responses" or got.body.count(PING[client]) > 1
     assert "took more than 0.3 s to answer" in got.failure(client).message
     line = pinging.last()
     assert (line["status"], line["tries"]) == (200, 3)
@@ -152,9 +158,9 @@ def test_another_target_may_answer_after_pings(behind: tuple[DemoApp, str], clie
 def test_no_ping_without_need(behind: tuple[DemoApp, str]) -> None:
     """A stream that flows is left alone, however long it takes."""
     with gateway(
-        configuration(behind[1]), replace(OFTEN, keep_alive_every=0.2, keep_alive_after=0.2)
+        configuration(behind[1]), replace(OFTEN, keep_alive_every=1.0, keep_alive_after=1.0)
     ) as stand:
-        words = "one two three four five six seven eight nine ten " * 3
+        words = "one two three four five six seven eight nine ten " * 7
         got = ask(stand.url, "openai-chat", f"{words}[[fault: slow]]", model_of("openai-chat"), stream=True)
         assert got.text("openai-chat").startswith("You said: one two")
         assert PING["openai-chat"] not in got.body
@@ -162,15 +168,15 @@ def test_no_ping_without_need(behind: tuple[DemoApp, str]) -> None:
 
 def test_a_status_is_kept_back_longer_than_a_ping(behind: tuple[DemoApp, str]) -> None:
     """An error with a status is worth more to a client than an early ping: it knows how to try again."""
-    text = configuration(behind[1]).replace("first_byte = 5", "first_byte = 0.4")
+    text = configuration(behind[1]) + provider(
+        "short", behind[1], api_key=f'"{UPSTREAM_KEY}"', timeouts="{ first_byte = 0.3 }"
+    )
     with gateway(text, replace(OFTEN, keep_alive_after=5.0, tries=1)) as stand:
         for client in PROTOCOLS:
             got = ask(stand.url, client, "hello there [[fault: late]]", model_of("gemini"), stream=True)
             assert got.text(client) == "You said: hello there"
             assert client == "openai-responses" or not got.body.startswith(PING[client])
-            assert (
-                ask(stand.url, client, "hello [[fault: hang]]", model_of("gemini"), stream=True).status == 504
-            )
+            assert ask(stand.url, client, "hello [[fault: hang]]", "short:m", stream=True).status == 504
 
 
 def test_nothing_overtakes_a_ping() -> None:
@@ -320,10 +326,13 @@ def test_a_slow_client_does_not_make_the_gateway_swallow_the_stream() -> None:
             path, body = asking(client, "hi", "m", stream=True)
             with opened(stand.url, path, jsontext.encode(body)) as connection:
                 wait_until(lambda number=number: len(sent) > number and sent[number] > 500_000)
-                time.sleep(0.3)
-                still = sent[number]
-                time.sleep(0.2)
-                assert sent[number] == still, "the upstream goes on although nobody reads"
-                assert still < 25_000_000  # of sixty; most of it in the sockets' own buffers
+                wait_until(lambda number=number: is_still(lambda: sent[number]))
+                assert sent[number] < 25_000_000  # of sixty; most of it in the sockets' own buffers
                 connection.recv(65536)
             wait_until(lambda: stand.gateway.client.connections == 0)
+
+
+def is_still(count: Callable[[], int]) -> bool:
+    before = count()
+    time.sleep(0.2)
+    return count() == before

@@ -21,7 +21,7 @@ from gateway.stands import CLIENT_KEY, Stand, gateway
 ENDED = ("completed", "failed", "incomplete", "cancelled")
 
 
-def ended(client: openai.OpenAI, id: str, seconds: float = 20) -> Any:
+def ended(client: openai.OpenAI, id: str, seconds: float = 60) -> Any:
     until = time.monotonic() + seconds
     while (reply := client.responses.retrieve(id)).status not in ENDED:
         assert time.monotonic() < until, f"still {reply.status}"

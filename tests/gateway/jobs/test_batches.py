@@ -52,7 +52,7 @@ def created(client: openai.OpenAI, *lines: dict[str, Any] | bytes, **more: Any) 
     return client.batches.create(input_file_id=uploaded(client, *lines), **given)
 
 
-def waited(retrieve: Callable[[], Any], ended: Callable[[Any], bool], seconds: float = 30) -> Any:
+def waited(retrieve: Callable[[], Any], ended: Callable[[Any], bool], seconds: float = 60) -> Any:
     until = time.monotonic() + seconds
     while not ended(batch := retrieve()):
         assert time.monotonic() < until, batch

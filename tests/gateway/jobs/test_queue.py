@@ -103,14 +103,14 @@ def test_the_queue_survives_a_lost_connection(
             "select pg_terminate_backend(pid) from pg_stat_activity "
             "where datname = current_database() and pid <> pg_backend_pid()"
         )
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while True:  # the pool has broken connections, each of which may fail a request once
             try:
                 id = started(client, "two").id
                 break
             except openai.APIStatusError:
                 assert time.monotonic() < until
-        assert ended(client, id, 40).status == "completed"
+        assert ended(client, id).status == "completed"
 
 
 @pytest.mark.parametrize("crash", [False, True])
@@ -140,7 +140,7 @@ def test_what_cannot_be_run_is_given_up(
             queue: Any = stand.gateway.jobs.queue
             adding = queue.add([JobRef(*row) for row in refs])
             asyncio.run_coroutine_threadsafe(adding, queue._worker.get_loop()).result(10)
-    reply = ended(client, id, 40)
+    reply = ended(client, id)
     assert reply.status == "failed"
     assert ("its log" if crash else "interrupted") in reply.error.message
     done = finished(client, batch)

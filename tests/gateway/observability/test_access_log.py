@@ -110,9 +110,7 @@ def test_a_crash_in_mid_stream_ends_the_stream_as_a_failure(
 
     monkeypatch.setattr(TranslatedStream, "feed", crashing)
     upstream = "gemini" if client != "gemini" else "anthropic"
-    got = ask(
-        stand.url, client, "one two three four five six [[fault: slow]]", model_of(upstream), stream=True
-    )
+    got = ask(stand.url, client, f"{'one two three ' * 20}[[fault: slow]]", model_of(upstream), stream=True)
     assert got.status == 200
     assert got.failure(client).message == "the gateway failed; see its log"
     stand.last()
