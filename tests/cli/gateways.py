@@ -44,7 +44,7 @@ def serving(
 
 
 def address(log: Path, process: "subprocess.Popen[bytes]") -> str:
-    for _ in range(600):
+    for _ in range(2400):
         if found := re.search(r"listens on (http://\S+)", log.read_text()):
             return found[1]
         assert process.poll() is None, log.read_text()
@@ -62,7 +62,7 @@ def ask(url: str, text: str, key: str = "", stream: bool = False, model: str = "
     }
     headers = {"content-type": "application/json", "anthropic-version": "2023-06-01", "x-api-key": key}
     request = urllib.request.Request(f"{url}/v1/messages", json.dumps(body).encode(), headers)
-    reply = urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30)
+    reply = urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120)
     return reply if stream else json.loads(reply.read())
 
 

@@ -223,7 +223,7 @@ ANSWERS = {"y\n": ("Output: notes.txt", 0), "n\n": ("the user refused", 0), "\n"
 def test_what_changes_things_is_asked_about(answer: str, expected: tuple[str, int], project: Path):
     process, terminal = _at_a_terminal(project)
     os.write(terminal, answer.encode())
-    output, error = process.communicate(timeout=30)
+    output, error = process.communicate(timeout=120)
     os.close(terminal)
     assert b"Run run_shell_command? [y/N]:" in error
     assert expected[0] in output.decode()
@@ -238,7 +238,7 @@ def test_ctrl_c_at_the_question_ends_it(project: Path):
         seen += os.read(process.stderr.fileno(), 1000)
     time.sleep(0.5)  # Python shows the question a moment before it listens for the answer
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=30)
+    _, error = process.communicate(timeout=120)
     os.close(terminal)
     assert process.returncode == 130
     assert b"Traceback" not in error
@@ -265,12 +265,12 @@ def test_ctrl_c_ends_what_runs(project: Path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    for _ in range(300):
+    for _ in range(1200):
         if (project / "pid").exists() and (project / "pid").read_text():
             break
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=30)
+    _, error = process.communicate(timeout=120)
     assert process.returncode == 130, error
     assert b"Traceback" not in error
     with pytest.raises(ProcessLookupError):

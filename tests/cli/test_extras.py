@@ -27,7 +27,7 @@ def python(code: str, blocked: set[str] = EXTRAS, **environ: str) -> subprocess.
         [sys.executable, "-c", BLOCKED.format(blocked=blocked) + code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         env={**os.environ, **environ},
     )
 

@@ -34,7 +34,7 @@ def start(command: list[str]) -> subprocess.Popen[bytes]:
 
 
 def run(command: list[str], stdin: bytes) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)
 
 
 def read_until(process: subprocess.Popen[bytes], wanted: bytes) -> bytes:
@@ -106,7 +106,7 @@ def test_invalid_utf_8_in_a_body_names_the_protocol():
 def test_a_narrow_encoding_does_not_end_the_demo():
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     command = [*PROGRAM, "demo", "--from", "anthropic", "--to", "anthropic"]
-    result = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+    result = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
     assert (result.returncode, result.stderr) == (0, b"")
 
 
@@ -118,7 +118,7 @@ def test_streams_that_are_closed_are_empty():
         (f"{translate} </dev/null 2>&-", 1, b""),
     ):
         command = ["sh", "-c", f'"{sys.executable}" -m dragoman {line}']
-        result = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        result = subprocess.run(command, capture_output=True, timeout=120, check=False)
         assert (result.returncode, result.stdout) == (code, b""), line
         assert result.stderr.startswith(message) if message else result.stderr == b"", (line, result.stderr)
 

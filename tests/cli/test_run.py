@@ -94,11 +94,11 @@ class Place:
 
     def run(self, *arguments: str, **variables: str) -> tuple[int, str, str]:
         process = self.start(*arguments, **variables)
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=120)
         return process.returncode, out, errors
 
     def recorded(self) -> dict[str, Any]:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not self.record.exists():
             assert time.monotonic() < deadline, "the agent was never there"
             time.sleep(0.05)
@@ -203,7 +203,7 @@ def test_signals_reach_the_agent_and_it_decides(place: Place, number: signal.Sig
         os.killpg(process.pid, number)  # as a terminal does, to everyone in the foreground
     else:
         process.send_signal(number)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 70 + number
     assert list(place.temporary.iterdir()) == []
 
@@ -212,7 +212,7 @@ def test_an_agent_that_a_signal_ended(place: Place):
     process = place.start("gemini", "--model", "demo:m", PLAN="wait")
     place.recorded()
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM
     assert list(place.temporary.iterdir()) == []
 

@@ -33,7 +33,7 @@ def address(app: DemoApp) -> Iterator[str]:
         time.sleep(0.005)
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     server.should_exit = True
-    thread.join(5)
+    thread.join(60)
 
 
 @pytest.fixture(params=UPSTREAMS)

@@ -377,14 +377,14 @@ def test_cancelled_from_another_thread():
         return city
 
     def end() -> None:
-        started.wait(10)
+        started.wait(60)
         cancel.cancel()
 
     threading.Thread(target=end, daemon=True).start()
     begun = time.perf_counter()
     done = run(BOTH, DEMO, [get_weather], cancel=cancel)
     assert done.stopped == "cancelled"
-    assert time.perf_counter() - begun < 30
+    assert time.perf_counter() - begun < 50
     assert len(done.tool_calls) == 2
     assert run(done.messages, DEMO, [guarded()]).stopped == "answer"
 

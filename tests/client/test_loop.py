@@ -138,14 +138,14 @@ def test_a_run_goes_on_elsewhere(address: str, upstream: str):
 LIMITS: dict[str, tuple[dict[str, Any], str, int]] = {
     "turns": ({"max_turns": 1}, "turns", 2),
     "tokens": ({"max_total_tokens": 10}, "tokens", 2),
-    "time": ({"max_seconds": 0.05}, "time", 2),
+    "time": ({"max_seconds": 1}, "time", 2),
     "none is reached": ({"max_turns": 2, "max_total_tokens": 10_000, "max_seconds": 30}, "answer", 5),
 }
 
 
 @pytest.mark.parametrize(("limits", "stopped", "messages"), LIMITS.values(), ids=LIMITS)
 def test_limits(limits: dict[str, Any], stopped: str, messages: int):
-    slow = sleeper(0.2 if stopped == "time" else 0)
+    slow = sleeper(30 if stopped == "time" else 0)
     done = run(BOTH, DEMO, [slow], **limits)
     assert (done.stopped, len(done.messages)) == (stopped, messages)
 
@@ -250,16 +250,24 @@ def test_timeouts(of_tool: dict[str, Any], of_run: dict[str, Any]):
     assert done.content == "get_weather failed: The tool get_weather took more than 0.05 s"
 
 
-@pytest.mark.parametrize(("parallel", "least", "most"), [(True, 0.2, 0.38), (False, 0.4, 5)])
-def test_calls_run_beside_each_other_where_allowed(parallel: bool, least: float, most: float):
-    started = time.perf_counter()
-    done = run(BOTH, DEMO, [sleeper(0.2, parallel=parallel)])
-    assert done.content == ANSWER
-    assert least <= time.perf_counter() - started < most
+@pytest.mark.parametrize(("parallel", "most"), [(True, 2), (False, 1)])
+def test_calls_run_beside_each_other_where_allowed(parallel: bool, most: int):
+    running, seen = set[str](), list[int]()
+
+    @tool(parallel=parallel)
+    async def get_weather(city: str) -> str:
+        running.add(city)
+        await asyncio.sleep(0.02)
+        seen.append(len(running))
+        running.remove(city)
+        return f"72 in {city}"
+
+    assert run(BOTH, DEMO, [get_weather]).content == ANSWER
+    assert max(seen) == most
 
 
 def test_functions_that_block_run_beside_each_other():
-    together = threading.Barrier(2, timeout=5)
+    together = threading.Barrier(2, timeout=60)
 
     @tool
     def get_weather(city: str) -> str:
@@ -335,7 +343,7 @@ def test_ctrl_c_cancels_the_tools():
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from random import Random
 from threading import Event, Thread
 
@@ -50,29 +53,28 @@ def requests(random: Random) -> Iterator[Sent]:
         yield Sent(head + body, client, forwarded=client == provider)
 
 
+NUMBER = re.compile(rb"Number (\d+):")  # in the prompt of each plan
 PATHS = {b"chat/completions": "openai-chat", b"/responses": "openai-responses", b"/messages": "anthropic"}
 
 
-def answers(random: Random) -> Callable[[bytes], bytes]:
-    """Says what the upstream answers to the head of a request: its protocol's words mostly, and bad ones."""
-    streams = {name: of_frames(name)(random) for name in upstream_names()}
+def answer_to(head: bytes, random: Random) -> bytes:
+    """What the upstream answers to the head of a request: its protocol's words mostly, and bad ones."""
+    protocol = next((name for path, name in PATHS.items() if path in head), "gemini")
+    if not random.randrange(8):
+        protocol = random.choice(upstream_names())
+    replies, errs, donors = samples.replies(protocol), errors(protocol), samples.donors(protocol)
+    match random.randrange(8):
+        case 0:
+            return _http(random, printed(mixed(random, random.choice(errs), donors)))
+        case 1:
+            return _http(random, spoiled(random, printed(random.choice([*errs, *replies]))))
+        case 2 | 3:
+            return _http(random, printed(mixed(random, random.choice(replies), donors)))
+        case _:
+            return _http(random, next(_streams(protocol)(random)))
 
-    def answer(head: bytes) -> bytes:
-        protocol = next((name for path, name in PATHS.items() if path in head), "gemini")
-        if not random.randrange(8):
-            protocol = random.choice(upstream_names())
-        replies, errs, donors = samples.replies(protocol), errors(protocol), samples.donors(protocol)
-        match random.randrange(8):
-            case 0:
-                return _http(random, printed(mixed(random, random.choice(errs), donors)))
-            case 1:
-                return _http(random, spoiled(random, printed(random.choice([*errs, *replies]))))
-            case 2 | 3:
-                return _http(random, printed(mixed(random, random.choice(replies), donors)))
-            case _:
-                return _http(random, next(streams[protocol]))
 
-    return answer
+_streams = cache(of_frames)
 
 
 def _http(random: Random, body: bytes) -> bytes:
@@ -87,18 +89,24 @@ def _http(random: Random, body: bytes) -> bytes:
 
 @contextmanager
 def hostile(seed: int) -> Iterator[str]:
-    """Its address. Each connection gets one answer, in pieces, and is closed."""
-    random = Random(f"{seed} hostile")
-    say = answers(random)
+    """Its address. Each connection gets one answer, in pieces, and is closed.
+
+    An answer depends on the request and on how often it came, not on when it came among the others.
+    """
+    tries = Counter[bytes]()
     started, ports = Event(), list[int]()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
-            await reader.readexactly(
+            body = await reader.readexactly(
                 int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0] or 0)
             )
-            for piece in cut(random, say(head)):
+            found = NUMBER.search(body)
+            number = found[1] if found else b""
+            tries[number] += 1
+            random = Random(f"{seed} {number.decode()} {tries[number]}")
+            for piece in cut(random, answer_to(head, random)):
                 writer.write(piece)
                 await writer.drain()
         except (OSError, EOFError):

@@ -76,7 +76,7 @@ TAILS = (
 )  # fmt: skip
 VERSIONS = (b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2.0", b"HTTP/1.1x", b"")
 QUIET = 0.15  # seconds without an answer, after which a client closes its side
-SLOWEST = 20.0  # seconds until it must be over then
+SLOWEST = 60.0  # seconds until it must be over then
 
 
 class Sent(Struct, frozen=True):

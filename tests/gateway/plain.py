@@ -99,7 +99,7 @@ def send(
     headers: dict[str, str] | None = None,
     key: str = CLIENT_KEY,
 ) -> Got:
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=15)
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
     options = {
         "content-type": "application/json",
         **({"authorization": f"Bearer {key}"} if key else {}),
@@ -117,7 +117,7 @@ def send(
 def opened(url: str, path: str, body: bytes, extra: str = "") -> socket.socket:
     """A request that was sent; what happens then is up to the test."""
     host, port = url.removeprefix("http://").split(":")
-    connection = socket.create_connection((host, int(port)), timeout=15)
+    connection = socket.create_connection((host, int(port)), timeout=60)
     head = f"POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {CLIENT_KEY}\r\n{extra}"
     connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
     return connection

@@ -176,6 +176,6 @@ def test_equal_facts_are_one_object():
 
 
 def test_a_name_of_any_length_is_looked_up_at_once():
-    start = time.perf_counter()
+    start = time.process_time()
     assert profile_of("gemini" * 1_000_000).call_state
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1

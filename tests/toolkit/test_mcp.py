@@ -99,7 +99,7 @@ def test_calls_run_side_by_side(server: McpServer):
         async with server as tools:
             meet = named(tools)["example__meet"]
             calls = (meet.acall({"name": name, "others": 4}) for name in names)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 return [found.text for found in await asyncio.gather(*calls)]
 
     assert asyncio.run(all_at_once()) == [f"{name} met 4" for name in names]
@@ -121,7 +121,7 @@ def test_after_the_end_nothing_is_called(server: McpServer):
 
 def test_a_server_that_dies_in_a_call_fails_the_call():
     async def died() -> tuple[bool, bool]:
-        async with McpServer("example", STDIO) as tools, asyncio.timeout(20):
+        async with McpServer("example", STDIO) as tools, asyncio.timeout(60):
             found = named(tools)
             first = await found["example__die"].acall({})
             return first.failed, (await found["example__add"].acall({"a": 1, "b": 1})).failed

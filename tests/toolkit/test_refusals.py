@@ -147,7 +147,8 @@ def test_refusals_say_why(name: str, arguments: dict[str, Any], text: str, root:
     assert found.text == text
 
 
-SMALL = {"limits": Limits(seconds=0.5, output=100, file=1000, matches=3, files=2)}
+SMALL = {"limits": Limits(seconds=30, output=100, file=1000, matches=3, files=2)}
+BRIEF = {"limits": Limits(seconds=2)}
 
 
 def test_long_output_is_cut_in_the_middle(use):
@@ -182,41 +183,41 @@ def test_sizes_are_bounded(root: Path, use):
 
 def test_time_is_bounded_and_nothing_is_left_behind(root: Path, use):
     began = time.monotonic()
-    text = use("run_shell_command", SMALL, command="echo a; (sleep 2; touch late) & sleep 30").text
-    assert time.monotonic() - began < 5
+    text = use("run_shell_command", BRIEF, command="echo a; (sleep 6; touch late) & sleep 60").text
+    assert time.monotonic() - began < 30
     assert "Output: a\n" in text
-    assert text.endswith("Error: [ended after 0.5 s]\nExit Code: 124")
-    time.sleep(2)
+    assert text.endswith("Error: [ended after 2 s]\nExit Code: 124")
+    time.sleep(max(began + 7 - time.monotonic(), 0))
     assert not (root / "late").exists()
 
 
-@pytest.mark.parametrize("command", ["sleep 30 & echo a", "setsid sleep 8 & echo a"])
+@pytest.mark.parametrize("command", ["sleep 40 & echo a", "setsid sleep 40 & echo a"])
 def test_a_job_in_the_background_holds_nothing_up(command: str, use):
     began = time.monotonic()
     assert "Output: a\n" in use("run_shell_command", command=command).text
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 def test_a_cancelled_command_ends(root: Path):
     (shell,) = (tool for tool in standard_tools(root) if tool.name == "run_shell_command")
 
     async def cancelled() -> None:
-        task = asyncio.create_task(shell.acall({"command": "sleep 1; touch late"}))
+        task = asyncio.create_task(shell.acall({"command": "sleep 3; touch late"}))
         await asyncio.sleep(0.3)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(cancelled())
-    time.sleep(1)
+    time.sleep(3)
     assert not (root / "late").exists()
 
 
 def test_a_pattern_that_never_ends_is_ended(root: Path, use):
     (root / "as.txt").write_text("a" * 40 + "b")
-    found = use("search_file_content", {**SMALL, "ripgrep": ""}, pattern="(a+)+$")
+    found = use("search_file_content", {**BRIEF, "ripgrep": ""}, pattern="(a+)+$")
     assert found.failed
-    assert "the search took more than 0.5 s" in found.text
+    assert "the search took more than 2 s" in found.text
 
 
 def test_commands_get_no_keys(use, monkeypatch: pytest.MonkeyPatch):

@@ -212,7 +212,7 @@ def test_headers_that_drip_end_at_the_time_limit(use):
 
     def drop_by_drop(connection: socket.socket) -> None:
         with suppress(OSError), connection:
-            for _ in range(100):
+            for _ in range(600):
                 connection.sendall(b"a")
                 time.sleep(0.1)
 
@@ -222,5 +222,5 @@ def test_headers_that_drip_end_at_the_time_limit(use):
         options = {**HERE, "limits": Limits(seconds=1)}
         found = use("web_fetch", options, prompt=" ".join(f"{url}/{number}" for number in range(3)))
         assert found.failed
-        assert time.monotonic() - begun < 5  # asyncio.run waits for the threads, too
+        assert time.monotonic() - begun < 30  # asyncio.run waits for the threads, too
         assert "no answer within 1 s" in found.text

@@ -33,7 +33,7 @@ def nginx(gateways: list[str], folder: Path) -> Iterator[str]:
     program = [shutil.which("nginx") or "nginx", "-c", str(config), "-e", str(folder / "error.log")]
     process = subprocess.Popen(program, stderr=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while not _listens(port):
             assert process.poll() is None, (folder / "error.log").read_text()
             assert time.monotonic() < until, "nginx does not listen"
