@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,10 +12,11 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.gateway.upstreams.retry_policy import CircuitBreakers, RetryPolicy
+from dragoman.pipeline import TranslatedStream
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask
 from gateway.running import running
-from gateway.stands import HASTY, Stand, gateway, wait_until
+from gateway.stands import HASTY, PROTOCOLS, Stand, gateway, wait_until
 
 GOOD = Answer(200, chat("well"))
 STREAM = Answer(200, *chunks("well"), content_type="text/event-stream")
@@ -169,6 +171,29 @@ def test_an_event_without_end(monkeypatch: pytest.MonkeyPatch, client: str, begu
         assert got.status == (200 if begun else 500)
         assert "larger than" in got.failure(client).message
         assert bench.request_count("one") == 1
+
+
+@pytest.mark.parametrize("client", PROTOCOLS)
+def test_a_stream_beyond_its_limit_ends_once_on_a_busy_machine(
+    client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop comes back long after the limit: all that was due meanwhile happens at once."""
+    feed, fed = TranslatedStream.feed, list[bytes]()
+
+    def busy(self: TranslatedStream, data: bytes) -> bytes:
+        fed.append(data)
+        if len(fed) == 3:
+            time.sleep(1.5)
+        return feed(self, data)
+
+    monkeypatch.setattr(TranslatedStream, "feed", busy)
+    pieces = *chunks("well")[:2], *[0.05, chunks("x")[1]] * 600
+    with running(Canned(Answer(200, *pieces, content_type="text/event-stream"))) as url:
+        text = "[server]\nrequest_timeout = 1\n" + provider("one", url, dialect='"hermes"')
+        with gateway(text) as stand:
+            got = ask(stand.url, client, "hi", "m", stream=True)
+            assert got.status == 200
+            assert "longer than the gateway's limit" in got.failure(client).message
 
 
 @pytest.mark.parametrize("client", ["openai-chat", "anthropic", "openai-responses", "gemini"])

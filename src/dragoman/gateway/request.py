@@ -4,6 +4,7 @@ and the record that the access log, metrics and traces are written from.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -112,7 +113,7 @@ class GatewayRequest(Struct, eq=False):
     turn_writer: TurnWriter | None = None  # where this turn is to be stored
     keep_alive: KeepAliveStream | None = None  # where the answer is a stream
     attempt: Attempt | None = None  # the current one
-    deadline: float | None = None  # of the event loop's clock, where requests have a timeout
+    timeout: asyncio.Timeout | None = None  # where requests have one
     compaction: Compaction | None = None  # what the client asked for, or what this request is for
     lead: Foreign | None = None  # comes first in the reply: the summary that replaced the history
     lost: list[Loss] = []

@@ -43,8 +43,6 @@ from dragoman.http.server import TooLarge
 if TYPE_CHECKING:
     from dragoman.gateway.handlers.compact import Compactor
 
-_AFTER_STREAM = 0.1  # seconds, so that a stream can end itself
-
 Accept = Callable[[GatewayRequest, tuple[Target, ...]], Awaitable[None]]
 
 
@@ -105,10 +103,8 @@ class GenerateHandler:
         return self._attempts.run(request, targets, relay)
 
     async def _run_until(self, request: GatewayRequest, targets: tuple[Target, ...], timeout: float) -> None:
-        now = asyncio.get_running_loop().time()
-        request.deadline = now + timeout  # of a stream: it ends with an event of its protocol
         try:
-            async with asyncio.timeout_at(request.deadline + _AFTER_STREAM):
+            async with asyncio.timeout(timeout) as request.timeout:
                 await self._attempt(request, targets)
         except TimeoutError:
             raise AttemptFailed(overdue(timeout)) from None

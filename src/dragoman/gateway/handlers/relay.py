@@ -248,11 +248,7 @@ class _StreamRelay:
         if self.reply.headers.get("content-type", "").startswith("text/html"):
             raise AttemptFailed(Failure("server", "the upstream answered with a web page", 502), retry=True)
         try:
-            if request.deadline is None:
-                last = await self._pass_on()
-            else:
-                async with asyncio.timeout_at(request.deadline):
-                    last = await self._pass_on()
+            last = await (self._pass_on_within(request.timeout) if request.timeout else self._pass_on())
         except TimeoutError:
             if not self.started:
                 raise
@@ -279,6 +275,18 @@ class _StreamRelay:
         self._count()
         self.keep_alive.busy = True
         await request.writer.end(self.keep_alive.renumbered(last) if self.keep_alive.events else last)
+
+    async def _pass_on_within(self, timeout: asyncio.Timeout) -> bytes:
+        """The timeout of the request is set off meanwhile: a stream that has started must end with an event
+        of its own, and two timeouts that are due together are one cancellation, which the outer one takes."""
+        deadline = timeout.when()
+        timeout.reschedule(None)
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._pass_on()
+        finally:
+            if not self.started:
+                timeout.reschedule(deadline)
 
     async def _pass_on(self) -> bytes:
         """Forward pieces as they come; returns what closing the stream adds. An event that grows large is
