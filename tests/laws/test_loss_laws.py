@@ -167,6 +167,82 @@ def test_a_dialect_names_the_place_of_state() -> None:
     assert (loss.code, loss.where) == ("reasoning.signature.dropped", "messages[1].reasoning_details")
 
 
+_THINKING = {"type": "enabled", "budget_tokens": 4000}
+_THINKS = {"max_tokens": 9000, "thinking": _THINKING, "output_config": {"effort": "high"}}
+_LEVELS = {"generationConfig": {"thinkingConfig": {"thinkingLevel": "HIGH", "thinkingBudget": 4000}}}
+_EXTREME = {"generationConfig": {"thinkingConfig": {"thinkingLevel": "EXTREME"}}}
+_LEVEL = "generationConfig.thinkingConfig.thinkingLevel"
+_NAMED = {"type": "function", "function": {"name": "f", "x": 1}, "y": 2}
+_ALLOWED = {"mode": "auto", "tools": [{"type": "function", "name": "f", "x": 1}, {"type": "mcp"}]}
+UNKNOWN = "field.unknown.dropped"
+# client, fields of the request, upstream, model, losses
+RARE: dict[str, tuple[str, Wire, str, str, list[tuple[str, str]]]] = {
+    "a budget beside an effort, to Chat": (
+        *("anthropic", _THINKS, "openai-chat", "gpt-5"),
+        [("setting.budget.dropped", "thinking.budget_tokens")],
+    ),
+    "to Responses": (
+        *("anthropic", _THINKS, "openai-responses", "gpt-5"),
+        [("setting.budget.dropped", "thinking.budget_tokens")],
+    ),
+    "to Gemini with levels": (
+        *("anthropic", _THINKS, "gemini", "gemini-3-pro-preview"),
+        [("setting.budget.dropped", "thinking.budget_tokens")],
+    ),
+    "to Gemini with budgets": (
+        *("anthropic", _THINKS, "gemini", "gemini-2.5-flash"),
+        [("setting.effort.dropped", "output_config.effort")],
+    ),
+    "to Claude with budgets": (
+        *("gemini", _LEVELS, "anthropic", "claude-sonnet-4-20250514"),
+        [("setting.effort.dropped", _LEVEL)],
+    ),
+    "to Claude with efforts": (
+        *("gemini", _LEVELS, "anthropic", "claude-opus-4-7"),
+        [("setting.budget.changed", "generationConfig.thinkingConfig.thinkingBudget")],
+    ),
+    "an effort without thinking": (
+        *("anthropic", {**_THINKS, "thinking": {"type": "disabled"}}, "openai-chat", "m"),
+        [("setting.effort.dropped", "output_config.effort")],
+    ),
+    "a level that nobody knows": (
+        *(
+            "gemini",
+            {"generationConfig": {"thinkingConfig": {"thinkingLevel": "EXTREME"}}},
+            "openai-chat",
+            "m",
+        ),
+        [("setting.effort.dropped", _LEVEL)],
+    ),
+    "Chat's tool choice": (
+        *("openai-chat", {"tool_choice": _NAMED}, "anthropic", "m"),
+        [(UNKNOWN, "tool_choice.function.x"), (UNKNOWN, "tool_choice.y")],
+    ),
+    "allowed tools": (
+        *("openai-responses", {"tool_choice": {"type": "allowed_tools", **_ALLOWED, "y": 2}}, "gemini", "m"),
+        [
+            (UNKNOWN, "tool_choice.tools[0].x"),
+            (UNKNOWN, "tool_choice.y"),
+            ("tool.choice.dropped", "tool_choice.tools[1]"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("client, fields, upstream, model, lost", RARE.values(), ids=RARE)
+def test_rare_fields(
+    client: str, fields: Wire, upstream: str, model: str, lost: list[tuple[str, str]]
+) -> None:
+    request = Request("m", (Message("user", (Text("go"),)),), tools=(ToolDeclaration("f", "d", SCHEMA),))
+    body = {**wire_of(client, request), **fields}
+    exchange = dragoman.Exchange(client, upstream)
+    exchange.request(body, model=model)
+    kinds = ("setting.effort", "setting.budget", "field", "tool.choice")
+    found = [(loss.code, loss.where) for loss in exchange.losses if loss.code.startswith(kinds)]
+    assert sorted(found) == sorted(lost)
+    assert misplaced(body, exchange.losses) == []
+
+
 @every_pair
 @few
 @given(request=requests())

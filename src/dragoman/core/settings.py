@@ -6,9 +6,10 @@ A model refuses efforts and budgets that it does not know (G107: litellm#29304, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from dragoman.core.losses import Losses
-from dragoman.core.model import Effort, OutputFormat, Wire
+from dragoman.core.model import Effort, OutputFormat, Settings, Wire
 
 _BANDS: tuple[tuple[int, Effort], ...] = (
     (0, "none"),
@@ -38,6 +39,15 @@ def effort_for(budget: int) -> Effort:
         if budget <= most:
             return effort
     return "xhigh"
+
+
+def report_unsent(name: Literal["effort", "budget"], settings: Settings, losses: Losses) -> None:
+    """Effort and budget both say how long to think: this one is not sent, because the other one is."""
+    effort, budget = settings.effort, settings.budget
+    if effort is None or budget in (None, -1) or (effort == "none" and budget == 0):
+        return
+    sent = f"a budget of {budget} tokens" if name == "effort" else f"effort {effort}"
+    losses.dropped(name, f"{sent} stands for it: the target takes one of them", f"setting.{name}")
 
 
 def encode_tier(

@@ -8,7 +8,7 @@ from typing import Any
 
 from dragoman.core.failures import with_opening
 from dragoman.core.fields import Fields, word_set
-from dragoman.core.jsontext import is_object
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, FailureKind, OutputFormat, Wire
 from dragoman.core.schema_rules import SchemaRules, StrictRules
@@ -51,6 +51,23 @@ TIERS = {tier: tier for tier in ("auto", "default", "flex", "scale", "priority",
     "standard_only": "default",
 }
 _LONGEST_USER = 64
+
+
+_CHOICE = word_set("type name function custom allowed_tools mode tools")
+_FUNCTIONS = (None, "function", "custom")
+
+
+def report_choice(choice: Wire, where: str, protocol: str, losses: Losses) -> None:
+    """Fields of a tool choice, and of the functions that it names, which nobody reads."""
+    for key, value in choice.items():
+        if key not in _CHOICE:
+            if value is not None:
+                losses.dropped(f"{where}.{key}", f"only {protocol} understands it", "field.unknown")
+        elif is_object(value):
+            report_choice(value, f"{where}.{key}", protocol, losses)
+        for i, tool in enumerate(value if key == "tools" and is_array(value) else ()):
+            if is_object(tool) and tool.get("type") in _FUNCTIONS:
+                report_choice(tool, f"{where}.{key}[{i}]", protocol, losses)
 
 
 def error_message(failure: Failure) -> str:

@@ -53,10 +53,6 @@ DECODED: dict[str, tuple[Wire, Settings]] = {
         Settings(budget=-1, show_reasoning=False),
     ),
     "off": ({"thinking": {"type": "disabled"}}, Settings(budget=0, effort="none")),
-    "off, with an effort": (
-        {"thinking": {"type": "disabled"}, "output_config": {"effort": "high"}},
-        Settings(budget=0, effort="none"),
-    ),
     "effort": ({"output_config": {"effort": "xhigh"}}, Settings(effort="xhigh")),
     "schema": (
         {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
@@ -76,6 +72,20 @@ def test_of_two_formats_the_newer_counts_and_the_older_is_reported() -> None:
     body = {"model": "m", "messages": [], "output_config": config, "output_format": older}
     assert CODEC.decode_request(body, losses).settings == Settings(output=OutputFormat("schema", SCHEMA))
     assert [loss.where for loss in losses] == ["output_format"]
+
+
+def test_an_effort_without_thinking_is_reported_and_goes_back() -> None:
+    body = {
+        "model": "m",
+        "messages": [],
+        "thinking": {"type": "disabled"},
+        "output_config": {"effort": "high"},
+    }
+    losses = Losses()
+    request = CODEC.decode_request(body, losses)
+    assert request.settings == Settings(budget=0, effort="none")
+    assert [loss.code for loss in losses] == ["setting.effort.dropped"]
+    assert CODEC.encode_request(request, Losses()) == body
 
 
 @pytest.mark.parametrize(("wire", "settings"), DECODED.values(), ids=DECODED)

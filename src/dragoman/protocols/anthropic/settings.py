@@ -18,7 +18,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.server import rows
-from dragoman.core.settings import budget_for, described_schema, effort_for, encode_tier
+from dragoman.core.settings import budget_for, described_schema, effort_for, encode_tier, report_unsent
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 JSON_INSTRUCTION = "Respond with one valid JSON object and nothing else: no prose, no code fence."
@@ -34,7 +34,7 @@ SPELLING = {
     "output": "output_config.format",
     "effort": "output_config.effort|thinking",
     "budget": "thinking.budget_tokens|thinking",
-    "show_reasoning": "thinking.display",
+    "show_reasoning": "thinking.display|thinking",
     "user": "metadata.user_id",
     "parallel": "tool_choice.disable_parallel_tool_use",
     ".cache": ".cache_control",
@@ -45,6 +45,9 @@ SPELLING = {
 def decode_settings(fields: Fields, losses: Losses) -> Settings:
     effort, output = _decode_output_config(fields, losses)
     budget, shown = _decode_thinking(fields, losses)
+    if budget == 0 and effort is not None:
+        why = f"elsewhere a model that does not think takes no effort {effort}"
+        losses.dropped("output_config.effort", why, "setting.effort")
     metadata = fields.fields("metadata")
     user = metadata.take("user_id", str) if metadata else None
     if metadata:
@@ -138,7 +141,7 @@ def _decode_output_config(fields: Fields, losses: Losses) -> tuple[Effort | None
     effort = config.take("effort", str)
     if effort is not None and effort not in _EFFORTS:
         why = f"an effort {effort!r} is only understood by {PROTOCOL_NAME}"
-        losses.dropped("effort", why, "setting.effort")
+        losses.dropped("output_config.effort", why, "setting.effort")
     output = _decode_output(config.fields("format"), losses)
     config.extras(losses)
     return _EFFORTS.get(effort or ""), output or _decode_output(fields.fields("output_format"), losses)
@@ -184,6 +187,7 @@ def _encode_thinking(
     """`thinking`, and the effort where the model takes one."""
     settings, takes_effort = request.settings, profile.efforts != ()
     if settings.effort == "none" or settings.budget == 0:
+        report_unsent("budget" if settings.effort == "none" else "effort", settings, losses)
         return {"type": "disabled"}, None
     effort = _encode_effort(settings.effort, profile, losses) if settings.effort else None
     budget = settings.budget if settings.budget and settings.budget > 0 else None
@@ -191,6 +195,8 @@ def _encode_thinking(
         losses.changed("budget", "the model takes an effort, no budget", "setting.budget")
         effort, budget = effort or _encode_effort(effort_for(budget), profile, losses), None
     taken = effort if takes_effort else None
+    if budget and not takes_effort:
+        report_unsent("effort", settings, losses)
     if effort is None and settings.budget is None:
         return None, None
     if budget is None and takes_effort:

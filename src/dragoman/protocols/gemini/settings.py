@@ -8,7 +8,7 @@ from dragoman.core.fields import Fields, GivenSettings, boolean, word_set
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, ToolDeclaration, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.settings import budget_for, described_schema, effort_for, encode_tier
+from dragoman.core.settings import budget_for, described_schema, effort_for, encode_tier, report_unsent
 from dragoman.protocols.gemini.tools import decode_schema, json_schema
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME, inner, opened
 
@@ -99,7 +99,15 @@ def _decode_thinking(config: Fields, losses: Losses) -> tuple[Effort | None, int
     level, budget = thinking.text("thinkingLevel").upper(), thinking.integer("thinkingBudget")
     shown = thinking.take("includeThoughts", bool)
     thinking.extras(losses)
-    return "none" if budget == 0 else _EFFORTS.get(level), budget, shown
+    effort = _EFFORTS.get(level)
+    if level and (effort is None or budget == 0) and level != "THINKING_LEVEL_UNSPECIFIED":
+        why = (
+            "a budget of 0 tokens stands for it"
+            if effort
+            else f"only {PROTOCOL_NAME} knows the level {level}"
+        )
+        losses.dropped(thinking.path("thinkingLevel"), why, "setting.effort")
+    return "none" if budget == 0 else effort, budget, shown
 
 
 _EFFORTS: dict[str, Effort] = {"MINIMAL": "minimal", "LOW": "low", "MEDIUM": "medium", "HIGH": "high"}
@@ -114,9 +122,9 @@ def _encode_thinking(request: Request, profile: ModelProfile, losses: Losses) ->
     elif profile.budget is not False:
         wire = _encode_budget(request, profile, losses)
     else:
-        if settings.effort not in (None, "none") or settings.budget:
-            name = "effort" if settings.effort else "budget"
-            losses.dropped(name, "the model does not think", f"setting.{name}")
+        for name, value in (("effort", settings.effort), ("budget", settings.budget)):
+            if value not in (None, "none", 0):
+                losses.dropped(name, "the model does not think", f"setting.{name}")
         return {}
     return wire | {"includeThoughts": True} if settings.show_reasoning else wire
 
@@ -130,6 +138,7 @@ def _encode_level(request: Request, profile: ModelProfile, losses: Losses) -> Wi
         losses.changed("budget", why, "setting.budget")
     if effort is None:
         return {}
+    report_unsent("budget", request.settings, losses)
     level = _LEVELS.get(profile.nearest_effort(effort, tuple(_LEVELS)) or effort, "HIGH")
     if level != _LEVELS.get(effort):
         why = f"the nearest that the model takes to {effort} is {level}"
@@ -144,6 +153,7 @@ def _encode_budget(request: Request, profile: ModelProfile, losses: Losses) -> W
         budget = budget_for(effort)
     if budget is None:
         return {}
+    report_unsent("effort", request.settings, losses)
     least, most = profile.budget_range
     tokens = budget if budget < 0 else min(max(budget, least), most)
     if tokens != budget:

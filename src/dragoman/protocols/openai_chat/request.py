@@ -35,7 +35,7 @@ def _decode_head(body: Wire, losses: Losses) -> Request:
         (),
         (),
         decode_tools(fields, losses),
-        decode_choice(fields),
+        decode_choice(fields, losses),
         fields.take("parallel_tool_calls", bool),
         stream=fields.flag("stream"),
         extras={PROTOCOL_NAME: fields.rest.copy()},

@@ -12,7 +12,7 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.settings import effort_for, encode_tier
+from dragoman.core.settings import effort_for, encode_tier, report_unsent
 from dragoman.protocols.openai import TIERS, decode_schema_format, encode_user
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
@@ -175,6 +175,8 @@ def _encode_effort(request: Request, tools: bool, profile: ModelProfile, losses:
     if wanted is None and settings.budget is not None and settings.budget >= 0:
         wanted = effort_for(settings.budget)
     effort = profile.nearest_effort(wanted) if wanted else None
+    if settings.effort is not None and settings.budget is not None:
+        report_unsent("budget", settings, losses)
     if tools and profile.tools_without_reasoning and profile.reasons_with(effort):
         losses.changed(name, f"{request.model} takes tools on Chat only with effort none", f"setting.{name}")
         return "none"

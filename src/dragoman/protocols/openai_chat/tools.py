@@ -11,10 +11,11 @@ from typing import Any
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
-from dragoman.core.jsontext import is_array
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool, HostedTool, Request, ToolChoice, ToolDeclaration, Wire
 from dragoman.core.model_profile import ModelProfile
+from dragoman.protocols.openai import report_choice
 from dragoman.protocols.openai_chat.hosted import decode_hosted, decode_search_options, encode_hosted
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, leftovers
 
@@ -165,10 +166,12 @@ def _encode_custom(tool: ToolDeclaration, rest: Wire) -> Wire:
     return wire | rest
 
 
-def decode_choice(fields: Fields) -> ToolChoice | None:
+def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
     for key in ("tool_choice", "function_call"):
         if (choice := fields.any(key)) is not None:
             mode, names = _read_choice(choice, key)
+            if is_object(choice):
+                report_choice(choice, key, PROTOCOL_NAME, losses)
             return ToolChoice(mode, names, where=key, extras={PROTOCOL_NAME: {key: choice}})
     return None
 

@@ -11,7 +11,7 @@ from dragoman.core.fields import Fields, GivenSettings, boolean, string
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.settings import effort_for, encode_tier
+from dragoman.core.settings import effort_for, encode_tier, report_unsent
 from dragoman.protocols.openai import TIERS, decode_schema_format, encode_user
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
@@ -129,6 +129,8 @@ def _encode_reasoning(request: Request, profile: ModelProfile, losses: Losses) -
         if effort != "none":
             why = f"{PROTOCOL_NAME} counts no thinking tokens: said as effort {effort}"
             losses.changed("budget", why, "setting.budget")
+    if settings.effort is not None and settings.budget is not None:
+        report_unsent("budget", settings, losses)
     if profile.reasoning is False:
         if effort not in (None, "none"):
             losses.dropped("effort", "the model does not reason", "setting.effort")

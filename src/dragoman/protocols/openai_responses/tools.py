@@ -17,6 +17,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import KNOWN, AnyTool, HostedTool, Request, ToolChoice, ToolDeclaration, Wire
+from dragoman.protocols.openai import report_choice
 from dragoman.protocols.openai_responses.hosted import (
     HOISTED,
     decode_hosted,
@@ -192,8 +193,10 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
         case "auto" | "none" | "required":
             return ToolChoice(choice, extras=whole)
         case {"type": "function" | "custom", "name": str(name)}:
+            report_choice(choice, "tool_choice", PROTOCOL_NAME, losses)
             return ToolChoice("required", (name,), extras=whole)
         case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list()}:
+            report_choice(choice, "tool_choice", PROTOCOL_NAME, losses)
             return ToolChoice(mode, _names(choice["tools"], losses), extras=whole)
         case {"type": str(kind)} if kind not in ("function", "custom", "allowed_tools"):
             why = f"only {PROTOCOL_NAME} can force its {kind}: some tool is required"
