@@ -155,6 +155,13 @@ class Fields:
         return {self.protocol: rest}
 
 
+def report_counts(usage: Any, where: str, known: frozenset[str], protocol: str, losses: Losses) -> None:
+    """Counts that no other protocol has. `known`: those that are read, or mean nothing elsewhere."""
+    for key, value in usage.items() if is_object(usage) else ():
+        if value and key not in known and not (is_object(value) and not any(value.values())):
+            losses.dropped(f"{where}.{key}", f"only {protocol} counts it", "usage.detail")
+
+
 def field_of(body: Any, key: str, protocol: str) -> Any:
     """A field of a body, which must be an object."""
     if type(body) is not dict:

@@ -106,6 +106,10 @@ CODES: dict[str, LossCode] = {
     "text.blank.dropped": _cosmetic("A text of white space, which the target refuses."),
     "text.blank.changed": _cosmetic("White space at the end, which the target refuses."),
     "citation.dropped": _minor("A source that the target cannot cite."),
+    "citation.detail.dropped": _cosmetic(
+        "What a citation says beside its source: the words that it quotes, or where they stand.",
+        "Nothing, unless you show them; then choose a provider of the client's own protocol.",
+    ),
     "text.join.changed": _cosmetic("Two texts, joined: the target has one field for both."),
     "media.name.dropped": _cosmetic("The name of a file."),
     "media.type.invented": _minor("A media type, guessed because the target requires one."),
@@ -129,6 +133,7 @@ CODES: dict[str, LossCode] = {
         "A reason to stop that the target has no word for.",
         "Read the reply's text: the agent gets the nearest reason that its protocol has.",
     ),
+    "stop.sequence.dropped": _cosmetic("Which of the client's stop sequences ended the reply."),
     "usage.detail.dropped": _cosmetic("A count that the target does not report."),
     "response.choices.dropped": _material(
         "Further answers; only the first one is passed on.",

@@ -119,12 +119,23 @@ def report_citations(losses: Losses, text: Text, why: str) -> None:
             losses.dropped(citation.where or f"{text.where}.citations", why, "citation")
 
 
+def report_citation_detail(losses: Losses, where: str, why: str) -> None:
+    """What the citation at `where` says beside its source is left out: one loss for its whole array."""
+    losses.dropped(_LAST_INDEX.sub("", where) or "citations", why, "citation.detail")
+
+
 def report_unknown_stop(losses: Losses, where: str, raw: str) -> None:
     """Most clients see an ordinary end instead."""
     losses.changed(where, f"no other protocol has a word for {raw}: sent as the nearest one", "stop.reason")
 
 
+def report_stop_sequence(losses: Losses, where: str) -> None:
+    """Clients of the other protocols see that the reply ended, not at which of their sequences."""
+    losses.dropped(where, "no other protocol names the stop sequence that matched", "stop.sequence")
+
+
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_LAST_INDEX = re.compile(r"\[\d+\]$")
 _LONGEST_VALUE = 80
 ABSENT = object()
 

@@ -371,7 +371,7 @@ CITATIONS: dict[str, tuple[Wire, Citation, int]] = {
             "start_block_index": 0,
         },
         Citation("https://s", "S", "c"),
-        0,
+        1,
     ),
     "characters": (
         {"type": "char_location", "document_title": "D", "cited_text": "c", "start_char_index": 0},

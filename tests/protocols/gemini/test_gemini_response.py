@@ -444,7 +444,7 @@ def test_citations_of_others():
             "two",
             (
                 Citation("https://b.test", where="c"),
-                Citation("https://a.test", "A", "cited"),
+                Citation("https://a.test", "A", "cited", where="e[1]"),
                 Citation("", where="d"),
             ),
         ),
@@ -458,7 +458,10 @@ def test_citations_of_others():
             {"segment": {"startIndex": 6, "endIndex": 9, "text": "two"}, "groundingChunkIndices": [0]},
         ],
     }
-    assert losses == ["dropped d: Gemini cites only what has a URL"]
+    assert losses == [
+        "dropped e: Gemini has no field for the quoted words",
+        "dropped d: Gemini cites only what has a URL",
+    ]
 
 
 MALFORMED = {

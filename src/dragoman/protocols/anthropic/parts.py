@@ -6,14 +6,14 @@ goes back as a block.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_array, is_object
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Losses, report_citation_detail
 from dragoman.core.model import (
     AnyPart,
     Citation,
@@ -96,7 +96,7 @@ def encode_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
     """The blocks that say `part`: one, or none where Anthropic cannot say it."""
     match part:
         case Text():
-            return _encode_text(part)
+            return _encode_text(part, losses)
         case ToolCall():
             return (_encode_tool_use(part, losses),)
         case ToolResult():
@@ -126,7 +126,7 @@ def _decode_text(block: Wire, where: str, losses: Losses) -> Text:
     return Text(text, tuple(cited), where=where, extras=extras, cache=cache)
 
 
-def _encode_text(part: Text) -> tuple[Wire, ...]:
+def _encode_text(part: Text, losses: Losses) -> tuple[Wire, ...]:
     """Anthropic refuses empty text blocks (G51: autogen#6063); one that came empty goes back so, and one of a
     reply may have sources."""
     if not part.text and not part.citations and not is_native(part):
@@ -136,6 +136,7 @@ def _encode_text(part: Text) -> tuple[Wire, ...]:
         block["cache_control"] = {"type": "ephemeral"} | ({"ttl": "1h"} if part.cache == "1h" else {})
     if part.citations:
         block["citations"] = [encode_citation(citation) for citation in part.citations]
+        report_ranges(part.citations, len(part.text), losses)
     return (block,)
 
 
@@ -148,13 +149,16 @@ def decode_citation(citation: Any, where: str, losses: Losses) -> Citation:
         case "web_search_result_location":
             url, title = fields.text("url"), fields.text("title")
             ours = unseal(fields.text("encrypted_index")) is not None
-            return Citation(url, title, cited, where=where, extras=None if ours else wire)
+            found = Citation(url, title, cited, where=where, extras=None if ours else wire)
         case "search_result_location":
-            return Citation(fields.text("source"), fields.text("title"), cited, where=where, extras=wire)
+            found = Citation(fields.text("source"), fields.text("title"), cited, where=where, extras=wire)
         case kind:
             why = f"a citation of type {kind or 'nothing'} points into a document"
             losses.dropped(where, why, "citation")
             return Citation("", fields.text("document_title"), cited, where=where, extras=wire)
+    if unknown := [key for key, value in fields.rest.items() if value is not None]:
+        report_citation_detail(losses, where, f"only {PROTOCOL_NAME} says {', '.join(unknown)}")
+    return found
 
 
 def encode_citation(citation: Citation) -> Wire:
@@ -166,6 +170,13 @@ def encode_citation(citation: Citation) -> Wire:
         "cited_text": citation.cited,
         "encrypted_index": _MADE_HERE,
     }
+
+
+def report_ranges(citations: Iterable[Citation], length: int, losses: Losses) -> None:
+    """Anthropic's citation supports its whole block, here a text of so many characters."""
+    for citation in citations:
+        if citation.start >= 0 and (citation.start, citation.end) != (0, length) and not is_native(citation):
+            report_citation_detail(losses, citation.where, "Anthropic has no field for ranges")
 
 
 def _decode_tool_use(block: Wire, where: str, losses: Losses) -> ToolCall:

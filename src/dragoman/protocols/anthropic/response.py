@@ -8,9 +8,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, own
+from dragoman.core.fields import Fields, own, report_counts
 from dragoman.core.jsontext import is_object
-from dragoman.core.losses import Losses, report_unknown_stop
+from dragoman.core.losses import Losses, report_stop_sequence, report_unknown_stop
 from dragoman.core.model import (
     AnyPart,
     Media,
@@ -152,6 +152,8 @@ def decode_stop(fields: Fields, called: bool, losses: Losses) -> Stop:
         losses.changed(fields.path("stop_reason"), why, "stop.reason")
     elif reason == "other":
         report_unknown_stop(losses, fields.path("stop_reason"), raw)
+    if sequence:
+        report_stop_sequence(losses, fields.path("stop_sequence"))
     return Stop(reason, raw, sequence)
 
 
@@ -189,7 +191,7 @@ def decode_usage(fields: Fields, losses: Losses) -> Usage:
         written,
         thought if type(thought) is int else 0,
     )
-    fields.extras(losses, quiet=QUIET_USAGE)
+    report_counts(fields.rest, fields.where, QUIET_USAGE, PROTOCOL_NAME, losses)
     return usage
 
 

@@ -174,7 +174,8 @@ class StreamDecoder:
         extras = message.extras(self._losses, quiet=QUIET_RESPONSE)
         if usage:
             extras[PROTOCOL_NAME]["usage"] = self._usage.copy()
-        counted = decode_usage(usage, self._losses) if usage else None
+        # the end repeats the counts, and what is unknown among them is reported there
+        counted = decode_usage(usage, Losses()) if usage else None
         return (ResponseStart(id, model, counted, extras=extras), *blocks)
 
     def _whole_block(self, index: int, block: Any) -> list[Event]:

@@ -50,7 +50,7 @@ from dragoman.core.model import (
 )
 from dragoman.core.seal import seal_state
 from dragoman.protocols.anthropic.hosted import encode_search
-from dragoman.protocols.anthropic.parts import encode_citation
+from dragoman.protocols.anthropic.parts import encode_citation, report_ranges
 from dragoman.protocols.anthropic.response import (
     encode_final_usage,
     encode_id,
@@ -77,6 +77,7 @@ class StreamEncoder:
         self._losses, self._request = losses, request
         self._id = ""
         self._cited: list[Citation] = []
+        self._placed = self._length = 0  # how many of them belong to earlier texts; the length of this one
         self._index = -1
         self._part: AnyPart | None = None
         self._open = False
@@ -127,6 +128,7 @@ class StreamEncoder:
 
     def _begin(self, part: AnyPart) -> Iterable[Frame]:
         self._part, self._open, self._state = part, False, part.state
+        self._placed, self._length = len(self._cited), 0
         self._fresh = isinstance(part, ToolCall)
         self._delta = _DELTAS.get(type(part), ("", ""))
         if isinstance(part, Refusal) and self._refusal is None:
@@ -151,6 +153,7 @@ class StreamEncoder:
         else:
             kind, key = self._delta
             body = {"type": kind, key: delta.text}
+            self._length += len(delta.text)
         frame = Frame(
             "content_block_delta", {"type": "content_block_delta", "index": self._index, "delta": body}
         )
@@ -169,6 +172,8 @@ class StreamEncoder:
             frames += self._whole(replace(part, state=self._state))
         if not self._open:
             return frames
+        if self._cited:
+            report_ranges(self._cited[self._placed :], self._length, self._losses)
         if self._state and isinstance(part, Reasoning) and not part.hidden:
             frames.append(
                 self._delta_frame("signature_delta", "signature", seal_state(self._state, PROTOCOL_NAME))

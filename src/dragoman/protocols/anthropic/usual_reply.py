@@ -66,7 +66,7 @@ class _UsualMessage(Struct, forbid_unknown_fields=True):
     model: str = ""
     type: Literal["message"] = "message"
     role: Literal["assistant"] = "assistant"
-    stop_sequence: Annotated[str, Meta(min_length=1)] | None = None
+    stop_sequence: None = None
     stop_details: None = None
     container: None = None
     context_management: Raw = Raw()
@@ -96,7 +96,7 @@ def read_usual_reply(body: bytes) -> Response | None:
         reply.id,
         reply.model,
         tuple(parts),
-        Stop(STOP.decode(reply.stop_reason), reply.stop_reason, reply.stop_sequence or ""),
+        Stop(STOP.decode(reply.stop_reason), reply.stop_reason),
         Usage(usage.input_tokens + cached + written, usage.output_tokens, cached, written, thought),
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Losses, report_citation_detail
 from dragoman.core.model import Citation, Foreign, HostedKind, HostedTool, State, Wire
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME, inner, opened
 
@@ -147,6 +147,7 @@ def decode_grounding(
     fields = opened(metadata, where)
     sources = [_decode_source(chunk, losses) for chunk in _objects(fields, "groundingChunks")]
     supports = _objects(fields, "groundingSupports")
+    fields.extras(losses, quiet=frozenset([key for key, value in fields.rest.items() if not value]))
     if not texts:
         _report_unused(sources, set(), "no text that it could support", losses)
         return []
@@ -154,6 +155,8 @@ def decode_grounding(
         return [(len(texts) - 1, source) for source in sources if source]
     answer, used = _ByteOffsets(texts), set[int]()
     cited = [cited for support in supports for cited in _decode_support(support, sources, answer, used)]
+    for support in supports:
+        _report_detail(support, support.where, losses)
     _report_unused(sources, used, "a source that supports nothing in the text", losses)
     return cited
 
@@ -168,6 +171,8 @@ def encode_grounding(texts: Iterable[tuple[str, Sequence[Citation]]], losses: Lo
             if not citation.url:
                 losses.dropped(citation.where or "citation", "Gemini cites only what has a URL", "citation")
                 continue
+            if citation.cited:
+                report_citation_detail(losses, citation.where, "Gemini has no field for the quoted words")
             chunk = chunks.setdefault((citation.url, citation.title), len(chunks))
             supports.append({"segment": _segment(text, citation, base), "groundingChunkIndices": [chunk]})
         base += _size(text)
@@ -213,7 +218,15 @@ def _decode_source(chunk: Fields, losses: Losses) -> Citation | None:
     if not source or not url:
         losses.dropped(chunk.where, "a source without a URL", "citation")
         return None
-    return Citation(url, source.text("title"), source.text("text"), where=chunk.where)
+    found = Citation(url, source.text("title"), source.text("text"), where=chunk.where)
+    _report_detail(source, chunk.where, losses)
+    return found
+
+
+def _report_detail(fields: Fields, where: str, losses: Losses) -> None:
+    """`domain` repeats the URL."""
+    if unknown := [key for key, value in fields.rest.items() if value and key != "domain"]:
+        report_citation_detail(losses, where, f"only {PROTOCOL_NAME} says {', '.join(unknown)}")
 
 
 def _report_unused(sources: list[Citation | None], used: set[int], why: str, losses: Losses) -> None:

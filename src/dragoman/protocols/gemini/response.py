@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dragoman.core.fields import Fields, own
+from dragoman.core.fields import Fields, own, report_counts
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses, report_unknown_stop
 from dragoman.core.model import (
@@ -37,6 +37,7 @@ from dragoman.protocols.gemini.wire import (
     QUIET_CANDIDATE,
     QUIET_CONTENT,
     QUIET_RESPONSE,
+    QUIET_USAGE,
     STOP,
     enum_name,
     inner,
@@ -50,7 +51,8 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     fields = opened(body, "")
     candidates = fields.list("candidates")
     id, model = fields.text("responseId"), fields.text("modelVersion")
-    usage, created = decode_usage(fields), decode_time(fields.rest.get("createTime"))
+    counted, created = fields.rest.get("usageMetadata"), decode_time(fields.rest.get("createTime"))
+    usage = None if counted is None else decode_usage(counted, losses)
     feedback = fields.rest.get("promptFeedback")
     extras = fields.extras(losses, quiet=QUIET_RESPONSE)
     if candidates is not None:
@@ -158,10 +160,11 @@ def decode_block(feedback: Any) -> Stop | None:
     return Stop("content_filter", reason) if isinstance(reason, str) else None
 
 
-def decode_usage(fields: Fields) -> Usage | None:
+def decode_usage(value: Any, losses: Losses) -> Usage | None:
     """`usageMetadata` of the body, which also stays in the extras."""
-    value = fields.rest.get("usageMetadata")
-    return None if value is None else read_usage(opened(value, "usageMetadata"))
+    fields = opened(value, "usageMetadata")
+    report_counts(fields.rest, fields.where, QUIET_USAGE, PROTOCOL_NAME, losses)
+    return read_usage(fields)
 
 
 def read_usage(fields: Fields) -> Usage | None:

@@ -55,7 +55,13 @@ from dragoman.core.seal import unseal_state
 from dragoman.core.server import rows
 from dragoman.protocols.gemini.hosted import decode_grounding
 from dragoman.protocols.gemini.parts import decode_part
-from dragoman.protocols.gemini.response import decode_block, decode_stop, decode_time, read_usage
+from dragoman.protocols.gemini.response import (
+    decode_block,
+    decode_stop,
+    decode_time,
+    decode_usage,
+    read_usage,
+)
 from dragoman.protocols.gemini.server import decode_error_object
 from dragoman.protocols.gemini.wire import (
     FINISH_REASONS,
@@ -145,7 +151,7 @@ class StreamDecoder:
         stop = (
             decode_stop(self._finish, self._assembly.called, self._losses) if self._finish else self._blocked
         )
-        usage = read_usage(opened(self._usage, "usageMetadata"))
+        usage = decode_usage(self._usage, self._losses)
         return (*events, ResponseEnd(stop or Stop("other"), usage))
 
     def _chunk(self, chunk: Wire, events: list[Event]) -> None:

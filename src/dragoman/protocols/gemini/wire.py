@@ -228,6 +228,12 @@ CUT_CALL = "the reply was cut inside it, and an incomplete call must not run"
 
 # Fields that no other protocol has and that nobody misses there: they are kept, but are no losses
 QUIET_RESPONSE = word_set("usageMetadata promptFeedback createTime modelStatus")
+# Counts that are read, and the kinds of tokens in them
+QUIET_USAGE = word_set(
+    "promptTokenCount toolUsePromptTokenCount candidatesTokenCount thoughtsTokenCount totalTokenCount "
+    "cachedContentTokenCount promptTokensDetails candidatesTokensDetails cacheTokensDetails "
+    "toolUsePromptTokensDetails thoughtsTokensDetails trafficType serviceTier"
+)
 QUIET_CANDIDATE = word_set("index avgLogprobs safetyRatings tokenCount finishMessage groundingMetadata")
 QUIET_CONTENT = word_set("role parts")
 QUIET_PART = word_set("thought thoughtSignature")

@@ -19,7 +19,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_array, is_object
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Losses, report_citation_detail
 from dragoman.core.model import (
     AnyPart,
     Citation,
@@ -163,7 +163,7 @@ def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
         return Citation("", where=where, extras=fields.extras(losses))
     inner = Fields(fields.any("url_citation"), f"{where}.url_citation", PROTOCOL_NAME)
     start, end = inner.integer("start_index"), inner.integer("end_index")
-    return Citation(
+    found = Citation(
         inner.need("url", str),
         inner.nonempty("title"),
         inner.nonempty("content"),
@@ -177,6 +177,9 @@ def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
             }
         },
     )
+    if unknown := [key for key, value in inner.rest.items() if value]:
+        report_citation_detail(losses, where, f"only {PROTOCOL_NAME} says {', '.join(unknown)}")
+    return found
 
 
 _QUIET_CITATION = frozenset({"type", "index"})

@@ -13,17 +13,19 @@ from msgspec import Meta, Struct, ValidationError, convert
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields
+from dragoman.core.fields import Fields, report_counts
 from dragoman.core.jsontext import is_object
-from dragoman.core.losses import Losses, report_unknown_stop
+from dragoman.core.losses import Losses, report_stop_sequence, report_unknown_stop
 from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolCall, Usage, Wire, whole_usage
 from dragoman.protocols.openai_chat.calls import with_completeness
 from dragoman.protocols.openai_chat.messages import decode_assistant, encode_reply
 from dragoman.protocols.openai_chat.wire import (
+    MATCHED_STOP,
     PROTOCOL_NAME,
     QUIET_CHOICE,
     QUIET_MESSAGE,
     QUIET_RESPONSE,
+    QUIET_USAGE,
     REQUIRED_MESSAGE,
     STOP,
     is_native,
@@ -52,7 +54,10 @@ def decode_response(body: Wire, losses: Losses) -> Response:
         losses.dropped(f"choices[{i}]", "only the first choice is the reply", "response.choices")
     parts = decode_assistant(message, losses, echoed=False)
     stop = decode_stop(_finish_reason(choice), losses, parts)
+    report_matched_stop(choice.rest, losses)
     usage, created = fields.rest.get("usage"), fields.rest.get("created")
+    if is_object(usage):
+        report_usage(usage, losses)
     rest = leftovers(choice, losses, QUIET_CHOICE)[PROTOCOL_NAME]
     rest["message"] = leftovers(message, losses, QUIET_MESSAGE)[PROTOCOL_NAME]
     id, model = fields.nonempty("id"), fields.nonempty("model")
@@ -136,6 +141,12 @@ def decode_stop(raw: str, losses: Losses, parts: Sequence[AnyPart] = ()) -> Stop
     return Stop(reason, raw)
 
 
+def report_matched_stop(choice: Wire, losses: Losses) -> None:
+    for key in MATCHED_STOP:
+        if choice.get(key) and type(choice[key]) is str:
+            report_stop_sequence(losses, f"choices[0].{key}")
+
+
 def encode_stop(stop: Stop, refused: bool, legacy: bool, native: bool = False) -> str:
     """`refused`: the reply has a refusal part, so the stop is ordinary; `native`: return `stop.raw`."""
     if native and STOP.decode(stop.raw) == stop.reason:
@@ -163,24 +174,24 @@ def declares_functions(request: Request | None) -> bool:
 Count = Annotated[int, Meta(ge=0)]
 
 
-class _InputCounts(Struct, gc=False):
+class InputCounts(Struct, frozen=True, gc=False):
     cached_tokens: Count = 0
     cache_write_tokens: Count = 0
 
 
-class _OutputCounts(Struct, gc=False):
+class OutputCounts(Struct, frozen=True, gc=False):
     reasoning_tokens: Count = 0
 
 
-class Counts(Struct, gc=False):
+class Counts(Struct, frozen=True, gc=False):
     """The last three are names of cached_tokens at DeepSeek, Moonshot and other servers."""
 
     prompt_tokens: Count = 0
     completion_tokens: Count = 0
     total_tokens: Count = 0
     reasoning_tokens: Count = 0
-    prompt_tokens_details: _InputCounts | None = None
-    completion_tokens_details: _OutputCounts | None = None
+    prompt_tokens_details: InputCounts | None = None
+    completion_tokens_details: OutputCounts | None = None
     prompt_cache_hit_tokens: Count = 0
     cached_tokens: Count = 0
     num_cached_tokens: Count = 0
@@ -191,6 +202,12 @@ def decode_usage(usage: Wire) -> Usage:
         return usage_of(convert(usage, Counts))
     except ValidationError:
         return usage_of(convert(_plausible(usage), Counts))
+
+
+def report_usage(usage: Wire, losses: Losses) -> None:
+    for where in ("usage", "usage.prompt_tokens_details", "usage.completion_tokens_details"):
+        counts = usage if where == "usage" else usage.get(where.removeprefix("usage."))
+        report_counts(counts, where, QUIET_USAGE, PROTOCOL_NAME, losses)
 
 
 def usage_of(counts: Counts) -> Usage:

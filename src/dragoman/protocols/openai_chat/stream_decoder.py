@@ -40,7 +40,13 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Citation, Foreign, Reasoning, Refusal, Text, Wire
 from dragoman.core.server import rows
 from dragoman.protocols.openai_chat.parts import StreamedDetails, decode_citation, decode_images, thought_text
-from dragoman.protocols.openai_chat.response import decode_stop, decode_usage, is_cut
+from dragoman.protocols.openai_chat.response import (
+    decode_stop,
+    decode_usage,
+    is_cut,
+    report_matched_stop,
+    report_usage,
+)
 from dragoman.protocols.openai_chat.server import decode_error
 from dragoman.protocols.openai_chat.stream_calls import AssembledCall, CallAssembly, Piece
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_CHOICE, QUIET_RESPONSE
@@ -187,6 +193,7 @@ class StreamDecoder:
         if finish is not None:
             self._finish = _text(finish, "finish_reason")
             self._report(choice, _KNOWN_CHOICE, "choices[0]")
+            report_matched_stop(choice, self._losses)
         if is_object(logprobs) and any(logprobs.values()):
             self._losses.dropped(
                 "choices[0].logprobs", f"only {PROTOCOL_NAME} understands it", "response.logprobs"
@@ -271,6 +278,8 @@ class StreamDecoder:
                 "choices[0].delta.audio", f"only {PROTOCOL_NAME} understands spoken replies", "media.audio"
             )
             parts.whole(Foreign(PROTOCOL_NAME, {"audio": self._audio}))
+        if self._usage:
+            report_usage(self._usage, self._losses)
         return (*parts.take(), ResponseEnd(stop, decode_usage(self._usage) if self._usage else None))
 
     def _fail(self, body: Wire) -> Iterable[Event]:

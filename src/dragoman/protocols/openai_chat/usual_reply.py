@@ -14,6 +14,8 @@ from dragoman.core.jsontext import typed_reader
 from dragoman.core.model import AnyPart, Reasoning, Request, Response, Stop, Text, ToolCall
 from dragoman.protocols.openai_chat.response import (
     Counts,
+    InputCounts,
+    OutputCounts,
     declares_functions,
     encode_id,
     encode_stop,
@@ -50,6 +52,34 @@ class _CompletionMessage(Struct, forbid_unknown_fields=True):
     function_call: None = None
 
 
+class _UsualInputCounts(InputCounts, frozen=True, forbid_unknown_fields=True):
+    text_tokens: Raw = Raw()
+    audio_tokens: Raw = Raw()
+    image_tokens: Raw = Raw()
+    video_tokens: Raw = Raw()
+
+
+class _UsualOutputCounts(OutputCounts, frozen=True, forbid_unknown_fields=True):
+    text_tokens: Raw = Raw()
+    audio_tokens: Raw = Raw()
+    image_tokens: Raw = Raw()
+    accepted_prediction_tokens: Literal[0] | None = 0
+    rejected_prediction_tokens: Literal[0] | None = 0
+
+
+class _UsualCounts(Counts, frozen=True, forbid_unknown_fields=True):
+    prompt_tokens_details: _UsualInputCounts | None = None
+    completion_tokens_details: _UsualOutputCounts | None = None
+    prompt_cache_miss_tokens: Raw = Raw()
+    queue_time: Raw = Raw()
+    prompt_time: Raw = Raw()
+    completion_time: Raw = Raw()
+    total_time: Raw = Raw()
+    cost: Raw = Raw()
+    cost_details: Raw = Raw()
+    is_byok: Raw = Raw()
+
+
 class _CompletionChoice(Struct, forbid_unknown_fields=True):
     message: _CompletionMessage
     finish_reason: Literal["stop", "tool_calls"]
@@ -65,7 +95,7 @@ class _Completion(Struct, forbid_unknown_fields=True):
     model: str = ""
     created: int = 0
     object: Literal["chat.completion"] = "chat.completion"
-    usage: Counts | None = None
+    usage: _UsualCounts | None = None
     service_tier: Raw = Raw()
     system_fingerprint: Raw = Raw()
     prompt_filter_results: Raw = Raw()

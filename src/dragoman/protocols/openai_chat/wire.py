@@ -160,6 +160,16 @@ QUIET_CHOICE = word_set(
 )
 
 
+# Counts that are read, and what a reply says about its price, its time and the kinds of its tokens
+QUIET_USAGE = word_set(
+    "prompt_tokens completion_tokens total_tokens reasoning_tokens prompt_tokens_details "
+    "completion_tokens_details prompt_cache_hit_tokens prompt_cache_miss_tokens cached_tokens "
+    "num_cached_tokens cache_write_tokens text_tokens audio_tokens image_tokens video_tokens queue_time "
+    "prompt_time completion_time total_time cost cost_details cost_in_usd_ticks is_byok"
+)
+MATCHED_STOP = ("stop_reason", "matched_stop")  # of vLLM and SGLang; a number is a token
+
+
 def leftovers(fields: Fields, losses: Losses, quiet: frozenset[str] = NOTHING) -> Extras:
     """The extras of a message, a part or a reply. An empty field is not reported, as if it were absent."""
     rest = fields.rest

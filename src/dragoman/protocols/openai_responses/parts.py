@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Losses, report_citation_detail
 from dragoman.core.model import (
     AnyPart,
     Citation,
@@ -83,7 +83,7 @@ def encode_part(part: AnyPart, text_type: TextType, losses: Losses) -> tuple[Wir
     rest = own(part.extras, PROTOCOL_NAME)
     match part:
         case Text():
-            return _encode_text(part, text_type, rest)
+            return _encode_text(part, text_type, rest, losses)
         case Refusal():
             if text_type == "input_text" and not rest:
                 return ({"type": text_type, "text": part.text},)
@@ -101,7 +101,7 @@ def encode_part(part: AnyPart, text_type: TextType, losses: Losses) -> tuple[Wir
                 f"media.{part.kind}",
             )
             notice = Text(f"[{part.kind} of type {part.media_type or 'unknown'} left out]")
-            return _encode_text(notice, text_type, {})
+            return _encode_text(notice, text_type, {}, losses)
         case Foreign():
             return (part.body,) if part.origin == PROTOCOL_NAME else ()
         case _:
@@ -123,7 +123,7 @@ def _decode_text(fields: Fields, losses: Losses) -> Text:
     return Text(text, citations, where=fields.where, extras=extras, cache=cache)
 
 
-def _encode_text(text: Text, text_type: TextType, rest: Wire) -> tuple[Wire, ...]:
+def _encode_text(text: Text, text_type: TextType, rest: Wire, losses: Losses) -> tuple[Wire, ...]:
     if not rest and not text.text and not text.citations:
         return ()
     if not rest and text_type == "output_text":
@@ -132,7 +132,7 @@ def _encode_text(text: Text, text_type: TextType, rest: Wire) -> tuple[Wire, ...
     if text.cache and not native(text) and text_type == "input_text":
         wire |= encode_lifetime(text.cache)
     if text.citations or rest.get("annotations") == []:
-        wire["annotations"] = encode_citations(text)
+        wire["annotations"] = encode_citations(text, losses)
     return (wire,)
 
 
@@ -144,7 +144,7 @@ def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
         losses.dropped(where, f"only {PROTOCOL_NAME} understands it", "citation")
         return Citation("", where=where, extras=whole)
     start, end = fields.integer("start_index"), fields.integer("end_index")
-    return Citation(
+    found = Citation(
         fields.need("url", str),
         fields.text("title"),
         start=-1 if start is None else start,
@@ -152,9 +152,15 @@ def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
         where=where,
         extras=whole,
     )
+    if unknown := [key for key, value in fields.rest.items() if value is not None and key != "type"]:
+        report_citation_detail(losses, where, f"only {PROTOCOL_NAME} says {', '.join(unknown)}")
+    return found
 
 
-def encode_citations(text: Text) -> list[Wire]:
+def encode_citations(text: Text, losses: Losses) -> list[Wire]:
+    for citation in text.citations:
+        if citation.url and citation.cited and not native(citation):
+            report_citation_detail(losses, citation.where, "Responses has no field for the quoted words")
     return [
         encode_citation(citation, len(text.text))
         for citation in text.citations

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import UpstreamError
-from dragoman.core.fields import Fields, own
+from dragoman.core.fields import Fields, own, report_counts
 from dragoman.core.losses import Losses, report_unknown_stop
 from dragoman.core.model import (
     AnyPart,
@@ -50,6 +50,7 @@ from dragoman.protocols.openai_responses.wire import (
     ITEM,
     PROTOCOL_NAME,
     QUIET_RESPONSE,
+    QUIET_USAGE,
     SECRETS,
     native,
 )
@@ -66,6 +67,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     called = any(isinstance(part, ToolCall) and part.complete for part in parts)
     stop = decode_stop(fields, called, losses)
     usage = decode_usage(fields)
+    report_usage(fields, losses)
     return Response(
         id,
         model,
@@ -343,6 +345,13 @@ def is_cut(part: AnyPart | None, stop: Stop) -> TypeGuard[ToolCall]:
 
 
 _WHOLE = frozenset({"end", "tool_calls"})
+
+
+def report_usage(fields: Fields, losses: Losses) -> None:
+    usage: Wire = fields.rest.get("usage") or {}
+    report_counts(usage, "usage", QUIET_USAGE, PROTOCOL_NAME, losses)
+    for name in ("input_tokens_details", "output_tokens_details"):
+        report_counts(usage.get(name), f"usage.{name}", QUIET_USAGE, PROTOCOL_NAME, losses)
 
 
 def decode_usage(fields: Fields) -> Usage | None:

@@ -36,7 +36,7 @@ from dragoman.core.model import Wire
 from dragoman.core.server import rows
 from dragoman.protocols.openai_responses.messages import decode_item, item_type
 from dragoman.protocols.openai_responses.parts import decode_citation, decode_part
-from dragoman.protocols.openai_responses.response import decode_stop, decode_usage
+from dragoman.protocols.openai_responses.response import decode_stop, decode_usage, report_usage
 from dragoman.protocols.openai_responses.server import decode_error
 from dragoman.protocols.openai_responses.stream_calls import (
     ItemAssembly,
@@ -171,6 +171,7 @@ class StreamDecoder:
         for growing in chain.from_iterable(item.parts.values() for item in self._all):
             events += self._assembly.abandon(growing, stop)
         stop, usage = decode_stop(fields, self._assembly.called, self._losses), decode_usage(fields)
+        report_usage(fields, self._losses)
         return (*events, ResponseEnd(stop, usage, fields.extras(self._losses, quiet=QUIET_RESPONSE)))
 
     def _missing(self, output: list[Any]) -> Iterator[Event]:

@@ -260,7 +260,7 @@ class StreamEncoder:
         if not self._texts and text:  # `{}` of a call without arguments
             frames.append(self._frame(form.delta, {**self._template, "delta": text}))
         if isinstance(part, Text) and part.citations:
-            inner["annotations"] = encode_citations(part)
+            inner["annotations"] = encode_citations(part, self._losses)
             for i, annotation in enumerate(inner["annotations"]):
                 added = {"annotation_index": i, "annotation": annotation}
                 frames.append(self._placed(f"{_TEXT}.annotation.added", added))

@@ -75,20 +75,26 @@ class _ReasoningItem(Struct, forbid_unknown_fields=True, tag_field="type", tag="
     content: _Empty | None = None
 
 
-class _InputTokensDetails(Struct):
+class _InputTokensDetails(Struct, forbid_unknown_fields=True):
     cached_tokens: _Count = 0
     cache_write_tokens: _Count = 0
 
 
-class _OutputTokensDetails(Struct):
+class _OutputTokensDetails(Struct, forbid_unknown_fields=True):
     reasoning_tokens: _Count = 0
 
 
-class _ResponseUsage(Struct):
+class _ResponseUsage(Struct, forbid_unknown_fields=True):
     input_tokens: _Count
     output_tokens: _Count
     input_tokens_details: _InputTokensDetails | None = None
     output_tokens_details: _OutputTokensDetails | None = None
+    total_tokens: Raw = Raw()
+    context_details: Raw = Raw()
+    cost: Raw = Raw()
+    cost_details: Raw = Raw()
+    cost_in_usd_ticks: Raw = Raw()
+    is_byok: Raw = Raw()
 
 
 _ResponseMetadata = defstruct("_ResponseMetadata", [(name, Raw, Raw()) for name in sorted(QUIET_RESPONSE)])

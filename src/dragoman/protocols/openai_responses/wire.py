@@ -140,5 +140,11 @@ QUIET_RESPONSE = word_set(
     "prompt_cache_key prompt_cache_options prompt_cache_retention reasoning safety_identifier service_tier "
     "status store temperature text tool_choice tool_usage tools top_logprobs top_p truncation usage user"
 )
+# Counts that are read, and what a reply says about its price and the kinds of its tokens
+QUIET_USAGE = word_set(
+    "input_tokens output_tokens total_tokens input_tokens_details output_tokens_details cached_tokens "
+    "cache_write_tokens reasoning_tokens prompt_tokens completion_tokens context_details text_tokens "
+    "audio_tokens image_tokens cost cost_details cost_in_usd_ticks is_byok"
+)
 SECRETS = ("authorization", "headers")  # of a remote MCP server; never repeated
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
