@@ -306,3 +306,22 @@ def test_streamed(upstream: str, reply: Any, client: str, lost: list[tuple[str, 
     assert exchange.failure is None
     found = [(loss.code, as_whole(loss.where)) for loss in exchange.losses if loss.kind != "invented"]
     assert sorted(found) == sorted(lost)
+
+
+EMPTY = {"type": "reasoning", "id": "rs_1", "summary": []}
+
+
+@pytest.mark.parametrize(
+    "item, blocks",
+    [(EMPTY, ["text"]), ({**EMPTY, "encrypted_content": "eA=="}, ["redacted_thinking", "text"])],
+    ids=["empty", "encrypted"],
+)
+def test_reasoning_without_text_or_state_is_nothing(item: Wire, blocks: list[str]) -> None:
+    """An empty thinking block would be echoed for the rest of the conversation."""
+    body, frames = responses(item)
+    whole: Any = dragoman.Exchange("anthropic", "openai-responses").response(body)
+    assert [block["type"] for block in whole["content"]] == blocks
+    stream = dragoman.Exchange("anthropic", "openai-responses").stream()
+    out = stream.feed(events("openai-responses", [*frames])) + stream.close()
+    opened = re.findall(rb'"content_block":{"type":"(\w+)"', out)
+    assert [kind.decode() for kind in opened] == blocks

@@ -70,13 +70,14 @@ class Restoration:
         ledger = self._ledger
         return state if state.origin != ledger.own else State(ledger.origin, state.data, state.id)
 
-    def mark(self, part: AnyPart) -> State | None:
+    def mark(self, part: AnyPart, empty: bool = False) -> State | None:
         """What signs a part for a client whose protocol signs such parts, where the upstream did not.
 
         Without it Genkit throws, and an upstream of the client's protocol would refuse the part later on.
+        `empty`: it says nothing; then reasoning is nothing to sign, and is left out.
         """
         signed = self.signs
-        if (signed == "reasoning" and type(part) is Reasoning and not part.hidden) or (
+        if (signed == "reasoning" and type(part) is Reasoning and not part.hidden and not empty) or (
             signed == "call" and type(part) is ToolCall and part.kind == "function"
         ):
             return State(self._ledger.origin, "")
@@ -280,7 +281,7 @@ class Restorer(EventStage):
     def _whole_part(self, part: AnyPart) -> Iterable[AnyPart]:
         if part.state is None:
             self._reply.ended(part, "", None)
-            mark = self._reply.mark(part)
+            mark = self._reply.mark(part, empty=not spelled(part))
             return (part,) if mark is None else (replace(part, state=mark),)
         state = self._reply.stamped(part.state)
         carried = self._reply.ended(part, spelled(part), state)
@@ -375,7 +376,7 @@ class Restorer(EventStage):
                 PartDelta(self._index, state=carried.state),
                 PartEnd(self._index),
             )
-        elif part and not self._state and (mark := self._reply.mark(part)):
+        elif part and not self._state and (mark := self._reply.mark(part, empty=not self._text)):
             return (PartDelta(index, state=mark), PartEnd(index, complete))
         return (PartEnd(index, complete),)
 
