@@ -29,6 +29,7 @@ from dragoman.core.model import (
     ToolChoice,
     ToolDeclaration,
     ToolResult,
+    Wire,
 )
 from dragoman.dialects import dialect, names
 from dragoman.dialects.engine.dialect import Dialect
@@ -157,6 +158,39 @@ def test_declares_names_descriptions_and_parameters(name: str) -> None:
     assert system.text.startswith("Be brief.\n\n")
     for word in ("get_weather", "Weather of a city", "city", "days", "get_time", "tz"):
         assert word in system.text
+
+
+CONSTRAINED: Wire = {
+    "type": "object",
+    "properties": {
+        "n": {"type": "integer", "description": "a number", "minimum": 7771, "multipleOf": 7772},
+        "s": {"type": "string", "pattern": "^7773$", "format": "f7774"},
+        "l": {"type": "array", "minItems": 7775, "items": {"type": "integer", "maximum": 7776}},
+        "o": {"type": "object", "properties": {"q": {"type": "string", "maxLength": 7777}}},
+        "m": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 7778}},
+        "u": {"anyOf": [{"type": "string", "description": "about 7779"}, {"type": "null"}]},
+        "t": {"type": "array", "prefixItems": [{"type": "string", "title": "t7780"}]},
+    },
+}
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_constraint_is_declared(name: str) -> None:
+    """As a keyword, or in words, which is reported."""
+    losses = Losses()
+    tools = (ToolDeclaration("f", "does", CONSTRAINED, where="tools[0]"),)
+    (system,) = render(dialect(name), user("Q"), losses=losses, tools=tools).system
+    assert [str(mark) for mark in range(7771, 7781) if str(mark) not in system.text] == []
+    keywords = "minimum, multipleOf, pattern, format, minItems, maximum, maxLength, additionalProperties"
+    said = [f"changed tools[0]: harmony has no {keywords}, prefixItems: said in words"]
+    assert [str(loss) for loss in losses] == (said if name == "harmony" else [])
+
+
+def test_harmony_says_constraints_in_comments() -> None:
+    tools = (ToolDeclaration("f", "does", {"properties": {"n": CONSTRAINED["properties"]["n"]}}),)
+    (system,) = render(dialect("harmony"), user("Q"), tools=tools).system
+    notes = "// a number\n// at least 7771\n// a multiple of 7772\n"
+    assert f"// does\ntype f = (_: {{\n{notes}n?: number,\n}}) => any;" in system.text
 
 
 OTHER_FORMS = {

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from dragoman.core import jsontext
+from dragoman.core.fields import word_set
 from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration, Wire
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, Think, opens_with
@@ -21,7 +22,7 @@ from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
 from dragoman.dialects.engine.source import Broken, Reader, Source, any_of, overlap
 from dragoman.dialects.engine.values import DeclaredTools, Schema, kinds_of
-from dragoman.schemas.walk import resolved
+from dragoman.schemas.walk import SPOKEN, resolved, words
 
 _KINDS = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
 _DEEPEST = 8
@@ -56,6 +57,11 @@ class Harmony(Dialect, frozen=True, kw_only=True):
 
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools="\n\n".join(declare_function(tool) for tool in tools))
+
+    def described(self, tool: ToolDeclaration) -> list[str]:
+        root = tool.parameters or {}
+        found = [*(keyword for keyword, _ in _notes(root, root)), *_described(root, root)]
+        return [keyword for keyword in found if keyword]
 
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         return f"{_START}assistant".join(_call(call) for call in calls)
@@ -134,7 +140,8 @@ def _body(source: Source, say: Callable[[str], None]) -> Reader[None]:
 
 def declare_function(tool: ToolDeclaration) -> str:
     root = tool.parameters or {}
-    comment = "".join(f"// {line}\n" for line in tool.description.splitlines())
+    notes = [note for _, note in _notes(root, root)]
+    comment = "".join(f"// {line}\n" for line in [*tool.description.splitlines(), *notes])
     taken = f"_: {_object(root, root, 0)}" if root.get("properties") else ""
     return f"{comment}type {tool.name} = ({taken}) => any;"
 
@@ -171,8 +178,45 @@ def _fields(schema: Wire, root: Wire, depth: int) -> Iterator[str]:
     for name, inner in cast(Wire, schema.get("properties") or {}).items():
         found = resolved(inner, root)
         yield from (f"// {line}\n" for line in str(found.get("description") or "").splitlines())
+        yield from (f"// {note}\n" for _, note in _notes(found, root, depth + 1))
         default = f" // default: {jsontext.dumps(found['default'])}" if "default" in found else ""
         yield f"{name}{'' if name in required else '?'}: {_type(inner, root, depth + 1)},{default}\n"
 
 
+# What a type does not show, in words
+
+
+def _notes(schema: Schema, root: Wire, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Keywords and notes of a value and of what it is made of, up to the properties of objects."""
+    found = resolved(schema, root)
+    for keyword, value in found.items():
+        says = not isinstance(value, bool | None) or (value is True and keyword in _SWITCHES)
+        if keyword in _UNSHOWN and says:
+            yield keyword, words(keyword, value)
+    for label, inner in _inside(found) if depth < _DEEPEST else ():
+        if about := resolved(inner, root).get("description"):
+            yield "", f"{label}{' '.join(str(about).split())}"
+        yield from ((keyword, f"{label}{note}") for keyword, note in _notes(inner, root, depth + 1))
+
+
+def _described(schema: Schema, root: Wire, depth: int = 0) -> Iterator[str]:
+    """The keywords of all notes at properties."""
+    found = resolved(schema, root)
+    for inner in cast(Wire, found.get("properties") or {}).values() if depth < _DEEPEST else ():
+        yield from (keyword for keyword, _ in _notes(inner, root, depth + 1))
+        yield from _described(inner, root, depth + 1)
+    for _, inner in _inside(found) if depth < _DEEPEST else ():
+        yield from _described(inner, root, depth + 1)
+
+
+def _inside(found: Wire) -> Iterator[tuple[str, Schema]]:
+    """The items of an array, and the options of a union."""
+    if "items" in found:
+        yield "items: ", found["items"]
+    for option in cast(list[Any], found.get("anyOf") or found.get("oneOf") or ()):
+        yield "", option
+
+
+_SWITCHES = frozenset({"uniqueItems", "deprecated"})
+_UNSHOWN = {*SPOKEN, "prefixItems"} - word_set("enum const anyOf oneOf required default")
 DIALECT = Harmony(name="harmony")

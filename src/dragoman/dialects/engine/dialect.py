@@ -8,7 +8,7 @@ does the rest. What a dialect cannot write so that it would parse back the same 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -92,6 +92,10 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
         """The system text that declares the tools and explains how to call them."""
         raise NotImplementedError
 
+    def described(self, tool: ToolDeclaration) -> Iterable[str]:
+        """Keywords of the tool's schema that `declare` can only say in words."""
+        return ()
+
     def write_calls(self, calls: tuple[PastCall, ...]) -> str:
         raise NotImplementedError
 
@@ -116,7 +120,7 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
         """
         tools = _dialect_tools(request.tools, losses, self) if request.tools else _without_tools(self)
         system, front = request.system, 0
-        prompt = _declaration(request.tools, losses, self.declare, self.name) if request.tools else ""
+        prompt = _declaration(request.tools, losses, self) if request.tools else ""
         if tools.declared.tools:
             if not system:
                 system, front = _system_of_messages(request.messages)
@@ -162,18 +166,16 @@ def _without_tools(dialect: Dialect) -> DialectTools:
 
 
 @cached_by_tools
-def _declaration(
-    tools: tuple[AnyTool, ...],
-    losses: Losses,
-    write: Callable[[tuple[ToolDeclaration, ...]], str],
-    dialect: str,
-) -> str:
+def _declaration(tools: tuple[AnyTool, ...], losses: Losses, dialect: Dialect) -> str:
     for tool in tools:
         if isinstance(tool, HostedTool):
-            why = f"{dialect} cannot declare a hosted {tool.kind} tool"
+            why = f"{dialect.name} cannot declare a hosted {tool.kind} tool"
             losses.dropped(tool.where, why, f"hosted.{tool.kind}")
     functions = declare(tools, losses).tools
-    return write(functions) if functions else ""
+    for tool in functions:
+        if keywords := ", ".join(dict.fromkeys(dialect.described(tool))):
+            losses.changed(tool.where, f"{dialect.name} has no {keywords}: said in words", "tool.schema")
+    return dialect.declare(functions) if functions else ""
 
 
 def _choice(request: Request) -> Iterator[str]:
