@@ -258,6 +258,40 @@ CASES: dict[str, tuple[str, Any, str, list[tuple[str, str]]]] = {
         "gemini",
         [(COUNT, "usage.num_server_side_tools_used"), (COUNT, "usage.output_tokens_details.teapots")],
     ),
+    "unknown fields of Gemini's call": (
+        "gemini",
+        gemini(
+            content={
+                "parts": [{"functionCall": {"name": "f", "args": {"a": 1}, "x": 1}, "y": 2}],
+                "role": "model",
+                "z": 3,
+            }
+        ),
+        "openai-chat",
+        [
+            (FIELD, "candidates[0].content.parts[0].functionCall.x"),
+            (FIELD, "candidates[0].content.parts[0].y"),
+            (FIELD, "candidates[0].content.z"),
+        ],
+    ),
+    "an unknown field of a summary": (
+        "openai-responses",
+        responses(
+            {
+                "type": "reasoning",
+                "id": "rs_1",
+                "summary": [{"type": "summary_text", "text": "Hm", "x": 1}],
+            }
+        ),
+        "openai-chat",
+        [(FIELD, "output[0].summary[0].x")],
+    ),
+    "details of Anthropic's counts": (
+        "anthropic",
+        anthropic(usage={"output_tokens_details": {"thinking_tokens": 1, "teapots": 1}}),
+        "openai-chat",
+        [(COUNT, "usage.output_tokens_details.teapots")],
+    ),
     "Gemini's counts": (
         "gemini",
         gemini(usage={"teapots": 1, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 1}]}),

@@ -192,6 +192,7 @@ def decode_usage(fields: Fields, losses: Losses) -> Usage:
         thought if type(thought) is int else 0,
     )
     report_counts(fields.rest, fields.where, QUIET_USAGE, PROTOCOL_NAME, losses)
+    report_counts(details, fields.path("output_tokens_details"), QUIET_USAGE, PROTOCOL_NAME, losses)
     return usage
 
 

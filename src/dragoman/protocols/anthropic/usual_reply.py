@@ -41,7 +41,7 @@ class _ToolUseBlock(Struct, forbid_unknown_fields=True, tag_field="type", tag="t
     caller: _DirectCaller | None = None
 
 
-class _ThinkingCount(Struct):
+class _ThinkingCount(Struct, forbid_unknown_fields=True):
     thinking_tokens: _Count = 0
 
 

@@ -237,7 +237,8 @@ QUIET_TOOL = word_set("type description strict defer_loading cache_control")
 QUIET_REQUEST = word_set("model stream tools system cache_control compaction")
 QUIET_RESPONSE = word_set("id type role model diagnostics context_management input_transformations")
 QUIET_USAGE = word_set(
-    "cache_creation service_tier inference_geo speed output_tokens_details iterations fallback_credit"
+    "cache_creation service_tier inference_geo speed output_tokens_details thinking_tokens iterations "
+    "fallback_credit"
 )
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 

@@ -219,7 +219,8 @@ def _decode_source(chunk: Fields, losses: Losses) -> Citation | None:
         losses.dropped(chunk.where, "a source without a URL", "citation")
         return None
     found = Citation(url, source.text("title"), source.text("text"), where=chunk.where)
-    _report_detail(source, chunk.where, losses)
+    for fields in (source, chunk):
+        _report_detail(fields, chunk.where, losses)
     return found
 
 

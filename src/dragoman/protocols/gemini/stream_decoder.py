@@ -67,6 +67,8 @@ from dragoman.protocols.gemini.wire import (
     FINISH_REASONS,
     PROTOCOL_NAME,
     QUIET_CANDIDATE,
+    QUIET_CONTENT,
+    QUIET_PART,
     QUIET_RESPONSE,
     STOP,
     enum_name,
@@ -83,6 +85,8 @@ VARYING = re.compile(
 )
 _THOUGHT_KEYS = frozenset({"text", "thought"})
 _WHOLE_CALL = frozenset({"id", "name", "args"})
+_CALL_KEYS = QUIET_PART | {"functionCall"}
+_NAMED = frozenset({"id"})
 TEXT, THOUGHT = Text(), Reasoning()
 
 
@@ -195,6 +199,8 @@ class StreamDecoder:
         if (content := candidate.get("content")) is not None:
             if not is_object(content):
                 raise _wrong("candidates[0].content", "an object", content)
+            if not QUIET_CONTENT.issuperset(content):
+                opened(content, "candidates[0].content").extras(self._losses, quiet=QUIET_CONTENT)
             self._parts(content.get("parts"), events)
         if finish := candidate.get("finishReason"):
             finish = enum_name(finish, FINISH_REASONS)
@@ -310,7 +316,10 @@ class Assembly:
             self._arguments.whole = printed(arguments, call.path("args"))
         if (pieces := call.list("partialArgs")) is not None:
             self._arguments.add(pieces, call.path("partialArgs"))
-        if not call.take("willContinue", bool):
+        more = call.take("willContinue", bool)
+        call.extras(self._losses, quiet=_NAMED)
+        opened(part, where).extras(self._losses, quiet=_CALL_KEYS)
+        if not more:
             self.end(events)
 
     def grows(self) -> bool:

@@ -182,7 +182,7 @@ def encode_citation(citation: Citation, length: int) -> Wire:
 
 def decode_reasoning(fields: Fields, losses: Losses) -> Reasoning:
     """A summary of one plain text is taken; any other also stays in the extras, to go back as it came."""
-    text = "\n\n".join([*_texts(fields, "summary"), *_texts(fields, "content")])
+    text = "\n\n".join([*_texts(fields, "summary", losses), *_texts(fields, "content", losses)])
     if text and "content" not in fields.rest and fields.rest.get("summary") == encode_summary(text):
         del fields.rest["summary"]
     id = fields.rest.get("id")
@@ -211,10 +211,13 @@ def encode_summary(text: str) -> list[Wire]:
     return [{"type": "summary_text", "text": text}] if text else []
 
 
-def _texts(fields: Fields, key: str) -> list[str]:
+def _texts(fields: Fields, key: str, losses: Losses) -> list[str]:
     """The texts of an array, which is read and also stays in the extras."""
     entries: list[Any] = fields.rest.get(key) or []
     if type(entries) is not list:
         raise fields.wrong(key, "list", entries)
     inner = [Fields(entry, f"{fields.path(key)}[{i}]", PROTOCOL_NAME) for i, entry in enumerate(entries)]
-    return [text for text in (entry.text("text") for entry in inner) if text]
+    texts = [entry.text("text") for entry in inner]
+    for entry in inner:
+        entry.extras(losses, quiet=QUIET_PART)
+    return [text for text in texts if text]

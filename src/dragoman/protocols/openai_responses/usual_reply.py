@@ -63,8 +63,9 @@ class _FunctionCallItem(Struct, forbid_unknown_fields=True, tag_field="type", ta
     status: Literal["completed"] = "completed"
 
 
-class _SummaryText(Struct):
+class _SummaryText(Struct, forbid_unknown_fields=True):
     text: str
+    type: Raw = Raw()
 
 
 class _ReasoningItem(Struct, forbid_unknown_fields=True, tag_field="type", tag="reasoning"):
