@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from dialects.parsing import tool
 from dragoman import Exchange
 from dragoman.core.errors import ConfigError
+from dragoman.core.footprint import Footprint
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -459,7 +460,7 @@ def test_a_known_message_is_written_as_the_messages_before_it_demand(name: str, 
     for before in (BEFORE[first], *BEFORE.values()):
         messages = (before, second, third)
         for count in (1, 2, 3):
-            request = Request("m", messages, past=Past(messages[:count], made))
+            request = Request("m", messages, past=Past(messages[:count], made, Footprint()))
             known = dialect(name).render(request, Losses())
             assert known.messages == dialect(name).render(Request("m", messages), Losses()).messages
 

@@ -32,7 +32,7 @@ from msgspec import Raw
 from dragoman.core import jsontext
 from dragoman.core.caches import CachedDeclarations, LearningPace, cached_declarations
 from dragoman.core.codec import Codec
-from dragoman.core.history import head_size
+from dragoman.core.footprint import Footprint
 from dragoman.core.jsontext import CUT, CUT_TEXT
 from dragoman.core.known_messages import KnownMessages, KnownPlace, NewMessages, entries_of
 from dragoman.core.model import KnownHead, KnownPrefix, Turns, Wire
@@ -43,6 +43,8 @@ _MOST_LEARNT = 1_000  # messages of one request
 _MOST_TOOLS = 16  # lists of declarations; agents send one or two
 _MOST_HEADS = 4  # of one caller: an agent, its subagents, what writes its titles
 _MOST_CALLERS = 4_096
+_HEAD = 2_000  # bytes of the objects of a head, beside its text and its fields
+_KEPT = 0.9  # of the limit, once it was exceeded
 _SPACE = ord(" ")
 _TOOLS = b'"tools"'
 _CUT_ENTRY = b"[" + CUT_TEXT
@@ -55,20 +57,22 @@ class _CallerHeads(LearningPace, gc=False):
 
 
 class ConversationMemory:
-    """The conversations of several callers, in about `max_bytes`, and their heads in a quarter of that."""
+    """The conversations of several callers with all that was made of them, in about `max_bytes`.
+
+    Their heads take at most a quarter of it.
+    """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes = max_bytes
-        self._messages = KnownMessages(max_bytes)
+        self._messages = KnownMessages()
         self._tools: list[tuple[bytes, CachedDeclarations]] = []  # by their text, the latest first
         self._heads: OrderedDict[Hashable, _CallerHeads] = OrderedDict()
-        self._head_size = 0
+        self._head_footprint = Footprint()
         self._lock = Lock()
 
     @property
     def size(self) -> int:
-        """Of the messages."""
-        return self._messages.size
+        return self._messages.footprint.size + self._head_footprint.size
 
     @property
     def conversations(self) -> int:
@@ -84,6 +88,8 @@ class ConversationMemory:
         if start < 0:
             return None
         with self._lock:
+            if self._messages.footprint.size + self._head_footprint.size > self.max_bytes:
+                self._make_room()
             place, learns = self._messages.look_up(caller, data, start)
             learns_head = head is None and self._learns_head(caller)
         position = place.position if place else start
@@ -107,7 +113,7 @@ class ConversationMemory:
                 if learns:
                     ends = ends[:-1][:_MOST_LEARNT]
                     fresh = [i for i in range(len(ends)) if not client.repeats(turns[i])]
-                    turns.prefix = self._learn(caller, NewMessages(data, start, position, ends, fresh))
+                    turns.prefix = self._learn(caller, NewMessages(data, start, position, ends, fresh, place))
             if place:
                 turns.prefix = turns.prefix or self._prefix_at(place)
                 turns[:0] = entries_of(turns.prefix, place.known)
@@ -117,7 +123,14 @@ class ConversationMemory:
 
     def _learn(self, caller: Hashable, new: NewMessages) -> KnownPrefix | None:
         with self._lock:
-            return self._messages.learn(caller, new)
+            learnt = self._messages.learn(caller, new)
+            expected = 2 * (new.ends[-1] - new.position)  # as values, and as what is sent
+            if self.size + expected > self.max_bytes:
+                self._make_room(expected)
+            return learnt
+
+    def _make_room(self, expected: int = 0) -> None:
+        self._messages.drop_oldest(_KEPT * self.max_bytes - self._head_footprint.size - expected)
 
     def _prefix_at(self, place: KnownPlace) -> KnownPrefix:
         if place.is_whole:
@@ -205,21 +218,26 @@ class ConversationMemory:
     def _propose_head(self, key: Hashable, turns: Turns, front: bytes, tail: bytes, fields: Wire) -> None:
         """Tools that are not in their cache are still to be learnt themselves."""
         if not fields.get("tools") or type(fields["tools"]) is CachedDeclarations:
-            turns.head = KnownHead(front, tail, fields, {})
+            turns.head = KnownHead(front, tail, fields, Footprint())
+            turns.head.footprint.add(2 * turns.head.length + _HEAD)
             turns.keep = partial(self._keep_head, key)
 
     def _keep_head(self, key: Hashable, head: KnownHead) -> None:
         with self._lock:
             heads = self._heads.setdefault(key, _CallerHeads())
             self._heads.move_to_end(key)
-            self._head_size += head_size((head,)) - head_size(heads.known[_MOST_HEADS - 1 :])
+            for dropped in heads.known[_MOST_HEADS - 1 :]:
+                dropped.footprint.drop()
             heads.known = (head, *heads.known[: _MOST_HEADS - 1])
-            while self._head_size > self.max_bytes // 4:
+            head.footprint.whole = self._head_footprint
+            self._head_footprint.add(head.footprint.size)
+            while self._head_footprint.size > self.max_bytes // 4:
                 self._drop_heads()
 
     def _drop_heads(self) -> None:
         """Forget the heads of the caller who has had no new one for the longest time."""
-        self._head_size -= head_size(self._heads.popitem(last=False)[1].known)
+        for head in self._heads.popitem(last=False)[1].known:
+            head.footprint.drop()
 
 
 def _ends(entries: Sequence[Raw], data: bytes, position: int) -> list[int]:

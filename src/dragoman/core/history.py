@@ -12,8 +12,9 @@ comparison with them (`is_same`), so nothing stale can be found; then single mes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import is_
+from sys import getsizeof
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Raw, Struct
@@ -22,14 +23,28 @@ from dragoman.core import jsontext
 from dragoman.core.caches import may_hold_key
 from dragoman.core.errors import WireError
 from dragoman.core.fields import describe, field_of
+from dragoman.core.footprint import KeptResult, weigh
 from dragoman.core.losses import Loss, Losses
-from dragoman.core.model import AnyTool, KnownHead, Message, Past, Request, Turns, Wire
+from dragoman.core.model import (
+    AnyTool,
+    Foreign,
+    KnownHead,
+    KnownPrefix,
+    Message,
+    Past,
+    Reasoning,
+    Request,
+    Text,
+    ToolResult,
+    Turns,
+    Wire,
+)
 from dragoman.core.model_profile import ModelProfile
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_MOST_ENCODED = 32  # results of one head: upstreams, models
-_OVERHEAD = 2_000  # bytes of the objects of a head, beside its text in three forms
+_MESSAGE, _PART, _LOSS, _ENTRY = 400, 200, 300, 100  # bytes of objects, beside their texts
+_HEAD = 2_000
 DECODED = "decoded"
 _ALONE = "alone"
 EncodeAlone = Callable[[Message, Losses], Sequence[Any] | None]
@@ -42,11 +57,6 @@ def is_same(beginning: tuple[Message, ...], messages: tuple[Message, ...]) -> bo
     # A comparison of tuples is quick where their items are identical. Equal messages of other places pass it,
     # but where some were moved the last one was too
     return beginning[-1] is messages[-1] and beginning == messages
-
-
-def head_size(heads: Sequence[KnownHead]) -> int:
-    """As wire, as values and as what was made of them."""
-    return sum([3 * (len(head.front) + len(head.tail)) + _OVERHEAD for head in heads])
 
 
 def keep_head(turns: Any, tools: Sequence[AnyTool]) -> None:
@@ -77,7 +87,8 @@ def decode_head(body: Wire, head: KnownHead | None, decode: Callable[[Wire, Loss
     known: tuple[T, tuple[Loss, ...]] | None = head.made.get(DECODED)
     if known is None:
         own = Losses()
-        known = head.made[DECODED] = decode(body, own), tuple(own)
+        known = decode(body, own), tuple(own)
+        head.keep(DECODED, known, head.length + _LOSS * len(own))
     if known[1]:
         losses.extend(known[1])
     return known[0]
@@ -104,9 +115,7 @@ def encode_head(
     if known is None or not all(map(is_, known.parts, parts)):
         own = Losses()
         known = _EncodedHead(parts, encode(request, own, profile, *others), tuple(own))  # pyright: ignore[reportCallIssue] - as above
-        if len(head.made) > _MOST_ENCODED:
-            head.made.clear()
-        head.made[key] = known
+        head.keep(key, known, _HEAD + _LOSS * len(own))
     if known.losses:
         losses.extend(known.losses)
     return known.wire
@@ -117,10 +126,8 @@ def printed_fields(head: KnownHead, model: str) -> jsontext.PrintedFields:
     head was not made of it."""
     found: jsontext.PrintedFields | None = head.made.get((printed_fields, model))
     if found is None:
-        if len(head.made) > _MOST_ENCODED:
-            head.made.clear()
-        found = jsontext.PrintedFields(head_size((head,)))
-        head.made[printed_fields, model] = found
+        found = jsontext.PrintedFields(3 * head.length + _HEAD)
+        head.keep((printed_fields, model), found, head.length + _HEAD)
     return found
 
 
@@ -132,7 +139,7 @@ class _EncodedHead(Struct, frozen=True, gc=False):
     losses: tuple[Loss, ...]
 
 
-class _Decoded(Struct, frozen=True, gc=False):
+class _Decoded(KeptResult):
     messages: tuple[Message, ...]
     losses: tuple[Loss, ...]
 
@@ -143,18 +150,57 @@ def decode_turns(
     """The messages that `wires` hold, and which of them came before."""
     if type(wires) is not Turns or (prefix := wires.prefix) is None:
         return tuple([decode(wire, f"{field}[{i}]", losses) for i, wire in enumerate(wires)]), None
-    known: _Decoded | None = prefix.made.get(DECODED)
+    known: _Decoded | None = prefix.decoded.get(DECODED)
     if known is None or len(known.messages) < prefix.count:
         own, messages = Losses(), [*known.messages] if known else []
+        begun = len(messages)
         if known:
             own.extend(known.losses)
-        for i in range(len(messages), prefix.count):
+        for i in range(begun, prefix.count):
             messages.append(decode(wires.wire(i), f"{field}[{i}]", own))
-        known = prefix.made[DECODED] = _Decoded(tuple(messages), tuple(own))
+        decoded = _Decoded(tuple(messages), tuple(own))
+        keep_decoded(prefix, DECODED, decoded, decoded_size(prefix, begun, messages[begun:]))
+        known = decoded
     if known.losses:
         losses.extend(known.losses)
     new = [decode(wires[i], f"{field}[{i}]", losses) for i in range(prefix.count, len(wires))]
-    return (*known.messages, *new), Past(known.messages, prefix.made)
+    return (*known.messages, *new), Past(known.messages, prefix.made, prefix.footprint)
+
+
+def keep_decoded(prefix: KnownPrefix, key: Hashable, decoded: KeptResult, added: int) -> None:
+    """Keep what was decoded of all messages; `added` is the size of those that were not known before."""
+    before: KeptResult | None = prefix.decoded.get(key)
+    decoded.size = before.size + added if before else added
+    prefix.decoded[key] = decoded
+    prefix.footprint.add(added)
+
+
+def decoded_size(prefix: KnownPrefix, first: int, messages: Iterable[Any]) -> int:
+    """What `messages` take, which were decoded from the wires of `prefix` from the one at `first` on.
+
+    The length of a wire stands for its texts in UTF-8, which a string that is not ASCII keeps beside its own
+    characters once it was printed. Types are compared by `is`, because this runs for each new part.
+    """
+    size, before = 0, prefix
+    while before and before.count > first:
+        skipped = first - (before.count - len(before.ends))
+        size += len(before.text) - (before.ends[skipped - 1] if skipped > 0 else 0)
+        before = before.before
+    for message in messages:
+        size += _MESSAGE + _PART * len(message.parts)
+        for part in message.parts:
+            kind = type(part)  # pyright: ignore[reportUnknownVariableType] - of Any
+            if kind is Text or kind is Reasoning:
+                if not part.text.isascii():
+                    size += getsizeof(part.text)
+            elif kind is ToolResult:
+                size += _PART * len(part.content)
+                for each in part.content:
+                    if type(each) is Text and not each.text.isascii():
+                        size += getsizeof(each.text)
+            elif kind is Foreign:
+                size += weigh(part.body)
+    return size
 
 
 def some(messages: tuple[Message, ...], past: Past | None, test: Callable[[Message], bool]) -> bool:
@@ -162,16 +208,22 @@ def some(messages: tuple[Message, ...], past: Past | None, test: Callable[[Messa
     count = len(past.messages) if past else 0
     if past is None or not is_same(past.messages, messages[:count]):
         return any(map(test, messages))
-    known: tuple[tuple[Message, ...], bool] | None = past.made.get(test)
-    if known is None or known[0] is not past.messages:
-        first, found = known or ((), False)
+    known: _Found | None = past.made.get(test)
+    if known is None or known.messages is not past.messages:
+        first, found = (known.messages, known.found) if known else ((), False)
         if not is_same(first, past.messages[: len(first)]):
             first, found = (), False
-        known = past.made[test] = past.messages, found or any(map(test, past.messages[len(first) :]))
-    return known[1] or any(map(test, messages[count:]))
+        known = _Found(past.messages, found or any(map(test, past.messages[len(first) :])), size=_ENTRY)
+        past.keep(test, known)
+    return known.found or any(map(test, messages[count:]))
 
 
-class _Sent(Struct, frozen=True, gc=False):
+class _Found(KeptResult):
+    messages: tuple[Message, ...]
+    found: bool
+
+
+class _Sent(KeptResult):
     """Messages as the upstream takes them, from the one at `start` on: their entries as text."""
 
     messages: tuple[Message, ...]
@@ -202,16 +254,11 @@ def sent_prefix(
     sent: _Sent | None = past.made.get(key)
     if sent is None or sent.messages is not past.messages:
         sent = _sent_further(sent, past, start, encode, joins)
-        if len(past.made) > MOST_RESULTS:
-            past.made.clear()
-        past.made[key] = sent
+        past.keep(key, sent)
     past.alone = len(sent.messages) < len(past.messages)
     if sent.losses:
         losses.extend(sent.losses)
     return len(sent.messages), [*sent.entries]
-
-
-MOST_RESULTS = 8  # that are kept beside messages: targets, lists of names
 
 
 def _sent_further(sent: _Sent | None, past: Past, start: int, encode: EncodeAlone, joins: bool) -> _Sent:
@@ -234,7 +281,8 @@ def _sent_further(sent: _Sent | None, past: Past, start: int, encode: EncodeAlon
     if joins and len(texts) > 2:
         texts = [b",".join(texts[:-1]), texts[-1]]
     covered = past.messages if count == len(past.messages) else past.messages[:count]
-    return _Sent(covered, start, tuple(map(Raw, texts)), tuple(reported))
+    size = sum(map(len, texts)) + _ENTRY * len(texts) + _LOSS * len(reported)
+    return _Sent(covered, start, tuple(map(Raw, texts)), tuple(reported), size=size)
 
 
 class SentMessage(Struct, frozen=True, gc=False):
@@ -244,6 +292,15 @@ class SentMessage(Struct, frozen=True, gc=False):
     losses: tuple[Loss, ...]
 
 
+_SentByKey = dict[Hashable, SentMessage | None]
+
+
+class _Alone(KeptResult):
+    """Messages by their id(), and what each becomes, by key."""
+
+    known: dict[int, tuple[Message, _SentByKey]]
+
+
 def sent_before(
     message: Message, past: Past | None, key: Hashable, encode: EncodeAlone
 ) -> SentMessage | None:
@@ -251,15 +308,24 @@ def sent_before(
     message of it depends on others. None where it is new or `encode` gives None."""
     if past is None or not past.alone:
         return None
-    known: dict[int, tuple[Message, dict[Hashable, Any]]] = past.made.setdefault(_ALONE, {})
-    if len(known) < len(past.messages):
-        known.update({id(each): (each, {}) for each in past.messages if id(each) not in known})
-    if (found := known.get(id(message))) is None:
+    alone: _Alone | None = past.made.get(_ALONE)
+    if alone is None or len(alone.known) < len(past.messages):
+        known: dict[int, tuple[Message, _SentByKey]] = {id(each): (each, {}) for each in past.messages}
+        size = _MESSAGE * len(known)
+        if alone:
+            known |= alone.known
+            size = alone.size + _MESSAGE * (len(known) - len(alone.known))
+        alone = _Alone(known, size=size)
+        past.keep(_ALONE, alone)
+    if (found := alone.known.get(id(message))) is None:
         return None
-    sent = found[1].get(key)
-    if sent is None:
+    sent = found[1]
+    if key not in sent:
         losses = Losses()
         entries = encode(message, losses)
         text = (Raw(b",".join(map(jsontext.encode, entries))),) if entries else ()
-        sent = found[1][key] = entries is not None and SentMessage(text, tuple(losses))
-    return sent or None
+        sent[key] = None if entries is None else SentMessage(text, tuple(losses))
+        size = _ENTRY + sum(map(len, text)) + _LOSS * len(losses)
+        alone.size += size
+        past.footprint.add(size)
+    return sent[key]

@@ -8,26 +8,28 @@ conversations share, so a known conversation is found by one comparison.
 - met: it was the first unknown message of some request. Only its beginning is noted: to learn costs more than
   to translate, so a conversation must come twice.
 - known: it came again, or it follows the end of a known conversation.
-- dropped: the least recently used conversations go when all together take more than the limit.
+- dropped: when all together take too much, what was not used for the longest time goes: results for a target,
+  and conversations.
 
 The last message of a request is always taken as new. Nothing here is locked: `ConversationMemory` does that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from operator import attrgetter
+from collections.abc import Callable, Hashable, Iterator
+from functools import partial
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from msgspec import Struct
 
+from dragoman.core.footprint import Footprint, size_of
 from dragoman.core.model import KNOWN, KnownPrefix
 
 _BEGINNING = 256  # bytes of a message that was met
 _MOST_MET = 4_096
 _MOST_ALIKE = 64  # runs that begin alike: they are compared one by one
-_OVERHEAD = 2_000  # bytes of the objects of a message, beside its text in three forms
-_KEPT = 0.9  # of the limit, once it was exceeded
+_RUN, _MESSAGE = 1_000, 50  # bytes of the objects of a run, and of each message in it beside its text
 _SAMPLED = (2048, 256, 128, 64, 32, 0)  # bytes at the beginning of a message; 32 of them are its sample
 _WHITE = b" \t\r\n"
 
@@ -41,13 +43,15 @@ class MessageRun(Struct, eq=False, gc=False):
 
     prefix: KnownPrefix
     children: dict[bytes, tuple[MessageRun, ...]]  # by a sample of their first message
-    used: int = 0  # the number of the last request
     sampled: tuple[int, ...] = ()  # from how many bytes the samples of the children were taken
 
     @property
     def size(self) -> int:
-        """As wire, as neutral values and as the upstream's wire."""
-        return 3 * len(self.prefix.text) + _OVERHEAD * len(self.prefix.ends)
+        return self.prefix.footprint.size
+
+    @property
+    def used(self) -> int:
+        return self.prefix.footprint.used
 
     def following(self) -> Iterator[MessageRun]:
         for alike in self.children.values():
@@ -58,6 +62,11 @@ class MessageRun(Struct, eq=False, gc=False):
         self.children[sample] = (child, *self.children.get(sample, ()))
         if length not in self.sampled:
             self.sampled += (length,)
+
+    def replace(self, child: MessageRun, longer: MessageRun) -> None:
+        sample = _sample_of(child.prefix)
+        others = [each for each in self.children.get(sample, ()) if each is not child]
+        self.children[sample] = (longer, *others)
 
     def remove(self, child: MessageRun) -> None:
         sample = _sample_of(child.prefix)
@@ -74,6 +83,7 @@ class KnownPlace(Struct):
     path: list[MessageRun]  # from the root on
     position: int  # in the body
     count: int
+    changes: int = -1  # of the tree, when it was looked up
 
     @property
     def is_whole(self) -> bool:
@@ -97,16 +107,17 @@ class NewMessages(Struct, frozen=True, gc=False):
     position: int
     ends: list[int]
     fresh: list[int]
+    place: KnownPlace | None = None  # where the known ones ended when they were looked up
 
 
 class KnownMessages:
-    """Those of several callers, in about `max_bytes`."""
+    """Those of several callers."""
 
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes, self.size = max_bytes, 0
+    def __init__(self) -> None:
+        self.footprint = Footprint()
         self._callers: dict[Hashable, MessageRun] = {}  # runs without messages
         self._met: dict[int, None] = {}  # hashes
-        self._requests = 0
+        self._requests = self._changes = 0
 
     @property
     def conversations(self) -> int:
@@ -117,9 +128,9 @@ class KnownMessages:
         root = self._callers.get(caller)
         place, position = _find(root, data, start) if root else None, start
         if place:
-            position, last = place.position, place.path[-1]
+            position, last, place.changes = place.position, place.path[-1], self._changes
             self._requests += 1
-            last.used = self._requests
+            last.prefix.footprint.used = self._requests
             if place.is_whole and not last.children:
                 return place, True
         beginning = data[position : position + _BEGINNING]
@@ -140,29 +151,34 @@ class KnownMessages:
         parent = place.path[-2]
         if run not in parent.children.get(_sample_of(run.prefix), ()):
             return _first_of(run.prefix, place.count)  # another thread was there
+        self._changes += 1
         return _split(parent, run, place.count).prefix
 
     def learn(self, caller: Hashable, new: NewMessages) -> KnownPrefix | None:
         """Add messages to the known ones before them; None: another thread did meanwhile."""
-        root = self._callers.get(caller) or MessageRun(KnownPrefix(None, b"", (), 0, {}), {})
-        place = _find(root, new.data, new.start) or KnownPlace([root], new.start, 0)
+        root = self._callers.get(caller) or MessageRun(_nothing(), {})
+        place = new.place
+        if place is None or place.changes != self._changes:  # by another thread
+            place = _find(root, new.data, new.start) or KnownPlace([root], new.start, 0)
         if place.position != new.position:
             return None
+        self._changes += 1
         run = place.path[-1]
         if not place.is_whole:
             run = _split(place.path[-2], run, place.count)
         goes_on = len(place.path) > 1 and not run.children
-        learnt = MessageRun(_continued(run.prefix, new, goes_on), {}, self._requests)
-        self.size += learnt.size
+        learnt = MessageRun(_continued(run.prefix, new, goes_on), {})
+        footprint = learnt.prefix.footprint
+        footprint.used = self._requests
         if goes_on:
-            self.size -= run.size
-            place.path[-2].remove(run)
-            run = place.path[-2]
-        self._make_room(run, _sample_of(learnt.prefix))
-        run.add(learnt)
+            place.path[-2].replace(run, learnt)
+        else:
+            footprint.whole = self.footprint
+            footprint.add(_RUN + size_of(learnt.prefix.decoded) + size_of(learnt.prefix.made))
+            self._make_room(run, _sample_of(learnt.prefix))
+            run.add(learnt)
+        footprint.add(new.ends[-1] - new.position + _MESSAGE * len(new.ends))
         self._callers.setdefault(caller, root)
-        if self.size > self.max_bytes:
-            self._drop_oldest()
         return learnt.prefix
 
     def _make_room(self, run: MessageRun, sample: bytes) -> None:
@@ -170,22 +186,45 @@ class KnownMessages:
         if len(alike) >= _MOST_ALIKE:
             oldest = min(alike, key=attrgetter("used"))
             run.remove(oldest)
-            self.size -= oldest.size + sum(child.size for _, child in _below(oldest))
+            oldest.prefix.footprint.drop()
+            for _, child in _below(oldest):
+                child.prefix.footprint.drop()
 
-    def _drop_oldest(self) -> None:
-        while self.size > self.max_bytes * _KEPT and self._callers:
-            leaves = [(parent, run) for parent, run in self._all_runs() if not run.children]
-            leaves.sort(key=lambda leaf: leaf[1].used)
-            for parent, run in leaves:
-                if self.size <= self.max_bytes * _KEPT:
+    def drop_oldest(self, limit: float) -> None:
+        """Until all takes `limit` bytes: what was not used for the longest time, results before their
+        conversation."""
+        self._changes += 1
+        while self.footprint.size > limit and self._callers:
+            oldest = [each for parent, run in self._all_runs() for each in _droppable(parent, run)]
+            oldest.sort(key=itemgetter(0))
+            for _, drop in oldest:
+                if self.footprint.size <= limit:
                     break
-                parent.remove(run)
-                self.size -= run.size
+                drop()
             self._callers = {caller: root for caller, root in self._callers.items() if root.children}
 
     def _all_runs(self) -> Iterator[tuple[MessageRun, MessageRun]]:
         for root in self._callers.values():
             yield from _below(root)
+
+
+def _droppable(parent: MessageRun, run: MessageRun) -> Iterator[tuple[int, Callable[[], None]]]:
+    """What can be dropped of a run, and the last request that used it."""
+    footprint, made = run.prefix.footprint, run.prefix.made
+    for key, result in [*made.items()]:
+        yield result.used or footprint.used, partial(_drop_result, run.prefix, key)
+    if not run.children:
+        yield footprint.used, partial(_drop_run, parent, run)
+
+
+def _drop_result(prefix: KnownPrefix, key: Hashable) -> None:
+    if result := prefix.made.pop(key, None):
+        prefix.footprint.add(-result.whole_size)
+
+
+def _drop_run(parent: MessageRun, run: MessageRun) -> None:
+    parent.remove(run)
+    run.prefix.footprint.drop()
 
 
 def _below(run: MessageRun) -> Iterator[tuple[MessageRun, MessageRun]]:
@@ -253,6 +292,10 @@ def _next_run(run: MessageRun, data: bytes, position: int) -> tuple[MessageRun, 
     return None
 
 
+def _nothing() -> KnownPrefix:
+    return KnownPrefix(None, b"", (), 0, {}, {}, (), Footprint())
+
+
 def _continued(old: KnownPrefix, new: NewMessages, goes_on: bool) -> KnownPrefix:
     """The prefix with `new` behind `old`: in its place (`goes_on`), or as a run that follows it."""
     before, begun = (old.before, len(old.text)) if goes_on else (old if old.count else None, 0)
@@ -262,8 +305,10 @@ def _continued(old: KnownPrefix, new: NewMessages, goes_on: bool) -> KnownPrefix
         old.text + text if goes_on else text,
         (*(old.ends if goes_on else ()), *[begun + end - new.position for end in new.ends]),
         old.count + len(new.ends),
+        old.decoded.copy(),
         old.made.copy(),
         (*old.fresh, *[old.count + i for i in new.fresh]),
+        old.footprint if goes_on else Footprint(),
     )
 
 
@@ -277,11 +322,18 @@ def _split(parent: MessageRun, run: MessageRun, count: int) -> MessageRun:
         prefix.text[end:],
         tuple([each - end for each in prefix.ends[count:]]),
         prefix.count,
+        prefix.decoded,
         prefix.made,
         prefix.fresh,
+        prefix.footprint,
     )
-    half = MessageRun(first, {}, run.used)
-    half.add(MessageRun(second, run.children, run.used, run.sampled))
+    first.footprint.whole, first.footprint.used = prefix.footprint.whole, run.used
+    first.footprint.add(_RUN + end + _MESSAGE * count)
+    prefix.footprint.add(-(end + _MESSAGE * count))
+    for child in run.following():
+        child.prefix.before = second  # else it would keep the undivided text
+    half = MessageRun(first, {})
+    half.add(MessageRun(second, run.children, run.sampled))
     parent.remove(run)
     parent.add(half)
     return half
@@ -290,9 +342,8 @@ def _split(parent: MessageRun, run: MessageRun, count: int) -> MessageRun:
 def _first_of(prefix: KnownPrefix, count: int) -> KnownPrefix:
     known = prefix.count - len(prefix.ends) + count
     fresh = tuple([i for i in prefix.fresh if i < known])
-    return KnownPrefix(
-        prefix.before, prefix.text[: prefix.ends[count - 1]], prefix.ends[:count], known, {}, fresh
-    )
+    text = prefix.text[: prefix.ends[count - 1]]
+    return KnownPrefix(prefix.before, text, prefix.ends[:count], known, {}, {}, fresh, Footprint())
 
 
 def entries_of(prefix: KnownPrefix, count: int) -> list[Any]:

@@ -6,13 +6,16 @@ to it unchanged) and `where` (how the source spells its place; not part of the v
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from dragoman.core import jsontext
+from dragoman.core.footprint import Footprint, KeptResult
 
+_MOST_RESULTS = 8  # that are kept beside messages: targets, lists of names
+_MOST_MADE = 32  # of one head: upstreams, models
 Wire = dict[str, Any]
 Extras = dict[str, Wire]
 Role = Literal["system", "developer", "user", "assistant"]
@@ -185,16 +188,18 @@ class KnownPrefix(Struct, eq=False, gc=False):
     """The messages at the beginning of a request that stood there in an earlier one.
 
     `text` is theirs in the array of messages, from those of `before` on; each of them ends at one of `ends`
-    in it. `made` holds what functions made of all of them, or of the first of them, by function and by
-    whatever else the result depends on. `fresh` are the places of messages that have to be read each time.
+    in it. `decoded` and `made` hold what functions made of all of them, or of the first of them, by whatever
+    else the result depends on. `fresh` are the places of messages that have to be read each time.
     """
 
     before: KnownPrefix | None
     text: bytes
     ends: tuple[int, ...]
     count: int  # with those of `before`
+    decoded: dict[Any, Any]
     made: dict[Any, Any]
-    fresh: tuple[int, ...] = ()
+    fresh: tuple[int, ...]
+    footprint: Footprint
 
     def wire(self, place: int) -> Any:
         prefix = self
@@ -222,7 +227,21 @@ class KnownHead(Struct, eq=False, gc=False):
     front: bytes
     tail: bytes
     fields: Wire
-    made: dict[Any, Any]
+    footprint: Footprint
+    made: dict[Any, Any] = {}
+    sizes: dict[Any, int] = {}  # of what is in `made`
+
+    @property
+    def length(self) -> int:
+        return len(self.front) + len(self.tail)
+
+    def keep(self, key: Hashable, made: Any, size: int) -> None:
+        if key not in self.made and len(self.made) >= _MOST_MADE:
+            self.footprint.add(-sum(self.sizes.values()))
+            self.made.clear()
+            self.sizes.clear()
+        self.footprint.add(size - self.sizes.get(key, 0))
+        self.made[key], self.sizes[key] = made, size
 
 
 class Turns(list[Any]):
@@ -255,8 +274,29 @@ class Past(Struct, eq=False):
 
     messages: tuple[Message, ...]
     made: dict[Any, Any]
+    footprint: Footprint
     target: object = None
     alone: bool = False
+
+    def keep(self, key: Hashable, result: KeptResult) -> None:
+        """Add a result; of too many the one goes that was not used for the longest time."""
+        made = self.made
+        before = made.get(key)
+        if before is None and len(made) >= _MOST_RESULTS:
+            self.footprint.add(-_pop_oldest(made).whole_size)
+        made[key] = result
+        added = result.size  # what was made of it before it was replaced is in it, or lost
+        if before:
+            added -= before.size if result.made else before.whole_size
+        self.footprint.add(added)
+
+    def after(self, messages: tuple[Message, ...], made: dict[Any, Any]) -> Past:
+        """The same messages as a stage made them, and what was made of these."""
+        return Past(messages, made, self.footprint, self.target)
+
+
+def _pop_oldest(made: dict[Any, Any]) -> KeptResult:
+    return made.pop(min(made, key=lambda key: made[key].used))
 
 
 class ToolDeclaration(Value, frozen=True, eq=False):

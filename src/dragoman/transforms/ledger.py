@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import is_
-from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.codec import ProtocolLimits
-from dragoman.core.history import MOST_RESULTS, is_same
+from dragoman.core.footprint import KeptResult
+from dragoman.core.history import is_same
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
@@ -54,11 +53,13 @@ from dragoman.transforms.pairing import (
 from dragoman.transforms.states import return_states
 from dragoman.transforms.tools import Declared, Flattened, Names, flatten, names_for, recognise
 
+_KEPT = 400  # bytes of the objects that are kept of a message, beside its texts
 
-class _LedgerState(Struct, gc=False):
+
+class _LedgerState(KeptResult):
     """The ledger after the messages of a client that came before; they are `facts` now.
 
-    `made`: what was made of them in turn. `used` are the names of calls.
+    `names` are those of calls.
     """
 
     decoded: tuple[Message, ...]
@@ -66,19 +67,17 @@ class _LedgerState(Struct, gc=False):
     facts: tuple[MessageFacts, ...]
     order: CallOrder
     client_ids: frozenset[str]
-    used: dict[str, None]
+    names: dict[str, None]
     called: dict[str, str]
     calls: int
     marks: int
     losses: tuple[Loss, ...]
-    made: dict[Any, Any]
 
 
-class _Renamed(Struct, gc=False):
-    """Messages with the names that the upstream takes, and what was made of them."""
+class _Renamed(KeptResult):
+    """Messages with the names that the upstream takes."""
 
     messages: tuple[Message, ...]
-    made: dict[Any, Any]
 
 
 class Ledger:
@@ -134,7 +133,7 @@ class Ledger:
             if facts is not given:
                 order = NO_CALLS.after(facts)
             paired = pair(facts, order, self._legal, self.losses)
-        past = Past(state.messages, state.made) if state else None
+        past = request.past.after(state.messages, state.made) if request.past and state else None
         names = {**flattened.names, **self._used}
         if request.tool_choice:
             names.update(dict.fromkeys(request.tool_choice.names))
@@ -249,7 +248,7 @@ class Ledger:
             settled = [breakpoints.settle(text, taken, own) if text.cache else text for text in system]
             known = system, tuple(settled), tuple(own)
             if head:
-                head.made[breakpoints.settle, taken] = known
+                head.keep((breakpoints.settle, taken), known, _KEPT * len(system))
         self.losses.extend(known[2])
         return known[1]
 
@@ -268,7 +267,7 @@ class Ledger:
             state = state if is_same(state.decoded, past.messages[: len(state.decoded)]) else None
         if state:
             self.client_ids.update(state.client_ids)
-            self._used, self._called = state.used.copy(), state.called.copy()
+            self._used, self._called = state.names.copy(), state.called.copy()
             self.calls, self._marks = state.calls, state.marks
         known = len(state.decoded) if state else 0
         new = past.messages[known:]
@@ -281,11 +280,11 @@ class Ledger:
                 return None
             decoded = past.messages[: known + len(new)]
             state = self._learnt(state, decoded, new, flattened, summarise)
-            if len(past.made) > MOST_RESULTS:
-                past.made.clear()
-            past.made[past.target] = state
-        if state and state.losses:
-            self.losses.extend(state.losses)
+            past.keep(past.target, state)
+        if state:
+            state.used = past.footprint.used
+            if state.losses:
+                self.losses.extend(state.losses)
         return state
 
     def _learnt(
@@ -312,7 +311,8 @@ class Ledger:
             self.calls,
             self._marks,
             reported,
-            before.made.copy() if before else {},
+            made=before.made.copy() if before else {},
+            size=_KEPT * (len(decoded) + len(reported)),
         )
 
     def _message(self, message: Message, flattened: Flattened, summarise: bool) -> MessageFacts:
@@ -405,12 +405,10 @@ class Ledger:
         if found is None or len(found.messages) < len(known):
             first, made = (found.messages, found.made.copy()) if found else ((), {})
             named = [self._named(message) for message in known[len(first) :]]
-            found = _Renamed((*first, *named), made)
-            if len(past.made) > MOST_RESULTS:
-                past.made.clear()
-            past.made[self._names] = found
+            found = _Renamed((*first, *named), made=made, size=_KEPT * len(known))
+            past.keep(self._names, found)
         new = [self._named(message) for message in messages[len(known) :]]
-        return (*found.messages, *new), Past(found.messages, found.made)
+        return (*found.messages, *new), past.after(found.messages, found.made)
 
     def _named(self, message: Message) -> Message:
         encode = self._names.encode

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +18,8 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.caches import CachedTools, cached_by_tools
 from dragoman.core.events import EventStage
-from dragoman.core.history import MOST_RESULTS, is_same
+from dragoman.core.footprint import KeptResult, weigh
+from dragoman.core.history import is_same
 from dragoman.core.jsontext import spaced
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
@@ -220,11 +220,8 @@ def _added(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
     return (*before, replace(last, text=f"{last.text}\n\n{text}" if last.text else text))
 
 
-class _Rendered(Struct, frozen=True, gc=False):
-    """Messages of a client, from the one at `start` on, in the dialect, and the calls among them.
-
-    `made`: what was made of them in turn.
-    """
+class _Rendered(KeptResult):
+    """Messages of a client, from the one at `start` on, in the dialect, and the calls among them."""
 
     source: tuple[Message, ...]
     start: int
@@ -232,7 +229,6 @@ class _Rendered(Struct, frozen=True, gc=False):
     calls: dict[str, PastCall]
     count: int
     losses: tuple[Loss, ...]
-    made: dict[Any, Any]
 
 
 class HistoryRenderer:
@@ -257,14 +253,12 @@ class HistoryRenderer:
         known: _Rendered | None = past.made.get(self._tools)
         if known is None or known.source is not past.messages or known.start != start:
             known = self._learnt(known, past.messages, start)
-            if len(past.made) > MOST_RESULTS:
-                past.made.clear()
-            past.made[self._tools] = known
+            past.keep(self._tools, known)
         self._calls, self._count = known.calls.copy(), known.count
         if known.losses:
             self._losses.extend(known.losses)
         new = self._written(messages[len(known.source) :])
-        return (*known.messages, *new), Past(known.messages, known.made, past.target)
+        return (*known.messages, *new), past.after(known.messages, known.made)
 
     def _learnt(self, before: _Rendered | None, source: tuple[Message, ...], start: int) -> _Rendered:
         """All of `source`, from what was written of its first messages on."""
@@ -278,7 +272,8 @@ class HistoryRenderer:
         messages = (*before.messages, *new) if before else tuple(new)
         reported, self._losses = tuple(self._losses), losses
         made = before.made.copy() if before else {}
-        return _Rendered(source, start, messages, self._calls, self._count, reported, made)
+        size = (before.size if before else 0) + sum(map(weigh, new))
+        return _Rendered(source, start, messages, self._calls, self._count, reported, made=made, size=size)
 
     def _written(self, messages: Iterable[Message]) -> list[Message]:
         return [written for message in messages for written in self._message(message)]

@@ -128,8 +128,9 @@ class RequestReader:
         cut_ids: CutIds | None = None,
     ) -> None:
         self._cut_ids = cut_ids
-        self._memory = ConversationMemory(config.history) if config.history else None
-        self._bodies = KnownBodies(config.history // 4) if config.history else None
+        bodies = config.history // 4  # of those that are forwarded; all together take what is configured
+        self._memory = ConversationMemory(config.history - bodies) if config.history else None
+        self._bodies = KnownBodies(bodies) if config.history else None
         self._max_body, self._stored_turns, self._wire_log = config.max_body, stored_turns, wire_log
         self._targets = lru_cache(maxsize=1024)(partial(find_targets, config))
         self._forwards = lru_cache(maxsize=256)(self._may_forward)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
 from dragoman.core.conversations import summary_message
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
-from dragoman.core.history import DECODED, sent_before, sent_prefix
+from dragoman.core.footprint import KeptResult
+from dragoman.core.history import decoded_size, keep_decoded, sent_before, sent_prefix
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Loss, Losses, report_citations
 from dragoman.core.model import (
@@ -76,23 +77,24 @@ def decode_input(
         return (only,), None
     if type(items) is not Turns or (prefix := items.prefix) is None:
         return _decode_items(_NOTHING, items, len(items), losses, searches).rows.closed(), None
-    known: _DecodedItems = prefix.made.get((DECODED, searches), _NOTHING)
+    known: _DecodedItems = prefix.decoded.get(searches, _NOTHING)
     if known.count < prefix.count:
         reported = Losses()
         reported.extend(known.losses)
+        first, begun = known.count, len(known.closed)
         known = _decode_items(known, items, prefix.count, reported, searches)
         closed, row = known.rows.messages(), known.rows.row()
         ended = (*closed, row) if row else closed
         known = replace(known, losses=tuple(reported), closed=closed, ended=ended)
-        prefix.made[DECODED, searches] = known
+        keep_decoded(prefix, searches, known, decoded_size(prefix, first, closed[begun:]))
     if known.losses:
         losses.extend(known.losses)
     messages = _decode_items(known, items, len(items), losses, searches).rows.closed()
     went_on = not known.ended or messages[len(known.ended) - 1] is not known.ended[-1]
-    return messages, Past(known.closed if went_on else known.ended, prefix.made)
+    return messages, Past(known.closed if went_on else known.ended, prefix.made, prefix.footprint)
 
 
-class _DecodedItems(Struct, frozen=True):
+class _DecodedItems(KeptResult):
     """The first `count` items; `closed` are the messages that later ones do not change.
 
     `ended`: those and the last one, which is the same as long as the next item does not continue it.

@@ -255,7 +255,8 @@ def _echo(request: Request | None) -> bytes:
         return _print_echo(request)
     known: tuple[Any, bytes] | None = head.made.get(_print_echo)
     if known is None or known[0] is not request.tools:  # which the conversation may add to
-        known = head.made[_print_echo] = request.tools, _print_echo(request)
+        known = request.tools, _print_echo(request)
+        head.keep(_print_echo, known, len(known[1]))
     return known[1]
 
 
