@@ -36,7 +36,7 @@ from dragoman.core.jsontext import CUT_TEXT, Glance
 
 MAX_BYTES = 16_000_000
 _CHANGING = 2  # messages at the end: clients move their marks for caching, which change the last ones
-_SMALLEST = 512  # bytes; a smaller body is not worth it
+SMALLEST = 4096  # bytes; to find a smaller body takes longer than to read it
 _SAMPLES = (512, 128, 32)  # bytes of the first messages, by which a body is found
 _MOST_ALIKE = 16  # bodies with the same sample: they are compared one by one
 _MOST_BODIES = 256  # with their samples in the same place
@@ -72,7 +72,7 @@ class _KnownBody(Struct, frozen=True, gc=False):
         size = next((size for size in _SAMPLES if size <= known), 0)
         return (start, start + size) if size else (max(0, start - _SAMPLES[0]), start)
 
-    def glance(self, glance: Glance, data: bytes) -> dict[str, Any] | None:
+    def glance(self, glance: Glance[Any], data: bytes) -> dict[str, Any] | None:
         """Like `glance.read`, for a body that begins like this one; gives `seen` where the tail is the same.
         None: what follows is unlike this one."""
         start, end = len(self.beginning), len(data) - len(self.tail)
@@ -158,7 +158,7 @@ class KnownBodies:
         self._callers: OrderedDict[Hashable, _CallerBodies] = OrderedDict()
         self._lock = Lock()
 
-    def glance(self, caller: Hashable, glance: Glance, field: str, data: bytes) -> dict[str, Any] | None:
+    def glance(self, caller: Hashable, glance: Glance[Any], field: str, data: bytes) -> dict[str, Any] | None:
         """Like `glance.read`, for a request whose messages are in `field`."""
         own = self._callers.get(caller)
         for known in own.alike(data) if own else ():
@@ -171,7 +171,7 @@ class KnownBodies:
                 self._learn(caller, data, field, seen, known)
             return seen
         seen = glance.read(data)
-        if seen is not None and _SMALLEST < len(data) <= self.max_bytes // 4 and self._is_due(caller):
+        if seen is not None and len(data) <= self.max_bytes // 4 and self._is_due(caller):
             self._learn(caller, data, field, seen)
         return seen
 

@@ -17,7 +17,7 @@ from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.core.errors import DragomanError
 from dragoman.core.fields import Body, read_body
 from dragoman.core.jsontext import Glance
-from dragoman.core.known_bodies import KnownBodies
+from dragoman.core.known_bodies import SMALLEST, KnownBodies
 from dragoman.core.model import Failure, Wire
 from dragoman.gateway import large_bodies
 from dragoman.gateway.config import Config
@@ -190,8 +190,8 @@ class RequestReader:
             return await self._stored_turns.prepare(request, targets, codec, storage)
         return targets
 
-    def _look(self, request: GatewayRequest, glance: Glance, data: bytes) -> Wire | None:
-        if self._bodies is None:
+    def _look(self, request: GatewayRequest, glance: Glance[Any], data: bytes) -> Wire | None:
+        if self._bodies is None or len(data) < SMALLEST:
             return glance.read(data)
         client = request.client
         return self._bodies.glance((_scope(request), client.name), glance, client.turns, data)
