@@ -21,6 +21,7 @@ from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import AnyPart, Compaction, Failure, Request, Response, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.protocol import Framing
+from dragoman.core.server import ReplyFacts
 from dragoman.core.transport import SharedHeaders
 from dragoman.dialects import dialect as find_dialect
 from dragoman.framing.jsonarray import JSON_ARRAY
@@ -151,7 +152,7 @@ class Exchange:
         self.failure: Failure | None = None
         self._reply_wire: Wire | None = None
         self._reply_body: bytes | None = None  # where the reply was not read into objects
-        self._forwarded_reply: Wire | None = None  # a whole one that passes unchanged, as far as it was read
+        self._facts: ReplyFacts | None = None  # of a whole reply that passes unchanged
 
     def __repr__(self) -> str:
         dialect = f", dialect={self._plan.dialect.name!r}" if self._plan.dialect else ""
@@ -175,8 +176,8 @@ class Exchange:
     @property
     def usage(self) -> Usage | None:
         """The tokens of a whole or translated reply; None until it has ended."""
-        if self._forwarded_reply is not None:
-            return self._plan.upstream.server.accounting.counted(self._forwarded_reply)
+        if self._facts:
+            return self._facts.usage
         return self._pipeline.ledger.usage if self._pipeline else None
 
     @property
@@ -187,8 +188,8 @@ class Exchange:
     @property
     def calls(self) -> int:
         """The number of complete tool calls in the reply."""
-        if self._forwarded_reply is not None:
-            return self._plan.upstream.server.accounting.calls(self._forwarded_reply)
+        if self._facts:
+            return self._facts.calls
         return self._pipeline.ledger.called if self._pipeline else 0
 
     def request(self, body: Wire | bytes | str, model: str | None = None, stream: bool | None = None) -> Wire:
@@ -341,8 +342,8 @@ class Exchange:
         failure = self.upstream.decode_error(wire, 200)
         if failure:
             raise UpstreamError(failure)
-        self._forwarded_reply = wire
         field, model = self.upstream.model_field, self._reply_model
+        self._facts = self._plan.upstream.server.accounting.facts(wire, field)
         if model and field in wire:
             wire = {**wire, field: model}
         data = jsontext.encode(wire)
@@ -370,24 +371,25 @@ class Exchange:
 
     def response_bytes(self, body: bytes) -> bytes:
         """Like `response`, as bytes; between equal protocols they pass unchanged."""
-        seen = None
         if self._forwards:
-            seen = self._plan.upstream.server.accounting.reply.read(body)
-        elif self._plan.is_foreign:
+            return self._forward_reply_bytes(body)
+        if self._plan.is_foreign:
             response = self.upstream.read_usual_reply(body)
             if response is not None:
                 return self._translate_usual(response, body)
-        once = seen is not None
-        if seen is None or self.upstream.decode_error(seen, 200):
+        return jsontext.encode(self._respond(read_body(body, self.upstream.name)))
+
+    def _forward_reply_bytes(self, body: bytes) -> bytes:
+        self._facts = facts = self._plan.upstream.server.accounting.reply(body)
+        once = facts is not None
+        if facts is None:
             out = self._respond(read_body(body, self.upstream.name))
-            if self._forwarded_reply is None:
+            facts = self._facts
+            if facts is None:
                 return jsontext.encode(out)
-            seen = self._forwarded_reply
-        self._forwarded_reply = seen
         field, model = self.upstream.model_field, self._reply_model
-        old = seen.get(field) if model else None
-        if old is not None and old != model:
-            renamed = jsontext.replaced(body, field, old, model, once)
+        if model and facts.model is not None and facts.model != model:
+            renamed = jsontext.replaced(body, field, facts.model, model, once)
             if renamed is None:
                 renamed = jsontext.encode({**read_body(body, self.upstream.name), field: model})
             body = renamed

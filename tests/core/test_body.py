@@ -24,7 +24,7 @@ class Seen(TypedDict, total=False):
     list: list[Entry] | None
 
 
-GLANCE = Glance(Seen)
+GLANCE: Glance[Any] = Glance(Seen)
 PIECE = 16384  # the text is looked through in pieces of this size
 DIGITS = b"7" * 4300  # no integer may be longer
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import count
 from secrets import token_hex
-from typing import Any, NoReturn, TypeGuard, TypeVar
+from typing import Any, Generic, NoReturn, TypeGuard, TypeVar
 
 import msgspec
 
@@ -177,7 +177,7 @@ def replaced(body: bytes, field: str, old: object, new: str, once: bool = False)
     at = body.find(name)
     if at > 0 and ((once and _is_shallow(body, at)) or _is_only(body, name, at, once)):
         for spelled, replacement in spellings:
-            if body[at : at + len(spelled)] == spelled:
+            if body.startswith(spelled, at):
                 return body.replace(spelled, replacement, 1)
     found = pattern.search(body)
     if found is None:
@@ -193,8 +193,7 @@ def replaced(body: bytes, field: str, old: object, new: str, once: bool = False)
 def _is_shallow(body: bytes, at: int) -> bool:
     """Whether a quote at this place of an object can only begin one of its own names or texts: no other
     object or array begins before it, and the quote itself is not part of a text."""
-    before = body[1:at]
-    return _BRACE not in before and _BRACKET not in before and before[-1:] != b"\\"
+    return body.find(b"{", 1, at) < 0 and body.find(b"[", 1, at) < 0 and body[at - 1] != _BACKSLASH
 
 
 def _is_only(body: bytes, name: bytes, at: int, once: bool) -> bool:
@@ -204,7 +203,7 @@ def _is_only(body: bytes, name: bytes, at: int, once: bool) -> bool:
     return body.find(name, at + 1) < 0 and body.find(escape) < 0 and body[0] == _BRACE
 
 
-_BRACE, _BRACKET = b"{["
+_BRACE, _BACKSLASH = b"{\\"
 
 
 @lru_cache(256)
@@ -238,18 +237,19 @@ _guess_early = lru_cache(256)(_guess)  # an agent's requests all begin alike
 Once = object  # the type of a field that may be replaced in the text: it must not stand there twice
 
 
-class Glance:
-    """Reads of a body only what a TypedDict names. The rest must be JSON too, but nothing is built of it.
+class Glance(Generic[T]):
+    """Reads of a body only what a TypedDict or a Struct names.
 
-    An object that has a field of type `Once` twice is not read.
+    The rest must be JSON too, but nothing is built of it. An object with two fields of one name of type
+    `Once` is not read.
     """
 
     __slots__ = ("_decode",)
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: type[T]) -> None:
         self._decode = msgspec.json.Decoder(kind, float_hook=_read_float, dec_hook=_count_field).decode
 
-    def read(self, body: bytes) -> dict[str, Any] | None:
+    def read(self, body: bytes) -> T | None:
         """None where `body` is not plainly such an object: then it is for `decode` to judge."""
         before = next(_fields_read)
         try:

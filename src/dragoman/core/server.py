@@ -200,23 +200,34 @@ def _compiled(path: str) -> re.Pattern[str] | None:
     return re.compile("".join([*pieces, re.escape(path[end:])]))
 
 
+class ReplyFacts(Struct, frozen=True, gc=False):
+    """What is looked at in a whole reply that passes as it is; `model` as the reply names it."""
+
+    model: Any
+    usage: Usage | None
+    calls: int
+
+
 class Accounting(Struct, frozen=True, kw_only=True):
     """What can be read from the wire without decoding it.
 
-    `request` and `reply` see everything that is looked at in a body that passes as it is, here and by the
-    codec's `decode_error` and `headers_for`; without them it is read in full. `usage` reads the object
-    in `usage_field` of a reply. `call_mark` appears once for each call of a stream, `call_hint` in every
-    piece that could hold one.
+    `request` sees everything that is looked at in a request that passes as it is, here and by the codec's
+    `headers_for`; without it the request is read in full. `reply` gives None for what is not plainly a reply:
+    the codec's `decode_error` tells what it is. `usage` reads the object in `usage_field` of a reply.
+    `call_mark` appears once for each call of a stream, `call_hint` in every piece that could hold one.
     """
 
-    request: Glance | None = None
-    reply: Glance
+    request: Glance[Any] | None = None
+    reply: Callable[[bytes], ReplyFacts | None]
     tools: Callable[[Wire], int]  # declared in a request
     calls: Callable[[Wire], int]  # in a whole reply
     usage: Callable[[Wire], Usage | None]
     usage_field: str
     call_hint: bytes
     call_mark: str
+
+    def facts(self, reply: Wire, model_field: str) -> ReplyFacts:
+        return ReplyFacts(reply.get(model_field), self.counted(reply), self.calls(reply))
 
     def counted(self, reply: Wire) -> Usage | None:
         """Nothing that accounting needs is worth a failed exchange."""
@@ -340,12 +351,7 @@ class Entry(TypedDict):
 
 def count(value: Any) -> int:
     """How many objects an array holds; none where it is something else."""
-    number = 0
-    if is_array(value):
-        for item in value:
-            if type(item) is dict:
-                number += 1
-    return number
+    return [*map(type, value)].count(dict) if is_array(value) else 0
 
 
 def rows(value: Any) -> list[Wire]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
+from msgspec import Struct
+
 from dragoman.core.codec import Frame, Http, OutgoingRequest, bearer, same_path
 from dragoman.core.conversations import ConversationError, PastTurn, StorageRequest, TurnCodec
 from dragoman.core.errors import DragomanError, WireError
@@ -26,6 +28,7 @@ from dragoman.core.server import (
     ListedModel,
     ProtocolServer,
     RateLimitStatus,
+    ReplyFacts,
     Route,
     RouteMatch,
     count,
@@ -230,16 +233,48 @@ class _RequestGlance(TypedDict, total=False):
     compaction: Any
 
 
-class _BlockGlance(TypedDict, total=False):
-    type: Any
+class _BlockGlance(Struct):
+    type: Any = None
 
 
-class _ReplyGlance(TypedDict, total=False):
-    model: Once
-    type: Any
-    error: Any
-    content: list[_BlockGlance] | None
-    usage: Any
+class _ThinkingGlance(Struct):
+    thinking_tokens: int = 0
+
+
+class _UsageGlance(Struct):
+    input_tokens: int
+    output_tokens: int
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    output_tokens_details: _ThinkingGlance | None = None
+
+
+class _ReplyGlance(Struct):
+    model: Once = None
+    type: Any = None
+    content: list[_BlockGlance] | None = None
+    usage: _UsageGlance | None = None
+
+
+_REPLY = Glance(_ReplyGlance)
+
+
+def _glance_reply(body: bytes) -> ReplyFacts | None:
+    """Like `decode_error`, `decode_usage` and `_count_calls` together, for the usual shape."""
+    reply = _REPLY.read(body)
+    if reply is None or reply.type == "error" or reply.content is None:
+        return None
+    calls = 0
+    for block in reply.content:
+        calls += block.type == "tool_use"
+    counts = reply.usage
+    if counts is None:
+        return ReplyFacts(reply.model, None, calls)
+    cached, written = counts.cache_read_input_tokens or 0, counts.cache_creation_input_tokens or 0
+    details = counts.output_tokens_details
+    thought = details.thinking_tokens if details else 0
+    usage = Usage(counts.input_tokens + cached + written, counts.output_tokens, cached, written, thought)
+    return ReplyFacts(reply.model, usage, calls)
 
 
 def _count_calls(body: Wire) -> int:
@@ -263,7 +298,7 @@ def _count_tokens(usage: Wire) -> Usage:
 
 ACCOUNTING = Accounting(
     request=Glance(_RequestGlance),
-    reply=Glance(_ReplyGlance),
+    reply=_glance_reply,
     tools=lambda body: count(body.get("tools")),
     calls=_count_calls,
     usage=_count_tokens,

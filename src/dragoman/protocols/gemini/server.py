@@ -29,6 +29,7 @@ from dragoman.core.server import (
     Forwarding,
     ListedModel,
     ProtocolServer,
+    ReplyFacts,
     Route,
     count,
     listed,
@@ -229,9 +230,17 @@ def _count_calls(body: Wire) -> int:
     return sum("functionCall" in part for part in parts)
 
 
+_REPLY = Glance(_ReplyGlance)
+
+
+def _glance_reply(body: bytes) -> ReplyFacts | None:
+    reply: Any = _REPLY.read(body)
+    return None if reply is None or decode_error(reply, 200) else ACCOUNTING.facts(reply, "modelVersion")
+
+
 ACCOUNTING = Accounting(
     request=Glance(_RequestGlance),
-    reply=Glance(_ReplyGlance),
+    reply=_glance_reply,
     tools=_count_tools,
     calls=_count_calls,
     usage=lambda usage: read_usage(opened(usage, "usageMetadata")),

@@ -7,14 +7,25 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
+from msgspec import Struct
+
 from dragoman.core import jsontext
 from dragoman.core.codec import Http, same_path
 from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, recognise_overflow, status_of
 from dragoman.core.jsontext import Glance, Once, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
-from dragoman.core.server import Accounting, Entry, Forwarding, ProtocolServer, Route, count, listed
+from dragoman.core.server import (
+    Accounting,
+    Entry,
+    Forwarding,
+    ProtocolServer,
+    ReplyFacts,
+    Route,
+    count,
+    listed,
+)
 from dragoman.protocols.openai import encode_model, encode_models, error_message, rate_limit_headers
-from dragoman.protocols.openai_chat.response import decode_usage
+from dragoman.protocols.openai_chat.response import Counts, decode_usage, usage_of
 from dragoman.protocols.openai_chat.wire import CODES, TYPES
 
 HTTP = Http(path=same_path("/chat/completions"), signs=False)
@@ -89,20 +100,35 @@ class _RequestGlance(TypedDict, total=False):
     functions: list[Entry] | None
 
 
-class _MessageGlance(TypedDict, total=False):
-    tool_calls: list[Entry] | None
+class _MessageGlance(Struct, frozen=True):
+    tool_calls: list[Entry] | None = None
 
 
-class _ChoiceGlance(TypedDict, total=False):
-    message: _MessageGlance
+class _ChoiceGlance(Struct):
+    message: _MessageGlance = _MessageGlance()
 
 
-class _ReplyGlance(TypedDict, total=False):
-    model: Once
-    error: Any
-    object: Any
-    choices: list[_ChoiceGlance] | None
-    usage: Any
+class _ReplyGlance(Struct):
+    model: Once = None
+    error: Any = None
+    object: Any = None
+    choices: list[_ChoiceGlance] | None = None
+    usage: Counts | None = None
+
+
+_REPLY = Glance(_ReplyGlance)
+
+
+def _glance_reply(body: bytes) -> ReplyFacts | None:
+    """Like `decode_error`, `decode_usage` and `_count_calls` together, for the usual shape."""
+    reply = _REPLY.read(body)
+    if reply is None or reply.error or reply.object == "error" or not reply.choices:
+        return None
+    calls = 0
+    for choice in reply.choices:
+        if called := choice.message.tool_calls:
+            calls += len(called)
+    return ReplyFacts(reply.model, usage_of(reply.usage) if reply.usage else None, calls)
 
 
 def _count_calls(body: Wire) -> int:
@@ -116,7 +142,7 @@ def _count_calls(body: Wire) -> int:
 
 ACCOUNTING = Accounting(
     request=Glance(_RequestGlance),
-    reply=Glance(_ReplyGlance),
+    reply=_glance_reply,
     tools=lambda body: count(body.get("tools")) or count(body.get("functions")),
     calls=_count_calls,
     usage=decode_usage,

@@ -19,7 +19,7 @@ from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, recognis
 from dragoman.core.fields import Fields, describe, word_set
 from dragoman.core.jsontext import Glance, Once, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
-from dragoman.core.server import Accounting, ProtocolServer, Route, count, listed, rows
+from dragoman.core.server import Accounting, ProtocolServer, ReplyFacts, Route, count, listed, rows
 from dragoman.protocols.openai import encode_model, encode_models, error_message, rate_limit_headers
 from dragoman.protocols.openai_responses.background import BACKGROUND
 from dragoman.protocols.openai_responses.batches import BATCHES, FILES
@@ -163,6 +163,14 @@ class _ReplyGlance(TypedDict, total=False):
     usage: Any
 
 
+_REPLY = Glance(_ReplyGlance)
+
+
+def _glance_reply(body: bytes) -> ReplyFacts | None:
+    reply: Any = _REPLY.read(body)
+    return None if reply is None or decode_error(reply, 200) else ACCOUNTING.facts(reply, "model")
+
+
 _ENDS = word_set("response.completed response.incomplete")
 # Events that hold the response
 _HOLD_RESPONSE = ("created", "queued", "in_progress", "completed", "incomplete", "failed")
@@ -304,7 +312,7 @@ STORED_RESPONSES = TurnCodec(
     upstream_path=lambda id, items: f"/responses/{quote(id, safe='')}" + ("/input_items" if items else ""),
 )
 ACCOUNTING = Accounting(  # a request is read in full, because it is stored by default
-    reply=Glance(_ReplyGlance),
+    reply=_glance_reply,
     tools=lambda body: count(body.get("tools")),
     calls=lambda body: sum(item.get("type") in _CALLS for item in rows(body.get("output"))),
     usage=lambda usage: decode_usage(Fields({"usage": usage}, "", PROTOCOL_NAME)),
