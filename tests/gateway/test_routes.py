@@ -14,8 +14,12 @@ from google.genai import errors, types
 from dragoman.core import jsontext
 from dragoman.core.losses import Loss
 from dragoman.demo import DemoApp
+from dragoman.gateway.app import Gateway
+from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.handlers.relay import loss_header
+from dragoman.gateway.jobs.replay import CapturedResponse
+from dragoman.http.server import ServerRequest
 from dragoman.profiles import profile_of
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.sdks import TOOLS, sdk_of
@@ -429,3 +433,19 @@ def test_requests_in_a_row_share_a_connection(stand: Stand) -> None:
             assert read.startswith(b"HTTP/1.1 200 OK")
             head = f"POST {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {CLIENT_KEY}\r\n"
             connection.sendall(f"{head}content-length: {len(raw)}\r\n\r\n".encode() + raw)
+
+
+def test_a_known_head_is_read_again_after_a_reload() -> None:
+    """Whose conversations it may continue depends on the keys of the configuration."""
+    gateway = Gateway(Config(store_url="memory:"))
+    incoming = ServerRequest("POST", "/v1/responses", b"", {"authorization": "Bearer k"})
+
+    def head() -> Any:
+        gateway(incoming, CapturedResponse()).close()
+        return incoming.memo.found
+
+    first = head()
+    assert (first.route.action, first.key, first.owner) == ("generate", "k", "")
+    assert head() is first
+    gateway.configure(Config(store_url="memory:", keys=("k",)))
+    assert head().owner

@@ -37,6 +37,15 @@ def url() -> Iterator[str]:
         yield address
 
 
+class Noting(Mirror):
+    """Answers with what it noted about an earlier request with this head."""
+
+    async def __call__(self, request: ServerRequest, response: ResponseWriter) -> None:
+        await request.read(100)
+        noted, request.memo.found = request.memo.found, request.headers["x-key"]
+        await response.json(200, noted)
+
+
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The paths of the requests whose head was parsed."""
@@ -116,6 +125,15 @@ def test_what_repeats_the_last_head_is_not_parsed(
     monkeypatch.setattr(module.ServerConnection, "check_timeouts", lambda self, now: None)
     answers(url, BASE, request_, BASE)
     assert len(parsed) == 1
+
+
+def test_what_the_application_notes_about_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.ServerConnection, "check_timeouts", lambda self, now: None)
+    another = OTHERS["another value"]
+    with serving(Noting()) as address:
+        noted = [body for *_, body in answers(address, BASE, *REPEATS.values(), another, another, BASE)]
+        assert noted == [None, *["k"] * len(REPEATS), None, "q", None]
+        assert answers(address, BASE)[0][2] is None  # another connection
 
 
 @pytest.mark.parametrize("cut", range(1, len(BASE), 7))

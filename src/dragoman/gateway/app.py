@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from hmac import compare_digest
 from random import getrandbits
@@ -24,7 +24,7 @@ from dragoman.core.conversations import ConversationError
 from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.failures import UNKNOWN_ROUTE
 from dragoman.core.model import Failure
-from dragoman.core.server import ProtocolServer, Route, RouteTable
+from dragoman.core.server import ProtocolServer, Route, RouteMatch, RouteTable
 from dragoman.gateway.admission import AdmissionControl
 from dragoman.gateway.admission.authentication import (
     FailedKeys,
@@ -105,6 +105,18 @@ class Endpoint(Struct, frozen=True):
     server: ProtocolServer
     handler: Handler
     own: bool = False
+
+
+class RequestHead(Struct, frozen=True):
+    """What the head of a request says. `routes` is the table that it was looked up in: with another
+    configuration there is another one."""
+
+    routes: RouteTable[Endpoint]
+    route: RouteMatch
+    endpoint: Endpoint
+    query: Mapping[str, str]
+    key: str
+    owner: str
 
 
 class Gateway:
@@ -259,22 +271,34 @@ class Gateway:
             await asyncio.to_thread(self.recorder.close)
 
     def __call__(self, incoming: ServerRequest, writer: ResponseWriter) -> Coroutine[Any, Any, None]:
-        headers = incoming.headers
-        query = dict(parse_qsl(incoming.query.decode("latin-1"))) if incoming.query else {}
         request_id = "req_" + getrandbits(96).to_bytes(12, "big").hex()
         writer.lines = f"request-id: {request_id}\r\nx-request-id: {request_id}\r\n".encode()
         if self._wire_log:
             writer.observer = self._wire_log.begin()
+        head: RequestHead | None = incoming.memo.found
+        if head is None or head.routes is not self._routes:
+            head = incoming.memo.found = self._read_head(incoming)
+        if head is None:
+            return self._answer_unknown(incoming, writer)
+        endpoint, route = head.endpoint, head.route
+        client = endpoint.client
+        record = ExchangeRecord(request_id, client.name, route.action, address=incoming.address)
+        request = GatewayRequest(
+            client, endpoint.server, route, incoming, head.query, head.key, head.owner, writer, record
+        )
+        return (self._answer_own if endpoint.own else self._answer)(request, endpoint.handler)
+
+    def _read_head(self, incoming: ServerRequest) -> RequestHead | None:
+        """None where there is no such route."""
+        headers = incoming.headers
+        query = dict(parse_qsl(incoming.query.decode("latin-1"))) if incoming.query else {}
         found = self._routes.find(incoming.method, incoming.path, query, headers)
         if found is None:
-            return self._answer_unknown(incoming, writer)
-        match, endpoint = found
-        client, server = endpoint.client, endpoint.server
+            return None
+        route, endpoint = found
         key = client_key(headers, query)
-        owner = owner_of(key, self.config.keys) if server.turn_codec else ""
-        record = ExchangeRecord(request_id, client.name, match.action, address=incoming.address)
-        request = GatewayRequest(client, server, match, incoming, query, key, owner, writer, record)
-        return (self._answer_own if endpoint.own else self._answer)(request, endpoint.handler)
+        owner = owner_of(key, self.config.keys) if endpoint.server.turn_codec else ""
+        return RequestHead(self._routes, route, endpoint, query, key, owner)
 
     async def _answer(self, request: GatewayRequest, handler: Handler) -> None:
         """A request of a protocol: it is answered whatever happens, and has a line in the access log."""

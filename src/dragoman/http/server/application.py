@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote_to_bytes
 
 import httptools
-from msgspec import Struct
+from msgspec import Struct, field
 
 from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
@@ -40,6 +40,13 @@ class TooLarge(DragomanError):
         super().__init__(f"the body is larger than {limit} bytes")
 
 
+class HeadMemo(Struct, eq=False):
+    """What the application found in the head of a request: those of a connection whose heads are equal, but
+    for the content-length, have the same memo."""
+
+    found: Any = None
+
+
 class ServerRequest(Struct, eq=False):
     """Header names are lower case; of repeated fields the last one counts. The path is percent-decoded.
 
@@ -57,6 +64,7 @@ class ServerRequest(Struct, eq=False):
     address: str = ""
     _memory: MemoryBudget = UNLIMITED
     _on_read: Callable[[], object] = bool  # called when the application waits for the body
+    memo: HeadMemo = field(default_factory=HeadMemo)
     size: int = 0
     complete: bool = False
     gone: bool = False
@@ -69,20 +77,28 @@ class ServerRequest(Struct, eq=False):
     def with_body(self, method: str, body: bytes) -> ServerRequest:
         """A request with the same head that came on the same connection, and has arrived whole."""
         return self.whole(
-            method, self.path, self.query, self.headers, self.started, self.address, self._memory, body
+            method,
+            self.path,
+            self.query,
+            self.headers,
+            self.started,
+            self.address,
+            self._memory,
+            body,
+            HeadMemo(),
         )
 
     @classmethod
     def whole(
         cls, method: str, path: str, query: bytes, headers: dict[str, str], started: float, address: str,
-        memory: MemoryBudget, body: bytes,
+        memory: MemoryBudget, body: bytes, memo: HeadMemo,
     ) -> ServerRequest:  # fmt: skip
         """One that has arrived whole, with others to follow."""
         size = len(body)
         weight = BODY_WEIGHT * size
         memory.used += weight
         return cls(
-            method, path, query, headers, True, True, started, address, memory, bool,
+            method, path, query, headers, True, True, started, address, memory, bool, memo,
             size, True, False, False, [body], weight,
         )  # fmt: skip
 

@@ -44,6 +44,7 @@ from dragoman.core.headers import IGNORED, LOWER_NAMES
 from dragoman.http.server.application import (
     HIGH_WATER,
     ClientGone,
+    HeadMemo,
     ResponseWriter,
     ServerRequest,
     plain_error,
@@ -90,6 +91,7 @@ class _KnownHead(Struct, frozen=True):
     path: str
     query: bytes
     headers: dict[str, str]
+    memo: HeadMemo
 
 
 def _known_head(data: bytes, request: ServerRequest, max_head: int) -> _KnownHead | None:
@@ -106,7 +108,9 @@ def _known_head(data: bytes, request: ServerRequest, max_head: int) -> _KnownHea
     if not (is_plain and is_short and has_lines and found):
         return None
     after = data[at + len(digits) : end + len(_END_OF_HEAD)]
-    return _KnownHead(data[:at], after, request.method, request.path, request.query, headers.copy())
+    return _KnownHead(
+        data[:at], after, request.method, request.path, request.query, headers.copy(), request.memo
+    )
 
 
 class ServerConnection(asyncio.Protocol):
@@ -213,7 +217,7 @@ class ServerConnection(asyncio.Protocol):
         self._begin_response(
             ServerRequest.whole(
                 known.method, known.path, known.query, headers, self._server.now, self._address, self._memory,
-                data[body_at:],
+                data[body_at:], known.memo,
             )
         )  # fmt: skip
         return True
