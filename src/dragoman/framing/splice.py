@@ -54,6 +54,7 @@ class DeltaSplice:
     _tries = _TRIES
     _end = b""  # of the events of this stream
     _between = False  # the last byte that came ended an event
+    _begun = False  # something went out; what goes out first may say more than later events, such as a role
     _known = False  # the frame of an event that continued the part that is open
     _ready = False  # it is known, nothing is held, and deltas of the part pass all stages unchanged
     _is_simple = False  # the frames have no holes, and no stage examines the texts
@@ -236,8 +237,10 @@ class DeltaSplice:
                 self._tries = _TRIES
         if self._number is not None:
             self._number += len(out)
+        begins = bool(out) and not self._begun
+        self._begun |= begins
         if self._between and all(stage.flows() for stage in self._stages):
-            if whole and not framed and self._tries and (collected or len(events) == 1):
+            if whole and not (framed or begins) and self._tries and (collected or len(events) == 1):
                 self._tries -= 1
                 event = events[0] if events else None
                 text = event.text if type(event) is PartDelta else ""
