@@ -20,7 +20,7 @@ CORPORA ?= ../shared/corpora
 OPEN_RESPONSES ?= ../openresponses
 CORPUS  ?= pydantic-ai vercel-ai anthropic-sdk axonhub
 
-LIBRARY := calls core dialects exchange framing pipeline profiles protocols schemas transforms
+LIBRARY := calls core dialects exchange forwarding framing pipeline profiles protocols schemas transforms
 CASES := $(addprefix tests/,core dialects framing gateway/conversations gateway/jobs goldens gotchas profiles protocols recordings schemas seeds transforms) \
 	tests/laws/test_history_laws.py tests/laws/test_usual_reply_laws.py $(wildcard tests/test_*.py)
 

@@ -12,8 +12,8 @@ from dragoman.core import jsontext
 from dragoman.core.events import ResponseEnd
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Reasoning, Response, State, Stop, Text, ToolCall, Usage
+from dragoman.forwarding import ForwardedStream, state_tagger
 from dragoman.framing import sse
-from dragoman.pipeline import ForwardedStream, state_tagger
 from dragoman.protocols import codec, names
 from laws.test_exchange_laws import stream_wire
 

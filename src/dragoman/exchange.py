@@ -24,16 +24,10 @@ from dragoman.core.protocol import Framing
 from dragoman.core.server import ReplyFacts
 from dragoman.core.transport import SharedHeaders
 from dragoman.dialects import dialect as find_dialect
+from dragoman.forwarding import ForwardedStream, StateTagger, state_tagger
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.framing.sse import SSE
-from dragoman.pipeline import (
-    ForwardedStream,
-    Pipeline,
-    StateTagger,
-    TranslatedStream,
-    TranslationPlan,
-    state_tagger,
-)
+from dragoman.pipeline import Pipeline, TranslatedStream, TranslationPlan
 from dragoman.protocols import codec, protocol
 
 

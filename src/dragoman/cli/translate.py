@@ -15,7 +15,8 @@ from dragoman.core.jsontext import decode
 from dragoman.core.loss_codes import Severity
 from dragoman.core.losses import Losses, Strictness
 from dragoman.core.model import Wire
-from dragoman.pipeline import EventReader, ForwardedStream, TranslatedStream
+from dragoman.forwarding import ForwardedStream
+from dragoman.pipeline import EventReader, TranslatedStream
 from dragoman.protocols import protocol
 
 What = Literal["request", "response", "stream", "tools"]

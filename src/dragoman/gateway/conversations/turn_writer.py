@@ -23,13 +23,14 @@ from dragoman.core.fields import Body
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Loss
 from dragoman.core.model import Failure, Wire
+from dragoman.forwarding import ForwardedStream
 from dragoman.framing import sse
 from dragoman.gateway.conversations.connection_turns import LaneTurns
 from dragoman.gateway.conversations.conversations import LockedConversation
 from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import AttemptFailed
-from dragoman.pipeline import ForwardedStream, TranslatedStream, encode_failure
+from dragoman.pipeline import TranslatedStream, encode_failure
 from dragoman.profiles import ProviderSettings
 
 _MOST = 64 * 1024 * 1024  # bytes of a streamed reply

@@ -34,6 +34,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.events import ResponseStart
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import Failure, Wire
+from dragoman.forwarding import ForwardedStream
 from dragoman.framing import sse
 from dragoman.gateway.conversations.turn_writer import StoredStream
 from dragoman.gateway.large_bodies import LARGE, run_for
@@ -45,7 +46,7 @@ from dragoman.http.client import Reply, TimedOut, TransportError
 from dragoman.http.client.reply import Pour
 from dragoman.http.client.retries import RETRYABLE
 from dragoman.http.server import Headers, ResponseWriter
-from dragoman.pipeline import ForwardedStream, TranslatedStream, encode_failure
+from dragoman.pipeline import TranslatedStream, encode_failure
 
 _TICKS = 2  # of silence make a keep-alive due
 
