@@ -75,6 +75,26 @@ def test_G65_an_object_encoded_twice_is_mended_even_where_strings_stream() -> No
     assert out == call('{"a":"x"}')
 
 
+STATE_FIRST = {
+    "an object": (['{"a":', '"x"}'], ['{"a":', '"x"}']),
+    "an object encoded twice": (['"{\\"a\\":', '\\"x\\"}"'], ['{"a":"x"}']),
+    "nothing": ([], []),
+}
+
+
+@pytest.mark.parametrize("name", STATE_FIRST)
+def test_state_that_comes_before_the_arguments_of_a_call_is_not_lost(name: str) -> None:
+    """Two providers of one protocol; calls of this tool are not held."""
+    pieces, expected = STATE_FIRST[name]
+    signing = ProtocolLimits(call_state=True)
+    start, *rest = call(*pieces)
+    signed = PartDelta(0, state=State("them", "s"))
+    declared = ToolDeclaration("f", parameters=STRINGS)
+    out, _ = restored([start, signed, *rest], declared, client=signing, upstream=PLAIN)
+    start, *deltas, end = call(*expected)
+    assert out == [start, *deltas, signed, end]
+
+
 def test_G86_the_declared_spelling_of_a_name() -> None:
     out, losses = restored(call("{}", name="default_api:F"), ToolDeclaration("f", parameters=STRINGS))
     assert out == call("{}")

@@ -221,6 +221,7 @@ class Restorer(EventStage):
     _collects = False  # the text of the part is needed at its end
     _announced = False  # the start of the call is already with the client
     _state: State | None = None
+    _owes_state = False  # it came before the text of the call, and is for its end
     _declared: Declaration = None
 
     def __init__(
@@ -324,6 +325,7 @@ class Restorer(EventStage):
     def _start(self, part: AnyPart) -> Iterable[Event]:
         self._index += 1
         self._part, self._held, self._state, self._announced = part, None, part.state, False
+        self._owes_state = False
         self._flowing, self._is_call, self._collects = -1, False, type(part) is not Text
         self._text.clear()
         if not isinstance(part, ToolCall):
@@ -351,6 +353,7 @@ class Restorer(EventStage):
             if delta.text:
                 self.held += 1
                 self._held = [delta.text]  # an object encoded twice, or no object: repaired when it is whole
+            self._owes_state |= bool(delta.state)
             return ()
         if delta.text:
             self._text.append(delta.text)
@@ -366,8 +369,9 @@ class Restorer(EventStage):
             complete = complete and not is_broken(part, "".join(self._text))
             self._reply.cut |= not complete
             self._reply.complete_calls += complete
-            if not self._state and (mark := self._reply.mark(part)):
-                return (PartDelta(index, state=mark), PartEnd(index, complete))
+            owed = self._state if self._owes_state else None if self._state else self._reply.mark(part)
+            if owed:
+                return (PartDelta(index, state=owed), PartEnd(index, complete))
         elif part and (carried := self._reply.ended(part, "".join(self._text), self._state)):
             self._index += 1
             return (
@@ -389,7 +393,7 @@ class Restorer(EventStage):
             return ()
         call = self._reply.restored(replace(call, arguments=text), self._declared, mends=complete)
         self._reply.complete_calls += complete
-        kept = self._ledger.client.call_state
+        kept = self._ledger.client.call_state or self._announced
         events: list[Event] = []
         if not self._announced:
             id = self._reply.client_id(call.id, None if kept else self._state, call.where)
