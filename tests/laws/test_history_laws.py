@@ -188,6 +188,16 @@ def test_settings_and_targets_change_in_between(client: str, upstream: str) -> N
                 assert outcome(remembering, body) == outcome(plain, body)
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("upstream", MODELS)
+def test_a_system_message_at_the_front(upstream: str, dialect: str | None) -> None:
+    """Responses gets it as `instructions` where the request has no system text of its own."""
+    wire = jsontext.decode(written("anthropic", script("anthropic")))
+    wire["messages"].insert(0, {"role": "system", "content": "Be brief."})
+    own, beside = (jsontext.encode(wire | {"system": system}) for system in ([], wire["system"]))
+    agrees("anthropic", upstream, [own, own, own, beside, beside, own, beside], dialect=dialect)
+
+
 def test_responses_items_that_mean_something_else_each_time() -> None:
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "q"}}
     items: list[Any] = [

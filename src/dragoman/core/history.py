@@ -252,7 +252,7 @@ def sent_prefix(
         past.alone = True
         return start, []
     sent: _Sent | None = past.made.get(key)
-    if sent is None or sent.messages is not past.messages:
+    if sent is None or sent.messages is not past.messages or sent.start != start:
         sent = _sent_further(sent, past, start, encode, joins)
         past.keep(key, sent)
     past.alone = len(sent.messages) < len(past.messages)
