@@ -20,6 +20,7 @@ from dragoman.core.model import (
     AnyPart,
     Base64,
     Foreign,
+    KnownPrefix,
     Media,
     Message,
     Reasoning,
@@ -231,6 +232,22 @@ def test_rows_of_responses_items_that_end_or_go_on() -> None:
     ]
     for upstream in MODELS:
         agrees("openai-responses", upstream, [*bodies, *bodies, *bodies[::-1], *bodies[::2], *bodies])
+
+
+def test_a_known_message_is_read_once_for_all_its_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message of 250 kB with 2,500 marks was read 2,500 times, which took two seconds."""
+    marked = {"type": "text", "text": "x", "prompt_cache_breakpoint": {"mode": "explicit"}}
+    messages = [{"role": "user", "content": [marked] * 20}, {"role": "user", "content": "?"}]
+    body = jsontext.encode({"model": "m", "messages": messages})
+    memory = agrees("openai-chat", "gemini", [body] * 3)
+    read, places = KnownPrefix.wire, list[int]()
+    monkeypatch.setattr(
+        KnownPrefix, "wire", lambda prefix, place: places.append(place) or read(prefix, place)
+    )
+    exchange = dragoman.Exchange("openai-chat", "gemini", memory=memory)
+    exchange.request_bytes(body)
+    assert len(exchange.losses) == 20
+    assert places == [0]
 
 
 @pytest.mark.parametrize("order", ["abc", "bca", "ab", "abcd", "aab"])

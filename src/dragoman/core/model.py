@@ -261,8 +261,11 @@ class Turns(list[Any]):
         return turns
 
     def wire(self, place: int) -> Any:
+        """The entry as it came; a known one is read when somebody first needs it."""
         found = self[place]
-        return self.prefix.wire(place) if found is KNOWN and self.prefix else found
+        if found is KNOWN and self.prefix:
+            found = self[place] = self.prefix.wire(place)
+        return found
 
 
 class Past(Struct, eq=False):
