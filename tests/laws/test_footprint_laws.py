@@ -12,6 +12,8 @@ import pytest
 import dragoman
 from dragoman.core import jsontext
 from dragoman.core.conversation_memory import ConversationMemory
+from dragoman.core.footprint import Footprint, KeptResult
+from dragoman.core.model import Past
 from dragoman.protocols import codec
 
 MAX = 800_000
@@ -180,3 +182,16 @@ def test_the_longest_unused_target_goes_first() -> None:
         send(memory, "openai-chat", "anthropic", body, origin="a")
     assert 1 <= len(prefix.made) < len(before)
     assert before[0] in prefix.made
+
+
+def test_another_thread_drops_a_result_while_the_oldest_is_looked_for() -> None:
+    made: dict[Any, KeptResult] = {}
+
+    class Used(int):
+        def __lt__(self, other: int) -> bool:
+            made.pop(0, None)
+            return int(self) < int(other)
+
+    made |= {number: KeptResult(size=1, used=Used(number)) for number in range(8)}
+    Past((), made, Footprint()).keep("new", KeptResult(size=1))
+    assert list(made) == [1, 2, 3, 4, 5, 6, 7, "new"]

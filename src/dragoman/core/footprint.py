@@ -50,7 +50,7 @@ class KeptResult(Struct, eq=False, gc=False, kw_only=True):
 
 
 def size_of(made: dict[Any, KeptResult]) -> int:
-    return sum([result.whole_size for result in made.values()])
+    return sum([result.whole_size for result in [*made.values()]])  # other threads may add some meanwhile
 
 
 def weigh(value: Any) -> int:

@@ -285,8 +285,8 @@ class Past(Struct, eq=False):
         """Add a result; of too many the one goes that was not used for the longest time."""
         made = self.made
         before = made.get(key)
-        if before is None and len(made) >= _MOST_RESULTS:
-            self.footprint.add(-_pop_oldest(made).whole_size)
+        if before is None and len(made) >= _MOST_RESULTS and (oldest := _pop_oldest(made)):
+            self.footprint.add(-oldest.whole_size)
         made[key] = result
         added = result.size  # what was made of it before it was replaced is in it, or lost
         if before:
@@ -298,8 +298,10 @@ class Past(Struct, eq=False):
         return Past(messages, made, self.footprint, self.target)
 
 
-def _pop_oldest(made: dict[Any, Any]) -> KeptResult:
-    return made.pop(min(made, key=lambda key: made[key].used))
+def _pop_oldest(made: dict[Any, KeptResult]) -> KeptResult | None:
+    """None: another thread, which translates a large body, was there before."""
+    results = [*made.items()]  # as they are now
+    return made.pop(min(results, key=lambda each: each[1].used)[0], None) if results else None
 
 
 class ToolDeclaration(Value, frozen=True, eq=False):
