@@ -79,6 +79,15 @@ def test_of_a_short_one_nothing_else_is_known() -> None:
     assert is_read(known, glance, body(2, tools=[{"name": "t"}, {}]))
 
 
+def test_one_that_has_grown_too_large_is_not_learnt_and_drops_nothing() -> None:
+    known, glance = KnownBodies(40_000), NotingGlance()
+    for caller in "aabb":
+        known.glance(caller, glance, "messages", body(6))
+    for tools in ([{"name": "t"}], [], [], []):
+        assert not is_read(known, glance, body(200, tools=tools), "b")
+    assert not any(is_read(known, glance, body(6), caller) for caller in "ab")
+
+
 def test_messages_at_its_end_may_change() -> None:
     known, glance = learnt(body(6))
     changed = encode({"model": "m", "messages": [*messages(4), {}, {}, {}], "tools": [{"name": "t"}]})

@@ -167,7 +167,8 @@ class KnownBodies:
             has_its_tail = seen is known.seen
             if own and has_its_tail:
                 own.found()
-            if len(data) * _GROWN > known.length if has_its_tail else self._is_due(caller):
+            is_due = len(data) * _GROWN > known.length if has_its_tail else self._is_due(caller)
+            if is_due and len(data) <= self.max_bytes // 4:
                 self._learn(caller, data, field, seen, known)
             return seen
         seen = glance.read(data)
