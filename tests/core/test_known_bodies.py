@@ -88,6 +88,14 @@ def test_one_that_has_grown_too_large_is_not_learnt_and_drops_nothing() -> None:
     assert not any(is_read(known, glance, body(6), caller) for caller in "ab")
 
 
+def test_of_two_tails_with_the_same_end_the_longer_one_is_tried() -> None:
+    """Requests without tools, for titles, end like the array of the tools."""
+    known, glance = learnt(body(2, tools=[{"name": "t" * 1000}]))
+    short = encode({"model": "m", "messages": messages(2)})
+    assert [is_read(known, glance, short) for _ in range(4)][-1] is False
+    assert not is_read(known, glance, body(2, tools=[{"name": "t" * 1000}]))
+
+
 def test_messages_at_its_end_may_change() -> None:
     known, glance = learnt(body(6))
     changed = encode({"model": "m", "messages": [*messages(4), {}, {}, {}], "tools": [{"name": "t"}]})
@@ -140,6 +148,15 @@ def test_everything_else_is_read(name: str) -> None:
     other = OTHERS[name](body(6))
     assert other != body(6)
     assert is_read(known, glance, other)
+
+
+def test_a_broken_body_is_read_twice_at_most() -> None:
+    """However many known ones it begins like: those of a conversation that went back to earlier turns."""
+    known, glance = KnownBodies(), NotingGlance()
+    for count in (50, 40, 30, 20, 10):
+        assert [is_read(known, glance, body(count)) for _ in "abc"] == [True, True, False]
+    assert is_read(known, glance, body(60)[:-1])
+    assert len(glance.texts) == 2
 
 
 def test_where_the_tail_overlaps_the_beginning_it_is_read() -> None:

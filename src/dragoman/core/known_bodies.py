@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
+from operator import attrgetter
 from threading import Lock
 from typing import Any
 
@@ -74,7 +75,7 @@ class _KnownBody(Struct, frozen=True, gc=False):
 
     def glance(self, glance: Glance[Any], data: bytes) -> dict[str, Any] | None:
         """Like `glance.read`, for a body that begins like this one; gives `seen` where the tail is the same.
-        None: what follows is unlike this one."""
+        None: it must be read in full."""
         start, end = len(self.beginning), len(data) - len(self.tail)
         if start <= end and data.endswith(self.tail):
             array = b"".join([self.opening, data[start:end], b"]"])
@@ -126,9 +127,13 @@ class _CallerBodies(LearningPace):
     size: int = 0
 
     def alike(self, data: bytes) -> list[_KnownBody]:
-        return [
+        """Those with the same sample; first the one of which most is known."""
+        found = [
             known for place in self.places for known in place.known.get(data[place.start : place.end], ())
         ]
+        if len(found) > 1:
+            found.sort(key=attrgetter("size"), reverse=True)
+        return found
 
     def add(self, body: _KnownBody) -> None:
         """In the place of those that it goes on from."""
@@ -162,8 +167,12 @@ class KnownBodies:
         """Like `glance.read`, for a request whose messages are in `field`."""
         own = self._callers.get(caller)
         for known in own.alike(data) if own else ():
-            if not data.startswith(known.beginning) or (seen := known.glance(glance, data)) is None:
+            if not data.startswith(known.beginning) or (
+                known.opening == _EMPTY and not data.endswith(known.tail)
+            ):
                 continue
+            if (seen := known.glance(glance, data)) is None:
+                break  # each further try would read what may be a large body once more
             has_its_tail = seen is known.seen
             if own and has_its_tail:
                 own.found()
