@@ -104,6 +104,26 @@ def test_what_is_counted_is_used(client: str, text: str) -> None:
     assert 0.85 < memory.size / used < 1.7
 
 
+@pytest.mark.parametrize("dialect", [None, "hermes"])
+@pytest.mark.parametrize(("calls", "text"), [(300, "x"), (20, "x"), (1, "x" * 9_000)])
+def test_calls_are_counted(calls: int, text: str, dialect: str | None) -> None:
+    """Several in one message; long arguments."""
+    memory = ConversationMemory(100 * MAX)
+
+    def fill(memory: ConversationMemory, count: int) -> None:
+        for number in range(count):
+            ids = [f"{number}_{i}" for i in range(calls)]
+            uses = [{"type": "tool_use", "id": id, "name": "write", "input": {"text": text}} for id in ids]
+            results = [{"type": "tool_result", "tool_use_id": id, "content": "ok"} for id in ids]
+            turn = [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
+            body = written("anthropic", [_said("anthropic", "x"), *turn, _said("anthropic", "?")])
+            for target in "aabcd":
+                send(memory, "anthropic", "openai-chat", body, origin=target, dialect=dialect)
+
+    used = measured(memory, fill, 4)
+    assert 0.85 < memory.size / used < 1.7
+
+
 @pytest.mark.parametrize(
     ("client", "upstream", "dialect"),
     [

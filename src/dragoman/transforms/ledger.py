@@ -53,7 +53,7 @@ from dragoman.transforms.pairing import (
 from dragoman.transforms.states import return_states
 from dragoman.transforms.tools import Declared, Flattened, Names, flatten, names_for, recognise
 
-_KEPT = 400  # bytes of the objects that are kept of a message, beside its texts
+_KEPT = 400  # bytes of the objects that are kept of a message with a call, beside its texts
 
 
 class _LedgerState(KeptResult):
@@ -312,7 +312,7 @@ class Ledger:
             self._marks,
             reported,
             made=before.made.copy() if before else {},
-            size=_KEPT * (len(decoded) + len(reported)),
+            size=_KEPT * (max(len(decoded), len(self._called)) + len(reported)),
         )
 
     def _message(self, message: Message, flattened: Flattened, summarise: bool) -> MessageFacts:

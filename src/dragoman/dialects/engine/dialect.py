@@ -265,6 +265,7 @@ class HistoryRenderer:
         if before and (before.start != start or not is_same(before.source, source[: len(before.source)])):
             before = None
         losses, self._losses = self._losses, Losses()
+        known = before.count if before else 0
         if before:
             self._calls, self._count = before.calls.copy(), before.count
             self._losses.extend(before.losses)
@@ -273,6 +274,7 @@ class HistoryRenderer:
         reported, self._losses = tuple(self._losses), losses
         made = before.made.copy() if before else {}
         size = (before.size if before else 0) + sum(map(weigh, new))
+        size += sum([weigh(call.arguments) for call in self._calls.values() if call.number >= known])
         return _Rendered(source, start, messages, self._calls, self._count, reported, made=made, size=size)
 
     def _written(self, messages: Iterable[Message]) -> list[Message]:
