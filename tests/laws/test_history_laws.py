@@ -19,6 +19,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
     Base64,
+    Compaction,
     Foreign,
     KnownPrefix,
     Media,
@@ -232,6 +233,18 @@ def test_rows_of_responses_items_that_end_or_go_on() -> None:
     ]
     for upstream in MODELS:
         agrees("openai-responses", upstream, [*bodies, *bodies, *bodies[::-1], *bodies[::2], *bodies])
+
+
+def test_contents_with_fields_of_their_own_in_a_request_for_a_summary() -> None:
+    """It is no request as the client wrote it, so neighbours of one role are joined; these say another."""
+    contents: list[Any] = [
+        {"role": role, "parts": [{"text": f"{i} {role}."}]} for i, role in enumerate(["user", "model"] * 3)
+    ]
+    del contents[2]["role"]
+    contents[4] |= {"x": 1}
+    contents.insert(5, {"role": "function", "parts": [{"text": "Done."}]})
+    bodies = [jsontext.encode({"contents": contents[:end]}) for end in range(3, 8) for _ in "ab"]
+    agrees("gemini", "gemini", bodies, dialect="hermes", compaction=Compaction())
 
 
 def test_a_known_message_is_read_once_for_all_its_losses(monkeypatch: pytest.MonkeyPatch) -> None:

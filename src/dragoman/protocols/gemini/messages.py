@@ -190,7 +190,10 @@ def _encode_alone(nested: bool, signs: bool, message: Message, losses: Losses) -
 
 
 def _encode_parts_alone(nested: bool, signs: bool, message: Message, losses: Losses) -> list[Wire] | None:
-    """The parts of a message that depend on no other; None where a result does not name its call."""
+    """The parts of a message that depend on no other; None where a result does not name its call, and where
+    the content has fields of its own: those decide whether it is joined to its neighbour."""
+    if own(message.extras, PROTOCOL_NAME):
+        return None
     for part in message.parts:
         if type(part) is ToolResult and not part.name:
             return None
