@@ -190,6 +190,14 @@ def test_callers_share_nothing() -> None:
     assert is_read(known, glance, body(6), "b")
 
 
+def test_a_body_that_may_hold_a_key_is_not_kept() -> None:
+    known, glance = KnownBodies(), NotingGlance()
+    for _ in range(4):
+        known.glance("a", glance, "messages", body(6), lambda seen: "tools" in seen)
+    assert known.size == 0
+    assert is_read(known, glance, body(6))
+
+
 def test_bodies_that_never_come_again_are_learnt_ever_more_rarely() -> None:
     known, glance = KnownBodies(), NotingGlance()
     for number in range(1000):

@@ -51,7 +51,11 @@ def request_facts(protocol: str, wire: Wire) -> object:
         storage: object = turn_codec.decode_storage(wire) if turn_codec and accounting.request else None
     except WireError as error:
         storage = str(error)
-    return wire.get("model"), wire.get("stream"), accounting.tools(wire), http.headers_for(wire), storage
+    holds_key = accounting.may_hold_key(wire)
+    return (
+        *(wire.get("model"), wire.get("stream"), accounting.tools(wire)),
+        *(http.headers_for(wire), storage, holds_key),
+    )
 
 
 @every_protocol

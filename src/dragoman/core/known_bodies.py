@@ -24,7 +24,7 @@ Callers share nothing: how fast an answer comes would tell one what another sent
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import attrgetter
 from threading import Lock
 from typing import Any
@@ -34,6 +34,7 @@ from msgspec import Raw, Struct, field
 from dragoman.core import jsontext
 from dragoman.core.caches import LearningPace
 from dragoman.core.jsontext import CUT_TEXT, Glance
+from dragoman.core.server import no_key
 
 MAX_BYTES = 16_000_000
 _CHANGING = 2  # messages at the end: clients move their marks for caching, which change the last ones
@@ -163,8 +164,16 @@ class KnownBodies:
         self._callers: OrderedDict[Hashable, _CallerBodies] = OrderedDict()
         self._lock = Lock()
 
-    def glance(self, caller: Hashable, glance: Glance[Any], field: str, data: bytes) -> dict[str, Any] | None:
-        """Like `glance.read`, for a request whose messages are in `field`."""
+    def glance(
+        self,
+        caller: Hashable,
+        glance: Glance[Any],
+        field: str,
+        data: bytes,
+        may_hold_key: Callable[[dict[str, Any]], bool] = no_key,
+    ) -> dict[str, Any] | None:
+        """Like `glance.read`, for a request whose messages are in `field`. A body that may hold a key beside
+        them is not learnt."""
         own = self._callers.get(caller)
         for known in own.alike(data) if own else ():
             if not data.startswith(known.beginning) or (
@@ -177,11 +186,13 @@ class KnownBodies:
             if own and has_its_tail:
                 own.found()
             is_due = len(data) * _GROWN > known.length if has_its_tail else self._is_due(caller)
-            if is_due and len(data) <= self.max_bytes // 4:
+            if is_due and len(data) <= self.max_bytes // 4 and not may_hold_key(seen):
                 self._learn(caller, data, field, seen, known)
             return seen
         seen = glance.read(data)
-        if seen is not None and len(data) <= self.max_bytes // 4 and self._is_due(caller):
+        if seen is None or len(data) > self.max_bytes // 4 or may_hold_key(seen):
+            return seen
+        if self._is_due(caller):
             self._learn(caller, data, field, seen)
         return seen
 

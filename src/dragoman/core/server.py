@@ -200,6 +200,10 @@ def _compiled(path: str) -> re.Pattern[str] | None:
     return re.compile("".join([*pieces, re.escape(path[end:])]))
 
 
+def no_key(request: Wire) -> bool:
+    return False
+
+
 class ReplyFacts(Struct, frozen=True, gc=False):
     """What is looked at in a whole reply that passes as it is; `model` as the reply names it."""
 
@@ -218,6 +222,7 @@ class Accounting(Struct, frozen=True, kw_only=True):
     """
 
     request: Glance[Any] | None = None
+    may_hold_key: Callable[[Wire], bool] = no_key  # whether a request holds that of a remote MCP server
     reply: Callable[[bytes], ReplyFacts | None]
     tools: Callable[[Wire], int]  # declared in a request
     calls: Callable[[Wire], int]  # in a whole reply

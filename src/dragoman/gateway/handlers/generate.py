@@ -193,8 +193,9 @@ class RequestReader:
     def _look(self, request: GatewayRequest, glance: Glance[Any], data: bytes) -> Wire | None:
         if self._bodies is None or len(data) < SMALLEST:
             return glance.read(data)
-        client = request.client
-        return self._bodies.glance((_scope(request), client.name), glance, client.turns, data)
+        client, accounting = request.client, request.protocol_server.accounting
+        caller = _scope(request), client.name
+        return self._bodies.glance(caller, glance, client.turns, data, accounting.may_hold_key)
 
     def _may_forward(self, protocol: str, model: str) -> bool:
         try:

@@ -298,6 +298,7 @@ def _count_tokens(usage: Wire) -> Usage:
 
 ACCOUNTING = Accounting(
     request=Glance(_RequestGlance),
+    may_hold_key=lambda body: bool(body.get("mcp_servers")),
     reply=_glance_reply,
     tools=lambda body: count(body.get("tools")),
     calls=_count_calls,

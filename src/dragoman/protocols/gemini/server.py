@@ -188,6 +188,8 @@ def encode_model(model: ListedModel) -> Wire:
 
 class _ToolGlance(TypedDict, total=False):
     functionDeclarations: list[Entry] | None
+    mcpServers: Any
+    mcp_servers: Any
     function_declarations: list[Entry] | None
 
 
@@ -240,6 +242,9 @@ def _glance_reply(body: bytes) -> ReplyFacts | None:
 
 ACCOUNTING = Accounting(
     request=Glance(_RequestGlance),
+    may_hold_key=lambda body: any(
+        "mcpServers" in tool or "mcp_servers" in tool for tool in rows(body.get("tools"))
+    ),
     reply=_glance_reply,
     tools=_count_tools,
     calls=_count_calls,
