@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 from collections.abc import Iterator
 from itertools import cycle
 from random import Random
@@ -75,6 +76,7 @@ TAILS = (
     b"#x", b":generateContent", b"\xc3\xa9", b"\xff", b" HTTP/1.1", b"/" * 500,
 )  # fmt: skip
 VERSIONS = (b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2.0", b"HTTP/1.1x", b"")
+STATUS_LINE = re.compile(rb"HTTP/1\.1 ([0-9]{3}) [A-Za-z' -]*\r\n")  # not one that an error quotes
 QUIET = 0.15  # seconds without an answer, after which a client closes its side
 SLOWEST = 60.0  # seconds until it must be over then
 
@@ -189,7 +191,7 @@ async def fire(port: int, sent: Sent, random: Random, blameless: bool = True) ->
         received = b""
     if received and not received.startswith(b"HTTP/1."):
         return f"not HTTP: {received[:60]!r}"
-    statuses = [int(part[1:4]) for part in received.split(b"HTTP/1.1")[1:] if part[1:4].isdigit()]
+    statuses = [int(status) for status in STATUS_LINE.findall(received)]
     if blameless and any(status >= 500 for status in statuses):
         return f"status {statuses}: {received[-300:]!r}"
     return _wrong(sent, statuses, received) if sent.client else ""
