@@ -253,7 +253,9 @@ class Exchange:
         if not changes:
             return data
         if "stream" not in changes:
-            renamed = jsontext.replaced(data, "model", seen.get("model"), changes["model"], body.is_glanced)
+            old, new, once = seen.get("model"), changes["model"], body.is_glanced
+            renamed = jsontext.replaced_early(data, "model", old, new) if once else None
+            renamed = renamed or jsontext.replaced(data, "model", old, new, once)
             if renamed is not None:
                 return renamed
         return jsontext.encode({**body.wire, **changes})

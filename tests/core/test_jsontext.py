@@ -159,6 +159,17 @@ ONCE = {
 @pytest.mark.parametrize(("body", "expected"), ONCE.values(), ids=ONCE)
 def test_a_value_replaced_where_it_stands_once(body: bytes, expected: bytes | None) -> None:
     assert jsontext.replaced(body, "model", "a", "b", once=True) == expected
+    early = jsontext.replaced_early(body, "model", "a", "b")
+    assert early in (None, expected)
+    assert (early is None) is (expected is None or not body.startswith((b'{"model"', b'{"id"')))
+
+
+@pytest.mark.parametrize("size", [0, 30, 59, 60, 200])
+def test_a_value_replaced_at_the_beginning(size: int) -> None:
+    """As far as the field stands whole among the first bytes."""
+    body = b'{"id":"%b","model": "a","x":{"model": "a"}}' % (b"i" * size)
+    expected = body.replace(b'"a"', b'"b"', 1) if size < 60 else None
+    assert jsontext.replaced_early(body, "model", "a", "b") == expected
 
 
 GUESSED = {

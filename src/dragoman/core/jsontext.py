@@ -190,6 +190,24 @@ def replaced(body: bytes, field: str, old: object, new: str, once: bool = False)
         return None
 
 
+def replaced_early(body: bytes, field: str, old: object, new: str) -> bytes | None:
+    """`replaced`, for one of many bodies that begin alike and have the field once; None where it does not
+    stand at their beginning."""
+    beginning = _replaced_beginning(body[:_EARLY], field, old, new) if type(old) is str else None
+    return beginning + body[_EARLY:] if beginning else None
+
+
+@lru_cache(256)
+def _replaced_beginning(beginning: bytes, field: str, old: str, new: str) -> bytes | None:
+    name, spellings, _ = _change(field, old, new)
+    at = beginning.find(name)
+    if at > 0 and _is_shallow(beginning, at):
+        for spelled, replacement in spellings:
+            if beginning.startswith(spelled, at):
+                return beginning.replace(spelled, replacement, 1)
+    return None
+
+
 def _is_shallow(body: bytes, at: int) -> bool:
     """Whether a quote at this place of an object can only begin one of its own names or texts: no other
     object or array begins before it, and the quote itself is not part of a text."""

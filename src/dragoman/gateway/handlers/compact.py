@@ -14,12 +14,13 @@ from dragoman.core.model import Compaction, Foreign, Wire
 from dragoman.gateway.conversations.turn_writer import stores_turns
 from dragoman.gateway.handlers.count_tokens import estimate
 from dragoman.gateway.handlers.generate import RequestReader
-from dragoman.gateway.handlers.relay import loss_header, read_whole
+from dragoman.gateway.handlers.relay import loss_header, relay
+from dragoman.gateway.jobs.replay import CapturedResponse
 from dragoman.gateway.large_bodies import run_for
-from dragoman.gateway.request import Attempt, AttemptFailed, GatewayRequest
+from dragoman.gateway.request import AttemptFailed, GatewayRequest
 from dragoman.gateway.upstreams.attempts import LARGEST_REPLY, Attempts, http_status, send
 from dragoman.gateway.upstreams.routing import Target
-from dragoman.http.client import Reply, Transport, TransportError
+from dragoman.http.client import Transport, TransportError
 from dragoman.http.client.retries import unreachable
 
 _STAYING = 4  # a fourth of the threshold may be messages that stay beside the summary
@@ -62,9 +63,10 @@ class Compactor:
     ) -> Wire:
         """The reply to `request` with `body` as a whole reply in its protocol, which holds nothing but a
         summary. Its tokens count for `request`."""
-        replies: list[Wire] = []
+        answer = CapturedResponse()
         inner = replace(
             request,
+            writer=answer,
             body=body,
             compaction=compaction,
             stream=False,
@@ -72,16 +74,11 @@ class Compactor:
             keep_alive=None,
             lost=[],
         )
-
-        async def read(attempt: Attempt, reply: Reply) -> None:
-            out = await read_whole(attempt, reply)
-            replies.append(jsontext.decode(out) if isinstance(out, bytes) else out)
-
-        await self._attempts.run(inner, targets, read)
+        await self._attempts.run(inner, targets, relay)
         request.lost = [*request.lost, *inner.losses]
         record = request.record
-        record.spent, record.usage = record.usage, None
-        return replies[0]
+        record.spent, record.usage, record.first = record.usage, None, None
+        return jsontext.decode(answer.body)
 
 
 class CompactHandler:

@@ -33,7 +33,7 @@ from dragoman.core.codec import Codec, KeepAliveEvents
 from dragoman.core.errors import WireError
 from dragoman.core.events import ResponseStart
 from dragoman.core.losses import Loss, Losses
-from dragoman.core.model import Failure, Wire
+from dragoman.core.model import Failure
 from dragoman.forwarding import ForwardedStream
 from dragoman.framing import sse
 from dragoman.gateway.conversations.turn_writer import StoredStream
@@ -196,23 +196,12 @@ def relay(attempt: Attempt, reply: Reply) -> Coroutine[Any, Any, None]:
 
 
 async def _relay_whole(attempt: Attempt, reply: Reply) -> None:
-    request = attempt.request
-    out = await read_whole(attempt, reply)
-    if attempt.session:
-        await attempt.session.keep()
-    if attempt.turn_writer and not isinstance(out, bytes):
-        out = await attempt.turn_writer.whole(out, request.lost)
-    request.record.first_byte()
-    body = out if isinstance(out, bytes) else jsontext.encode(out)
-    await request.writer.whole(200, body, loss_header(request.losses))
-
-
-async def read_whole(attempt: Attempt, reply: Reply) -> Wire | bytes:
-    """The answer in the client's protocol: parsed where it is to be stored, else its bytes."""
-    exchange, request = attempt.exchange, attempt.request
+    """The answer is parsed where it is to be stored; else its bytes are enough."""
+    exchange, request, record = attempt.exchange, attempt.request, attempt.request.record
+    turn_writer = attempt.turn_writer
     try:
         data = await reply.read(LARGEST_REPLY)
-        translate = exchange.response if attempt.turn_writer else exchange.response_bytes
+        translate = exchange.response if turn_writer else exchange.response_bytes
         size = max(len(data), len(request.body.data))  # arguments are checked against the declared schemas
         out = await run_for(size, translate, data) if size > LARGE else translate(data)
     except TransportError as error:
@@ -222,8 +211,14 @@ async def read_whole(attempt: Attempt, reply: Reply) -> Wire | bytes:
         raise AttemptFailed(Failure("server", problem, 502), retry=True) from error
     if exchange.failure:
         raise _failed(exchange.failure)
-    request.record.usage, request.record.calls = exchange.usage, exchange.calls
-    return out
+    record.usage, record.calls = exchange.usage, exchange.calls
+    if attempt.session:
+        await attempt.session.keep()
+    if turn_writer and not isinstance(out, bytes):
+        out = await turn_writer.whole(out, request.lost)
+    record.first_byte()
+    body = out if isinstance(out, bytes) else jsontext.encode(out)
+    await request.writer.whole(200, body, loss_header(request.losses))
 
 
 class _StreamRelay:
