@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.core.errors import LossError
 from dragoman.core.loss_codes import CODES
-from dragoman.core.losses import Loss, Losses
+from dragoman.core.losses import Loss, Losses, Spelling, few_losses
 
 
 def some() -> Losses:
@@ -33,7 +33,9 @@ def test_another_reason_is_another_loss() -> None:
 
 def test_settings_are_named_as_the_source_spells_them() -> None:
     losses = some()
-    losses.respell({"top_k": "generationConfig.topK"}, None, [Loss("dropped", "x", "reported first")])
+    losses.respell(
+        Spelling({"top_k": "generationConfig.topK"}), None, [Loss("dropped", "x", "reported first")]
+    )
     assert [loss.where for loss in losses] == ["x", "generationConfig.topK", "messages[1]", "max_tokens"]
 
 
@@ -52,7 +54,7 @@ def test_a_place_is_one_that_the_source_has(where: str, expected: str) -> None:
     spelling = {"user": "safety_identifier|user", "effort": "reasoning_effort|reasoning"}
     losses = Losses()
     losses.dropped(where, "why", "field.unknown")
-    losses.respell({**spelling, ".strict": ".function.strict|.strict"}, source)
+    losses.respell(Spelling({**spelling, ".strict": ".function.strict|.strict"}), source)
     assert [loss.where for loss in losses] == [expected]
 
 
@@ -72,3 +74,27 @@ def test_an_invention_loses_nothing() -> None:
 
 def test_every_material_loss_says_what_to_do():
     assert [code for code, row in CODES.items() if row.severity == "material" and not row.advice] == []
+
+
+def test_a_few_losses_are_spelled_once_unless_the_source_decides() -> None:
+    spelling = Spelling({"n": "count", "user": "user|safety_identifier"})
+    alike, other = [Loss("dropped", "n", "why")], [Loss("dropped", "user", "why")]
+    first, again = ([*spelling.spelled(alike)] for _ in range(2))
+    assert first[0].where == "count"
+    assert first[0] is again[0]
+    wheres = [next(iter(spelling.spelled(other, source))).where for source in ({"user": "u"}, {})]
+    assert wheres == ["user", "safety_identifier"]
+
+
+FEW = {
+    "some": ([Loss("dropped", "a", "b")] * 3, True),
+    "many": ([Loss("dropped", "a", "b")] * 9, False),
+    "a long name of a field": ([Loss("dropped", "a" * 3000, "b")], False),
+    "a long reason": ([Loss("dropped", "a", "b" * 3000)], False),
+}
+
+
+@pytest.mark.parametrize(("losses", "is_few"), FEW.values(), ids=FEW)
+def test_which_losses_caches_may_hold(losses: list[Loss], is_few: bool) -> None:
+    """Names of fields are as long as a client likes."""
+    assert few_losses(losses) == (tuple(losses) if is_few else None)

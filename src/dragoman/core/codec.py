@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from dragoman.core import jsontext
 from dragoman.core.events import Event
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Losses, Spelling
 from dragoman.core.model import Failure, Request, Response, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.schema_rules import SchemaRules
@@ -226,7 +226,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     numbered: bytes = (
         b""  # what every event holds; a stream that begins without it is encoded again for clients
     )
-    spelling: dict[str, str] = {}  # neutral path -> how this protocol spells it, for Losses.respell
+    spelling: Spelling = Spelling({})  # of the places of losses
     delta_text: Callable[[Wire], str] = lambda event: ""  # of an event that only continues a part
     read_usual_reply: Callable[[bytes], Response | None] = lambda body: None  # None: another shape
     # What prints as `encode_response` would; None: another shape, or the protocol has no quicker way

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -17,6 +18,9 @@ from dragoman.core.model import Text, Turns, Wire
 LossKind = Literal["dropped", "changed", "invented", "emulated"]
 Strictness = bool | Literal["material", "minor", "cosmetic"]
 _RANK: dict[Severity, int] = {"cosmetic": 0, "minor": 1, "material": 2}
+
+
+_FEW, _SHORT = 8, 2000  # losses, and characters of them, of which what is made is remembered
 
 
 class Loss(Struct, frozen=True, gc=False, cache_hash=True):
@@ -37,18 +41,50 @@ class Loss(Struct, frozen=True, gc=False, cache_hash=True):
         return f"{self.kind} {self.where}: {self.why}"
 
 
-def _respelled(loss: Loss, spelling: dict[str, str], source: Any) -> Loss:
-    head, known = "", spelling.get(loss.where)
-    if known is None:
-        head, dot, last = loss.where.rpartition(".")
-        known = spelling.get(f".{last}") if dot else None
-    if known is None:
-        return loss
-    if "|" not in known:
-        return replace(loss, where=head + known)
-    *first, last = [f"{head}{path}" for path in known.split("|")]
-    present = (path for path in first if resolve(source, path) not in (ABSENT, None))
-    return replace(loss, where=next(present, last))
+def few_losses(losses: Collection[Loss]) -> tuple[Loss, ...] | None:
+    """A key for caches: an agent's requests mostly lose the same few things. None for more, and for long
+    texts: places hold names of fields that anybody may send."""
+    if len(losses) > _FEW or sum([len(loss.where) + len(loss.why) for loss in losses]) > _SHORT:
+        return None
+    return tuple(losses)
+
+
+class Spelling:
+    """How a protocol spells places: a neutral path, or the end of one (`.strict`), and the paths of the
+    protocol, joined by `|`: the first that the source has, or else the last, is meant.
+
+    A few losses together are spelled once.
+    """
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+        self._few = lru_cache(256)(self._spelled_alike)
+
+    def spelled(self, losses: Collection[Loss], source: Any = None) -> Iterable[Loss]:
+        few = few_losses(losses)
+        known = self._few(few) if few else None
+        return known or [self._spelled(loss, source) for loss in losses]
+
+    def _spelled(self, loss: Loss, source: Any) -> Loss:
+        paths = self._paths(loss)
+        if not paths:
+            return loss
+        *first, last = paths
+        present = (path for path in first if resolve(source, path) not in (ABSENT, None))
+        return replace(loss, where=next(present, last))
+
+    def _spelled_alike(self, losses: tuple[Loss, ...]) -> tuple[Loss, ...] | None:
+        """None where a place depends on the source."""
+        alike = all(len(self._paths(loss)) < 2 for loss in losses)
+        return tuple([self._spelled(loss, None) for loss in losses]) if alike else None
+
+    def _paths(self, loss: Loss) -> list[str]:
+        """Of the protocol; none where it spells the place alike."""
+        head, known = "", self._names.get(loss.where)
+        if known is None:
+            head, dot, last = loss.where.rpartition(".")
+            known = self._names.get(f".{last}") if dot else None
+        return [] if known is None else [f"{head}{path}" for path in known.split("|")]
 
 
 class Losses(Struct, eq=False):
@@ -79,13 +115,9 @@ class Losses(Struct, eq=False):
     def extend(self, losses: Iterable[Loss]) -> None:
         self.items.update(losses.items if type(losses) is Losses else dict.fromkeys(losses))
 
-    def respell(self, spelling: dict[str, str], source: Any = None, before: Iterable[Loss] = ()) -> None:
-        """Name places as the source spells them, and put `before` in front.
-
-        `spelling` maps a neutral path, or the end of one (`.strict`), to the paths of the protocol, joined by
-        `|`: the first that `source` has, or else the last, is meant.
-        """
-        spelled = dict.fromkeys([_respelled(loss, spelling, source) for loss in self.items])
+    def respell(self, spelling: Spelling, source: Any = None, before: Iterable[Loss] = ()) -> None:
+        """Name places as the source spells them, and put `before` in front."""
+        spelled = dict.fromkeys(spelling.spelled(self.items, source))
         self.items = dict.fromkeys(before) | spelled if before else spelled
 
     def refuse(self, strict: Strictness = True) -> None:

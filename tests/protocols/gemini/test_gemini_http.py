@@ -8,6 +8,7 @@ from dragoman.core.codec import OutgoingRequest
 from dragoman.core.model import Failure, FailureKind
 from dragoman.core.model_profile import UNKNOWN
 from dragoman.protocols.gemini import CODEC, LIMITS
+from dragoman.protocols.gemini.settings import SPELLING
 
 PATHS = {
     "whole": ("gemini-3-pro", False, "/v1beta/models/gemini-3-pro:generateContent"),
@@ -202,4 +203,4 @@ def test_facts():
     assert LIMITS.text_state
     assert LIMITS.schema_rules.vendor == "Gemini"
     assert CODEC.turns == "contents"
-    assert CODEC.spelling["top_k"] == "generationConfig.topK"
+    assert SPELLING["top_k"] == "generationConfig.topK"

@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -32,7 +32,7 @@ from dragoman.core import jsontext
 from dragoman.core.codec import Codec, KeepAliveEvents
 from dragoman.core.errors import WireError
 from dragoman.core.events import ResponseStart
-from dragoman.core.losses import Loss, Losses
+from dragoman.core.losses import Loss, Losses, few_losses
 from dragoman.core.model import Failure
 from dragoman.forwarding import ForwardedStream
 from dragoman.framing import sse
@@ -397,12 +397,18 @@ def loss_header(losses: list[Loss]) -> Headers:
     """A count, and the codes and places of the first ones."""
     if not losses:
         return []
-    return [(b"x-dragoman-losses", _loss_text(len(losses), tuple(losses[:_LISTED])))]
+    listed = losses[:_LISTED]
+    few = few_losses(listed)
+    text = _short_text(len(losses), few) if few else _loss_text(len(losses), listed)
+    return [(b"x-dragoman-losses", text)]
 
 
 @lru_cache(256)
-def _loss_text(count: int, losses: tuple[Loss, ...]) -> bytes:
-    """An agent's requests mostly lose the same."""
+def _short_text(count: int, losses: tuple[Loss, ...]) -> bytes:
+    return _loss_text(count, losses)
+
+
+def _loss_text(count: int, losses: Sequence[Loss]) -> bytes:
     named = ", ".join(f"{loss.code or loss.kind} {loss.where}" for loss in losses)
     text = f"{count}; {named}" + (", ..." if count > len(losses) else "")
     text = text[:_LONGEST_HEADER]

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TextIO
 from msgspec import Struct
 
 from dragoman.core import jsontext
-from dragoman.core.losses import Loss
+from dragoman.core.losses import Loss, few_losses
 from dragoman.core.model import Usage
 from dragoman.core.optional import MissingExtraError
 from dragoman.gateway.config import Config
@@ -31,8 +31,8 @@ _LONGEST = 300  # characters of an error
 _BATCH_SECONDS = 0.05
 _MOST_TOKENS = 1 << 40
 _MOST_CODES = 20  # of a severity in a line
-_NO_LOSSES: dict[str, int] = {}
-_NO_CODES: dict[str, list[str]] = {}
+LossSums = tuple[dict[str, int], dict[str, list[str]]]  # how many of a kind; the codes by severity, each once
+_NOTHING_LOST: LossSums = {}, {}
 
 
 class AccessLogLine(Struct, omit_defaults=True, gc=False):
@@ -94,11 +94,11 @@ class AccessLog:
 
     def finish(self, record: ExchangeRecord) -> None:
         seconds, losses = record.seconds, record.losses
-        kinds = _by_kind(losses) if losses else _NO_LOSSES
+        kinds, codes = _summed(losses) if losses else _NOTHING_LOST
         if record.usage and not is_plausible(record.usage):
             record.usage = None
         self.metrics.count(record, kinds, seconds)
-        self._write_line(_line(record, losses, kinds, seconds))
+        self._write_line(_line(record, kinds, codes, seconds))
         if record.crash:
             self.log_crash(record.id, record.crash)
             record.crash = None  # its traceback refers to the frames that hold the request
@@ -120,7 +120,9 @@ class AccessLog:
         self.write(jsontext.dumps({"id": request_id, "crash": type(error).__name__, "at": where}))
 
 
-def _line(record: ExchangeRecord, losses: list[Loss], kinds: dict[str, int], seconds: float) -> AccessLogLine:
+def _line(
+    record: ExchangeRecord, kinds: dict[str, int], codes: dict[str, list[str]], seconds: float
+) -> AccessLogLine:
     target, usage, first, failure = record.target, record.usage, record.first, record.failure
     provider = target.provider if target else None
     return AccessLogLine(
@@ -146,28 +148,32 @@ def _line(record: ExchangeRecord, losses: list[Loss], kinds: dict[str, int], sec
         None if first is None else first * 10_000 // 1 / 10,
         seconds * 10_000 // 1 / 10,
         kinds,
-        _codes(losses) if losses else _NO_CODES,
+        codes,
         record.waited * 10_000 // 1 / 10 if record.waited else None,
         record.shed,
         failure.message[:_LONGEST] if failure else "",
     )
 
 
-def _by_kind(losses: list[Loss]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for loss in losses:
-        counts[loss.kind] = counts.get(loss.kind, 0) + 1
-    return counts
+def _summed(losses: list[Loss]) -> LossSums:
+    few = few_losses(losses)
+    return _summed_few(few) if few else _sums(losses)
 
 
-def _codes(losses: list[Loss]) -> dict[str, list[str]]:
-    """The codes of the losses by their severity, each once."""
+@lru_cache(256)
+def _summed_few(losses: tuple[Loss, ...]) -> LossSums:
+    return _sums(losses)
+
+
+def _sums(losses: Sequence[Loss]) -> LossSums:
+    kinds: dict[str, int] = {}
     codes: dict[str, list[str]] = {}
     for loss in losses:
+        kinds[loss.kind] = kinds.get(loss.kind, 0) + 1
         listed = codes.setdefault(loss.severity, [])
         if loss.code and loss.code not in listed and len(listed) < _MOST_CODES:
             listed.append(loss.code)
-    return codes
+    return kinds, codes
 
 
 def is_plausible(usage: Usage) -> bool:

@@ -2,6 +2,7 @@
 
 from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.fields import word_set
+from dragoman.core.losses import Spelling
 from dragoman.core.protocol import Protocol
 from dragoman.core.schema_rules import SchemaRules, StrictRules
 from dragoman.framing.sse import SSE
@@ -68,7 +69,7 @@ CODEC = Codec(
     read_usual_reply=read_usual_reply,
     write_usual_reply=write_usual_reply,
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
-    spelling=SPELLING,
+    spelling=Spelling(SPELLING),
 )
 
 PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

@@ -2,6 +2,7 @@
 
 from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.fields import word_set
+from dragoman.core.losses import Spelling
 from dragoman.core.protocol import Protocol
 from dragoman.core.schema_rules import SchemaRules
 from dragoman.framing.sse import SSE
@@ -63,7 +64,7 @@ CODEC = Codec(
     state_slots=state_slots,
     model_field="modelVersion",
     keep_alive=b"\n",
-    spelling=SPELLING,
+    spelling=Spelling(SPELLING),
     answers="candidates",
     delta_text=delta_text,
     varying=VARYING,

@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.losses import Spelling
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
@@ -73,7 +74,7 @@ CODEC = Codec(
     write_usual_reply=write_usual_reply,
     keep_alive=b": keep-alive\n\n",
     answers="choices",
-    spelling=SPELLING,
+    spelling=Spelling(SPELLING),
 )
 
 PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

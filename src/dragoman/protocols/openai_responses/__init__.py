@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.losses import Spelling
 from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols.openai import OPENAI_SCHEMAS
@@ -74,7 +75,7 @@ CODEC = Codec(
     keep_alive_events=KEEP_ALIVE_EVENTS,
     continued=continued,
     numbered=b'"sequence_number"',  # llama.cpp leaves out all numbers, and the OpenAI SDK stumbles over that
-    spelling=SPELLING,
+    spelling=Spelling(SPELLING),
     delta_text=delta_text,
     varying=VARYING,
     read_usual_reply=read_usual_reply,
