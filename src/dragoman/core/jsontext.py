@@ -176,9 +176,9 @@ def replaced(body: bytes, field: str, old: object, new: str, once: bool = False)
     name, spellings, pattern = _change(field, old, new)
     at = body.find(name)
     if at > 0 and ((once and _is_shallow(body, at)) or _is_only(body, name, at, once)):
-        for spelled, replacement in spellings:
-            if body.startswith(spelled, at):
-                return body.replace(spelled, replacement, 1)
+        made = _replaced_at(body, at, spellings)
+        if made is not None:
+            return made
     found = pattern.search(body)
     if found is None:
         return None
@@ -201,10 +201,14 @@ def replaced_early(body: bytes, field: str, old: object, new: str) -> bytes | No
 def _replaced_beginning(beginning: bytes, field: str, old: str, new: str) -> bytes | None:
     name, spellings, _ = _change(field, old, new)
     at = beginning.find(name)
-    if at > 0 and _is_shallow(beginning, at):
-        for spelled, replacement in spellings:
-            if beginning.startswith(spelled, at):
-                return beginning.replace(spelled, replacement, 1)
+    return _replaced_at(beginning, at, spellings) if at > 0 and _is_shallow(beginning, at) else None
+
+
+def _replaced_at(body: bytes, at: int, spellings: tuple[tuple[bytes, bytes], ...]) -> bytes | None:
+    """None where the field at this place is spelled otherwise; it is the first of its name."""
+    for spelled, replacement in spellings:
+        if body.startswith(spelled, at):
+            return body.replace(spelled, replacement, 1)
     return None
 
 

@@ -217,9 +217,9 @@ class LogWriter:
         lines, self._lines = self._lines, []
         if not lines:
             return
+        printed = [line if isinstance(line, str) else jsontext.dumps(line) for line in lines]
         with suppress(OSError, ValueError):  # a log that cannot be written must not stop the gateway
             file = self._file or sys.stderr
-            printed = [line if isinstance(line, str) else jsontext.dumps(line) for line in lines]
             file.write("\n".join(printed) + "\n")
             file.flush()
 

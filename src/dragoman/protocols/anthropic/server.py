@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 
 from dragoman.core.codec import Frame, Http, OutgoingRequest, bearer, same_path
 from dragoman.core.conversations import ConversationError, PastTurn, StorageRequest, TurnCodec
@@ -267,14 +267,7 @@ def _glance_reply(body: bytes) -> ReplyFacts | None:
     calls = 0
     for block in reply.content:
         calls += block.type == "tool_use"
-    counts = reply.usage
-    if counts is None:
-        return ReplyFacts(reply.model, None, calls)
-    cached, written = counts.cache_read_input_tokens or 0, counts.cache_creation_input_tokens or 0
-    details = counts.output_tokens_details
-    thought = details.thinking_tokens if details else 0
-    usage = Usage(counts.input_tokens + cached + written, counts.output_tokens, cached, written, thought)
-    return ReplyFacts(reply.model, usage, calls)
+    return ReplyFacts(reply.model, _usage_of(reply.usage) if reply.usage else None, calls)
 
 
 def _count_calls(body: Wire) -> int:
@@ -286,14 +279,17 @@ def _count_calls(body: Wire) -> int:
 
 def _count_tokens(usage: Wire) -> Usage:
     """Like `decode_usage`, at once for the usual counts."""
-    fresh: Any = usage.get("input_tokens")
-    output: Any = usage.get("output_tokens")
-    cached = usage.get("cache_read_input_tokens") or 0
-    written = usage.get("cache_creation_input_tokens") or 0
-    usual = type(fresh) is type(output) is type(cached) is type(written) is int
-    if usual and not usage.get("output_tokens_details"):
-        return Usage(fresh + cached + written, output, cached, written)
-    return decode_usage(Fields(usage, "usage", PROTOCOL_NAME), Losses())
+    try:
+        return _usage_of(convert(usage, _UsageGlance))
+    except ValidationError:
+        return decode_usage(Fields(usage, "usage", PROTOCOL_NAME), Losses())
+
+
+def _usage_of(counts: _UsageGlance) -> Usage:
+    cached, written = counts.cache_read_input_tokens or 0, counts.cache_creation_input_tokens or 0
+    details = counts.output_tokens_details
+    thought = details.thinking_tokens if details else 0
+    return Usage(counts.input_tokens + cached + written, counts.output_tokens, cached, written, thought)
 
 
 ACCOUNTING = Accounting(
