@@ -17,6 +17,9 @@ from pathlib import Path
 import pytest
 
 from cli.gateways import PROGRAM, address, ask, serving, status, surroundings
+from dragoman.core.errors import ConfigError
+from dragoman.gateway.config import Config
+from dragoman.gateway.process import serve
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
 
@@ -73,6 +76,25 @@ def test_a_change_of_the_file_is_noticed(tmp_path: Path, workers: str):
         new.replace(file)
         wait_until(lambda: status(url, "new-key-2") == 200)
         wait_until(lambda: "a change of grace needs a restart" in log.read_text())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 needs no setup there")
+@pytest.mark.parametrize("trigger", ["signal", "watch"])
+@WORKERS
+def test_a_reload_opens_no_gateway(tmp_path: Path, workers: str, trigger: str):
+    """127.0.0.2 stands for a public address: without keys, no gateway starts there."""
+    file = tmp_path / "dragoman.toml"
+    whole = f'{OLD}host = "127.0.0.2"\nreload = {"true" if trigger == "watch" else "false"}\n'
+    file.write_text(whole)
+    with serving(tmp_path, "--workers", workers) as (url, process, log):
+        assert (status(url, "old-key-1"), status(url)) == (200, 401)
+        for count, text in enumerate(("", "[server]\n", whole.replace(OLD, "[server]\n"), "# nothing\n"), 1):
+            file.write_text(text)
+            if trigger == "signal":
+                process.send_signal(signal.SIGHUP)
+            wait_until(lambda count=count: log.read_text().count("stays in force") >= count)
+            assert (status(url, "old-key-1"), status(url), status(url, "other")) == (200, 401, 401)
+        assert "was reloaded" not in log.read_text()
 
 
 class Load:
@@ -166,3 +188,21 @@ def test_systemd_passes_its_socket(tmp_path: Path):
             finally:
                 process.terminate()
                 assert process.wait(60) == 0
+
+
+def test_an_inherited_socket_beyond_loopback_needs_keys(monkeypatch: pytest.MonkeyPatch):
+    """systemd and a predecessor pass sockets that were bound without a look at `server.host`."""
+    for family, host, keys, allowed in (
+        (socket.AF_INET, "127.0.0.2", (), False),
+        (socket.AF_INET, "127.0.0.2", ("key-a",), True),
+        (socket.AF_INET, "127.0.0.1", (), True),
+    ):
+        listener = socket.socket(family)
+        listener.bind((host, 0))
+        monkeypatch.setattr(serve, "inherited_socket", lambda listener=listener: listener)
+        with listener:
+            if allowed:
+                assert serve.bind(Config(keys=keys)) is listener
+            else:
+                with pytest.raises(ConfigError, match="the inherited socket listens on"):
+                    serve.bind(Config(keys=keys))

@@ -15,7 +15,7 @@ from dragoman.gateway.config.files import DEFAULT_FILE, find_config
 from dragoman.gateway.config.keys import NamedKey, read_keys, read_named_keys
 from dragoman.gateway.config.models import Models, read_models
 from dragoman.gateway.config.providers import read_providers
-from dragoman.gateway.config.source import ConfigSource
+from dragoman.gateway.config.source import ConfigSource, Path
 from dragoman.gateway.config.tables import (
     InspectorTable,
     JobsTable,
@@ -77,7 +77,11 @@ class Config(Struct, frozen=True, kw_only=True):
 
     @property
     def loopback(self) -> bool:
-        return self.host in _LOOPBACK
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    return host in _LOOPBACK
 
 
 def load_file(path: str | None, environ: Mapping[str, str]) -> Config:
@@ -123,13 +127,22 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
         admin_keys=read_keys(source, inspector.admin_keys, "inspector", "admin_keys"),
         secret_variables=tuple(source.secret_variables),
     )
-    if not config.loopback and not config.keys:
-        raise source.wrong(("server", "host"), f"without keys only loopback is served, not {config.host}")
-    if bool(server.tls_cert) != bool(server.tls_key):
-        raise source.wrong(("server", "tls_cert"), "tls_cert and tls_key belong together")
-    if inspector.enabled and config.keys and not config.admin_keys:
-        raise source.wrong(("inspector", "enabled"), "with keys, the inspector needs inspector.admin_keys")
+    if refusal := refuse_start(config):
+        where, problem = refusal
+        raise source.wrong(where, problem)
     return config
+
+
+def refuse_start(config: Config) -> tuple[Path, str] | None:
+    """The setting with which no gateway starts, and why. A reload asks too: it merges two configurations,
+    each of which was allowed to start."""
+    if not config.loopback and not config.keys:
+        return ("server", "host"), f"without keys only loopback is served, not {config.host}"
+    if bool(config.tls_cert) != bool(config.tls_key):
+        return ("server", "tls_cert"), "tls_cert and tls_key belong together"
+    if config.inspector.enabled and config.keys and not config.admin_keys:
+        return ("inspector", "enabled"), "with keys, the inspector needs inspector.admin_keys"
+    return None
 
 
 def _store_url(source: ConfigSource, store: StoreTable) -> str:

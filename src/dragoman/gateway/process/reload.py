@@ -1,8 +1,13 @@
 """Reads the configuration again while the gateway runs: on SIGHUP, and with `server.reload` on a change.
 
-    running  --SIGHUP, or the file differs--> read
-    read     --it has a mistake-------------> running, with the old configuration; the log says what is wrong
-    read     --it has none------------------> running, with the new one, except what only a restart can change
+    running   --SIGHUP, or the file differs-------------> settling
+    settling  --the file is the same 100 ms later-------> read
+    read      --it was saved meanwhile------------------> settling
+    read      --a start would refuse it, or no key left-> running, by the old one; the log says why
+    read      --else------------------------------------> running, by the new one, except `ONLY_AT_START`
+
+Many programs save in place: they empty the file and then write it. So the file must hold still before it is
+read, and what is checked is the merged configuration, with the address that the gateway already listens on.
 
 A process applies it in place (`Gateway.configure`). Of several workers, each is replaced by a new one, and
 the old ones end when their requests have ended (workers.py).
@@ -14,14 +19,16 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
 
-from dragoman.core.errors import DragomanError
-from dragoman.gateway.config import Config
+from dragoman.core.errors import ConfigError, DragomanError
+from dragoman.gateway.config import Config, refuse_start
 
 EVERY = 1.0  # seconds between two looks at the file
+SETTLE = 0.1  # seconds that it must stay the same before it is read
 # Sockets, stores and logs are opened once. The files of the certificate are read again, under the same names
 ONLY_AT_START = (
     "host",
@@ -48,7 +55,10 @@ class ConfigReloader:
 
     def __init__(self, config: Config, load: Load, note: Callable[[str], object]) -> None:
         self.config, self._load, self._note = config, load, note
-        self._version = _version(config.file)
+        self.requested = False
+        self._version: tuple[int, ...] = _version(config.file)
+        self._seen: tuple[int, ...] | None = None  # the version at the last look
+        self._wake = asyncio.Event()
         self._has_terminal = _has_terminal()
 
     @property
@@ -56,33 +66,66 @@ class ConfigReloader:
         """Whether a SIGHUP came because the terminal that the gateway was started from is gone."""
         return self._has_terminal and not _has_terminal()
 
-    def changed(self) -> bool:
-        """Whether the file differs from the one that was read last; False where it is not to be watched."""
-        return bool(self.config.reload and self.config.file) and _version(self.config.file) != self._version
+    def request(self) -> None:
+        """Read the file as soon as it has settled."""
+        self.requested, self._seen = True, None
+        self._wake.set()
 
-    def read(self) -> Config | None:
-        """The new configuration; None where it has a mistake."""
-        old = self.config
-        self._version = _version(old.file)
-        try:
-            new = self._load()
-            if new.file != old.file:  # a local file that changed is not trusted any more
-                raise DragomanError(new.ignored_file or f"{old.file or 'no file'} was read, now {new.file}")
-        except DragomanError as error:
-            self._note(f"the configuration was not reloaded, the old one stays in force: {error}")
+    def poll(self) -> Config | None:
+        """The new configuration, where one was requested, can be read now, and may replace the old one.
+
+        Call it every `SETTLE` seconds while `requested`, else every `EVERY` seconds."""
+        version = _version(self.config.file)
+        if not self.requested and self.config.reload and self.config.file and version != self._version:
+            self.request()
+        if not self.requested or version != self._seen:
+            self._seen = version
             return None
-        fixed = {name: _value(old, name) for name in ONLY_AT_START if _value(old, name) != _value(new, name)}
-        self.config = replace(new, **fixed, **{name: _value(old, name) for name in _OF_PROCESS})
+        problem = ""
+        try:
+            new, fixed = self._read()
+        except DragomanError as error:
+            new, fixed, problem = self.config, (), str(error)
+        if _version(self.config.file) != version:  # saved while it was read
+            self._seen = None
+            return None
+        self.requested, self._version = False, version
+        if problem:
+            self._note(f"the configuration was not reloaded, the old one stays in force: {problem}")
+            return None
+        self.config = new
         but = f"; a change of {', '.join(fixed)} needs a restart" if fixed else ""
         self._note(f"the configuration was reloaded from {new.file or 'the environment'}{but}")
-        return self.config
+        return new
 
-    async def watch(self, reload: Callable[[], object]) -> None:
-        """Call `reload` whenever the file has changed."""
+    async def watch(self, apply: Callable[[Config], object]) -> None:
+        """Call `apply` with each new configuration."""
         while True:
-            await asyncio.sleep(EVERY)
-            if self.changed():
-                reload()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), EVERY)
+            self._wake.clear()
+            while True:
+                if config := self.poll():
+                    apply(config)
+                if not self.requested:
+                    break
+                await asyncio.sleep(SETTLE)
+
+    def _read(self) -> tuple[Config, tuple[str, ...]]:
+        """The new configuration with what only a restart can change as it was, and what of it differs."""
+        new, old = self._load(), self.config
+        if new.file != old.file:  # a local file that changed is not trusted any more
+            raise DragomanError(new.ignored_file or f"{old.file or 'no file'} was read, now {new.file}")
+        merged = replace(new, **{name: _value(old, name) for name in (*ONLY_AT_START, *_OF_PROCESS)})
+        if refusal := refuse_start(merged):
+            raise ConfigError(f"{'.'.join(refusal[0])}: {refusal[1]}")
+        if old.keys and not merged.keys:
+            raise ConfigError("server.keys: the last key is gone; restart the gateway if nobody needs one")
+        if old.admin_keys and not (merged.keys or merged.admin_keys):
+            raise ConfigError(
+                "inspector.admin_keys: the last one is gone; restart the gateway if you mean it"
+            )
+        return merged, tuple(name for name in ONLY_AT_START if _value(old, name) != _value(new, name))
 
 
 def _version(file: str) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from dragoman.core.errors import ConfigError, DragomanError
 from dragoman.gateway.admission.host_counters import counting_file
 from dragoman.gateway.app import Gateway
-from dragoman.gateway.config import Config
+from dragoman.gateway.config import Config, is_loopback
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.recorder import Recorder
 from dragoman.gateway.process.descriptors import raise_limit
@@ -52,6 +52,7 @@ def bind(config: Config) -> socket.socket:
     """A socket that already listens: clients that connect now wait until a worker accepts them. The one that
     systemd or a predecessor passed to this process, where there is one."""
     if listener := inherited_socket():
+        _refuse_public(config, listener)
         _bound_unsent(listener)
         return listener
     try:
@@ -66,6 +67,19 @@ def bind(config: Config) -> socket.socket:
         raise ConfigError(f"cannot listen on {config.host}:{config.port}: {_reason(error)}") from None
     _bound_unsent(listener)
     return listener
+
+
+def _refuse_public(config: Config, listener: socket.socket) -> None:
+    """An inherited socket listens where it was bound, whatever `server.host` says. Who may connect to one of
+    AF_UNIX is decided by the permissions of its path."""
+    if config.keys or listener.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    if not is_loopback(address := listener.getsockname()[0]):
+        listener.close()
+        raise ConfigError(
+            f"the inherited socket listens on {address}, and without keys only loopback is served: "
+            "set server.keys"
+        )
 
 
 def _bound_unsent(listener: socket.socket) -> None:
@@ -145,23 +159,21 @@ def serve(
     if load and sys.platform != "win32":
         note = partial(gateway.access_log.note, "process")
         reloader = ConfigReloader(config, load, note)
-        reload = partial(_reload, gateway, reloader, tls)
-        gateway.background.append(partial(reloader.watch, reload))
+        gateway.background.append(partial(reloader.watch, partial(_apply, gateway, tls)))
         handlers = {
-            signal.SIGHUP: lambda: server.end() if reloader.hung_up else reload(),
+            signal.SIGHUP: lambda: server.end() if reloader.hung_up else reloader.request(),
             signal.SIGUSR2: Handover(listener, server.end, note).begin,
         }
     run_server(server, listener, signal.SIGTERM, signal.SIGINT, handlers=handlers)
 
 
-def _reload(gateway: Gateway, reloader: ConfigReloader, tls: ssl.SSLContext | None) -> None:
-    if config := reloader.read():
-        gateway.configure(config)
-        if tls:  # new connections get the new certificate
-            try:
-                tls.load_cert_chain(config.tls_cert, config.tls_key)
-            except (OSError, ssl.SSLError) as error:
-                gateway.access_log.note("process", f"the certificate was not reloaded: {_reason(error)}")
+def _apply(gateway: Gateway, tls: ssl.SSLContext | None, config: Config) -> None:
+    gateway.configure(config)
+    if tls:  # new connections get the new certificate
+        try:
+            tls.load_cert_chain(config.tls_cert, config.tls_key)
+        except (OSError, ssl.SSLError) as error:
+            gateway.access_log.note("process", f"the certificate was not reloaded: {_reason(error)}")
 
 
 def server_tls(config: Config) -> ssl.SSLContext | None:

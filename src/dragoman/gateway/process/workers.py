@@ -29,7 +29,7 @@ from dragoman.gateway.process.handover import (
     start_successor,
     took_over,
 )
-from dragoman.gateway.process.reload import EVERY, ConfigReloader
+from dragoman.gateway.process.reload import EVERY, SETTLE, ConfigReloader
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fork would copy locks of threads and half of an event loop
 _SOON = 5.0  # seconds: a worker that dies earlier has not really served
@@ -102,21 +102,20 @@ class Workers:
         if signalled in ready:
             match os.read(signalled, 1)[0]:
                 case signal.SIGHUP if not self._reloader.hung_up:
-                    self._reload()
+                    self._reloader.request()
                 case signal.SIGUSR2:
                     self._hand_over()
                 case _:
                     return True
-        if self._reloader.changed():
-            self._reload()
+        if config := self._reloader.poll():
+            self._replace_all(config)
         return False
 
-    def _reload(self) -> None:
-        if config := self._reloader.read():
-            self._work = self._work_for(config)
-            self._replaced += self._running
-            self._running.clear()
-            self._serving.clear()
+    def _replace_all(self, config: Config) -> None:
+        self._work = self._work_for(config)
+        self._replaced += self._running
+        self._running.clear()
+        self._serving.clear()
 
     def _hand_over(self) -> None:
         if not self._successor:
@@ -141,7 +140,9 @@ class Workers:
         while pause <= 0 and len(self._running) < self._count:
             self._start()
         pauses = [max(pause, 0)] if len(self._running) < self._count else []
-        if self._reloader.config.reload or self._successor:
+        if self._reloader.requested:
+            pauses.append(SETTLE)
+        elif self._reloader.config.reload or self._successor:
             pauses.append(EVERY)
         sentinels = [process.sentinel for process in self._all()]
         others = [self._successor.fileno()] if self._successor else []
