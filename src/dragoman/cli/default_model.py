@@ -14,7 +14,7 @@ from dragoman.client.providers import model_of
 from dragoman.core.errors import ConfigError
 from dragoman.core.user_folders import config_folder
 from dragoman.gateway.config import Config
-from dragoman.profiles import ProviderSettings
+from dragoman.profiles import ProviderSettings, bare_model, split_model, vendor_named
 
 VARIABLE = "DRAGOMAN_MODEL"
 DEMO = "demo:any"
@@ -27,11 +27,14 @@ def chosen_model(name: str | None) -> Model:
         name = os.environ.get(VARIABLE) or saved_default(os.environ) or _first_with_key(config)
         if name == DEMO:
             click.echo("dragoman: no provider has a key, so the demo model answers", err=True)
-    targets = dict(config.models).get(name)
-    provider, _, model = (targets[0] if targets else name).partition(":")
+    row = next((row for row in config.models if row.pattern == name), None)
+    named = str(row.targets[0]) if row else name
+    provider, separator, model = split_model(named)
+    if separator == "/" and provider not in config.providers:
+        provider = vendor_named(provider)
     if model and provider in config.providers:
-        return client_provider(config.providers[provider]).model(model)
-    return model_of(f"{provider}:{model}" if model else name)
+        return client_provider(config.providers[provider]).model(bare_model(provider, model))
+    return model_of(named)
 
 
 def client_provider(provider: ProviderSettings) -> Provider:

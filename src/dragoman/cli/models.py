@@ -13,6 +13,7 @@ from dragoman.cli.settings import config_option, settings_of
 from dragoman.core.jsontext import is_object
 from dragoman.core.model_profile import ModelProfile
 from dragoman.gateway.config import Config
+from dragoman.gateway.config.models import ModelTarget
 from dragoman.gateway.upstreams.routing import DEMO, only_provider, provider_named, route
 from dragoman.profiles import ProviderSettings, known
 from dragoman.profiles.models import priced_models
@@ -115,16 +116,15 @@ def _shown(value: Any) -> str:
 
 
 def _named(config: Config) -> list[str]:
-    rows = [(name, ", ".join(targets), _known(config, targets[0])) for name, targets in config.models]
+    rows = [(row.pattern, str(row), _known(config, row.targets[0])) for row in config.models]
     first = max((len(name) for name, _, _ in rows), default=0)
     second = max((len(targets) for _, targets, _ in rows), default=0)
     return [f"{name:<{first}}  → {targets:<{second}}  {facts}".rstrip() for name, targets, facts in rows]
 
 
-def _known(config: Config, target: str) -> str:
-    name, _, model = target.partition(":")
-    provider = provider_named(config, name)
-    return summary(provider.profile(model)) if provider and model != "*" else ""
+def _known(config: Config, target: ModelTarget) -> str:
+    provider = provider_named(config, target.provider)
+    return summary(provider.profile(target.model)) if provider and target.model != "*" else ""
 
 
 def _offered(config: Config) -> int:

@@ -15,6 +15,7 @@ from dragoman.cli.agents.launch import RunLog, environment_of, run_agent, tempor
 from dragoman.cli.models import summary
 from dragoman.cli.settings import config_option, file_in_force, settings_of
 from dragoman.gateway.config import Config
+from dragoman.gateway.config.models import ModelRow, ModelTarget
 from dragoman.gateway.upstreams.routing import Target, UnknownModel, matching_row, provider_named, route
 from dragoman.profiles import known
 
@@ -117,9 +118,9 @@ def everything_to(targets: tuple[Target, ...], config: Config) -> Config:
 
     Names that the configuration spells out stay, so that the agent can be switched to one of them.
     """
-    named = tuple(row for row in config.models if "*" not in row[0])
-    listed = tuple(f"{target.provider.name}:{target.model}" for target in targets)
-    return replace(config, models=(*named, ("*", listed)))
+    named = tuple(row for row in config.models if "*" not in row.pattern)
+    listed = tuple(ModelTarget(target.provider.name, target.model) for target in targets)
+    return replace(config, models=(*named, ModelRow("*", listed)))
 
 
 def _described(targets: tuple[Target, ...]) -> str:

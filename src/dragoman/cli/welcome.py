@@ -34,15 +34,15 @@ def served(config: Config) -> list[str]:
         provider = ["no provider has a key: the demo model answers, a script that really calls tools"]
     else:
         provider = [_row("provider", f"{name}: {_key(of)}") for name, of in config.providers.items()]
-    return provider + [_row("model", f"{requested} → {', '.join(to)}") for requested, to in config.models]
+    return provider + [_row("model", f"{row.pattern} → {row}") for row in config.models]
 
 
 def unserved(config: Config) -> list[str]:
     """Models whose providers all lack their key."""
     return [
-        f"{requested} cannot be served: {', '.join(targets)} lack their keys"
-        for requested, targets in config.models
-        if not any(provider_named(config, target.partition(":")[0]) for target in targets)
+        f"{row.pattern} cannot be served: {row} lack their keys"
+        for row in config.models
+        if not any(provider_named(config, target.provider) for target in row.targets)
     ]
 
 

@@ -21,7 +21,7 @@ from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects.engine.dialect import Dialect
 from dragoman.http.client import Client, Timeouts, Transport, TransportError
 from dragoman.model_lists import fetch_model_names
-from dragoman.profiles import ProfileRow, known_server, profile_of
+from dragoman.profiles import ProfileRow, bare_model, known_server, profile_of, split_model, vendor_named
 from dragoman.profiles import known as known_providers
 from dragoman.protocols import codec as find_codec
 
@@ -108,13 +108,15 @@ class Model(Struct, frozen=True):
 
 
 def model_of(model: str | Model) -> Model:
-    """The model that `provider:model` names; everything after the first colon belongs to the model."""
+    """The model that `provider:model` or `provider/model` names; all that follows belongs to the model."""
     if isinstance(model, Model):
         return model
-    name, colon, rest = model.partition(":")
-    if not colon or not rest:
+    name, separator, rest = split_model(model)
+    if not separator or not rest:
         raise ConfigError(f"a model is named provider:model, not {model!r}; known providers: {_listed()}")
-    return provider_named(name).model(rest)
+    if separator == "/":
+        name = vendor_named(name) or name
+    return provider_named(name).model(bare_model(name, rest))
 
 
 _made: dict[tuple[str, str], Provider] = {}

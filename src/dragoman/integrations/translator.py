@@ -24,6 +24,7 @@ from dragoman.core.token_estimate import estimate_tokens
 from dragoman.exchange import Exchange
 from dragoman.http.client import Reply, TimedOut, Transport, TransportError
 from dragoman.http.client.retries import send_once, send_with_retries
+from dragoman.profiles import split_model
 from dragoman.protocols import codec as find_codec
 from dragoman.protocols import routes, server
 
@@ -292,7 +293,7 @@ def _names(model: Routing | None) -> tuple[str, ...]:
         case Model():
             return (model.name,)
         case str():
-            return (model.partition(":")[2],)
+            return (split_model(model)[2],)
         case None:
             return ()
         case Mapping():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -11,7 +12,18 @@ from dragoman.core.model_profile import ModelProfile
 from dragoman.core.transport import Timeouts
 from dragoman.profiles.models import ProfileRow, profile_of, server_tables
 
-__all__ = ["ProfileRow", "ProviderSettings", "known", "known_server", "profile_of"]
+__all__ = [
+    "ProfileRow",
+    "ProviderSettings",
+    "bare_model",
+    "known",
+    "known_server",
+    "profile_of",
+    "split_model",
+    "vendor_named",
+]
+
+_SEPARATOR = re.compile("[:/]")
 
 
 class ProviderSettings(Struct, frozen=True, kw_only=True):
@@ -84,6 +96,28 @@ def known() -> dict[str, ProviderSettings]:
         )
         for name, row in server_tables().items()
     }
+
+
+def split_model(name: str) -> tuple[str, str, str]:
+    """The provider, the separator and the model of `provider:model` or `provider/model`; the first separator
+    counts, because the names of models contain both. Without one: the name itself."""
+    found = _SEPARATOR.search(name)
+    return (name[: found.start()], found[0], name[found.end() :]) if found else (name, "", "")
+
+
+@lru_cache(maxsize=256)
+def vendor_named(prefix: str) -> str:
+    """The known provider that other gateways call `prefix` before a slash, or an empty string."""
+    if prefix in known():
+        return prefix
+    return next((name for name, row in server_tables().items() if prefix in row.get("prefixes", ())), "")
+
+
+def bare_model(provider: str, model: str) -> str:
+    """`model` without the prefix that other gateways put before it: anthropic/claude-… at anthropic."""
+    prefix, slash, rest = model.partition("/")
+    is_prefix = slash and rest and prefix in server_tables().get(provider, {}).get("prefixes", ())
+    return rest if is_prefix else model
 
 
 @lru_cache(maxsize=256)

@@ -7,6 +7,7 @@ import pytest
 from dragoman.core.errors import ConfigError
 from dragoman.gateway.config import Config, load, load_file
 from dragoman.gateway.config.keys import Allowance, NamedKey
+from dragoman.gateway.config.models import ModelRow, ModelTarget
 from dragoman.gateway.config.tables import LimitsTable
 from dragoman.gateway.conversations.store import Retention
 from dragoman.http.client import Timeouts
@@ -83,7 +84,10 @@ def test_every_key_is_read():
     assert (local.headers, local.timeouts) == ({"x-team": "blue"}, Timeouts(connect=1, idle=2.5))
     assert (local.max_concurrency, local.queue, local.queue_seconds) == (3, 4, 0.5)
     assert local.models == ("a", "b")
-    assert config.models == (("claude-*", ("local:a", "groq:b")), ("small", ("local:b",)))
+    assert [(row.pattern, str(row)) for row in config.models] == [
+        ("claude-*", "local:a, groq:b"),
+        ("small", "local:b"),
+    ]
 
 
 # name: (file, environment, message)
@@ -449,7 +453,12 @@ ABOVE: dict[str, tuple[str, dict[str, str], str, object]] = {
         '[models]\na = "demo:x"\nb = "demo:y"\n',
         {"DRAGOMAN_MODELS": '{"b" = "demo:z", "c-*" = ["demo:*"]}'},
         "models",
-        (("a", ("demo:x",)), ("b", ("demo:z",)), ("c-*", ("demo:*",))),
+        tuple(
+            [
+                ModelRow(name, (ModelTarget("demo", model),))
+                for name, model in (("a", "x"), ("b", "z"), ("c-*", "*"))
+            ]
+        ),
     ),
     "other variables are none of ours": ("", {"DRAGOMAN_KEY": "x", "DRAGOMAN_SERVER": "x"}, "keys", ()),
 }

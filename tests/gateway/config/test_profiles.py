@@ -69,7 +69,7 @@ def test_facts_in_a_row_of_models_hold_for_its_targets():
     config = load(text, {})
     profile = config.providers["azure"].profile("prod-1")
     assert (profile.images, profile.context_window) == (False, 400_000)
-    assert config.models == (("prod-1", ("azure:prod-1",)),)
+    assert [(row.pattern, str(row)) for row in config.models] == [("prod-1", "azure:prod-1")]
 
 
 def test_facts_in_a_provider_hold_for_the_models_that_fit():

@@ -34,7 +34,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    """`models` maps what a client asks for (`*` matches anything) to targets `provider:model`, in order.
+    """`models` maps what a client asks for (`*` matches anything) to targets, in order.
 
     `request_timeout`: seconds that one request may take in all, 0: any time.
     `grace`: seconds that streams get to end on shutdown. `verbose` logs both wires, redacted, to `log_file`;

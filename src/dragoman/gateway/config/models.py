@@ -5,21 +5,50 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.jsontext import is_object
 from dragoman.core.model_profile import ModelProfile
 from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
-from dragoman.profiles import ProfileRow, ProviderSettings, known
+from dragoman.profiles import (
+    ProfileRow,
+    ProviderSettings,
+    bare_model,
+    known,
+    split_model,
+    vendor_named,
+)
 
-Models = tuple[tuple[str, tuple[str, ...]], ...]
+
+class ModelTarget(Struct, frozen=True):
+    """A model of a provider; `*` is the name that the client asked for."""
+
+    provider: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.model}"
+
+
+class ModelRow(Struct, frozen=True):
+    """What answers for the models whose name fits `pattern`: the first of `targets` that can."""
+
+    pattern: str
+    targets: tuple[ModelTarget, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.targets))
+
+
+Models = tuple[ModelRow, ...]
 
 
 def read_models(
     source: ConfigSource, providers: Mapping[str, ProviderSettings]
 ) -> tuple[Models, dict[str, ProviderSettings]]:
     """The rows, and the providers with what the rows say about their models."""
-    rows: list[tuple[str, tuple[str, ...]]] = []
+    rows: list[ModelRow] = []
     described = dict(providers)
     for name, value in source.table("models").items():
         where, facts = ("models", name), {}
@@ -30,15 +59,14 @@ def read_models(
             value = value["to"]
         if not isinstance(value, str | list):
             raise source.wrong(where, 'expected "provider:model", an array of them or { to = … }')
-        targets = (value,) if isinstance(value, str) else source.convert(where, value, tuple[str, ...])
-        if not targets:
+        listed = (value,) if isinstance(value, str) else source.convert(where, value, tuple[str, ...])
+        if not listed:
             raise source.wrong(where, "expected at least one target")
-        for target in targets:
-            provider, model = _check(source, where, target, providers)
-            if facts:
-                row = read_profile(source, where, name if model == "*" else model, facts)
-                described |= _described(described, provider, row)
-        rows.append((name, targets))
+        targets = tuple([_target(source, where, target, providers) for target in listed])
+        for target in targets if facts else ():
+            row = read_profile(source, where, name if target.model == "*" else target.model, facts)
+            described |= _described(described, target.provider, row)
+        rows.append(ModelRow(name, targets))
     return tuple(rows), described
 
 
@@ -62,12 +90,14 @@ def _described(
     return {name: replace(provider, profiles=(*provider.profiles, row))}
 
 
-def _check(
+def _target(
     source: ConfigSource, where: Path, target: str, providers: Mapping[str, ProviderSettings]
-) -> tuple[str, str]:
-    name, colon, model = target.partition(":")
-    if not colon or not model:
+) -> ModelTarget:
+    name, separator, model = split_model(target)
+    if not separator or not model:
         raise source.wrong(where, f"{target!r} is not provider:model")
+    if name not in providers and separator == "/":
+        name = vendor_named(name) or name
     if name not in providers and name not in known():
         raise source.wrong(where, f"unknown provider {name!r}{did_you_mean(name, [*providers, *known()])}")
-    return name, model
+    return ModelTarget(name, bare_model(name, model))

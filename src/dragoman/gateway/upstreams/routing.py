@@ -10,8 +10,8 @@ from msgspec import Struct
 from dragoman.core.errors import ConfigError
 from dragoman.exchange import ExchangePlan
 from dragoman.gateway.config import Config
-from dragoman.gateway.config.models import Models
-from dragoman.profiles import ProviderSettings, known
+from dragoman.gateway.config.models import ModelRow, Models
+from dragoman.profiles import ProviderSettings, bare_model, known, split_model, vendor_named
 
 DEMO = "demo"
 _LONGEST_NAME = 1_000  # characters of a model; what is made of names is remembered in many places
@@ -36,41 +36,50 @@ def route(config: Config, requested: str) -> tuple[Target, ...]:
     """The targets for `requested`, in the order in which they are tried.
 
     `provider:model` comes first; then the names of the configuration, exact ones before
-    patterns and the more specific pattern before the other; then the only provider there is; and with no
-    provider at all the embedded demo.
+    patterns and the more specific pattern before the other; then `provider/model`, as other gateways write
+    it; then the only provider there is; and with no provider at all the embedded demo.
     """
     if len(requested) > _LONGEST_NAME:
         raise UnknownModel(f"no provider serves a model whose name has {len(requested)} characters")
-    name, colon, model = requested.partition(":")
-    if colon and model and (provider := provider_named(config, name)):
-        return (Target(provider, model),)
-    if targets := matching_row(config, requested):
-        return _targets(config, requested, targets)
-    if colon and model and name in known():  # never answered by another one
-        raise UnknownModel(f"the provider {name} of {requested!r} needs a key: set {known()[name].key_env}")
+    name, separator, model = split_model(requested)
+    if separator == ":" and model and (provider := provider_named(config, name)):
+        return (_target(provider, model),)
+    if row := matching_row(config, requested):
+        return _targets(config, requested, row)
+    if separator == ":" and model and name in known():  # never answered by another one
+        raise UnknownModel(_needs_key(name, requested))
+    if separator == "/" and model and (provider := _vendor(config, name)):
+        return (_target(provider, model),)
     if provider := only_provider(config):
         return (Target(provider, requested or DEMO),)
-    listed = ", ".join(names(config)) or ", ".join(f"{name}:…" for name in config.providers)
+    if separator == "/" and model and (vendor := vendor_named(name)):
+        raise UnknownModel(_needs_key(vendor, requested))
+    listed = ", ".join(served_names(config)) or ", ".join(f"{name}:…" for name in config.providers)
     raise UnknownModel(
         f"no provider serves the model {requested!r}; configured: {listed}; or any as provider:model"
     )
 
 
-def matching_row(config: Config, requested: str) -> tuple[str, ...]:
-    """The targets of the row of `[models]` that fits best; empty where none does."""
-    return next((targets for pattern, targets in _ordered(config.models) if pattern.fullmatch(requested)), ())
+def matching_row(config: Config, requested: str) -> ModelRow | None:
+    """The row of `[models]` that fits best."""
+    return next((row for pattern, row in _ordered(config.models) if pattern.fullmatch(requested)), None)
 
 
 def rule_for(config: Config, requested: str) -> str:
     """The row of `[models]` that matches `requested`, as the configuration spells it, or nothing."""
-    targets = matching_row(config, requested)
-    pattern = next((name for name, to in config.models if to == targets and targets), "")
-    return f'"{pattern}" = {list(targets)}' if pattern else ""
+    row = matching_row(config, requested)
+    return f'"{row.pattern}" = {[str(target) for target in row.targets]}' if row else ""
+
+
+def served_names(config: Config) -> tuple[str, ...]:
+    """The names of models that a client may ask for, and the patterns that they may fit."""
+    patterns = [row.pattern for row in config.models if "*" in row.pattern]
+    return (*names(config), *patterns) if config.providers or patterns else names(config)
 
 
 def names(config: Config) -> tuple[str, ...]:
     """The models a client may ask for by name."""
-    named = [pattern for pattern, _ in config.models if "*" not in pattern]
+    named = [row.pattern for row in config.models if "*" not in row.pattern]
     offered = [
         f"{provider.name}:{model}" for provider in config.providers.values() for model in provider.models
     ]
@@ -93,22 +102,46 @@ def only_provider(config: Config) -> ProviderSettings | None:
     return next(iter(by_key.values())) if len(by_key) == 1 else None
 
 
-def _targets(config: Config, requested: str, listed: tuple[str, ...]) -> tuple[Target, ...]:
+def _vendor(config: Config, prefix: str) -> ProviderSettings | None:
+    """The provider before the slash of a name: a configured one, else the one that other gateways call so."""
+    return provider_named(config, prefix) or provider_named(config, vendor_named(prefix))
+
+
+def _needs_key(name: str, requested: str) -> str:
+    return f"the provider {name} of {requested!r} needs a key: set {known()[name].key_env}"
+
+
+def _target(provider: ProviderSettings, model: str) -> Target:
+    return Target(provider, bare_model(provider.name, model))
+
+
+def _targets(config: Config, requested: str, row: ModelRow) -> tuple[Target, ...]:
     """A target without a key is passed over, as long as another one is left."""
     targets: list[Target] = []
-    for target in listed:
-        name, _, model = target.partition(":")
-        if provider := provider_named(config, name):
-            targets.append(Target(provider, requested if model == "*" else model))
+    for target in row.targets:
+        if provider := provider_named(config, target.provider):
+            targets.append(_target(provider, _named(target.model, row.pattern, requested)))
     if not targets:
-        raise UnknownModel(
-            f"the model {requested!r} is routed to {', '.join(listed)}, and none of them has a key"
-        )
+        raise UnknownModel(f"the model {requested!r} is routed to {row}, and none of them has a key")
     return tuple(targets)
 
 
+def _named(model: str, pattern: str, requested: str) -> str:
+    """`*` is the whole name that was requested, `$1` what the first star of the pattern stands for."""
+    if model == "*":
+        return requested
+    if "$1" not in model or "*" not in pattern:
+        return model
+    found = _pattern(pattern).fullmatch(requested)
+    return model.replace("$1", found[1] if found else requested)
+
+
 @lru_cache(maxsize=16)
-def _ordered(models: Models) -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
+def _ordered(models: Models) -> tuple[tuple[re.Pattern[str], ModelRow], ...]:
     """By how much of the name they say; `*` is the only letter that means something."""
-    rows = sorted(models, key=lambda row: ("*" in row[0], -len(row[0].replace("*", ""))))
-    return tuple((re.compile(".*".join(map(re.escape, name.split("*"))), re.DOTALL), to) for name, to in rows)
+    rows = sorted(models, key=lambda row: ("*" in row.pattern, -len(row.pattern.replace("*", ""))))
+    return tuple((_pattern(row.pattern), row) for row in rows)
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile("(.*)".join(map(re.escape, name.split("*"))), re.DOTALL)
