@@ -28,6 +28,7 @@ from dragoman.demo.faults import STATUS, Memory
 from dragoman.dialects import dialect
 from dragoman.dialects import names as dialect_names
 from dragoman.framing import jsonarray, sse
+from dragoman.framing.multipart import FormError, read_form
 from dragoman.gateway.config import load
 from dragoman.http.client.address import address_of
 from dragoman.http.client.connection import ClientConnection
@@ -57,6 +58,7 @@ def targets() -> list[Target]:
         Target("server-sent events", _framing(sse.Decoder), _of_bytes(_streams()), ()),
         Target("JSON arrays", _framing(jsonarray.Decoder), _of_bytes(_arrays())),
         Target("replies over HTTP", _http_reply, _of_bytes(_http_replies()), (TransportError,)),
+        Target("forms", _form, _of_bytes(_forms()), (FormError,)),
         Target("dragoman.toml", _config, _of_bytes([CONFIG]), (ConfigError,)),
     ]
     return each + spoken + rest
@@ -378,6 +380,21 @@ models = ["a", "b"]
 [store]
 url = "sqlite:///x.db"
 """
+
+
+def _forms() -> list[bytes]:
+    head = b'Content-Disposition: form-data; name="%b"; filename="a\\"b.jsonl"; filename*=UTF-8\'\'a%%20b\r\n'
+    fields = (head % b"purpose" + b"Content-Type: text/plain", b"batch"), (head % b"file", b"x\r\n--\r\n" * 9)
+    body = b"".join(b"--BB\r\n" + head + b"\r\n\r\n" + data + b"\r\n" for head, data in fields)
+    return [body + b"--BB--\r\n", b"\r\n" + body + b"--BB-- behind"]
+
+
+def _form(data: bytes, random: Random) -> None:
+    kind = random.choice(("multipart/form-data; boundary=BB", 'multipart/form-data; a="\\""; boundary="BB"'))
+    parts = read_form(data, kind)
+    assert all(0 <= part.start <= part.end <= len(data) for part in parts)
+    spans = [place for part in parts for place in (part.start, part.end)]
+    assert spans == sorted(spans), "parts follow each other"
 
 
 def _config(data: bytes, random: Random) -> None:

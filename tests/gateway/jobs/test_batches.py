@@ -301,7 +301,8 @@ def test_files(stand: Stand) -> None:
     )
     assert (first.filename, first.bytes, first.purpose, first.object) == ("a b.jsonl", 9, "batch", "file")
     assert first.expires_at == first.created_at + 3600
-    second = client.files.create(file=("b", b""), purpose="batch")
+    second = client.files.create(file=("q ü日.jsonl", b""), purpose="batch")
+    assert second.filename == "q ü日.jsonl"
     assert client.files.retrieve(first.id) == first
     assert client.files.content(first.id).content == b"one\r\n--x\n"
     assert [file.id for file in client.files.list(limit=1)] == [second.id, first.id]  # two pages
@@ -329,6 +330,12 @@ def test_refused_uploads(idle: Stand) -> None:
     purpose = b'--b\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--b--\r\n'
     got = send(idle.url, "POST", "/v1/files", purpose, form)
     assert (got.status, "file" in got.json["error"]["message"]) == (400, True)
+    twice = purpose.replace(b"\r\n--b--", b"\r\n" + purpose.removesuffix(b"--b--\r\n") + b"--b--")
+    got = send(idle.url, "POST", "/v1/files", twice, form)
+    assert (got.status, "two parts named 'purpose'" in got.json["error"]["message"]) == (400, True)
+    many = purpose.removesuffix(b"--b--\r\n") * 17 + b"--b--"
+    got = send(idle.url, "POST", "/v1/files", many, form)
+    assert (got.status, "more than 16 parts" in got.json["error"]["message"]) == (400, True)
 
 
 def test_a_full_store_takes_no_more(held: tuple[HeldModel, str]) -> None:

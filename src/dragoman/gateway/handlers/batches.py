@@ -6,14 +6,13 @@ import os
 import time
 from collections.abc import AsyncIterator
 
-from msgspec import Struct
-
 from dragoman.core import jsontext
 from dragoman.core.conversations import ConversationError
 from dragoman.core.errors import WireError
 from dragoman.core.jobs import DAY, BatchCodec, BatchState, FileCodec, StoredFile
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
+from dragoman.framing.multipart import FormError, FormPart, read_form
 from dragoman.gateway.config import Config
 from dragoman.gateway.handlers.generate import decoded
 from dragoman.gateway.jobs.batch_table import StoredBatch
@@ -22,12 +21,9 @@ from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import GatewayRequest
 
 _FILE_LIFE = 30 * DAY  # of an upload, unless it says otherwise
+_MOST_PARTS = 16  # of an upload: purpose, the file, and when it expires
+_LONGEST_FIELD = 8 * 1024
 _JSON_LINES = "application/x-jsonl"
-
-
-class _FormPart(Struct, frozen=True):
-    filename: str
-    data: bytes
 
 
 class BatchesHandler:
@@ -147,18 +143,21 @@ class BatchesHandler:
 
     async def _upload(self, request: GatewayRequest, codec: FileCodec) -> None:
         data = await self._read(request)
-        form = _form(request, data)
-        purpose, life = codec.decode_upload(
-            {name: part.data.decode("utf-8", "replace") for name, part in form.items() if name != "file"}
-        )
-        if "file" not in form:
+        form = await run_for(len(data), _form, request, data)
+        if (upload := form.pop("file", None)) is None:
             raise WireError(request.client.name, "file", "expected a file in the form")
-        upload, now = form["file"], time.time()
-        await self._check_space(len(upload.data))
+        if any(part.end - part.start > _LONGEST_FIELD for part in form.values()):
+            raise WireError(request.client.name, "body", "the form has a field that is longer than 8 kB")
+        purpose, life = codec.decode_upload(
+            {name: data[part.start : part.end].decode("utf-8", "replace") for name, part in form.items()}
+        )
+        content, now = data[upload.start : upload.end], time.time()
+        del data  # twice in memory is enough
+        await self._check_space(len(content))
         name = "".join(letter for letter in upload.filename if letter.isprintable())[:255]
         id = codec.id_prefix + os.urandom(16).hex()
-        file = StoredFile(id, name or id, purpose, "", len(upload.data), now, now + (life or _FILE_LIFE))
-        await self._table.add_file(request.owner, file, upload.data)
+        file = StoredFile(id, name or id, purpose, "", len(content), now, now + (life or _FILE_LIFE))
+        await self._table.add_file(request.owner, file, content)
         await request.writer.json(200, codec.encode_file(file))
 
     # Both
@@ -166,7 +165,7 @@ class BatchesHandler:
     async def _read(self, request: GatewayRequest) -> bytes:
         data = await request.incoming.read(self._config.max_body)
         if encoding := request.headers.get("content-encoding"):
-            data = decoded(data, encoding.lower(), self._config.max_body)
+            data = await decoded(data, encoding.lower(), self._config.max_body)
         await self._turn(request)
         return data
 
@@ -208,22 +207,14 @@ def _decoded(request: GatewayRequest, data: bytes) -> Wire:
     return body
 
 
-def _form(request: GatewayRequest, data: bytes) -> dict[str, _FormPart]:
-    """The parts of a multipart/form-data body by their names (RFC 7578)."""
-    from email.parser import BytesHeaderParser  # for those who upload files: it takes 10 ms to import
-    from email.policy import HTTP
-
-    head = BytesHeaderParser(policy=HTTP)
-    kind = head.parsebytes(b"content-type: " + request.headers.get("content-type", "").encode("latin-1"))
-    boundary = str(kind.get_boundary() or "")
-    if kind.get_content_type() != "multipart/form-data" or not boundary:
-        raise WireError(request.client.name, "content-type", "expected multipart/form-data with a boundary")
-    form: dict[str, _FormPart] = {}
-    pieces = (b"\r\n" + data).split(b"\r\n--" + boundary.encode("latin-1"))
-    for piece in pieces[1:-1]:
-        lines, blank, content = piece.removeprefix(b"\r\n").partition(b"\r\n\r\n")
-        headers = head.parsebytes(lines)
-        name = headers.get_param("name", header="content-disposition")
-        if blank and isinstance(name, str):
-            form[name] = _FormPart(headers.get_filename() or "", content)
+def _form(request: GatewayRequest, data: bytes) -> dict[str, FormPart]:
+    form: dict[str, FormPart] = {}
+    try:
+        parts = read_form(data, request.headers.get("content-type", ""), _MOST_PARTS)
+    except FormError as error:
+        raise WireError(request.client.name, "body", str(error)) from None
+    for part in parts:
+        if part.name in form:
+            raise WireError(request.client.name, "body", f"the form has two parts named {part.name[:80]!r}")
+        form[part.name] = part
     return form

@@ -3,17 +3,17 @@ has them, with its key and its name of the model."""
 
 from __future__ import annotations
 
-import re
-
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import read_body
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Usage, Wire
 from dragoman.core.server import Forwarding, ProtocolServer
+from dragoman.framing.multipart import FormError, FormPart, read_form
 from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.config import Config
 from dragoman.gateway.handlers.generate import check_model, decoded, unknown_model
+from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import AttemptFailed, GatewayRequest
 from dragoman.gateway.upstreams.attempts import LARGEST_REPLY, refusal, send, unreachable_provider
 from dragoman.gateway.upstreams.retry_policy import CircuitBreakers
@@ -21,8 +21,6 @@ from dragoman.gateway.upstreams.routing import Target, UnknownModel, route
 from dragoman.http.client import Reply, Transport, TransportError
 from dragoman.protocols import upstream
 
-# The field of a multipart form (audio, images) that names the model
-_FORM_MODEL = re.compile(rb'(name="model"(?:\r\n[^\r\n]+)*\r\n\r\n)([^\r\n]*)\r\n')
 _COUNTED = 16 * 1024 * 1024  # bytes of a JSON reply that is read for its usage
 
 
@@ -44,12 +42,12 @@ class ForwardHandler:
         assert forwarding, "only protocols that forward have these routes"
         data = await request.incoming.read(self._config.max_body)
         if encoding := request.headers.get("content-encoding"):
-            data = decoded(data, encoding.lower(), self._config.max_body)
+            data = await decoded(data, encoding.lower(), self._config.max_body)
         if request.admission:
             await request.admission.turn()
         if request.recording:
             request.recording.body = data
-        body = _Body(data, request)
+        body = await run_for(len(data), _Body, data, request)
         request.model = request.record.model = body.model
         check_model(request)
         try:
@@ -142,9 +140,10 @@ class _Body:
 
     def __init__(self, data: bytes, request: GatewayRequest) -> None:
         self._data, self._form, self._wire = data, None, Wire()
-        if request.headers.get("content-type", "").startswith("multipart/"):
-            self._form = _FORM_MODEL.search(data)
-            named = self._form[2].decode("utf-8", "replace") if self._form else ""
+        kind = request.headers.get("content-type", "")
+        if kind.lower().startswith("multipart/"):
+            self._form = _model_field(data, kind, request.client.name)
+            named = data[self._form.start : self._form.end].decode("utf-8", "replace") if self._form else ""
         else:
             self._wire = read_body(data, request.client.name)
             named = self._wire.get("model") or ""
@@ -155,8 +154,7 @@ class _Body:
     def for_model(self, model: str) -> bytes:
         """With the provider's name of the model, wherever the body repeats it."""
         if self._form:
-            start, end = self._form.span(2)
-            return self._data[:start] + model.encode() + self._data[end:]
+            return self._data[: self._form.start] + model.encode() + self._data[self._form.end :]
         wire = self._wire
         named = wire.get("model")
         requests = wire.get("requests")  # Gemini repeats the model in each one
@@ -171,3 +169,11 @@ class _Body:
         model = f"models/{model}" if isinstance(named, str) and named.startswith("models/") else model
         renamed = jsontext.replaced(self._data, "model", named, model)
         return renamed or jsontext.encode({**wire, "model": model})
+
+
+def _model_field(data: bytes, kind: str, protocol: str) -> FormPart | None:
+    """The field of a form (audio, images) that names the model."""
+    try:
+        return next((part for part in read_form(data, kind) if part.name == "model"), None)
+    except FormError as error:
+        raise WireError(protocol, "body", str(error)) from None

@@ -43,6 +43,7 @@ from dragoman.http.server import TooLarge
 if TYPE_CHECKING:
     from dragoman.gateway.handlers.compact import Compactor
 
+_EXPANSION = 20  # a guess; at most deflate makes 1,032 bytes of one
 Accept = Callable[[GatewayRequest, tuple[Target, ...]], Awaitable[None]]
 
 
@@ -145,7 +146,7 @@ class RequestReader:
         # mostly it has arrived, and a coroutine costs more than to take it
         data = incoming.take() if incoming.complete and incoming.size <= limit else await incoming.read(limit)
         if encoding := request.incoming.headers.get("content-encoding"):
-            data = decoded(data, encoding.lower(), self._max_body)
+            data = await decoded(data, encoding.lower(), self._max_body)
         if request.admission and not request.admission.enter():
             await request.admission.turn()
         if request.recording:
@@ -228,11 +229,15 @@ def unknown_model(error: UnknownModel, model: str) -> Exception:
     return error if model else AttemptFailed(Failure("bad_request", f"model: expected a name; {error}", 400))
 
 
-def decoded(body: bytes, encoding: str, limit: int) -> bytes:
+async def decoded(body: bytes, encoding: str, limit: int) -> bytes:
     if encoding == "identity":
         return body
     if encoding not in ("gzip", "x-gzip", "deflate"):
         raise UnreadableBody(f"the body is encoded as {encoding!r}; send it as it is, or as gzip")
+    return await large_bodies.run_for(len(body) * _EXPANSION, _inflate, body, encoding, limit)
+
+
+def _inflate(body: bytes, encoding: str, limit: int) -> bytes:
     inflate = zlib.decompressobj(47)
     try:
         decoded = inflate.decompress(body, limit + 1)
