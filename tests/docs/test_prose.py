@@ -1,6 +1,10 @@
 """The pages read as they should: `tools/prose.py` says how that is measured."""
 
-from tools.prose import Measures, faults, measure
+from tools.prose import Measures, faults, measure, pages
+
+
+def test_the_totals_hold():
+    assert faults(pages()) == []
 
 
 def test_code_and_addresses_do_not_count():
