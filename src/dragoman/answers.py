@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame, Stage, frame_object
+from dragoman.core.codec import Frame, Framing, Stage, frame_object
 from dragoman.core.errors import WireError
 from dragoman.core.events import Event
 from dragoman.core.losses import Losses, Strictness
 from dragoman.core.model import Failure, Request, Wire
-from dragoman.core.protocol import Framing, Protocol
-from dragoman.framing.jsonarray import JSON_ARRAY
-from dragoman.pipeline import EventReader, Pipeline, TranslatedStream, malformed
+from dragoman.core.protocol import Protocol
+from dragoman.pipeline import EventReader, Pipeline, TranslatedStream, decoder_for, malformed
 
 _MOST = 128  # answers; OpenAI takes n up to 128, Gemini up to 8
 
@@ -108,8 +107,7 @@ class AnswersStream(TranslatedStream):
             self._whole.append(data)
             return b""
         if self._frames is None:
-            array = data.lstrip()[:1] == b"["
-            self._frames = (JSON_ARRAY if array else self._upstream.framing).decoder()
+            self._frames = decoder_for(self._upstream.framing, data)
         try:
             return self._checked([out for frame in self._frames.feed(data) for out in self._route(frame)])
         except WireError as error:

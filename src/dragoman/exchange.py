@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from dragoman.answers import merge, split, stream_answers
 from dragoman.core import jsontext, seal
 from dragoman.core.caches import cache_tools, copied_if_cached, with_cached_tools, with_encoded_tools
-from dragoman.core.codec import Codec
+from dragoman.core.codec import Codec, Framing
 from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.fields import Body, read_body
@@ -20,7 +20,6 @@ from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import AnyPart, Compaction, Failure, Request, Response, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
-from dragoman.core.protocol import Framing
 from dragoman.core.server import ReplyFacts
 from dragoman.core.transport import SharedHeaders
 from dragoman.dialects import dialect as find_dialect

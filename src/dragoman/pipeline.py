@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
-from dragoman.core.codec import Codec, Frame, Pipe, ProtocolLimits, Stage
+from dragoman.core.codec import Codec, Frame, Framing, Pipe, ProtocolLimits, Stage
 from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed, unfold
 from dragoman.core.fields import read_body
@@ -23,7 +23,7 @@ from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Losses, Strictness
 from dragoman.core.model import AnyPart, ContextEdit, Failure, Foreign, Request, Response, Text, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
-from dragoman.core.protocol import Framing, Protocol
+from dragoman.core.protocol import Protocol
 from dragoman.dialects import recovery
 from dragoman.dialects.engine.dialect import Dialect
 from dragoman.framing.jsonarray import JSON_ARRAY
@@ -225,7 +225,7 @@ class EventReader:
         if self._framing is None:
             if not data.strip():
                 return ()
-            self._framing = self._choose_framing(data.lstrip()[:1])
+            self._framing = self._choose_framing(data)
         out: list[Event] = []
         try:
             for frame in self._framing.feed(data):
@@ -251,10 +251,10 @@ class EventReader:
         self._pass((ResponseFailed(failure),), out)
         return out
 
-    def _choose_framing(self, first: bytes) -> Stage[bytes, Frame]:
-        framing = JSON_ARRAY.decoder() if first == b"[" else self._upstream.framing.decoder()
-        if first == b"{":
-            self._decode, framing = self._decode_whole, _WholeBody(self._upstream.codec.name)
+    def _choose_framing(self, data: bytes) -> Stage[bytes, Frame]:
+        framing = decoder_for(self._upstream.framing, data)
+        if data.lstrip()[:1] == b"{":
+            self._decode, framing = self._decode_whole, _WholeBody()
         if self._record is not None:
             self._decode = _recording(self._decode, self._record)
         return framing
@@ -262,11 +262,12 @@ class EventReader:
     def _decode_whole(self, frame: Frame) -> Iterable[Event]:
         self._decoder.close()
         codec = self._upstream.codec
-        failure = codec.decode_error(frame.data, 200)
+        body = read_body(frame.data, codec.name)
+        failure = codec.decode_error(body, 200)
         if failure:
             return (ResponseFailed(failure),)
         try:
-            return unfold(codec.decode_response(frame.data, self._losses))
+            return unfold(codec.decode_response(body, self._losses))
         except UpstreamError as error:
             return (ResponseFailed(error.failure),)
 
@@ -282,6 +283,15 @@ class EventReader:
                 if type(last) is ResponseEnd or type(last) is ResponseFailed:
                     self.ended = True
                     self.failure = last.failure if isinstance(last, ResponseFailed) else None
+
+
+def decoder_for(framing: Framing, data: bytes) -> Stage[bytes, Frame]:
+    """The decoder of a stream that begins with `data`.
+
+    `[` begins an array of frames, whatever framing was asked for: Gemini without `alt=sse`, error lists of
+    Google's Chat endpoint. No framing begins with it, nor with the `{` of a whole body.
+    """
+    return (JSON_ARRAY if data.lstrip()[:1] == b"[" else framing).decoder()
 
 
 class TranslatedStream:
@@ -375,15 +385,15 @@ def encode_failure(
 class _WholeBody:
     """Bytes of one JSON body → one frame, at the end."""
 
-    def __init__(self, protocol: str) -> None:
-        self._protocol, self._pieces = protocol, list[bytes]()
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
 
     def feed(self, item: bytes, /) -> tuple[()]:
         self._pieces.append(item)
         return ()
 
     def close(self) -> tuple[Frame]:
-        return (Frame("", read_body(b"".join(self._pieces), self._protocol)),)
+        return (Frame("", b"".join(self._pieces)),)
 
 
 def _recording(

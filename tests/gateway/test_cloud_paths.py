@@ -8,8 +8,7 @@ import anthropic
 import pytest
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame
-from dragoman.framing.aws_events import Decoder
+from dragoman.framing.aws_events import ChunkDecoder
 from gateway.canned import Answer, Canned, provider
 from gateway.plain import model_of, send
 from gateway.running import running
@@ -28,6 +27,10 @@ def invoke(stand: Stand, model: str, method: str, body: Any = BODY) -> Any:
     return send(stand.url, "POST", f"/model/{model.replace(':', '%3A')}/{method}", jsontext.encode(body))
 
 
+def events_of(data: bytes) -> list[Any]:
+    return [jsontext.decode(frame.data) for frame in ChunkDecoder().feed(data)]
+
+
 def text_of(events: list[Any]) -> str:
     return "".join(event["delta"].get("text", "") for event in events if "delta" in event)
 
@@ -38,9 +41,9 @@ def test_bedrock(stand: Stand, upstream: str) -> None:
     assert (got.status, got.text("anthropic")) == (200, "You said: hi")
     got = invoke(stand, model_of(upstream), "invoke-with-response-stream")
     assert got.headers["content-type"] == "application/vnd.amazon.eventstream"
-    frames = Decoder().feed(got.body)
-    assert [frame.event for frame in frames][:: len(frames) - 1] == ["message_start", "message_stop"]
-    assert text_of([frame.data for frame in frames]) == "You said: hi"
+    events = events_of(got.body)
+    assert (events[0]["type"], events[-1]["type"]) == ("message_start", "message_stop")
+    assert text_of(events) == "You said: hi"
 
 
 @each_upstream
@@ -93,8 +96,8 @@ def test_failures(stand: Stand) -> None:
     )
     assert (got.status, got.json["error"]["type"]) == (429, "rate_limit_error")
     cut = {**BODY, "messages": [{"role": "user", "content": "say it [[fault: cut]]"}]}
-    frames = Decoder().feed(invoke(stand, model, "invoke-with-response-stream", cut).body)
-    assert frames[-1].event == "error"
+    events = events_of(invoke(stand, model, "invoke-with-response-stream", cut).body)
+    assert events[-1]["type"] == "error"
     got = invoke(stand, model, "invoke", {**BODY, "thread": {"type": "create"}})
     assert (got.status, got.json["error"]["message"][:17]) == (400, "anthropic: thread")
     got = send(stand.url, "GET", f"/model/{model}/invoke")
@@ -145,6 +148,6 @@ def test_an_event_stream_of_the_same_protocol() -> None:
     )
     upstream = Canned(Answer(200, printed, content_type="text/event-stream"))
     with running(upstream) as url, gateway(provider("one", url, "anthropic")) as stand:
-        frames: list[Frame] = Decoder().feed(invoke(stand, "one:m", "invoke-with-response-stream").body)
-    assert [frame.event for frame in frames] == [event["type"] for event in events]
-    assert text_of([frame.data for frame in frames]) == "hi"
+        got = events_of(invoke(stand, "one:m", "invoke-with-response-stream").body)
+    assert [event["type"] for event in got] == [event["type"] for event in events]
+    assert text_of(got) == "hi"

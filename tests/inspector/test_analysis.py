@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.gateway.observability.recorded_stream import reply_parts
+from dragoman.core.codec import Frame
+from dragoman.framing.aws_events import AWS_CHUNKS
+from dragoman.gateway.observability.recorded_stream import client_framing, reply_parts, timeline
 from dragoman.gateway.observability.recording import (
     RecordedBody,
     RecordedMessage,
@@ -160,3 +162,18 @@ def test_tools_are_compared() -> None:
 def test_parts_of_broken_replies_are_nothing() -> None:
     assert reply_parts("openai-chat", b"<html>") == ()
     assert reply_parts("anthropic", b'{"type":"error","error":{"message":"x"}}') == ()
+
+
+def test_a_binary_stream_is_taken_apart_as_its_path_demands() -> None:
+    """A client of Bedrock: the events are in binary frames, which its path tells and not their first byte."""
+    event = b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}'
+    data = AWS_CHUNKS.encoder().feed(Frame("content_block_delta", event))
+    recording = Recording(
+        summary=RecordingSummary(id="x", time=0.0, client="anthropic", stream=True),
+        request=RecordedMessage("POST", "/model/m/invoke-with-response-stream"),
+        reply=RecordedMessage(body=RecordedBody(b"".join(data))),
+    )
+    assert client_framing(recording) is AWS_CHUNKS
+    assert [(tick.track, tick.name, tick.text) for tick in timeline(recording)] == [
+        ("client", "content_block_delta", event.decode())
+    ]

@@ -66,7 +66,8 @@ def pipe(*stages: Stage[Any, Any]) -> Pipe:
 
 
 class Frame(Struct, frozen=True, gc=False):
-    """One message of a stream: `data` is bytes as received, or a value to be printed."""
+    """One message of a stream. A decoder of bytes gives `data` as bytes, whatever the framing; an encoder of
+    events may give a value, which is printed where the frame becomes bytes."""
 
     event: str
     data: Any
@@ -79,6 +80,18 @@ def frame_object(frame: Frame) -> Wire:
     except ValueError:
         return {}
     return value if jsontext.is_object(value) else {}
+
+
+class Framing(Struct, frozen=True):
+    """How the frames of a stream become bytes and back; `dragoman.framing` has one module for each.
+
+    `content_type` and `keep_alive` are set where a URL may demand this framing instead of its protocol's.
+    """
+
+    decoder: Callable[[], Stage[bytes, Frame]]
+    encoder: Callable[[], Stage[Frame, bytes]]
+    content_type: str = ""
+    keep_alive: bytes = b""  # what may stand between two frames
 
 
 class ProtocolLimits(Struct, frozen=True, kw_only=True, cache_hash=True):

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
-from dragoman.core.codec import Codec, Frame, Stage
+from dragoman.core.codec import Codec, Framing
 from dragoman.core.server import ProtocolServer
-
-
-class Framing(Struct, frozen=True):
-    """How the frames of a stream become bytes and back; `dragoman.framing` has one module for each.
-
-    `content_type` and `keep_alive` are set where a URL may demand this framing instead of its protocol's.
-    """
-
-    decoder: Callable[[], Stage[bytes, Frame]]
-    encoder: Callable[[], Stage[Frame, bytes]]
-    content_type: str = ""
-    keep_alive: bytes = b""  # what may stand between two frames
 
 
 class Protocol(Struct, frozen=True, kw_only=True):

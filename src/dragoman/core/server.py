@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.core.codec import Framing
 from dragoman.core.conversations import CompactionCodec, ConversationCodec, TurnCodec
 from dragoman.core.errors import WireError
 from dragoman.core.jobs import BackgroundCodec, BatchCodec, FileCodec
@@ -33,15 +34,15 @@ _PREFIX = re.compile(r"^(?:/v1)?/(?:openai|anthropic|api|v1beta/openai)(?=/)")
 
 
 class RouteMatch(Struct, frozen=True):
-    """What a URL asks for. `model` and `stream` are set where the URL names them; `array`: a stream that is a
-    JSON array instead of SSE (Gemini without `alt=sse`). `id` names a stored response or conversation, `item`
-    one of its items. `variant` is that of the route.
+    """What a URL asks for. `model` and `stream` are set where the URL names them; `framing`: of a streamed
+    answer, where it is not that of its protocol. `id` names a stored response or conversation, `item` one of
+    its items. `variant` is that of the route.
     """
 
     action: str
     model: str = ""
     stream: bool | None = None
-    array: bool = False
+    framing: Framing | None = None
     id: str = ""
     variant: str = ""
     item: str = ""
@@ -53,7 +54,8 @@ class Route(Struct, frozen=True):
     In `path`, `{name}` matches one segment and `{name:path}` any number of them; the first segment is
     literal. `model`, `id` and `item` become fields of the RouteMatch. `requires` names headers of which one
     must be present, or, as `?name`, query parameters. `query` reads more fields of the RouteMatch from the
-    query. `variant` tells apart what several routes with one action do differently.
+    query. `variant` tells apart what several routes with one action do differently. `framing` is that of its
+    streamed answers.
     """
 
     method: str
@@ -63,6 +65,7 @@ class Route(Struct, frozen=True):
     stream: bool | None = None
     query: Callable[[Mapping[str, str]], dict[str, Any]] | None = None
     variant: str = ""
+    framing: Framing | None = None
 
     def admits(self, query: Mapping[str, str], headers: Mapping[str, str]) -> bool:
         if not self.requires:
@@ -100,7 +103,9 @@ class RouteTable(Generic[Owner]):
     def __init__(self, rows: Iterable[tuple[Route, Owner]]) -> None:
         self._rows: list[_RouteRow[Owner]] = []
         for route, owner in rows:
-            match = RouteMatch(route.action, stream=route.stream, variant=route.variant)
+            match = RouteMatch(
+                route.action, stream=route.stream, variant=route.variant, framing=route.framing
+            )
             self._rows.append(_RouteRow(route, owner, match, _compiled(route.path)))
         self._exact = [row for row in self._rows if ":path}" not in row.route.path]
         self._literal: dict[tuple[str, str], list[_RouteRow[Owner]]] = {}

@@ -23,9 +23,9 @@ from dragoman.core.token_estimate import estimate_tokens
 from dragoman.demo import textual
 from dragoman.demo.faults import STATUS, Fault, Memory, fault_of
 from dragoman.demo.script import reply
-from dragoman.framing import jsonarray, sse
 from dragoman.protocols import codec as codec_of
 from dragoman.protocols import names, routes
+from dragoman.protocols import protocol as protocol_of
 from dragoman.protocols import server as server_of
 
 MODEL = "demo"
@@ -153,7 +153,7 @@ def _stream(
 ) -> Iterator[bytes]:
     """Word by word, as real ones stream."""
     encoder = codec.stream_encoder(Losses(), request)
-    framer = jsonarray.Encoder() if route.array else sse.Encoder()
+    framer = (route.framing or protocol_of(codec.name).framing).encoder()
     for event in _failing(unfold(response)) if fault and fault.name == "fail" else unfold(response):
         for small in _in_words(event):
             for frame in encoder.feed(small):

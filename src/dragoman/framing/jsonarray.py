@@ -10,9 +10,8 @@ import re
 from typing import Literal
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame
+from dragoman.core.codec import Frame, Framing
 from dragoman.core.errors import WireError
-from dragoman.core.protocol import Framing
 
 _BRACKET_OR_QUOTE = re.compile(rb'["{}\[\]]')
 _QUOTE_OR_ESCAPE = re.compile(rb'["\\]')

@@ -6,12 +6,13 @@ until an event is complete, and a character cut in two by the network is never s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame
-from dragoman.core.protocol import Framing
+from dragoman.core.codec import Frame, Framing
 
+_LINE_END = re.compile(rb"\r\n|\r|\n")
 _CR, _LF = b"\r\n"  # to look for a byte is several times as fast as to look for bytes
 
 
@@ -106,6 +107,8 @@ class Encoder:
             data = jsontext.encode(data)
             if not data.isascii():
                 data = on_one_line(data)
+        elif _LF in data or _CR in data:  # JSON of another framing that is printed over several lines
+            data = b"\ndata: ".join(_LINE_END.split(data))
         if event:
             return (b"event: %b\ndata: %b\n\n" % (event.encode(), data),)
         return (b"data: %b\n\n" % data,)

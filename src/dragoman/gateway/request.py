@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from dragoman.core.codec import Codec
+from dragoman.core.codec import Codec, Framing
 from dragoman.core.fields import Body
 from dragoman.core.losses import Loss
 from dragoman.core.model import Compaction, Failure, Foreign, Usage
-from dragoman.core.protocol import Framing
 from dragoman.core.server import ProtocolServer, RouteMatch
-from dragoman.framing.aws_events import AWS_EVENTS
-from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.gateway.large_bodies import LARGE, free_later
 from dragoman.http.server import ResponseWriter, ServerRequest
 
@@ -140,7 +137,7 @@ class GatewayRequest(Struct, eq=False):
     @property
     def framing(self) -> Framing | None:
         """Of a streamed answer, where the path demands another one than the protocol has."""
-        return JSON_ARRAY if self.route.array else AWS_EVENTS if self.route.variant == "bedrock" else None
+        return self.route.framing
 
     @property
     def losses(self) -> list[Loss]:

@@ -290,9 +290,12 @@ def _marks(request: Request | None) -> Iterator[tuple[str, str, str, str, bool]]
 
 
 def _born(recording: Recording) -> Iterator[tuple[str, str, str, str]]:
-    from dragoman.gateway.observability.recorded_stream import reply_parts
+    from dragoman.gateway.observability.recorded_stream import client_framing, reply_parts
 
-    for part in reply_parts(recording.summary.client, recording.reply.body.data):
+    if not recording.summary.client:
+        return
+    framing = client_framing(recording)
+    for part in reply_parts(recording.summary.client, recording.reply.body.data, framing):
         if isinstance(part, ToolCall):
             yield "call", part.name, part.id, ""
         if part.state:

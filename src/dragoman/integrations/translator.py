@@ -15,7 +15,7 @@ from msgspec import Struct
 from dragoman.client.background import wait_for
 from dragoman.client.providers import Model, Provider, model_of
 from dragoman.core import jsontext
-from dragoman.core.codec import OutgoingRequest
+from dragoman.core.codec import Framing, OutgoingRequest
 from dragoman.core.errors import ConfigError, DragomanError, LossError, UpstreamError, WireError
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import Failure, Wire
@@ -143,7 +143,7 @@ class Translator:
         exchange.headers = {**exchange.headers, **given}
         reply = await _send(provider, exchange, sent)
         if exchange.streaming:
-            return await self._streamed(exchange, reply, match.array)
+            return await self._streamed(exchange, reply, match.framing)
         return await self._whole(exchange, reply)
 
     async def _whole(self, exchange: Exchange, reply: Reply) -> TranslatedReply:
@@ -158,17 +158,20 @@ class Translator:
             self._report(exchange)
         return TranslatedReply(exchange.status, _JSON, _pieces(body))
 
-    async def _streamed(self, exchange: Exchange, reply: Reply, array: bool) -> TranslatedReply:
+    async def _streamed(self, exchange: Exchange, reply: Reply, framing: Framing | None) -> TranslatedReply:
         """A stream that fails before its first piece becomes an error with a status."""
-        pieces = self._translated(exchange, reply, array)
+        pieces = self._translated(exchange, reply, framing)
         first = await anext(pieces, b"")
         if not first and exchange.failure:
             await pieces.aclose()
             raise UpstreamError(exchange.failure)
-        return TranslatedReply(200, _JSON if array else _EVENTS, _chained(first, pieces))
+        headers = {"content-type": framing.content_type} if framing else _EVENTS
+        return TranslatedReply(200, headers, _chained(first, pieces))
 
-    async def _translated(self, exchange: Exchange, reply: Reply, array: bool) -> AsyncGenerator[bytes]:
-        stream, begun = exchange.stream(array), False
+    async def _translated(
+        self, exchange: Exchange, reply: Reply, framing: Framing | None
+    ) -> AsyncGenerator[bytes]:
+        stream, begun = exchange.stream(framing=framing), False
         try:
             try:
                 async for chunk in reply:

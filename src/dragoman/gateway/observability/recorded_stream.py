@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame
+from dragoman.core.codec import Frame, Framing
 from dragoman.core.errors import DragomanError
 from dragoman.core.events import (
     Event,
@@ -22,9 +24,10 @@ from dragoman.core.events import (
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, ToolCall
-from dragoman.framing import aws_events, jsonarray, sse
+from dragoman.core.server import RouteTable
 from dragoman.gateway.observability.recording import RecordedBody, Recording
-from dragoman.protocols import protocol
+from dragoman.pipeline import decoder_for
+from dragoman.protocols import protocol, routes
 
 
 class Tick(Struct, frozen=True):
@@ -42,26 +45,40 @@ def timeline(recording: Recording) -> list[Tick]:
     attempt = recording.answered
     if attempt and attempt.protocol:
         decoder = protocol(attempt.protocol).codec.stream_decoder(Losses())
-        for ms, frame in frames(attempt.reply.body):
+        for ms, frame in frames(attempt.reply.body, protocol(attempt.protocol).framing):
             ticks.append(Tick(ms, "upstream", _name(frame), _text(frame)))
             try:
                 ticks += [_event_tick(ms, event) for event in decoder.feed(frame)]
             except (DragomanError, RecursionError, ValueError) as error:
                 ticks.append(Tick(ms, "neutral", "error", str(error)))
                 break
-    ticks += [Tick(ms, "client", _name(frame), _text(frame)) for ms, frame in frames(recording.reply.body)]
+    for ms, frame in frames(recording.reply.body, client_framing(recording)):
+        ticks.append(Tick(ms, "client", _name(frame), _text(frame)))
     return sorted(ticks, key=lambda tick: tick.ms)
 
 
-def frames(body: RecordedBody) -> Iterator[tuple[float, Frame]]:
+def client_framing(recording: Recording) -> Framing:
+    """How the client's stream is framed: as its path demands, or else as its protocol has it."""
+    url = urlsplit(recording.request.url)
+    found = _routes().find(
+        recording.request.method, url.path, dict(parse_qsl(url.query)), recording.request.headers
+    )
+    framing = found[0].framing if found else None
+    return framing or protocol(recording.summary.client).framing
+
+
+@cache
+def _routes() -> RouteTable[str]:
+    return RouteTable(routes())
+
+
+def frames(body: RecordedBody, framing: Framing) -> Iterator[tuple[float, Frame]]:
     """The frames of a stream, each with the time of the piece that completed it."""
     pieces = body.pieces or ((0.0, len(body.data)),)
-    first = body.data.lstrip()[:1]
-    if first == b"{":
+    if body.data.lstrip()[:1] == b"{":
         yield pieces[-1][0], Frame("", body.data)
         return
-    chosen = {b"[": jsonarray.Decoder, b"\0": aws_events.Decoder}  # by the first byte; else SSE
-    decoder = chosen.get(first, sse.Decoder)()
+    decoder = decoder_for(framing, body.data)
     start = 0
     ms = 0.0
     try:
@@ -75,17 +92,18 @@ def frames(body: RecordedBody) -> Iterator[tuple[float, Frame]]:
         return
 
 
-def reply_parts(protocol_name: str, data: bytes) -> tuple[AnyPart, ...]:
+def reply_parts(protocol_name: str, data: bytes, framing: Framing | None = None) -> tuple[AnyPart, ...]:
     """The parts of a reply, whole or streamed, as far as they can be read."""
     try:
-        codec = protocol(protocol_name).codec
+        spoken = protocol(protocol_name)
+        codec, framing = spoken.codec, framing or spoken.framing
         wire = jsontext.decode(data) if data.lstrip()[:1] == b"{" else None
         if is_object(wire):
             if codec.decode_error(wire, 0):
                 return ()
             return codec.decode_response(wire, Losses()).parts
         decoder = codec.stream_decoder(Losses())
-        events = [event for _, frame in frames(RecordedBody(data)) for event in decoder.feed(frame)]
+        events = [event for _, frame in frames(RecordedBody(data), framing) for event in decoder.feed(frame)]
         events += decoder.close()
         return fold(_rows(events)).parts
     except (DragomanError, RecursionError, ValueError):

@@ -21,7 +21,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from dragoman.core import jsontext
+from dragoman.core.codec import Frame
 from dragoman.core.transport import ConnectFailed, Reply, ReplyBroken, TimedOut, Timeouts, Transport
+from dragoman.framing import sse
 from dragoman.profiles import http_url
 
 _OLDEST = 55 * 60.0  # seconds
@@ -246,7 +248,7 @@ class _EventReply:
         kind, data = self._first
         while True:
             self._ended = kind in _ENDS
-            yield b"event: %b\ndata: %b\n\n" % (kind.encode(), data.replace(b"\n", b" "))
+            yield sse.Encoder().feed(Frame(kind, data))[0]
             if self._ended:
                 return
             kind, data = await self._socket.event()

@@ -35,6 +35,7 @@ from dragoman.core.server import (
     listed,
     rows,
 )
+from dragoman.framing.aws_events import AWS_CHUNKS
 from dragoman.protocols.anthropic.batches import BATCHES
 from dragoman.protocols.anthropic.context_management import COMPACT, COMPACTION, THINKING, TOOL_USES
 from dragoman.protocols.anthropic.response import decode_usage, encode_response
@@ -53,7 +54,14 @@ ROUTES = (
     Route("POST", "/v1/messages/count_tokens", "count"),
     # What Claude Code sends with CLAUDE_CODE_USE_BEDROCK or CLAUDE_CODE_USE_VERTEX, as the SDK's clients do
     Route("POST", _BEDROCK, "generate", stream=False, variant="bedrock"),
-    Route("POST", f"{_BEDROCK}-with-response-stream", "generate", stream=True, variant="bedrock"),
+    Route(
+        "POST",
+        f"{_BEDROCK}-with-response-stream",
+        "generate",
+        stream=True,
+        variant="bedrock",
+        framing=AWS_CHUNKS,
+    ),
     Route("POST", f"{_VERTEX}/{{model}}:rawPredict", "generate", stream=False, variant="vertex"),
     Route("POST", f"{_VERTEX}/{{model}}:streamRawPredict", "generate", stream=True, variant="vertex"),
     Route("POST", f"{_VERTEX}/count-tokens:rawPredict", "count", variant="vertex"),

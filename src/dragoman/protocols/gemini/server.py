@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, TypedDict
 from urllib.parse import quote
 
-from dragoman.core.codec import Http
+from dragoman.core.codec import Framing, Http
 from dragoman.core.failures import (
     bounded_wait,
     kind_of,
@@ -35,6 +35,7 @@ from dragoman.core.server import (
     listed,
     rows,
 )
+from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.protocols.gemini.response import read_usage
 from dragoman.protocols.gemini.wire import ERRORS, PROTOCOL_NAME, opened
 
@@ -43,9 +44,9 @@ from dragoman.protocols.gemini.wire import ERRORS, PROTOCOL_NAME, opened
 _GOOGLE = ("x-goog-api-key", "x-goog-api-client", "?key")  # the other protocols have a list at /v1/models too
 
 
-def _read_alt(query: Mapping[str, str]) -> dict[str, bool]:
+def _read_alt(query: Mapping[str, str]) -> dict[str, Framing | None]:
     """A stream is SSE where the query says so, otherwise a JSON array."""
-    return {"array": query.get("alt") != "sse"}
+    return {"framing": None if query.get("alt") == "sse" else JSON_ARRAY}
 
 
 _FORWARDED = ("embedContent", "batchEmbedContents", "predict")  # methods that are not translated

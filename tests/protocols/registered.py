@@ -1,0 +1,29 @@
+"""A protocol of a test in the registry, as its own folder would put it there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from dragoman.core.protocol import Protocol
+
+registry: Any = import_module("dragoman.protocols")
+
+
+@contextmanager
+def registered(name: str, spoken: Protocol) -> Iterator[None]:
+    """As one that only upstreams speak."""
+    module: Any = ModuleType(f"dragoman.protocols.{name}")
+    module.PROTOCOL = spoken
+    sys.modules[module.__name__] = module
+    registry._UPSTREAM_FOLDERS[name] = name
+    try:
+        yield
+    finally:
+        del registry._UPSTREAM_FOLDERS[name], sys.modules[module.__name__]
+        for cached in (registry.protocol, registry.codec, registry.upstream, registry.server):
+            cached.cache_clear()
