@@ -4,6 +4,8 @@ VENV    ?= .venv
 # what `make run` and `make demo` need, and no more
 RUN_VENV ?= .venv-run
 JOBS    ?= 2
+# ORDER=random runs the tests in another order each time, and prints the seed
+ORDER   ?=
 BENCH_VENV ?= .venv-bench
 # the fastest Python on this machine; choose another one with BENCH_PYTHON=...
 BENCH_PYTHON ?= $(shell $(PYTHON) bench/python.py)
@@ -25,6 +27,7 @@ CASES := $(addprefix tests/,core dialects framing gateway/conversations gateway/
 	tests/laws/test_history_laws.py tests/laws/test_usual_reply_laws.py $(wildcard tests/test_*.py)
 
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --quiet $(if $(ORDER),-p $(ORDER:random=randomly))
 PIP_INSTALL := -m pip install --quiet --no-input --disable-pip-version-check
 # the first pip with --group
 PIP := 'pip>=25.1'
@@ -52,11 +55,16 @@ demo: $(RUN_READY)  ## show one tool call between two protocols, both wires side
 # Cases run with branch coverage of the packages that do no I/O: the C tracer doubles the time of what it traces, so
 # the laws, most of the gateway and the client run without it. The floor only rises; `make coverage` measures everything.
 test: $(READY) browser  ## run the tests, and print the branch coverage of the library with its floor
-	$(BIN)/python -m pytest -n $(JOBS) --quiet $(CASES) $(LIBRARY:%=--cov=dragoman.%) --cov-report= --cov-fail-under=96
-	$(BIN)/python -m pytest -n $(JOBS) --quiet $(CASES:%=--ignore=%)
+	@cases=passed; rest=passed; \
+	echo "make test, 1 of 2: cases of the library, with branch coverage"; \
+	$(PYTEST) $(CASES) $(LIBRARY:%=--cov=dragoman.%) --cov-report= --cov-fail-under=96 || cases=FAILED; \
+	echo "make test, 2 of 2: laws, gateway, client, command line"; \
+	$(PYTEST) $(CASES:%=--ignore=%) || rest=FAILED; \
+	echo "make test: 1 of 2 $$cases, 2 of 2 $$rest"; \
+	[ $$cases$$rest = passedpassed ]
 
 coverage: $(READY) browser  ## run all tests with branch coverage of all of src/, with its floor
-	$(BIN)/python -m pytest -n $(JOBS) --quiet --cov --cov-report=term:skip-covered
+	$(PYTEST) --cov --cov-report=term:skip-covered
 
 test-compliance: $(READY)  ## run the tests of llm-comply and Open Responses over an upstream of every protocol
 	$(BIN)/python -m pytest --quiet tests/compliance
@@ -113,18 +121,22 @@ clean:  ## remove everything that make created
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt
-	@echo "setting up $(VENV)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dragoman needs Python 3.11 or newer")'
+	@echo "setting up $(VENV), 1 of 4: a virtual environment"
 	@$(PYTHON) -m venv $(VENV)
+	@echo "setting up $(VENV), 2 of 4: pip"
 	@$(BIN)/python $(PIP_INSTALL) $(PIP)
+	@echo "setting up $(VENV), 3 of 4: what builds dragoman"
 	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt hatchling editables
+	@echo "setting up $(VENV), 4 of 4: dragoman and $$(grep -c == constraints.txt) packages for its development (about a minute)"
 	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt --no-build-isolation -e '.[all]' --group dev
 	@touch $@
 
 $(RUN_READY): pyproject.toml constraints.txt
-	@echo "setting up $(RUN_VENV)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dragoman needs Python 3.11 or newer")'
+	@echo "setting up $(RUN_VENV), 1 of 2: a virtual environment"
 	@$(PYTHON) -m venv $(RUN_VENV)
+	@echo "setting up $(RUN_VENV), 2 of 2: dragoman with its gateway and command line (half a minute)"
 	@$(RUN_VENV)/bin/python $(PIP_INSTALL) -c constraints.txt -e '.[cli,gateway]'
 	@touch $@
 

@@ -4,6 +4,7 @@ Laws run the same examples every time; `HYPOTHESIS_PROFILE=deep` looks for new o
 """
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,12 @@ settings.register_profile(
 )
 settings.register_profile("deep", deadline=None, max_examples=2000, suppress_health_check=SLOW_MACHINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_configure() -> None:
+    """A shell ignores SIGINT for what it starts in the background, and what the tests start inherits that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -132,9 +132,9 @@ def test_what_a_caller_is_given_is_its_own() -> None:
     assert reported[:4] == reported[4:]
 
 
-def test_b11_a_reply_without_a_time_has_that_of_the_exchange() -> None:
+def test_b11_a_reply_without_a_time_has_that_of_the_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.exchange.time", SimpleNamespace(time=lambda: 1_700_000_000.9))
     reply = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
     for client, field in (("openai-chat", "created"), ("openai-responses", "created_at")):
-        before = int(time.time())
-        assert dragoman.Exchange(client, "anthropic").response(reply)[field] >= before
+        assert dragoman.Exchange(client, "anthropic").response(reply)[field] == 1_700_000_000
         assert dragoman.Exchange(client, "anthropic", reply_created=7).response(reply)[field] == 7

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,7 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from waiting import wait_until
+
 PROGRAM = [sys.executable, "-m", "dragoman"]
+PATIENT = [sys.executable, str(Path(__file__).with_name("patient.py"))]
 
 
 def surroundings(**variables: str) -> dict[str, str]:
@@ -25,7 +27,7 @@ def surroundings(**variables: str) -> dict[str, str]:
 
 @contextmanager
 def serving(
-    directory: Path, *arguments: str, **variables: str
+    directory: Path, *arguments: str, program: list[str] = PROGRAM, **variables: str
 ) -> Iterator[tuple[str, "subprocess.Popen[bytes]", Path]]:
     """The address of `dragoman serve`, its process and what it prints; a dragoman.toml there is used."""
     log = directory / "serve.log"
@@ -33,7 +35,7 @@ def serving(
         arguments = ("--config", "dragoman.toml", *arguments)
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [*PROGRAM, "serve", "--port", "0", *arguments],
+            [*program, "serve", "--port", "0", *arguments],
             cwd=directory, env=surroundings(**variables), stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
     try:
@@ -44,12 +46,12 @@ def serving(
 
 
 def address(log: Path, process: "subprocess.Popen[bytes]") -> str:
-    for _ in range(2400):
-        if found := re.search(r"listens on (http://\S+)", log.read_text()):
-            return found[1]
-        assert process.poll() is None, log.read_text()
-        time.sleep(0.05)
-    raise AssertionError(f"it did not start: {log.read_text()}")
+    def found() -> str | None:
+        said = re.search(r"listens on (http://\S+)", log.read_text())
+        assert said or process.poll() is None, log.read_text()
+        return said and said[1]
+
+    return wait_until(found) or ""
 
 
 def ask(url: str, text: str, key: str = "", stream: bool = False, model: str = "demo") -> Any:

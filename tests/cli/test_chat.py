@@ -21,6 +21,7 @@ from dragoman.cli.markdown import MarkdownWriter, ended_blocks
 from dragoman.cli.screen import Screen
 from dragoman.cli.session import Approver, TerminalSession
 from dragoman.client.providers import model_of
+from waiting import LONG
 
 
 def chat(*lines: str, options: tuple[str, ...] = ()):
@@ -148,11 +149,9 @@ def test_at_a_terminal(tmp_path: Path):
 
     def expect(text: str) -> None:
         nonlocal seen
-        end = time.monotonic() + 120
         while text not in seen:
-            assert time.monotonic() < end, seen
-            if select.select([ours], [], [], 0.5)[0]:
-                seen += os.read(ours, 10_000).decode(errors="replace")
+            assert select.select([ours], [], [], LONG)[0], seen
+            seen += os.read(ours, 10_000).decode(errors="replace")
         seen = seen.partition(text)[2]
 
     expect("/help lists the commands")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,19 +20,13 @@ from cli.gateways import PROGRAM, address, ask, serving, status, surroundings
 from dragoman.core.errors import ConfigError
 from dragoman.gateway.config import Config
 from dragoman.gateway.process import serve
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
 
 OLD = '[server]\nkeys = ["old-key-1"]\n'
 NEW = '[server]\nkeys = ["old-key-1", "new-key-2"]\n'
 WORKERS = pytest.mark.parametrize("workers", ["1", "2"])
-
-
-def wait_until(reached: Callable[[], object], seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 @WORKERS

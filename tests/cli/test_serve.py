@@ -9,12 +9,14 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from cli.gateways import PROGRAM, ask, serving, status, surroundings
 from dragoman.cli.agents import AGENTS
+from waiting import wait_until
 
 
 def refused(directory: Path, *arguments: str, **variables: str) -> str:
@@ -97,11 +99,8 @@ def test_several_workers_record_into_one_file(tmp_path: Path):
     with serving(tmp_path, "--workers", "2") as (url, _, _):
         for number in range(8):
             ask(url, f"hello {number}")
-        deadline = time.monotonic() + 120
-        while len(rows := listed(url)) < 8:
-            assert time.monotonic() < deadline, rows
-            time.sleep(0.1)
-        assert len({row["id"] for row in rows}) == 8
+        wait_until(lambda: len(listed(url)) >= 8)
+        assert len({row["id"] for row in listed(url)}) == 8
 
 
 def listed(url: str) -> list[dict[str, str]]:
@@ -123,14 +122,13 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path):
         ask(url, "hello")
         for child in workers_of(process.pid):
             os.kill(child, signal.SIGKILL)
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                assert ask(url, "hello")["type"] == "message"
-                break
-            except (OSError, urllib.error.URLError):
-                assert time.monotonic() < deadline
-                time.sleep(0.2)
+
+        def answers() -> bool:
+            with suppress(OSError, urllib.error.URLError):
+                return ask(url, "hello")["type"] == "message"
+            return False
+
+        wait_until(answers)
 
 
 def test_workers_end_with_whom_they_work_for(tmp_path: Path):
@@ -138,10 +136,7 @@ def test_workers_end_with_whom_they_work_for(tmp_path: Path):
         ask(url, "hello")
         workers = workers_of(process.pid)
         process.kill()
-        deadline = time.monotonic() + 120
-        while [worker for worker in workers if alive(worker)]:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: not [worker for worker in workers if alive(worker)])
 
 
 def test_told_twice_it_waits_for_nobody(tmp_path: Path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,7 @@ import uvicorn
 from client.upstreams import KEY, UPSTREAMS, model_named
 from dragoman.client import Model
 from dragoman.demo import DemoApp
+from waiting import wait_until
 
 
 @pytest.fixture(scope="session")
@@ -29,8 +29,7 @@ def address(app: DemoApp) -> Iterator[str]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    while not server.started:
-        time.sleep(0.005)
+    wait_until(lambda: server.started)
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     server.should_exit = True
     thread.join(60)

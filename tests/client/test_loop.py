@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-import time
-from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -31,6 +29,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Text, ToolCall, ToolResult
 from dragoman.core.transport import ReplyBroken
 from dragoman.protocols import codec
+from waiting import wait_until
 
 DEMO = "demo:demo"
 BOTH = "Weather in NYC and SF?"
@@ -340,13 +339,6 @@ def test_ctrl_c_cancels_the_tools():
     with pytest.raises(KeyboardInterrupt):
         run("Weather in NYC", DEMO, [get_weather])
     wait_until(lambda: seen == ["cancelled"])
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_events(model: Model):

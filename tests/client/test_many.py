@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -23,7 +23,9 @@ from dragoman import (
     generate_file,
     generate_many,
 )
+from dragoman.client import many
 from dragoman.client.many import Progress, ProgressBar, PromptReply, RateLimiter, described
+from waiting import StillClock, wait_until
 
 FAILING = "Hello [[fault: 400]]"
 
@@ -108,22 +110,25 @@ def test_an_iterator_that_fails_raises():
         list(generate_many(prompts(), "demo:any"))
 
 
-def test_a_rate_limit_spaces_requests():
-    started = time.monotonic()
-    assert len(list(generate_many(["Hello"] * 5, "demo:any", requests_per_minute=60 / 0.05))) == 5
-    assert time.monotonic() - started >= 4 * 0.05
+def test_a_rate_limit_spaces_requests(monkeypatch: pytest.MonkeyPatch):
+    clock = StillClock()
+    monkeypatch.setattr(many, "RateLimiter", partial(RateLimiter, now=clock, sleep=clock.sleep))
+    replies = generate_many(["Hello"] * 5, "demo:any", requests_per_minute=30, concurrency=1)
+    assert len(list(replies)) == 5
+    assert clock.slept == [2, 2, 2, 2]
 
 
 def test_tokens_are_charged_afterwards():
-    async def waited() -> float:
-        limiter = RateLimiter(60 / 0.001)
+    clock = StillClock()
+
+    async def work() -> None:
+        limiter = RateLimiter(60, clock, clock.sleep)
         await limiter.wait()
-        started = time.monotonic()
         limiter.charge(100)
         await limiter.wait()
-        return time.monotonic() - started
 
-    assert asyncio.run(waited()) >= 0.09
+    asyncio.run(work())
+    assert clock.slept == [100]
 
 
 def test_progress_is_reported():
@@ -254,9 +259,8 @@ def test_it_resumes_after_a_kill(tmp_path: Path):
     process = subprocess.Popen(
         [*command, "--requests-per-minute", "6000"], env=environ, stderr=subprocess.PIPE
     )
-    while not target.exists() or target.read_bytes().count(b"\n") < 20:
-        assert process.poll() is None
-        time.sleep(0.01)
+    wait_until(lambda: target.exists() and target.read_bytes().count(b"\n") >= 20)
+    assert process.poll() is None
     process.send_signal(signal.SIGKILL)
     process.communicate()
     first = target.read_bytes()

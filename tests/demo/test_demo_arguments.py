@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 
 import jsonschema_rs
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from dragoman.core import jsontext
 from dragoman.core.model import ToolDeclaration
 from dragoman.demo.arguments import arguments, matching
+from waiting import finish
 
 
 def only(schema: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -263,6 +263,4 @@ def test_wide_and_deep_schemas_take_no_time(allowed: bool) -> None:
         inner = {"not": {}} if not allowed and schema["type"] == "string" else schema
         names = [f"p{number}" for number in range(8)]
         schema = {"type": "object", "properties": dict.fromkeys(names, inner), "minProperties": 1}
-    began = time.process_time()
-    arguments(ToolDeclaration("t", "", schema), "do it")
-    assert time.process_time() - began < 20
+    finish(arguments, ToolDeclaration("t", "", schema), "do it")

@@ -18,7 +18,7 @@ from dragoman.demo.faults import Fault, FaultName, Memory
 from dragoman.http.client import Client, Reply, TimedOut, Timeouts, TransportError
 from dragoman.protocols import codec
 from gateway.running import running
-from gateway.stands import wait_until
+from waiting import wait_until
 
 SOON = Timeouts(30, 0.6, 0.6)
 PATIENT = Timeouts(30, 30, 30)

@@ -11,7 +11,7 @@ from dragoman.demo import DemoApp, Fault
 from dragoman.demo.answers import answer
 from dragoman.demo.faults import Memory
 from gateway.running import running
-from gateway.stands import wait_until
+from waiting import wait_until
 
 
 def posted(text: str) -> bytes:

@@ -6,8 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from cli.patient import TIME_LIMITS
 from dragoman.demo import DemoApp
 from gateway.stands import CLIENT_KEY, Stand, configuration, demo, gateway
+from waiting import LONG
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patience() -> Iterator[None]:
+    """A store that is late is done without. Here only the machine is late."""
+    with pytest.MonkeyPatch.context() as patch:
+        for place in TIME_LIMITS:
+            patch.setattr(place, LONG)
+        yield
 
 
 @pytest.fixture(scope="session")

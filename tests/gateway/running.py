@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
 from dragoman.gateway.process.serve import bind, url
 from dragoman.http.server import Application, HttpServer, ServerTimeouts, run
+from waiting import wait_until
 
 
 def running(app: Any) -> contextlib.AbstractContextManager[str]:
@@ -58,11 +58,8 @@ def _serving_asgi(app: Any) -> Iterator[str]:
 
 
 def wait_for(started: Callable[[], bool], thread: threading.Thread) -> None:
-    until = time.monotonic() + 60
-    while not started():
-        assert thread.is_alive(), "the server did not start"
-        assert time.monotonic() < until, "the server takes too long"
-        time.sleep(0.005)
+    wait_until(lambda: started() or not thread.is_alive())
+    assert thread.is_alive(), "the server did not start"
 
 
 logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # a cut connection is an exception to uvicorn

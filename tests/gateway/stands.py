@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,6 +15,7 @@ from dragoman.gateway.config import load
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from gateway.running import running
+from waiting import wait_until
 
 UPSTREAM_KEY = "upstream-key-7f3a"
 CLIENT_KEY = "client-key-91bc"
@@ -99,11 +99,3 @@ def demo() -> Iterator[tuple[DemoApp, str]]:
     app = DemoApp(key=UPSTREAM_KEY)
     with running(app) as url:
         yield app, url
-
-
-def wait_until(holds: Callable[[], Any], seconds: float = 60.0) -> None:
-    """The limit is for what never happens: a machine under load may take long for what does."""
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.002)

@@ -15,7 +15,8 @@ from dragoman.demo import DemoApp
 from dragoman.demo.answers import answer
 from dragoman.demo.faults import Memory
 from gateway.plain import Got, ask, asking, model_of, opened
-from gateway.stands import HASTY, PROTOCOLS, UPSTREAM_KEY, Stand, configuration, gateway, wait_until
+from gateway.stands import HASTY, PROTOCOLS, UPSTREAM_KEY, Stand, configuration, gateway
+from waiting import wait_until
 
 PAIRS = [(client, upstream) for client in PROTOCOLS for upstream in PROTOCOLS]
 each_pair = pytest.mark.parametrize("client, upstream", PAIRS, ids=[" over ".join(pair) for pair in PAIRS])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 
 import pytest
 
@@ -55,27 +54,25 @@ def test_a_broken_body_is_the_same_error(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [b"1.10", b"[]", b"{}"])
-def test_more_values_than_any_request_has_are_refused_at_once(value: bytes) -> None:
-    began = time.process_time()
+def test_more_values_than_any_request_has_are_refused_before_one_is_read(
+    value: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_bodies, "jsontext", None)
     with pytest.raises(TooManyValues, match="1000000 JSON values"):
         read(b'{"model": "m", "x": [' + (value + b",") * (MOST_VALUES + 1) + b"1]}")
-    assert time.process_time() - began < 2
 
 
 def test_the_loop_goes_on_while_a_large_body_is_read() -> None:
     data = jsontext.encode({"messages": [{"role": "user", "content": "hello"}] * 100_000})
 
-    async def work() -> tuple[float, float]:
-        longest, last = 0.0, time.perf_counter()
-        began, reading = last, asyncio.create_task(large_bodies.read(data, codec("openai-chat"), None, None))
+    async def work() -> int:
+        turns, reading = 0, asyncio.create_task(large_bodies.read(data, codec("openai-chat"), None, None))
         while not reading.done():
-            await asyncio.sleep(0.001)
-            now = time.perf_counter()
-            longest, last = max(longest, now - last), now
-        return longest, last - began
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
 
-    longest, total = asyncio.run(work())
-    assert longest < max(total / 2, 0.05), "one iteration took as long as the whole"
+    assert asyncio.run(work()) > 3, "the loop stood still"
 
 
 def test_small_work_is_done_at_once_and_large_work_in_a_thread() -> None:

@@ -12,7 +12,8 @@ from dragoman.gateway.request import Attempt, GatewayRequest
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import asking, send
 from gateway.running import running
-from gateway.stands import Stand, gateway, wait_until
+from gateway.stands import Stand, gateway
+from waiting import wait_until
 
 CASES = {
     "answered": ("anthropic", "good:m", False),

@@ -16,7 +16,8 @@ from dragoman.pipeline import TranslatedStream
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask
 from gateway.running import running
-from gateway.stands import HASTY, PROTOCOLS, Stand, gateway, wait_until
+from gateway.stands import HASTY, PROTOCOLS, Stand, gateway
+from waiting import wait_until
 
 GOOD = Answer(200, chat("well"))
 STREAM = Answer(200, *chunks("well"), content_type="text/event-stream")

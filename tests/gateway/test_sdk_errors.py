@@ -10,7 +10,8 @@ import pytest
 from google.genai import errors
 
 from gateway.sdks import MODES, SDKS, sdk_of, speaking
-from gateway.stands import MODELS, UPSTREAMS, Stand, wait_until
+from gateway.stands import MODELS, UPSTREAMS, Stand
+from waiting import wait_until
 
 OPENAI: dict[str, tuple[type[Exception], int]] = {
     "400": (openai.BadRequestError, 400),

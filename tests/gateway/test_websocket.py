@@ -21,7 +21,8 @@ from gateway.canned import Answer, Canned, chunks, error, provider
 from gateway.conversations.stands import OTHER_KEY, over_canned, over_demo, responses
 from gateway.running import running, wait_for
 from gateway.sockets import LAST, ask, connected, create, events
-from gateway.stands import HASTY, MODELS, UPSTREAMS, Stand, gateway, wait_until
+from gateway.stands import HASTY, MODELS, UPSTREAMS, Stand, gateway
+from waiting import wait_until
 
 UP = {"model": "up:m", "store": False}
 MISSING = "previous_response_not_found"

@@ -10,8 +10,8 @@ import pytest
 
 from dragoman.http.server import ServerTimeouts
 from gateway.running import serving
-from gateway.stands import wait_until
 from http_server.clients import LARGEST, Echo, Raw
+from waiting import wait_until
 
 HASTY = ServerTimeouts(idle=1, head=1, body=0.5, min_rate=1_000_000, unread=0.5, linger=0.5)
 

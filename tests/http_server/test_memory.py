@@ -13,9 +13,9 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.http.server import MemoryBudget, ServerTimeouts
 from gateway.running import serving
-from gateway.stands import wait_until
 from http_server.clients import Echo, Raw
 from http_server.test_connection import post
+from waiting import wait_until
 
 KERNEL = 8_000_000  # bytes that the socket buffers of both sides may take
 

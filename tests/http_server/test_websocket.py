@@ -14,7 +14,7 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.process.serve import bind, url
 from dragoman.http.server import HttpServer, MemoryBudget, ResponseWriter, ServerRequest, run, websocket
 from gateway.running import serving, wait_for
-from gateway.stands import wait_until
+from waiting import wait_until
 
 LARGEST = 1000
 
@@ -178,7 +178,7 @@ def test_a_client_that_does_not_answer_a_ping(app: Repeater, monkeypatch: pytest
                 b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
                 b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
             )
-            wait_until(lambda: app.ended == 1, 20)
+            wait_until(lambda: app.ended == 1)
 
 
 def test_full_memory_closes() -> None:

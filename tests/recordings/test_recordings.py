@@ -49,7 +49,7 @@ ENDED = {**CALLED, "openai-chat": "stop", "anthropic": "end_turn"}
 def translated(client: str, name: str, size: int) -> bytes:
     """The recording for this client, fed in pieces of `size` bytes."""
     data = (HERE / name).read_bytes()
-    stream = dragoman.Exchange(client, name.split(".")[0]).stream()
+    stream = dragoman.Exchange(client, name.split(".")[0], reply_created=1).stream()
     out = b"".join(stream.feed(data[i : i + size]) for i in range(0, len(data), size)) + stream.close()
     assert stream.failure is None
     return out

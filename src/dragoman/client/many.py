@@ -143,19 +143,25 @@ class RateLimiter:
     Tokens are known only after a reply, so they are charged afterwards and the next request waits longer.
     """
 
-    def __init__(self, per_minute: float | None) -> None:
+    def __init__(
+        self,
+        per_minute: float | None,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._interval = 60 / per_minute if per_minute else 0.0
-        self._next = time.monotonic()
+        self._now, self._sleep = now, sleep
+        self._next = now()
 
     async def wait(self, count: int = 0) -> None:
-        delay = self._next - time.monotonic()
+        delay = self._next - self._now()
         self.charge(count)
         if delay > 0:
-            await asyncio.sleep(delay)
+            await self._sleep(delay)
 
     def charge(self, count: int) -> None:
         if self._interval and count:
-            self._next = max(self._next, time.monotonic()) + count * self._interval
+            self._next = max(self._next, self._now()) + count * self._interval
 
 
 async def agenerate_many(

@@ -17,7 +17,8 @@ from dragoman.gateway.admission import Caller, LoadShed
 from dragoman.gateway.admission.token_budget import TokenBudgets
 from dragoman.gateway.config.keys import Allowance
 from gateway.plain import Got, ask, asking, opened, send
-from gateway.stands import CLIENT_KEY, PROTOCOLS, Stand, gateway, wait_until
+from gateway.stands import CLIENT_KEY, PROTOCOLS, Stand, gateway
+from waiting import wait_until
 
 OTHER_KEY = "other-key-55aa"
 ALICE = f'[keys.alice]\nkey = "{CLIENT_KEY}"\n'

@@ -16,7 +16,8 @@ from dragoman.gateway.admission.postgres_counters import PostgresCounters
 from dragoman.gateway.config.keys import Allowance
 from gateway.conversations.databases import PostgresDatabase
 from gateway.plain import ask, asking, opened
-from gateway.stands import CLIENT_KEY, Stand, gateway, wait_until
+from gateway.stands import CLIENT_KEY, Stand, gateway
+from waiting import wait_until
 
 Act = Callable[[list[PostgresCounters], list[str]], Awaitable[None]]
 

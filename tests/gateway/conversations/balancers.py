@@ -8,11 +8,11 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.conversations.servers import free_port
+from waiting import wait_until
 
 _NGINX = """daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log; events {{}}
 http {{
@@ -33,11 +33,8 @@ def nginx(gateways: list[str], folder: Path) -> Iterator[str]:
     program = [shutil.which("nginx") or "nginx", "-c", str(config), "-e", str(folder / "error.log")]
     process = subprocess.Popen(program, stderr=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + 60
-        while not _listens(port):
-            assert process.poll() is None, (folder / "error.log").read_text()
-            assert time.monotonic() < until, "nginx does not listen"
-            time.sleep(0.02)
+        wait_until(lambda: _listens(port) or process.poll() is not None)
+        assert process.poll() is None, (folder / "error.log").read_text()
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()

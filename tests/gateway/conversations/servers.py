@@ -19,6 +19,8 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from waiting import wait_until
+
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -73,11 +75,10 @@ class Server:
                 [program, "-D", str(self._data), "-p", str(self.port), *settings],
                 stdout=log, stderr=log, user=self._user, cwd=self._folder, start_new_session=True,
             )  # fmt: skip
-        until = time.monotonic() + 60
-        while not answers(self.port):
-            if self._process.poll() is not None or time.monotonic() > until:
-                raise NoServer(f"PostgreSQL did not start:\n{(self._folder / 'log').read_text()[-2000:]}")
-            time.sleep(0.05)
+        process = self._process
+        wait_until(lambda: answers(self.port) or process.poll() is not None)
+        if process.poll() is not None:
+            raise NoServer(f"PostgreSQL did not start:\n{(self._folder / 'log').read_text()[-2000:]}")
 
     def stop(self) -> None:
         if self._process:
@@ -116,10 +117,9 @@ def shared(folder: Path, run: int) -> str:
         address_file = folder / "said"
         if not address_file.exists():
             guard = [sys.executable, __file__, str(address_file), str(run)]
-            subprocess.Popen(guard, start_new_session=True, stdin=subprocess.DEVNULL)
-            until = time.monotonic() + 90
-            while not address_file.exists() and time.monotonic() < until:
-                time.sleep(0.05)
+            environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+            guardian = subprocess.Popen(guard, start_new_session=True, stdin=subprocess.DEVNULL, env=environ)
+            wait_until(lambda: address_file.exists() or guardian.poll() is not None)
         url = address_file.read_text() if address_file.exists() else "nobody answered for it"
     if not url.startswith("postgresql:"):
         raise NoServer(url)

@@ -16,7 +16,8 @@ from gateway.canned import Answer, Canned, chat, chunks, error
 from gateway.conversations.databases import Database
 from gateway.conversations.stands import OTHER_KEY, over_canned, over_demo, responses
 from gateway.plain import send
-from gateway.stands import MODELS, UPSTREAMS, wait_until
+from gateway.stands import MODELS, UPSTREAMS
+from waiting import wait_until
 
 HELLO: Any = {"type": "message", "role": "user", "content": "Hello."}
 
@@ -156,7 +157,7 @@ def test_the_lock_of_a_gateway_that_died_ends(monkeypatch: pytest.MonkeyPatch):
         assert asyncio.run(table.lock(owner, made.id, "req_dead"))
         with pytest.raises(openai.BadRequestError):
             client.responses.create(model="m", input="1", conversation=made.id)
-        wait_until(lambda: asyncio.run(table.lock(owner, made.id, "req_next")), 20)
+        wait_until(lambda: asyncio.run(table.lock(owner, made.id, "req_next")))
         asyncio.run(table.unlock(owner, made.id, "req_next"))
         assert client.responses.create(model="m", input="1", conversation=made.id).output_text == "yes"
 

@@ -23,7 +23,7 @@ from gateway.conversations import balancers
 from gateway.conversations.databases import Database, PostgresDatabase
 from gateway.conversations.stands import messages, responses
 from gateway.plain import send
-from gateway.stands import wait_until
+from waiting import wait_until
 
 # A gateway that dies between writing a turn and telling its client, where the turn says so
 _MORTAL = """

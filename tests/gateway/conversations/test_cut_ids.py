@@ -18,7 +18,8 @@ from dragoman.transforms.call_ids import CallId, wrap
 from gateway.canned import Answer, Canned
 from gateway.plain import send
 from gateway.running import running
-from gateway.stands import Stand, gateway, wait_until
+from gateway.stands import Stand, gateway
+from waiting import wait_until
 
 SIGNATURE = "CpwBAdHtim+/9k" * 12 + "=="
 CALL = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": SIGNATURE}

@@ -8,13 +8,14 @@ from pathlib import Path
 import openai
 import pytest
 
-from cli.gateways import serving
+from cli.gateways import PATIENT, serving
 from gateway.canned import provider
 from gateway.conversations.databases import Database
 from gateway.conversations.stateful_upstream import StatefulUpstream
 from gateway.plain import send
 from gateway.running import running
-from gateway.stands import gateway, wait_until
+from gateway.stands import gateway
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -65,7 +66,10 @@ def test_a_conversation_goes_on_when_one_gateway_is_killed(
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "dragoman.toml").write_text(text)
-    with serving(tmp_path / "first") as first, serving(tmp_path / "second") as second:
+    with (
+        serving(tmp_path / "first", program=PATIENT) as first,
+        serving(tmp_path / "second", program=PATIENT) as second,
+    ):
         wait_until(lambda: is_ready(first[0]) and is_ready(second[0]))
         texts = continued(first[0], "one")
         first[1].kill()

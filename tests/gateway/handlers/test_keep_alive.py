@@ -25,7 +25,8 @@ from gateway.canned import Answer, Canned, chunks, provider
 from gateway.plain import Got, ask, asking, model_of, opened, send
 from gateway.running import running
 from gateway.sdks import SDKS, sdk_of, speaking
-from gateway.stands import HASTY, PROTOCOLS, UPSTREAM_KEY, Stand, configuration, gateway, wait_until
+from gateway.stands import HASTY, PROTOCOLS, UPSTREAM_KEY, Stand, configuration, gateway
+from waiting import wait_until
 
 OFTEN = replace(HASTY, keep_alive_every=0.08, keep_alive_after=0.08)
 PING = {

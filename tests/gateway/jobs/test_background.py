@@ -14,19 +14,17 @@ from gateway.canned import provider
 from gateway.conversations.databases import Database
 from gateway.conversations.stands import OTHER_KEY, responses
 from gateway.jobs.conftest import configured
-from gateway.jobs.upstreams import HeldModel, wait_until
+from gateway.jobs.upstreams import HeldModel
 from gateway.plain import send
 from gateway.stands import CLIENT_KEY, Stand, gateway
+from waiting import wait_until
 
 ENDED = ("completed", "failed", "incomplete", "cancelled")
 
 
-def ended(client: openai.OpenAI, id: str, seconds: float = 60) -> Any:
-    until = time.monotonic() + seconds
-    while (reply := client.responses.retrieve(id)).status not in ENDED:
-        assert time.monotonic() < until, f"still {reply.status}"
-        time.sleep(0.02)
-    return reply
+def ended(client: openai.OpenAI, id: str) -> Any:
+    wait_until(lambda: client.responses.retrieve(id).status in ENDED)
+    return client.responses.retrieve(id)
 
 
 def started(client: openai.OpenAI, prompt: str, **more: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,10 +17,11 @@ from gateway.canned import Answer, Canned, provider
 from gateway.conversations.databases import Database
 from gateway.conversations.stands import OTHER_KEY, messages, responses, stored_at
 from gateway.jobs.conftest import configured
-from gateway.jobs.upstreams import HeldModel, wait_until
+from gateway.jobs.upstreams import HeldModel
 from gateway.plain import send
 from gateway.running import running
 from gateway.stands import CLIENT_KEY, Stand, gateway
+from waiting import wait_until
 
 ENDED = ("completed", "failed", "expired", "cancelled")
 
@@ -52,12 +52,9 @@ def created(client: openai.OpenAI, *lines: dict[str, Any] | bytes, **more: Any) 
     return client.batches.create(input_file_id=uploaded(client, *lines), **given)
 
 
-def waited(retrieve: Callable[[], Any], ended: Callable[[Any], bool], seconds: float = 60) -> Any:
-    until = time.monotonic() + seconds
-    while not ended(batch := retrieve()):
-        assert time.monotonic() < until, batch
-        time.sleep(0.03)
-    return batch
+def waited(retrieve: Callable[[], Any], ended: Callable[[Any], bool]) -> Any:
+    wait_until(lambda: ended(retrieve()))
+    return retrieve()
 
 
 def finished(client: openai.OpenAI, id: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import time
+from contextlib import suppress
 from typing import Any
 
 import openai
@@ -21,9 +22,10 @@ from gateway.conversations.stands import messages, responses
 from gateway.jobs.conftest import configured
 from gateway.jobs.test_background import ended, started
 from gateway.jobs.test_batches import created, finished, line, results
-from gateway.jobs.upstreams import HeldModel, wait_until
+from gateway.jobs.upstreams import HeldModel
 from gateway.plain import send
 from gateway.stands import Stand, gateway
+from waiting import wait_until
 
 JOB = Job("o", "j", "", 0, "", "openai-responses", "", "/v1/responses", b"{}", b"{}", b"{}", "queued", 0, 0,
           1.0, None, 9e9)  # fmt: skip
@@ -103,14 +105,13 @@ def test_the_queue_survives_a_lost_connection(
             "select pg_terminate_backend(pid) from pg_stat_activity "
             "where datname = current_database() and pid <> pg_backend_pid()"
         )
-        until = time.monotonic() + 60
-        while True:  # the pool has broken connections, each of which may fail a request once
-            try:
-                id = started(client, "two").id
-                break
-            except openai.APIStatusError:
-                assert time.monotonic() < until
-        assert ended(client, id).status == "completed"
+
+        def begun() -> str:  # the pool has broken connections, each of which may fail a request once
+            with suppress(openai.APIStatusError):
+                return started(client, "two").id
+            return ""
+
+        assert ended(client, wait_until(begun)).status == "completed"
 
 
 @pytest.mark.parametrize("crash", [False, True])

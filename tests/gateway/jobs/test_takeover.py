@@ -12,7 +12,8 @@ from gateway.conversations.stands import messages, responses
 from gateway.jobs.conftest import configured
 from gateway.jobs.test_background import ended, numbers, started
 from gateway.jobs.test_batches import created, finished, line, results, waited
-from gateway.jobs.upstreams import HeldModel, wait_until
+from gateway.jobs.upstreams import HeldModel
+from waiting import wait_until
 
 
 def test_another_gateway_finishes_what_a_killed_one_began(
@@ -39,7 +40,7 @@ def test_another_gateway_finishes_what_a_killed_one_began(
         first[1].wait()
         model.released = True
         client = responses(second[0])
-        assert ended(client, whole, 60).output_text == "You said: slow whole"
+        assert ended(client, whole).output_text == "You said: slow whole"
         rest: list[Any] = list(client.responses.retrieve(seen[0].response.id, stream=True, starting_after=2))
         assert rest[-1].response.output_text == "You said: slow stream"
         assert numbers([*seen, *rest]) == sorted(set(numbers([*seen, *rest])))

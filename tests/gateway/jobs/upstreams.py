@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.demo import DemoApp
-from gateway import stands
 from gateway.canned import chat
 
 Refusal = tuple[int, dict[str, str]]  # status and headers
-
-
-def wait_until(holds: Callable[[], Any], seconds: float = 30) -> None:
-    """With time for a queue that starts, on a machine that is busy."""
-    stands.wait_until(holds, seconds)
 
 
 class HeldModel:

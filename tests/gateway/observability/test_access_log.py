@@ -36,7 +36,8 @@ from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.running import running
 from gateway.sdks import SDKS, sdk_of
-from gateway.stands import HASTY, PROTOCOLS, UPSTREAMS, Stand, configuration, gateway, wait_until
+from gateway.stands import HASTY, PROTOCOLS, UPSTREAMS, Stand, configuration, gateway
+from waiting import wait_until
 
 # The log
 
@@ -477,7 +478,7 @@ def test_the_metrics_of_workers_are_those_of_the_gateway(tmp_path: Path) -> None
             page = urllib.request.urlopen(f"{url}/metrics", timeout=10).read()
             return sum(families(page).get("dragoman_requests_total", {}).values())
 
-        wait_until(lambda: [total() for _ in range(6)] == [12.0] * 6, 20)
+        wait_until(lambda: [total() for _ in range(6)] == [12.0] * 6)
     finally:
         process.send_signal(signal.SIGTERM)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from dragoman.core.errors import DragomanError
 from dragoman.gateway.config import Config
 from dragoman.gateway.process.reload import ConfigReloader
 from dragoman.gateway.process.workers import Workers
+from waiting import NEVER, StillClock, finish
 
 
 def workers_of(count: int, grace: float) -> Any:
@@ -46,37 +47,42 @@ class Dead:
         return False
 
 
-def dies(workers: Any, exitcode: int, lived: float) -> float:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> StillClock:
+    clock = StillClock()
+    monkeypatch.setattr("dragoman.gateway.process.workers.time", SimpleNamespace(monotonic=clock))
+    return clock
+
+
+def dies(workers: Any, exitcode: int, lived: float, clock: StillClock) -> float:
     """The pause after the death of one more worker."""
-    workers._running = {Dead(exitcode): time.monotonic() - lived}
+    workers._running = {Dead(exitcode): clock() - lived}
     workers._remove_the_dead()
-    return max(workers._paused_until - time.monotonic(), 0.0)
+    return max(workers._paused_until - clock(), 0.0)
 
 
-def test_workers_that_are_killed_are_replaced_for_ever_and_ever_later() -> None:
+def test_workers_that_are_killed_are_replaced_for_ever_and_ever_later(clock: StillClock) -> None:
     workers = workers_of(1, grace=1)
-    pauses = [dies(workers, -9, lived=0.1) for _ in range(20)]
+    pauses = [dies(workers, -9, 0.1, clock) for _ in range(20)]
     assert pauses[0] < 0.5 < pauses[5] < pauses[19] <= 10.0
-    assert dies(workers, 1, lived=60.0) <= 10.0
+    assert dies(workers, 1, 60.0, clock) <= 10.0
     for _ in range(20):  # it has served before, so it will again
-        dies(workers, 1, lived=0.1)
+        dies(workers, 1, 0.1, clock)
 
 
-def test_workers_that_cannot_start_end_the_gateway() -> None:
+def test_workers_that_cannot_start_end_the_gateway(clock: StillClock) -> None:
     workers = workers_of(1, grace=1)
     for _ in range(5):
-        dies(workers, 1, lived=0.1)
+        dies(workers, 1, 0.1, clock)
     with pytest.raises(DragomanError, match="soon after their start"):
-        dies(workers, 1, lived=0.1)
+        dies(workers, 1, 0.1, clock)
 
 
 def test_workers_that_end_at_once_are_not_waited_for() -> None:
-    workers = workers_of(2, grace=20)
+    workers = workers_of(2, grace=NEVER)
     dying = Dying()
     workers._running = {dying: 0.0}
     signalled, signal_end = os.pipe()
-    began = time.monotonic()
-    workers._end(signalled)
-    assert time.monotonic() - began < 10
+    finish(workers._end, signalled)
     for end in (signalled, signal_end, dying.sentinel):
         os.close(end)

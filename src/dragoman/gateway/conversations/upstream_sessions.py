@@ -36,9 +36,9 @@ class UpstreamSessions:
         handles: Handles,
         keys: tuple[str, ...],
         write: Callable[[str], object],
-        timeout: float = _TIMEOUT,
+        timeout: float | None = None,
     ) -> None:
-        self._handles, self._keys, self._write, self._timeout = handles, keys, write, timeout
+        self._handles, self._keys, self._write, self._timeout = handles, keys, write, timeout or _TIMEOUT
 
     def talk(
         self, exchange: Exchange, provider: ProviderSettings, client_key: str, id: str
