@@ -20,6 +20,7 @@ from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import AnyPart, Compaction, Failure, Request, Response, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
+from dragoman.core.overrides import Overrides
 from dragoman.core.server import ReplyFacts
 from dragoman.core.transport import SharedHeaders
 from dragoman.dialects import dialect as find_dialect
@@ -27,13 +28,15 @@ from dragoman.forwarding import ForwardedStream, StateTagger, state_tagger
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.framing.sse import SSE
 from dragoman.pipeline import Pipeline, TranslatedStream, TranslationPlan
+from dragoman.profiles import profile_of
 from dragoman.protocols import codec, protocol
+from dragoman.transforms.overrides import add_extra, apply_overrides, override_wire
 
 
 class ExchangePlan:
     """What all exchanges between two parties share, looked up once: the gateway has one for each target.
 
-    The parameters are those of `Exchange`.
+    The parameters are those of `Exchange`. `overrides`: what the operator decides of each request.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class ExchangePlan:
         recover: bool = False,
         origin: str = "",
         profile: ModelProfile | None = None,
+        overrides: Overrides | None = None,
     ) -> None:
         if images not in ("native", "summary"):
             raise ConfigError(f"images is 'native' or 'summary', not {images!r}")
@@ -58,6 +62,7 @@ class ExchangePlan:
         self.origin, self.is_issuer = origin or upstream, bool(origin)
         self.is_foreign = self.client.codec.name != self.upstream.codec.name
         self.compacts = not self.is_foreign and not dialect  # the upstream understands a request for it
+        self.overrides = overrides
         self.forwards = client == upstream and not (dialect or recover or images == "summary")
         self.translation = TranslationPlan(
             self.client.codec.client_limits,
@@ -191,6 +196,8 @@ class Exchange:
         `model` and `stream` are what the client's URL contains (Gemini), or override the body.
         """
         wire = read_body(body, self.client.name)
+        if self._forwards and self._plan.overrides:
+            wire = self._override(wire, model)
         if self._forwards:
             data = jsontext.encode(wire)
             passed = self._plan.tagger.strip(data) if seal.is_in(data) else data
@@ -219,6 +226,9 @@ class Exchange:
             memory = self._memory if wire is None and not self._forwards else None
             outline = memory.outline("", self.client, body) if memory else None
             body = Body(body, self.client.name, seen, wire, outline)
+        if self._forwards and self._plan.overrides:
+            wire = self._override(body.wire, model)
+            body = Body(jsontext.encode(wire), self.client.name, None, wire)
         forwarded = body if self._forwards else None
         if forwarded and (seal.is_in(body.data) if body.sealed is None else body.sealed):
             stripped = self._plan.tagger.strip(body.data)
@@ -231,6 +241,16 @@ class Exchange:
             return self._print(self._translate(with_cached_tools(body.outline), model, stream))
         except TOO_DEEP:
             raise _too_deep(self.client) from None
+
+    def _override(self, wire: Wire, model: str | None) -> Wire:
+        """A request that passes unchanged, but for what the operator decides."""
+        plan = self._plan
+        overrides, profile = plan.overrides or Overrides(), plan.translation.profile
+        profile = profile or profile_of(model or str(wire.get("model") or ""), "", self.upstream.name)
+        self._request_wire = wire
+        changed = override_wire(overrides, wire, self.upstream, profile, self._losses)
+        self._losses.respell(self.client.spelling, wire)
+        return changed
 
     def _glance(self, body: bytes) -> Wire | None:
         glance = self._plan.client.server.accounting.request
@@ -266,11 +286,15 @@ class Exchange:
         stream = request.stream if stream is None else stream
         if model != request.model or stream != request.stream:
             request = replace(request, model=model, stream=stream)
+        if overrides := self._plan.overrides:
+            request = apply_overrides(overrides, request, self._losses)
         self._request = request
         if self._compaction:
             request = self._request = replace(request, compaction=self._compaction)
         self._pipeline = self._new_pipeline()
         sent, out = self._pipeline.encode_request(request)
+        if overrides:
+            out = add_extra(overrides, out, self._losses)
         if self._pipeline.edits is not None:
             self._request = replace(request, edits=self._pipeline.edits)  # the reply tells what was cleared
         if self._losses.items or decoding.items:

@@ -278,6 +278,10 @@ CODES.update(
     }
 )
 
+CODES["setting.configured.changed"] = _minor(
+    "A setting that the gateway's configuration decides (`set`, `default` or `extra`).",
+    "Ask the operator of the gateway, or ask for a model that leaves it to you.",
+)
 CODES["setting.output.emulated"] = _minor(
     "Structured output for a model that has none here: a tool takes the answer, or a prompt asks for it.",
     "The answer is validated all the same. Choose the way with output_mode.",

@@ -78,6 +78,10 @@ class Spelling:
         alike = all(len(self._paths(loss)) < 2 for loss in losses)
         return tuple([self._spelled(loss, None) for loss in losses]) if alike else None
 
+    def paths(self, settings: Iterable[str]) -> list[str]:
+        """Where the protocol may say these settings."""
+        return [path for name in settings for path in self._names.get(name, name).split("|")]
+
     def _paths(self, loss: Loss) -> list[str]:
         """Of the protocol; none where it spells the place alike."""
         head, known = "", self._names.get(loss.where)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from dragoman.core.model_profile import ModelProfile
+from dragoman.core.overrides import Overrides
 from dragoman.core.transport import Timeouts
 from dragoman.profiles.models import ProfileRow, profile_of, server_tables
 
@@ -34,7 +35,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     conversations itself for clients of its own protocol. `default_model`: what agents of its vendor request
     where nobody chose one. At most `max_concurrency` exchanges run there at
     once (0: no limit), `queue` more wait for up to `queue_seconds`. `models` are listed to clients;
-    `profiles` are the user's own facts.
+    `profiles` are the user's own facts, `overrides` what the operator decides of every request.
     """
 
     name: str
@@ -55,6 +56,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     queue_seconds: float = 30.0
     models: tuple[str, ...] = ()
     profiles: tuple[ProfileRow, ...] = ()
+    overrides: Overrides = Overrides()
 
     def __repr__(self) -> str:  # no secrets
         return f"Provider({self.name}, {self.protocol}, {self.base_url})"

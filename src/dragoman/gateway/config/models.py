@@ -9,7 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.jsontext import is_object
+from dragoman.core.model import Settings
 from dragoman.core.model_profile import ModelProfile
+from dragoman.core.overrides import NAMES as SETTING_NAMES
+from dragoman.core.overrides import PARALLEL, Overrides
 from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
 from dragoman.profiles import (
     ProfileRow,
@@ -36,12 +39,14 @@ class ModelRow(Struct, frozen=True):
 
     pattern: str
     targets: tuple[ModelTarget, ...]
+    overrides: Overrides = Overrides()
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.targets))
 
 
 Models = tuple[ModelRow, ...]
+OVERRIDES = ("set", "default", "extra")
 
 
 def read_models(
@@ -51,9 +56,10 @@ def read_models(
     rows: list[ModelRow] = []
     described = dict(providers)
     for name, value in source.table("models").items():
-        where, facts = ("models", name), {}
+        where, facts, overrides = ("models", name), {}, Overrides()
         if is_object(value):
-            facts = {key: fact for key, fact in value.items() if key != "to"}
+            facts = {key: fact for key, fact in value.items() if key not in ("to", *OVERRIDES)}
+            overrides = read_overrides(source, where, value)
             if "to" not in value:
                 raise source.wrong(where, 'missing to = "provider:model"')
             value = value["to"]
@@ -66,7 +72,7 @@ def read_models(
         for target in targets if facts else ():
             row = read_profile(source, where, name if target.model == "*" else target.model, facts)
             described |= _described(described, target.provider, row)
-        rows.append(ModelRow(name, targets))
+        rows.append(ModelRow(name, targets, overrides))
     return tuple(rows), described
 
 
@@ -78,6 +84,33 @@ def read_profile(source: ConfigSource, where: Path, pattern: str, table: dict[st
         raise source.wrong((*where, "like"), "expected the name of a model")
     profile = source.convert(where, given, ModelProfile)
     return ProfileRow(pattern, tuple([(key, getattr(profile, key)) for key in given]), like)
+
+
+def read_overrides(source: ConfigSource, where: Path, table: Mapping[str, Any]) -> Overrides:
+    """`set`, `default` and `extra` of a row of `[models]`, or of a provider."""
+    given = {kind: table.get(kind) for kind in OVERRIDES}
+    read = {kind: _settings(source, (*where, kind), given[kind]) for kind in ("set", "default")}
+    extra = given["extra"]
+    if extra is not None and not is_object(extra):
+        raise source.wrong((*where, "extra"), "expected a table of fields")
+    return Overrides(read["set"], read["default"], extra or {})
+
+
+def _settings(source: ConfigSource, where: Path, given: Any) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not is_object(given):
+        raise source.wrong(where, "expected a table of settings")
+    for name in given:
+        if name not in SETTING_NAMES:
+            hint = did_you_mean(name, SETTING_NAMES) or f"; known: {', '.join(SETTING_NAMES)}"
+            raise source.wrong((*where, name), f"unknown setting{hint}")
+    plain = {name: value for name, value in given.items() if name != PARALLEL}
+    settings = source.convert(where, plain, Settings)
+    values: dict[str, Any] = {name: getattr(settings, name) for name in plain}
+    if PARALLEL in given:
+        values[PARALLEL] = source.convert((*where, PARALLEL), given[PARALLEL], bool)
+    return values
 
 
 def _described(

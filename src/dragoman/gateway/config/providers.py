@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from dragoman.core.errors import ConfigError
 from dragoman.core.jsontext import is_object
 from dragoman.dialects import names as dialect_names
-from dragoman.gateway.config.models import read_profile
+from dragoman.gateway.config.models import OVERRIDES, read_overrides, read_profile
 from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
 from dragoman.gateway.config.tables import ProviderTable, TimeoutsTable
 from dragoman.http.client import Timeouts
@@ -40,6 +40,7 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
     base = known().get(name) or ProviderSettings(name=name, protocol="", base_url="")
     given: dict[str, Any] = {
         **msgspec.structs.asdict(table),
+        "overrides": read_overrides(source, where, msgspec.structs.asdict(table)),
         "api_key": source.key((*where, "api_key"), table.api_key) if table.api_key else None,
         "headers": _headers(source, where, table.headers) if table.headers else None,
         "timeouts": _timeouts(source, where, table.timeouts) if table.timeouts else None,
@@ -49,6 +50,8 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
         table.base_url and http_url(table.base_url) != base.base_url
     ):  # `keeps` is true of the known address only
         base = replace(base, keeps=False)
+    for name in OVERRIDES:
+        del given[name]
     provider = replace(base, **_given_only(given))
     _check_names(source, where, provider)
     _check_url(source, where, provider)

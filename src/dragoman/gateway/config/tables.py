@@ -100,6 +100,9 @@ class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
     queue_seconds: Seconds | None = None
     models: tuple[str, ...] | None = None
     profiles: dict[str, Any] | None = None  # pattern -> fields of a ModelProfile, and `like`
+    set: dict[str, Any] | None = None  # neutral settings, and so is `default`
+    default: dict[str, Any] | None = None
+    extra: dict[str, Any] | None = None
 
 
 SECTIONS = {

@@ -205,6 +205,7 @@ def _plan(request: GatewayRequest, target: Target) -> ExchangePlan:
         recover=provider.recover,
         origin=_issuer(provider.name, key) if key else provider.name,
         profile=provider.profile(target.model),
+        overrides=target.overrides,
     )
     if not provider.passthrough:
         target.plans[client] = plan

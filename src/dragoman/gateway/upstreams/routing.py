@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from msgspec import Struct
 
 from dragoman.core.errors import ConfigError
+from dragoman.core.overrides import Overrides
 from dragoman.exchange import ExchangePlan
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.models import ModelRow, Models
@@ -22,6 +23,7 @@ class Target(Struct, frozen=True, dict=True):
 
     provider: ProviderSettings
     model: str
+    overrides: Overrides | None = None  # what the configuration decides of each request
 
     @cached_property
     def plans(self) -> dict[str, ExchangePlan]:
@@ -51,7 +53,7 @@ def route(config: Config, requested: str) -> tuple[Target, ...]:
     if separator == "/" and model and (provider := _vendor(config, name)):
         return (_target(provider, model),)
     if provider := only_provider(config):
-        return (Target(provider, requested or DEMO),)
+        return (_target(provider, requested or DEMO),)
     if separator == "/" and model and (vendor := vendor_named(name)):
         raise UnknownModel(_needs_key(vendor, requested))
     listed = ", ".join(served_names(config)) or ", ".join(f"{name}:…" for name in config.providers)
@@ -111,8 +113,9 @@ def _needs_key(name: str, requested: str) -> str:
     return f"the provider {name} of {requested!r} needs a key: set {known()[name].key_env}"
 
 
-def _target(provider: ProviderSettings, model: str) -> Target:
-    return Target(provider, bare_model(provider.name, model))
+def _target(provider: ProviderSettings, model: str, overrides: Overrides | None = None) -> Target:
+    combined = overrides.over(provider.overrides) if overrides else provider.overrides
+    return Target(provider, bare_model(provider.name, model), combined or None)
 
 
 def _targets(config: Config, requested: str, row: ModelRow) -> tuple[Target, ...]:
@@ -120,7 +123,7 @@ def _targets(config: Config, requested: str, row: ModelRow) -> tuple[Target, ...
     targets: list[Target] = []
     for target in row.targets:
         if provider := provider_named(config, target.provider):
-            targets.append(_target(provider, _named(target.model, row.pattern, requested)))
+            targets.append(_target(provider, _named(target.model, row.pattern, requested), row.overrides))
     if not targets:
         raise UnknownModel(f"the model {requested!r} is routed to {row}, and none of them has a key")
     return tuple(targets)
