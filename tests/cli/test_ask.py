@@ -131,7 +131,7 @@ def test_usage_and_cost(home: Path):
 def test_the_default_model(home: Path):
     result = program("ask", "Hi")
     assert result.stdout == "You said: Hi\n"
-    assert result.stderr == "dragoman: no provider has a key, so the demo model answers\n"
+    assert result.stderr == "dragoman: No API key found. The built-in demo model answers.\n"
     assert program("models", "--default", "nobody:x").exit_code == 1
     assert program("models", "--default", "demo:mine").stdout == "default model: demo:mine\n"
     assert program("ask", "Hi", "--save", "out.json").stderr == ""

@@ -52,7 +52,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "help": (("/help",), "/undo                         remove the last prompt and its answer"),
     "model": (("/model",), "demo:any"),
     "another model": (("/model demo:other", "/model"), "demo:other"),
-    "an unknown model": (("/model nobody:x",), "unknown provider 'nobody'"),
+    "an unknown model": (("/model nobody:x",), "Unknown provider 'nobody'"),
     "models": (("/models",), "demo:demo"),
     "models of another": (("/models demo",), "demo:demo"),
     "no tools": (("/tools",), "no tools"),

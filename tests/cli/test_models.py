@@ -50,9 +50,9 @@ def test_check_without_anything(run: Any):
     result = run("check")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        "no file, the environment alone: no mistakes",
+        "no configuration file: no mistakes",
         "would listen on 127.0.0.1:8787 (loopback only: no keys are set)",
-        "no provider has a key: the demo model answers, a script that really calls tools",
+        "No API key found. The built-in demo model answers (scripted, and it does call tools).",
     ]
 
 

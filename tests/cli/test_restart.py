@@ -144,7 +144,7 @@ def test_a_successor_takes_over_and_no_request_is_lost(tmp_path: Path, workers: 
             assert load.problems == []
         finally:
             os.kill(int(successor), signal.SIGTERM)
-        wait_until(lambda: log.read_text().count("dragoman has ended") == 2)
+        wait_until(lambda: log.read_text().count("dragoman stopped") == 2)
 
 
 def test_a_successor_that_does_not_start_changes_nothing(tmp_path: Path):
@@ -198,5 +198,5 @@ def test_an_inherited_socket_beyond_loopback_needs_keys(monkeypatch: pytest.Monk
             if allowed:
                 assert serve.bind(Config(keys=keys)) is listener
             else:
-                with pytest.raises(ConfigError, match="the inherited socket listens on"):
+                with pytest.raises(ConfigError, match="the address of the inherited socket"):
                     serve.bind(Config(keys=keys))

@@ -233,7 +233,7 @@ TWO = {"GROQ_API_KEY": "k", "XAI_API_KEY": "k"}
 # name: (arguments, environment, message)
 WRONG: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
     "an unknown agent": (("cursor",), {}, "'cursor'"),
-    "an unknown model": (("claude", "--model", "x"), TWO, "the model 'x'"),
+    "an unknown model": (("claude", "--model", "x"), TWO, "Unknown model 'x'"),
     "no model, several providers": (("claude",), TWO, "'claude-sonnet-5-5'"),
     "no model, another vendor": (("claude",), {"GROQ_API_KEY": "k"}, "choose one: --model groq:…"),
     "a provider without its key": (
@@ -249,7 +249,7 @@ WRONG: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
     "an unknown provider": (
         ("claude", "--model", "grok:m"),
         {"GROQ_API_KEY": "k"},
-        "unknown provider 'grok'",
+        "Unknown provider 'grok'. Did you mean 'groq'?",
     ),
     "an option of the agent before --": (("claude", "--yolo"), {}, "--yolo"),
 }
@@ -268,9 +268,7 @@ def test_wrong_use_is_one_line(
 
 def test_it_names_model_provider_and_configuration(place: Place):
     _, _, errors = place.run("claude", "--model", "demo:m")
-    assert errors.splitlines()[0] == (
-        "dragoman: Claude Code → demo:m; config: no file, the environment alone"
-    )
+    assert errors.splitlines()[0] == ("dragoman: Claude Code → demo:m; config: no configuration file")
     own = place.home / ".config" / "dragoman" / "dragoman.toml"
     own.parent.mkdir(parents=True)
     own.write_text(

@@ -35,7 +35,7 @@ def test_plain_serve_is_the_demo(tmp_path: Path):
     with serving(tmp_path) as (url, _, log):
         printed = log.read_text()
         assert "loopback only: no keys are set" in printed
-        assert "the demo model answers" in printed
+        assert "The built-in demo model answers" in printed
         for agent in AGENTS.values():
             (line,) = [line for line in printed.splitlines() if line.startswith(f"{agent.title} ")]
             assert url in line
@@ -70,7 +70,7 @@ def test_streams_end_before_it_does(tmp_path: Path, workers: str, number: signal
         assert first.startswith(b"event: message_start")
         assert rest.rstrip().endswith(b'data: {"type":"message_stop"}')
         assert process.wait(60) == 0  # a busy machine starts a worker slowly
-        assert log.read_text().endswith("dragoman has ended\n")
+        assert log.read_text().endswith("dragoman stopped\n")
         assert "Traceback" not in log.read_text()
         assert len(children) == (2 if workers == "2" else 0)
         assert [child for child in children if alive(child)] == []
@@ -164,7 +164,11 @@ def test_a_port_in_use_is_one_line(tmp_path: Path):
 KEY = {"DRAGOMAN_SERVER__KEYS": "k"}
 REFUSALS: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
     "no such file": (("--config", "nowhere.toml"), {}, "nowhere.toml: no such file"),
-    "open to the world without a key": (("--host", "0.0.0.0"), {}, "without keys only loopback is served"),
+    "open to the world without a key": (
+        ("--host", "0.0.0.0"),
+        {},
+        "refusing to listen on 0.0.0.0 without client keys",
+    ),
     "a mistake in a variable": ((), {"DRAGOMAN_SERVER__GRACE": "x"}, "DRAGOMAN_SERVER__GRACE: expected a"),
     "an address that is not ours": (("--host", "192.0.2.1"), KEY, "cannot listen on 192.0.2.1"),
     "a host that is none": (("--host", "no such host"), KEY, "cannot listen on no such host"),

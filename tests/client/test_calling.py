@@ -144,7 +144,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "unknown provider": (
         lambda: generate("Hi", "acme:m"),
-        r"unknown provider 'acme'; known: anthropic, .*demo",
+        r"Unknown provider 'acme'. Known: anthropic, .*demo",
     ),
     "no key": (lambda: generate("Hi", "groq:m"), r"groq needs a key: set GROQ_API_KEY"),
     "no address": (lambda: Provider("acme"), r"needs a protocol and a base_url"),

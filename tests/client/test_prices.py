@@ -89,5 +89,5 @@ def test_a_list_that_fails(address: str):
         models(Provider("mine", protocol="anthropic", base_url=address, api_key=f"not {KEY}"))
     with pytest.raises(UpstreamError, match="mine"):
         models(Provider("mine", protocol="anthropic", base_url="http://127.0.0.1:1"))
-    with pytest.raises(ConfigError, match="unknown provider 'nobody'"):
+    with pytest.raises(ConfigError, match="Unknown provider 'nobody'"):
         models("nobody")

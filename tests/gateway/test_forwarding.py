@@ -91,7 +91,7 @@ def test_what_is_no_name_of_a_model(line: Line, model: str, name: str) -> None:
     assert got.status == (404 if name else 400)
     opening = "" if name else "model: expected a name; "
     message = got.failure("openai-chat").message
-    assert message.startswith(f"{opening}no provider serves the model {name!r};")
+    assert message.startswith(f"{opening}Unknown model {name!r}.")
 
 
 # What stands around the model, and how many tools the journal tells; it passes to the byte

@@ -270,7 +270,7 @@ def test_a_dead_provider_is_left_alone_and_found_again() -> None:
         bench.stand.gateway.circuit_breakers._now = lambda: 0.0  # however long the requests take
         answers = [ask(bench.stand.url, "openai-chat", "hi", "m") for _ in range(3)]
         assert [got.status for got in answers] == [503, 503, 503]
-        assert ["not reachable at the moment" in got.json["error"]["message"] for got in answers] == [
+        assert ["failed repeatedly and is paused" in got.json["error"]["message"] for got in answers] == [
             False,
             False,
             True,

@@ -26,7 +26,7 @@ def chosen_model(name: str | None) -> Model:
     if name in (None, "default"):
         name = os.environ.get(VARIABLE) or saved_default(os.environ) or _first_with_key(config)
         if name == DEMO:
-            click.echo("dragoman: no provider has a key, so the demo model answers", err=True)
+            click.echo("dragoman: No API key found. The built-in demo model answers.", err=True)
     row = next((row for row in config.models if row.pattern == name), None)
     named = str(row.targets[0]) if row else name
     provider, separator, model = split_model(named)

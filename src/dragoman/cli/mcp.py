@@ -29,8 +29,8 @@ def command(root: str, names: tuple[str, ...], read_only: bool) -> None:
     """Offer the standard tools as an MCP server.
 
     \b
-    It uses stdin and stdout until stdin is closed. Commands and changes run without a question here: the
-    client decides what a model may run.
+    It uses stdin and stdout until stdin is closed. Tools run without confirmation. Approval is up to the
+    MCP client.
     """
     from dragoman.toolkit.mcp import serve_stdio
 

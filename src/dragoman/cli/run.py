@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import ExitStack
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -52,9 +53,9 @@ def command(
 ) -> int:
     """Run AGENT on any model.
 
-    A gateway is started for it on a free port, and ends with it. ARGUMENTS after -- are the agent's own;
-    its exit code is ours. The agent does not see DRAGOMAN_* and the providers' keys, except those that --env
-    names.
+    A gateway starts on a free port and stops with the agent. ARGUMENTS after -- are passed to the agent, and
+    dragoman exits with its exit code. The agent sees no DRAGOMAN_* variable and no provider's key, except
+    those that you pass on with --env.
     """
     from dragoman.cli.agents.preflight import preflight
     from dragoman.gateway.observability.access_log import AccessLog
@@ -133,8 +134,10 @@ def _refuse_unknown_provider(model: str, config: Config) -> None:
     """`route` takes a name with an unknown prefix for a model with a colon in it, as Ollama has them."""
     name, colon, _ = model.partition(":")
     if colon and not provider_named(config, name) and name not in known() and not matching_row(config, model):
-        listed = ", ".join(sorted({*config.providers, *known()}))
-        raise click.UsageError(f"unknown provider {name!r}; known: {listed}")
+        listed = sorted({*config.providers, *known()})
+        close = get_close_matches(name, listed, 1)
+        meant = f" Did you mean {close[0]!r}?" if close else ""
+        raise click.UsageError(f"Unknown provider {name!r}.{meant} Known: {', '.join(listed)}.")
 
 
 def _refuse_other_vendor(agent: AgentProgram, target: Target) -> None:

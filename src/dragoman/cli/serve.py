@@ -59,4 +59,4 @@ def command(
     if extend:
         click.echo(f"inspector    {url}/inspect", err=True)
     serve.run(settings, listener, workers, extend, load)
-    click.echo("dragoman has ended", err=True)
+    click.echo("dragoman stopped", err=True)

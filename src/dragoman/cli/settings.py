@@ -25,4 +25,4 @@ def settings_of(path: str | None, **options: object) -> Config:
 
 
 def file_in_force(config: Config) -> str:
-    return config.file or "no file, the environment alone"
+    return config.file or "no configuration file"

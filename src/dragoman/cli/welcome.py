@@ -31,7 +31,7 @@ def access(config: Config) -> str:
 def served(config: Config) -> list[str]:
     """A line for each provider and each model. Whether a key is there, never the key."""
     if not config.providers:
-        provider = ["no provider has a key: the demo model answers, a script that really calls tools"]
+        provider = ["No API key found. The built-in demo model answers (scripted, and it does call tools)."]
     else:
         provider = [_row("provider", f"{name}: {_key(of)}") for name, of in config.providers.items()]
     return provider + [_row("model", f"{row.pattern} → {row}") for row in config.models]

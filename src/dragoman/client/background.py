@@ -28,7 +28,7 @@ class Background:
 
     def loop(self) -> asyncio.AbstractEventLoop:
         if threading.current_thread() is self._thread:
-            raise ConfigError("the loop cannot wait for itself: use the async form inside async functions")
+            raise ConfigError("You called a sync function from async code. Use await arun(…).")
         with self._lock:
             if self._loop is None:
                 self._loop = _new_loop()

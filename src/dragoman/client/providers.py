@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -126,9 +127,11 @@ def provider_named(name: str) -> Provider:
     """The known provider of that name, with the key that is in the environment now."""
     known = known_providers()
     if name not in known:
+        close = get_close_matches(name, known, 1)
+        meant = f" Did you mean {close[0]!r}?" if close else ""
         raise ConfigError(
-            f"unknown provider {name!r}; known: {_listed()}; "
-            "any other one is a Provider(name, protocol=…, base_url=…)"
+            f"Unknown provider {name!r}.{meant} Known: {_listed()}. "
+            "Define others as Provider(name, protocol=…, base_url=…), or under [providers.NAME]."
         )
     key = known[name].key_from(os.environ)
     provider = _made.get((name, key))

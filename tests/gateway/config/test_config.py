@@ -161,7 +161,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "open to the world": (
         '[server]\nhost = "0.0.0.0"\n',
         {},
-        "dragoman.toml:2: server.host: without keys only loopback is served, not 0.0.0.0",
+        "dragoman.toml:2: server.host: refusing to listen on 0.0.0.0 without client keys: set server.keys",
     ),
     "a store of another kind": (
         '[store]\nurl = "mysql://me:pw@x/y"\n',

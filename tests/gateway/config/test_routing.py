@@ -89,9 +89,9 @@ UNKNOWN = {
         FILE,
         {},
         "mystery",
-        "'mystery'; configured: claude-sonnet-4-5, list, same, a[b]?, near:one, near:two",
+        "'mystery'. Configured: claude-sonnet-4-5, list, same, a[b]?, near:one, near:two",
     ),
-    "two providers, no names": ("", TWO, "mystery", "'mystery'; configured: groq:…, mistral:…"),
+    "two providers, no names": ("", TWO, "mystery", "'mystery'. Configured: groq:…, mistral:…"),
     "a provider without its key": (FILE, {}, "groq:llama", "'groq:llama'"),
     "no target has its key": (
         '[models]\na = ["groq:x", "mistral:y"]',

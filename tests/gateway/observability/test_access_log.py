@@ -77,7 +77,7 @@ def test_unknown_values_are_left_out(stand: Stand) -> None:
     ask(stand.url, "anthropic", "hi", "nonsense:m")
     line = stand.last()
     assert set(line) == {"time", "id", "client", "key", "address", "model", "status", "ms", "error"}
-    assert (line["status"], "no provider serves" in line["error"]) == (404, True)
+    assert (line["status"], "Unknown model" in line["error"]) == (404, True)
 
 
 def test_a_crash_is_logged_without_content() -> None:

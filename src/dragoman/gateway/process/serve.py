@@ -77,7 +77,7 @@ def _refuse_public(config: Config, listener: socket.socket) -> None:
     if not is_loopback(address := listener.getsockname()[0]):
         listener.close()
         raise ConfigError(
-            f"the inherited socket listens on {address}, and without keys only loopback is served: "
+            f"refusing to listen on {address}, the address of the inherited socket, without client keys: "
             "set server.keys"
         )
 

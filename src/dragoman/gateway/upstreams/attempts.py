@@ -184,7 +184,8 @@ class Attempts:
     def _all_open(self, targets: tuple[Target, ...]) -> AttemptFailed:
         names = dict.fromkeys(target.provider.name for target in targets)
         soonest = min(self._circuit_breakers.seconds_left(name) for name in names)
-        problem = f"not reachable at the moment: {', '.join(names)}; it is tried again soon"
+        paused = " and ".join(repr(name) for name in names)
+        problem = f"Provider {paused} failed repeatedly and is paused. Next attempt in {soonest:.0f} s."
         return AttemptFailed(Failure("overloaded", problem, 503, retry_after=soonest))
 
 

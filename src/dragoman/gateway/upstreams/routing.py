@@ -58,7 +58,7 @@ def route(config: Config, requested: str) -> tuple[Target, ...]:
         raise UnknownModel(_needs_key(vendor, requested))
     listed = ", ".join(served_names(config)) or ", ".join(f"{name}:…" for name in config.providers)
     raise UnknownModel(
-        f"no provider serves the model {requested!r}; configured: {listed}; or any as provider:model"
+        f"Unknown model {requested!r}. Configured: {listed}. You can also ask for provider:model."
     )
 
 
