@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from dragoman.core import jsontext
-from dragoman.gateway.request import Attempt, GatewayRequest
+from dragoman.gateway.request import Attempt, GatewayRequest, InspectedRequest, RoutedRequest
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import asking, send
 from gateway.running import running
@@ -61,4 +61,7 @@ def test_nothing_is_retained(stand: Stand, case: str) -> None:
 
 
 def _retained() -> list[object]:
-    return [each for each in gc.get_objects() if type(each) in (GatewayRequest, Attempt)]
+    return [each for each in gc.get_objects() if type(each) in _VALUES]
+
+
+_VALUES = (GatewayRequest, InspectedRequest, RoutedRequest, Attempt)

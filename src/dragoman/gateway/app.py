@@ -25,7 +25,7 @@ from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.failures import UNKNOWN_ROUTE
 from dragoman.core.model import Failure
 from dragoman.core.server import ProtocolServer, Route, RouteMatch, RouteTable
-from dragoman.gateway.admission import AdmissionControl
+from dragoman.gateway.admission import Admission, AdmissionControl, Caller
 from dragoman.gateway.admission.authentication import (
     FailedKeys,
     client_key,
@@ -35,7 +35,6 @@ from dragoman.gateway.admission.authentication import (
 from dragoman.gateway.admission.load_shedding import memory_full
 from dragoman.gateway.admission.token_budget import TokenBudgets
 from dragoman.gateway.config import Config
-from dragoman.gateway.conversations.conversations import LockedConversation
 from dragoman.gateway.conversations.cut_ids import CutIds
 from dragoman.gateway.conversations.store import StoreError, open_store
 from dragoman.gateway.conversations.stored_turns import UNREADABLE, StoredTurns
@@ -47,9 +46,10 @@ from dragoman.gateway.handlers.conversations import ACTIONS as CONVERSATION_ACTI
 from dragoman.gateway.handlers.conversations import ConversationsHandler
 from dragoman.gateway.handlers.count_tokens import CountTokensHandler
 from dragoman.gateway.handlers.forward import ForwardHandler
-from dragoman.gateway.handlers.generate import GenerateHandler, RequestReader, UnreadableBody
+from dragoman.gateway.handlers.generate import GenerateHandler
 from dragoman.gateway.handlers.models import ModelsHandler
 from dragoman.gateway.handlers.relay import CRASHED, KeepAliveTicker, failed_stream, loss_header
+from dragoman.gateway.handlers.request_reader import RequestReader, UnreadableBody
 from dragoman.gateway.handlers.stored_responses import StoredResponsesHandler
 from dragoman.gateway.handlers.websocket import WebSocketHandler
 from dragoman.gateway.jobs.job_table import Job
@@ -81,6 +81,7 @@ from dragoman.protocols import names as protocol_names
 
 if TYPE_CHECKING:
     from dragoman.demo import DemoTransport
+    from dragoman.gateway.jobs.background import BackgroundRun
     from dragoman.gateway.upstreams.websocket import WebSocketTransport
 
 _WRONG_KEY = Failure("unauthenticated", "this gateway needs a valid key", 401)
@@ -307,16 +308,14 @@ class Gateway:
         body = b""
         log.metrics.in_flight += 1
         if self._observes:
-            self._begin_observing(request)
+            request = self._observed(request)
         try:
-            failure = self._authenticate(request)
-            if failure is None:
-                if record.action not in _UNLIMITED and (caller := request.caller):
-                    record.caller = caller.name
-                    request.admission = self.admission.arrive(caller, record)  # before its body is read
-                    if caller.limited:
-                        await request.admission.count(request.protocol_server, request.writer)
-                await handler(request)
+            request = self._admitted(request)
+            if request.admission:
+                request.admission.arrive()  # before its body is read
+                if request.caller and request.caller.limited:
+                    await request.admission.count(request.protocol_server, request.writer)
+            await handler(request)
         except (ClientGone, asyncio.CancelledError):
             record.gone = request.incoming.gone
             raise
@@ -331,26 +330,30 @@ class Gateway:
                 record.add_spent(record.spent)
             if request.admission:
                 request.admission.leave()
-            if request.conversation:
-                await self._unlock(request.conversation)
             try:
                 if failure:
                     await self._refuse(request, failure, body)
                 elif record.failure:  # a stream ended with it
                     record.failure = self._redacted(record.failure, request.key)
             finally:
-                record.status, record.lost = request.writer.status, request.lost
+                record.status = request.writer.status
                 log.finish(record)
                 if request.recording and self.recorder:
                     request.recording.headers = request.writer.headers
                     self.recorder.finish(request.recording, record, rule_for(self.config, record.model))
-                request.release()
 
-    async def _unlock(self, conversation: LockedConversation) -> None:
-        try:
-            await conversation.unlock()
-        except StoreError as error:  # its lease ends soon
-            self._log_store_error(error)
+    def _admitted(self, request: GatewayRequest) -> GatewayRequest:
+        """The request with its sender. Raises AttemptFailed where it has no valid key."""
+        record, caller = request.record, request.caller
+        if caller is None:
+            found = self._authenticate(request)
+            if isinstance(found, Failure):
+                raise AttemptFailed(found)
+            caller = found
+        if record.action in _UNLIMITED:
+            return replace(request, caller=caller)
+        record.caller = caller.name
+        return replace(request, caller=caller, admission=Admission(self.admission, caller, record))
 
     async def _answer_message(self, request: GatewayRequest, handler: Handler) -> None:
         """A request that came over WebSocket."""
@@ -359,24 +362,34 @@ class Gateway:
         await self._answer(request, handler)
 
     async def _replay(
-        self, job: Job, writer: CapturedResponse, prepare: Callable[[GatewayRequest], None]
+        self, job: Job, writer: CapturedResponse, run: BackgroundRun | None = None
     ) -> ReplayedExchange:
         """Answer a stored request. Its client's key is not stored, so the request is made for its caller."""
         incoming = stored_request(job)
         found = self._routes.find("POST", incoming.path, {}, incoming.headers)
         assert found, "only requests of known routes are stored"
         match, endpoint = found
-        record = ExchangeRecord(f"req_{getrandbits(96):024x}", endpoint.client.name, match.action)
+        action = "background" if run else match.action
+        record = ExchangeRecord(f"req_{getrandbits(96):024x}", endpoint.client.name, action)
         key = f"job-{job.caller}"  # nobody's
-        request = GatewayRequest(
-            endpoint.client, endpoint.server, match, incoming, {}, key, job.owner, writer, record
-        )
-        request.caller = self.admission.callers.by_id(job.caller)
-        if request.caller is None:
+        caller = self.admission.callers.by_id(job.caller)
+        if caller is None:
             record.failure = _WRONG_KEY
             await writer.json(*endpoint.client.encode_error(_WRONG_KEY))
             return ReplayedExchange(writer.status, writer.body, record)
-        prepare(request)
+        request = GatewayRequest(
+            endpoint.client,
+            endpoint.server,
+            match,
+            incoming,
+            {},
+            key,
+            job.owner,
+            writer,
+            record,
+            caller,
+            background_run=run,
+        )
         await self._answer(request, endpoint.handler)
         return ReplayedExchange(writer.status, writer.body, record)
 
@@ -388,7 +401,8 @@ class Gateway:
         if action == "recordings":
             failure = self._authenticate_admin(request)
         elif action not in _OPEN:
-            failure = self._authenticate(request)
+            caller = self._authenticate(request)
+            failure = caller if isinstance(caller, Failure) else None
         if failure:
             await self._refuse(request, failure)
         else:
@@ -408,17 +422,15 @@ class Gateway:
         status, body = endpoint.client.encode_error(Failure("not_found", problem, 404, UNKNOWN_ROUTE))
         await writer.json(status, body)
 
-    def _authenticate(self, request: GatewayRequest) -> Failure | None:
-        if request.caller:  # of a stored request
-            return None
+    def _authenticate(self, request: GatewayRequest) -> Caller | Failure:
         if self._failed_keys and (failure := self._failed_keys.refusal(request.incoming.address)):
             return failure
-        request.caller = caller = self.admission.callers.find(request.key)
+        caller = self.admission.callers.find(request.key)
         if caller is None:
             return self._wrong_key(request, _WRONG_KEY)
         if not self.config.keys and is_cross_site_request(request.headers):
             return _CROSS_SITE  # a client with a key may come from anywhere
-        return None
+        return caller
 
     def _authenticate_admin(self, request: GatewayRequest) -> Failure | None:
         config, key = self.config, request.key.encode("utf-8", "surrogateescape")
@@ -434,33 +446,32 @@ class Gateway:
             self._failed_keys.add(request.incoming.address)
         return failure
 
-    def _begin_observing(self, request: GatewayRequest) -> None:
+    def _observed(self, request: GatewayRequest) -> GatewayRequest:
+        incoming, record, writer = request.incoming, request.record, request.writer
         if self.access_log.traces:
-            self.access_log.traces.begin(request.record, request.headers)
-        if self.recorder:
-            self._begin_recording(request, self.recorder)
-
-    def _begin_recording(self, request: GatewayRequest, recorder: Recorder) -> None:
-        incoming, record = request.incoming, request.record
+            self.access_log.traces.begin(record, incoming.headers)
+        if self.recorder is None:
+            return request
         url = incoming.path + (f"?{incoming.query.decode('latin-1')}" if incoming.query else "")
-        request.recording = recorder.begin(
-            record.id, incoming.method, url, request.headers, record.client, request.key
+        recording = self.recorder.begin(
+            record.id, incoming.method, url, incoming.headers, record.client, request.key
         )
-        log, observe = request.writer.observer, request.recording.observe
+        log, observe = writer.observer, recording.observe
         if log is None:
-            request.writer.observer = observe
+            writer.observer = observe
         else:
-            request.writer.observer = lambda status, data: (log(status, data), observe(status, data))[1]
+            writer.observer = lambda status, data: (log(status, data), observe(status, data))[1]
+        return replace(request, recording=recording)
 
     async def _refuse(self, request: GatewayRequest, failure: Failure, body: bytes = b"") -> None:
         """A failure in the client's protocol, or with the upstream's own `body`, without any key in it."""
-        writer = request.writer
-        request.record.failure = failure = self._redacted(failure, request.key)
+        writer, record = request.writer, request.record
+        record.failure = failure = self._redacted(failure, request.key)
         if writer.begun:  # the answer is cut off here, which the client sees, unlike a clean end
             return
-        if failure.kind == "context_too_long" and request.stream and request.protocol_server.streams_overflow:
+        if failure.kind == "context_too_long" and record.stream and request.protocol_server.streams_overflow:
             # Codex compacts at `response.failed`; it shows a 400 to the user and stops (G16, G36)
-            await writer.begin(request.content_type, loss_header(request.losses))
+            await writer.begin(request.content_type, loss_header(record.losses))
             await writer.end(failed_stream(request, failure))
             return
         status, error = request.client.encode_error(failure)

@@ -1,12 +1,20 @@
-"""The values of a request on its way through the gateway: the client's request, each attempt at an upstream,
-and the record that the access log, metrics and traces are written from.
+"""The values of a request on its way through the gateway, and the record that logs are written from.
+
+    GatewayRequest    it arrived, and its sender is known      made in `app.py`
+    InspectedRequest  its body was read                        made by `RequestReader`
+    RoutedRequest     its targets and its stored turns are     made by `RequestReader`; one for each round
+    Attempt           one try at one upstream                  made by `Attempts`
+
+All are frozen. What changes on the way is in `ExchangeRecord`, from which access log, metrics and traces are
+written, and in the writer of the reply (`handlers/reply.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import blake2s
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -26,7 +34,6 @@ if TYPE_CHECKING:
     from dragoman.gateway.conversations.conversations import LockedConversation
     from dragoman.gateway.conversations.turn_writer import TurnWriter
     from dragoman.gateway.conversations.upstream_sessions import UpstreamSession
-    from dragoman.gateway.handlers.relay import KeepAliveStream
     from dragoman.gateway.jobs.background import BackgroundRun
     from dragoman.gateway.observability.recording import RecordingDraft
     from dragoman.gateway.upstreams.routing import Target
@@ -80,15 +87,12 @@ class ExchangeRecord(Struct, eq=False):
         return translated + self.lost if self.lost else translated
 
 
-_UNREAD = Body(b"{}", "")
+class GatewayRequest(Struct, frozen=True, eq=False):
+    """A client's request as it arrived: what its head says, and who sent it. Each message of a WebSocket is
+    one, and each run of a stored request.
 
-
-class GatewayRequest(Struct, eq=False):
-    """A client's request. `owner` is a hash of its key: whose stored conversations it may continue.
-
-    The fields after `record` are set on the way: by authentication and admission, when the body has been
-    read, and when an attempt begins. `lost` is what the gateway lost itself, beside the losses of the
-    translation.
+    `owner` is a hash of the key: whose stored conversations it may continue. `admission` is its place among
+    the requests under way; None for routes without limits. `record` is the one thing in it that changes.
     """
 
     client: Codec
@@ -102,31 +106,13 @@ class GatewayRequest(Struct, eq=False):
     record: ExchangeRecord
     caller: Caller | None = None
     admission: Admission | None = None
-    body: Body = _UNREAD
-    model: str = ""
-    stream: bool = False
-    conversation: LockedConversation | None = None  # until its turn was added
-    lane: LaneTurns | None = None  # where the request came over WebSocket
-    turn_writer: TurnWriter | None = None  # where this turn is to be stored
-    keep_alive: KeepAliveStream | None = None  # where the answer is a stream
-    attempt: Attempt | None = None  # the current one
-    timeout: asyncio.Timeout | None = None  # where requests have one
-    compaction: Compaction | None = None  # what the client asked for, or what this request is for
-    lead: Foreign | None = None  # comes first in the reply: the summary that replaced the history
-    lost: list[Loss] = []
     recording: RecordingDraft | None = None  # where exchanges are recorded
-    deferred: bool = False  # it runs in the background, after this request
-    background_run: BackgroundRun | None = None  # this is that run
+    lane: LaneTurns | None = None  # where the request came over WebSocket
+    background_run: BackgroundRun | None = None  # where it is a stored request that runs now
 
     @property
     def headers(self) -> Mapping[str, str]:
         return self.incoming.headers
-
-    def release(self) -> None:
-        """Break the reference cycles, so that the body is freed now and not by a garbage collection."""
-        if len(self.body.data) > LARGE:
-            free_later(self.body, self.client.turns)
-        self.attempt = self.keep_alive = None
 
     @property
     def content_type(self) -> str:
@@ -140,16 +126,54 @@ class GatewayRequest(Struct, eq=False):
         return self.route.framing
 
     @property
-    def losses(self) -> list[Loss]:
-        """What the current attempt lost so far."""
-        translated = self.attempt.exchange.bare_losses if self.attempt else []
-        return translated + self.lost if self.lost else translated
+    def scope(self) -> str:
+        """Callers share no conversation: how fast an answer comes would tell one what another sent."""
+        return self.caller.id if self.caller else _digest(self.key) if self.key else ""
 
 
-class Attempt(Struct, eq=False):
+@lru_cache(256)
+def _digest(key: str) -> str:
+    return blake2s(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class InspectedRequest(Struct, frozen=True, eq=False):
+    """A request whose body was read. `compaction` is what the client asks for."""
+
+    arrived: GatewayRequest
+    body: Body
+    model: str
+    stream: bool
+    compaction: Compaction | None = None
+
+
+class RoutedRequest(Struct, frozen=True, eq=False):
+    """What is sent to one of `targets`, in order of preference; made by `RequestReader`.
+
+    A request that takes several rounds has one of these for each. `compaction`: as in InspectedRequest; in a
+    round that only makes the summary it has no threshold. `deferred`: it runs in the background, later.
+    """
+
+    arrived: GatewayRequest
+    body: Body
+    model: str
+    stream: bool
+    compaction: Compaction | None
+    targets: tuple[Target, ...]
+    turn_writer: TurnWriter | None = None  # where this turn is to be stored
+    conversation: LockedConversation | None = None  # that this turn is added to
+    deferred: bool = False
+    lead: Foreign | None = None  # comes first in the reply: the summary that replaced the history
+
+    def release(self) -> None:
+        """The request was answered: a large body is freed in steps."""
+        if len(self.body.data) > LARGE:
+            free_later(self.body, self.arrived.client.turns)
+
+
+class Attempt(Struct, frozen=True, eq=False):
     """One try at one upstream. `session`: the upstream keeps the conversation itself."""
 
-    request: GatewayRequest
+    request: RoutedRequest
     target: Target
     exchange: Exchange
     turn_writer: TurnWriter | None = None

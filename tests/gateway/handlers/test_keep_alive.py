@@ -11,12 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.fields import Body
 from dragoman.core.server import RouteMatch
 from dragoman.demo import DemoApp
 from dragoman.exchange import Exchange
 from dragoman.framing import sse
-from dragoman.gateway.handlers.relay import KeepAliveStream, KeepAliveTicker, relay
-from dragoman.gateway.request import Attempt, ExchangeRecord, GatewayRequest
+from dragoman.gateway.handlers.relay import KeepAliveStream, KeepAliveTicker, StreamedReply
+from dragoman.gateway.request import Attempt, ExchangeRecord, GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.http.server import ResponseWriter, ServerRequest
 from dragoman.profiles import known
@@ -187,22 +188,22 @@ def test_nothing_overtakes_a_ping() -> None:
         slow = asyncio.Event()
         line = Slow(slow)
         ticker, writer = KeepAliveTicker(OFTEN), ResponseWriter(line)
-        keep_alive = KeepAliveStream(writer, b"ping", lambda: writer.begin("text/event-stream"))
+        request = plain("anthropic", writer)
+        keep_alive = StreamedReply(request)
         ticker.add(keep_alive)
         for _ in range(4):
             ticker.tick()
             await asyncio.sleep(0)
         asyncio.get_running_loop().call_later(0.02, slow.set)
-        request = plain("anthropic", writer)
-        request.keep_alive = keep_alive
         target = Target(known()["demo"], "demo")
-        await relay(Attempt(request, target, Exchange("anthropic", "anthropic")), Flowing())
+        routed = RoutedRequest(request, Body(b"{}", "anthropic"), "m", True, None, (target,))
+        await keep_alive.relay(Attempt(routed, target, Exchange("anthropic", "anthropic")), Flowing())
         ticker.remove(keep_alive)
         return line.written
 
     head, *pieces = asyncio.run(work())
     assert head.startswith(b"HTTP/1.1 200 OK\r\n")
-    assert pieces == [b"ping", Flowing.event, b""]
+    assert pieces == [PING["anthropic"], Flowing.event, b""]
 
 
 class Slow:

@@ -69,7 +69,7 @@ class AdmissionControl:
         self.queue_seconds = limits.queue_seconds
         self._most = self.semaphore.capacity + self.semaphore.queue
 
-    def arrive(self, caller: Caller, record: ExchangeRecord) -> Admission:
+    def arrive(self, caller: Caller, record: ExchangeRecord) -> None:
         """Raises LoadShed where the gateway is full and no other caller has a longer queue."""
         if self.arrived >= self._most and not self.semaphore.displace(caller.name):
             record.shed = "gateway"
@@ -78,7 +78,6 @@ class AdmissionControl:
             record.shed = "memory"
             raise memory_full()
         self.arrived += 1
-        return Admission(self, caller, record)
 
     async def close(self) -> None:
         await self.counters.close()
@@ -96,7 +95,8 @@ class AdmissionControl:
 
 
 class Admission(Struct, eq=False):
-    """One request between its arrival and its end; `leave` may be called more than once."""
+    """One request between its arrival and its end. `leave` may be called more than once, and without
+    `arrive`."""
 
     _control: AdmissionControl
     _caller: Caller
@@ -104,7 +104,12 @@ class Admission(Struct, eq=False):
     _holds: bool = False  # one of the permits, which it got without a queue
     _permit: Permit | None = None  # else
     _counted: bool = False
-    _left: bool = False
+    _left: bool = True
+
+    def arrive(self) -> None:
+        """Raises LoadShed where the gateway is full."""
+        self._control.arrive(self._caller, self._record)
+        self._left = False
 
     async def count(self, server: ProtocolServer, response: ResponseWriter) -> None:
         """Raises LoadShed where the key is over its limits."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -111,7 +111,7 @@ class ConversationTable:
 class LockedConversation:
     """A conversation as one request has it: its items, and where the new ones go.
 
-    `holder` is the request that has locked it; empty: it only reads.
+    `holder` is the request that has locked it; empty: it only reads. `report` is called when the store fails.
     """
 
     def __init__(
@@ -121,10 +121,16 @@ class LockedConversation:
         owner: str,
         id: str,
         holder: str,
+        report: Callable[[StoreError], object],
     ) -> None:
         self._table, self._codec, self._owner, self._holder = table, codec, owner, holder
+        self._report = report
         self.id, self.items = id, list[Wire]()
         self._renewing = asyncio.create_task(self._renew()) if holder else None
+
+    @property
+    def is_locked(self) -> bool:
+        return bool(self._holder)
 
     def label(self, reply: Wire) -> Wire:
         return self._codec.label(reply, self.id)
@@ -140,6 +146,13 @@ class LockedConversation:
         if self._renewing and self._renewing.cancel():
             self._renewing = None
             await self._table.unlock(self._owner, self.id, self._holder)
+
+    async def release(self) -> None:
+        """The request was answered, well or not."""
+        try:
+            await self.unlock()
+        except StoreError as error:  # its lease ends soon
+            self._report(error)
 
     async def _renew(self) -> None:
         while True:

@@ -10,6 +10,8 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec import Struct
+
 from dragoman.core import jsontext
 from dragoman.core.conversations import ConversationError, PastTurn, StorageRequest, TurnCodec
 from dragoman.core.fields import Body
@@ -18,7 +20,7 @@ from dragoman.gateway.conversations.conversations import ConversationTable, Lock
 from dragoman.gateway.conversations.store import ChainTooLarge, LazyStore, StoredTurn, StoreError
 from dragoman.gateway.conversations.turn_writer import TurnWriter, stores_turns
 from dragoman.gateway.large_bodies import run_for
-from dragoman.gateway.request import GatewayRequest
+from dragoman.gateway.request import GatewayRequest, InspectedRequest, RoutedRequest
 from dragoman.gateway.upstreams.routing import Target
 
 Targets = tuple[Target, ...]
@@ -37,62 +39,82 @@ class StoredTurns:
         self.conversations = ConversationTable(store, limit)
 
     async def prepare(
-        self, request: GatewayRequest, targets: Targets, codec: TurnCodec, storage: StorageRequest
-    ) -> Targets:
-        """Joins the request with the stored turns that it continues, and sets the writer of its own turn.
+        self, request: InspectedRequest, targets: Targets, codec: TurnCodec, storage: StorageRequest
+    ) -> RoutedRequest:
+        """The request joined with the stored turns that it continues, for the targets that may answer it, and
+        with the writer of its own turn. Raises ConversationError where no target can."""
+        arrived = request.arrived
+        history = await self._history(arrived, targets, storage)
+        try:
+            if storage.item_ids and history.is_known:
+                history.items = await self._items(request, codec, storage)
+            if not history.is_complete(storage):
+                return _routed(request, _targets_that_store(arrived, codec, storage, targets, history.items))
+            if storage.background and _runs_here(arrived, targets):
+                if arrived.lane:
+                    raise ConversationError(_NOT_OVER_WEBSOCKET)
+                return _routed(request, targets, deferred=True)
+            return await self._join(request, targets, codec, storage, history)
+        except BaseException:
+            if history.lock:
+                await history.lock.release()
+            raise
 
-        Returns the targets that may answer it; raises ConversationError where none can.
-        """
+    async def _history(self, request: GatewayRequest, targets: Targets, storage: StorageRequest) -> _History:
+        """The turns that the request continues, from its connection, from the store, or as a conversation."""
         lane, previous = request.lane, storage.previous_id
-        held = lane.get(previous) if lane else None
-        past = [_past(held)] if held else list[PastTurn]()
-        if previous and not held:
-            past = await self.past(request.client.name, request.owner, previous)
+        history = _History(lane.get(previous) if lane else None)
+        if history.held:
+            history.turns = [_past(history.held)]
+        elif previous:
+            history.turns = await self.past(request.client.name, request.owner, previous)
         if lane:
             lane.previous_id = previous
         if storage.conversation:
             if storage.background and _runs_here(request, targets):
                 raise ConversationError(_NOT_IN_BACKGROUND)
-            conversation = await self._locked(request, storage.conversation)
-            if conversation is None:
-                return _targets_that_store(request, codec, storage, targets, {})
-            past = [PastTurn("", conversation.items, {}, {})]
-        items = await self._items(request, codec, storage) if storage.item_ids else dict[str, Wire]()
-        if (previous and not past) or len(items) < len(set(storage.item_ids)):
-            return _targets_that_store(request, codec, storage, targets, items)
-        if storage.background and _runs_here(request, targets):
-            if lane:
-                raise ConversationError(_NOT_OVER_WEBSOCKET)
-            request.deferred = True
-            return targets
-        run, seen = request.background_run, request.body.glance
-        stores = storage.store or lane or run or request.conversation
-        if not (stores or past or items) and codec.join(seen, (), {}) is seen:
-            return targets
-        given = request.body.wire
-        size = len(request.body.data) + sum(turn.size for turn in past)
-        body = await run_for(size, _joined, request, codec, past, items)
-        if lane and past and (failure := codec.unanswered(body.wire)):
+            conversation = await self._conversation(request, storage.conversation)
+            if conversation:
+                history.turns = [PastTurn("", conversation.items, {}, {})]
+                history.lock = conversation if conversation.is_locked else None
+            history.is_known = conversation is not None
+        return history
+
+    async def _join(
+        self,
+        request: InspectedRequest,
+        targets: Targets,
+        codec: TurnCodec,
+        storage: StorageRequest,
+        history: _History,
+    ) -> RoutedRequest:
+        arrived, given = request.arrived, request.body
+        lane, run, turns, items = arrived.lane, arrived.background_run, history.turns, history.items
+        stores = storage.store or lane or run or history.lock
+        if not (stores or turns or items) and codec.join(given.glance, (), {}) is given.glance:
+            return _routed(request, targets)
+        size = len(given.data) + sum(turn.size for turn in turns)
+        wire = given.wire
+        body = await run_for(size, _joined, request, codec, turns, items)
+        if lane and turns and (failure := codec.unanswered(body.wire)):
             raise ConversationError(failure)
-        if not stores or request.route.action != "generate":
-            request.body = body
-            return targets
-        new_items = codec.new_items(body.wire if held else codec.join(given, (), items))
-        request.turn_writer = (run.turn_writer if run else TurnWriter)(
+        if not stores or arrived.route.action != "generate":
+            return _routed(request, targets, body)
+        writer = (run.turn_writer if run else TurnWriter)(
             codec,
             self.store,
-            request.owner,
-            request.client,
+            arrived.owner,
+            arrived.client,
             storage,
-            new_items,
-            given,
+            codec.new_items(body.wire if history.held else codec.join(wire, (), items)),
+            wire,
             body,
             self._report,
-            None if held else previous or None,
+            None if history.held else storage.previous_id or None,
             lane,
-            request.conversation,
+            history.lock,
         )
-        return targets
+        return _routed(request, targets, turn_writer=writer, conversation=history.lock)
 
     async def past(self, protocol: str, owner: str, id: str) -> list[PastTurn]:
         """The turns up to `id`, oldest first; empty where it is not stored here."""
@@ -111,32 +133,36 @@ class StoredTurns:
     async def delete(self, owner: str, id: str) -> bool:
         return await self.store.delete(owner, id)
 
-    async def _locked(self, request: GatewayRequest, id: str) -> LockedConversation | None:
-        """The conversation that a request belongs to; None where it is not stored here."""
+    async def _conversation(self, request: GatewayRequest, id: str) -> LockedConversation | None:
+        """The conversation that a request belongs to; None where it is not stored here. It is locked while a
+        reply to it is generated."""
         codec, table, owner = request.protocol_server.conversations, self.conversations, request.owner
         if codec is None or await table.get(owner, id) is None:
             return None
         generates = request.route.action == "generate"
         if generates and not await table.lock(owner, id, request.record.id):
             raise ConversationError(codec.locked)
-        conversation = LockedConversation(table, codec, owner, id, request.record.id if generates else "")
-        request.conversation = conversation if generates else None  # which unlocks it in the end
+        holder = request.record.id if generates else ""
+        conversation = LockedConversation(table, codec, owner, id, holder, self._report)
         try:
             conversation.items = await table.items(owner, id) or []
-        except ChainTooLarge as error:
-            raise ConversationError(Failure("bad_request", str(error), 400)) from None
+        except BaseException as error:
+            await conversation.release()
+            if isinstance(error, ChainTooLarge):
+                raise ConversationError(Failure("bad_request", str(error), 400)) from None
+            raise
         return conversation
 
     async def _items(
-        self, request: GatewayRequest, codec: TurnCodec, storage: StorageRequest
+        self, request: InspectedRequest, codec: TurnCodec, storage: StorageRequest
     ) -> dict[str, Wire]:
         """The stored items that a request refers to. Each reference becomes a copy of its item, so together
         they are bounded before the request is built."""
         found: dict[str, Wire] = {}
         size = len(request.body.data)
         for id, count in Counter(storage.item_ids).items():
-            turn = await self.store.find(request.owner, id)
-            if turn and turn.protocol == request.client.name:
+            turn = await self.store.find(request.arrived.owner, id)
+            if turn and turn.protocol == request.arrived.client.name:
                 past = _past(turn)
                 if item := codec.items_by_id(past.items, past.reply).get(id):
                     found[id] = item
@@ -147,13 +173,51 @@ class StoredTurns:
         return found
 
 
+class _History(Struct):
+    """What a request continues. `held`: the turn that its connection remembers. `lock`: the conversation that
+    its own turn is added to. `is_known`: False where the conversation that it names is not stored here."""
+
+    held: StoredTurn | None
+    turns: list[PastTurn] = []
+    items: dict[str, Wire] = {}  # that the request refers to, by their ids
+    lock: LockedConversation | None = None
+    is_known: bool = True
+
+    def is_complete(self, storage: StorageRequest) -> bool:
+        """Whether all that the request refers to is stored here."""
+        if not self.is_known or (storage.previous_id and not self.turns):
+            return False
+        return len(self.items) == len(set(storage.item_ids))
+
+
+def _routed(
+    request: InspectedRequest,
+    targets: Targets,
+    body: Body | None = None,
+    turn_writer: TurnWriter | None = None,
+    conversation: LockedConversation | None = None,
+    deferred: bool = False,
+) -> RoutedRequest:
+    return RoutedRequest(
+        request.arrived,
+        body or request.body,
+        request.model,
+        request.stream,
+        request.compaction,
+        targets,
+        turn_writer,
+        conversation,
+        deferred,
+    )
+
+
 def _joined(
-    request: GatewayRequest, codec: TurnCodec, past: Sequence[PastTurn], items: Mapping[str, Wire]
+    request: InspectedRequest, codec: TurnCodec, past: Sequence[PastTurn], items: Mapping[str, Wire]
 ) -> Body:
     wire = codec.join(request.body.wire, past, items)
     if wire is request.body.wire:
         return request.body
-    return Body(jsontext.encode(wire), request.client.name, wire=wire)
+    return Body(jsontext.encode(wire), request.arrived.client.name, wire=wire)
 
 
 def _targets_that_store(

@@ -14,7 +14,7 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.framing.multipart import FormError, FormPart, read_form
 from dragoman.gateway.config import Config
-from dragoman.gateway.handlers.generate import decoded
+from dragoman.gateway.handlers.request_reader import decoded
 from dragoman.gateway.jobs.batch_table import StoredBatch
 from dragoman.gateway.jobs.batches import Batches
 from dragoman.gateway.large_bodies import run_for

@@ -13,11 +13,11 @@ from dragoman.core.fields import Body
 from dragoman.core.model import Compaction, Foreign, Wire
 from dragoman.gateway.conversations.turn_writer import stores_turns
 from dragoman.gateway.handlers.count_tokens import estimate
-from dragoman.gateway.handlers.generate import RequestReader
-from dragoman.gateway.handlers.relay import loss_header, relay
+from dragoman.gateway.handlers.relay import loss_header, relay_whole
+from dragoman.gateway.handlers.request_reader import RequestReader
 from dragoman.gateway.jobs.replay import CapturedResponse
 from dragoman.gateway.large_bodies import run_for
-from dragoman.gateway.request import AttemptFailed, GatewayRequest
+from dragoman.gateway.request import AttemptFailed, GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.attempts import LARGEST_REPLY, Attempts, http_status, send
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.http.client import Transport, TransportError
@@ -30,53 +30,46 @@ class Compactor:
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
 
-    async def compact_history(self, request: GatewayRequest, targets: tuple[Target, ...]) -> None:
+    async def compact_history(self, request: RoutedRequest) -> RoutedRequest:
         """Where the input of `request` has more tokens than its threshold, a summary replaces its history.
 
         The summary also becomes the first part of the reply. A request for a provider that compacts itself
         is not changed.
         """
-        codec, compaction = request.protocol_server.compaction, request.compaction
+        arrived, compaction, targets = request.arrived, request.compaction, request.targets
+        codec, client = arrived.protocol_server.compaction, arrived.client
         assert codec, "only its requests have a compaction"
         assert compaction, "only requests with one come here"
-        if any(stores_turns(request.client.name, target.provider) for target in targets):
-            return
+        if any(stores_turns(client.name, target.provider) for target in targets):
+            return request
         body = request.turn_writer.body if request.turn_writer else request.body
         wire = codec.without(body.wire)
         size = len(body.data)
-        tokens = await run_for(size, estimate, request.client, wire)
+        tokens = await run_for(size, estimate, client, wire)
+        lead, asked = None, Compaction(instructions=compaction.instructions)
         if tokens > compaction.threshold and compaction.pause:
-            request.compaction = Compaction(instructions=compaction.instructions)  # the reply is the summary
+            compaction = asked  # the reply is the summary
         elif tokens > compaction.threshold:
-            instructions = Compaction(instructions=compaction.instructions)
-            reply = await self.summary(request, targets, _body(request, wire), instructions)
+            reply = await self.summary(request, _body(arrived, wire), asked)
             part = codec.part_of(reply)
             assert part, "a summary that succeeded has one"
-            request.lead = Foreign(request.client.name, part)
+            lead = Foreign(client.name, part)
             wire = codec.compacted(wire, part, max(compaction.threshold // _STAYING, 1))
-        request.body = _body(request, wire)
+        body = _body(arrived, wire)
         if request.turn_writer:
-            request.turn_writer.body = request.body
+            request.turn_writer.body = body
+        return replace(request, body=body, compaction=compaction, lead=lead)
 
-    async def summary(
-        self, request: GatewayRequest, targets: tuple[Target, ...], body: Body, compaction: Compaction
-    ) -> Wire:
+    async def summary(self, request: RoutedRequest, body: Body, compaction: Compaction) -> Wire:
         """The reply to `request` with `body` as a whole reply in its protocol, which holds nothing but a
         summary. Its tokens count for `request`."""
-        answer = CapturedResponse()
+        answer, record = CapturedResponse(), request.arrived.record
+        arrived = replace(request.arrived, writer=answer)
         inner = replace(
-            request,
-            writer=answer,
-            body=body,
-            compaction=compaction,
-            stream=False,
-            turn_writer=None,
-            keep_alive=None,
-            lost=[],
+            request, arrived=arrived, body=body, compaction=compaction, stream=False, turn_writer=None
         )
-        await self._attempts.run(inner, targets, relay)
-        request.lost = [*request.lost, *inner.losses]
-        record = request.record
+        await self._attempts.run(inner, relay_whole)
+        record.lost, record.exchange = record.losses, None
         record.spent, record.usage, record.first = record.usage, None, None
         return jsontext.decode(answer.body)
 
@@ -90,19 +83,20 @@ class CompactHandler:
     async def answer(self, request: GatewayRequest) -> None:
         codec = request.protocol_server.compaction
         assert codec, "only protocols with compaction have this route"
-        targets = await self._reader.read(request)
-        if stores_turns(request.client.name, targets[0].provider):
-            await self._forward(request, targets[0])
+        routed = await self._reader.read(request)
+        if stores_turns(request.client.name, routed.targets[0].provider):
+            await self._forward(request, routed.targets[0], routed.body)
             return
-        wire = codec.without(request.body.wire)
-        reply = await self._compactor.summary(request, targets, _body(request, wire), Compaction())
+        wire = codec.without(routed.body.wire)
+        reply = await self._compactor.summary(routed, _body(request, wire), Compaction())
         request.record.first_byte()
-        await request.writer.json(200, codec.encode_reply(wire, reply), loss_header(request.lost))
+        await request.writer.json(200, codec.encode_reply(wire, reply), loss_header(request.record.losses))
+        routed.release()
 
-    async def _forward(self, request: GatewayRequest, target: Target) -> None:
+    async def _forward(self, request: GatewayRequest, target: Target, given: Body) -> None:
         """To a provider with an endpoint of its own."""
         provider, http = target.provider, request.client.http
-        body = jsontext.encode({**request.body.wire, "model": target.model})
+        body = jsontext.encode({**given.wire, "model": target.model})
         path = f"{http.path(target.model, False)}/compact"
         headers = {"content-type": "application/json", **http.headers}
         request.record.target = target

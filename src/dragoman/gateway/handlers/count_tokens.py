@@ -6,11 +6,12 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec
+from dragoman.core.fields import Body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.gateway.admission import ProviderConcurrency
-from dragoman.gateway.handlers.generate import RequestReader
+from dragoman.gateway.handlers.request_reader import RequestReader
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.attempts import send
 from dragoman.gateway.upstreams.routing import Target
@@ -27,22 +28,26 @@ class CountTokensHandler:
 
     async def answer(self, request: GatewayRequest) -> None:
         """A provider at its concurrency limit gets no request."""
-        target = (await self._reader.read(request))[0]
-        counted = None if self._slots.full(target.provider) else await self._counted(request, target)
+        routed = await self._reader.read(request)
+        target = routed.targets[0]
+        counted = None
+        if not self._slots.full(target.provider):
+            counted = await self._counted(request, routed.body, target)
         if counted is None:
-            estimated = request.protocol_server.encode_count(estimate(request.client, request.body.wire))
+            estimated = request.protocol_server.encode_count(estimate(request.client, routed.body.wire))
             await request.writer.json(200, estimated, ESTIMATED)
         else:
             await request.writer.whole(200, counted)
+        routed.release()
 
-    async def _counted(self, request: GatewayRequest, target: Target) -> bytes | None:
+    async def _counted(self, request: GatewayRequest, given: Body, target: Target) -> bytes | None:
         """The answer of an upstream of the client's own protocol; None where it cannot count."""
         provider, codec, path = target.provider, request.client, request.protocol_server.count_path
         if provider.protocol != codec.name or provider.dialect or path is None:
             return None
-        body = request.body.data
+        body = given.data
         if codec.http.model_in_body:
-            body = jsontext.encode({**request.body.wire, "model": target.model})
+            body = jsontext.encode({**given.wire, "model": target.model})
         headers = {"content-type": "application/json", **codec.http.headers}
         timeouts = replace(provider.timeouts, first_byte=_TIMEOUT, idle=_TIMEOUT)
         try:

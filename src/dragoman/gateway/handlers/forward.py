@@ -12,7 +12,7 @@ from dragoman.core.server import Forwarding, ProtocolServer
 from dragoman.framing.multipart import FormError, FormPart, read_form
 from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.config import Config
-from dragoman.gateway.handlers.generate import check_model, decoded, unknown_model
+from dragoman.gateway.handlers.request_reader import check_model, decoded, unknown_model
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import AttemptFailed, GatewayRequest
 from dragoman.gateway.upstreams.attempts import LARGEST_REPLY, refusal, send, unreachable_provider
@@ -48,8 +48,8 @@ class ForwardHandler:
         if request.recording:
             request.recording.body = data
         body = await run_for(len(data), _Body, data, request)
-        request.model = request.record.model = body.model
-        check_model(request)
+        request.record.model = body.model
+        check_model(request, body.model)
         try:
             targets = _able(route(self._config, body.model), forwarding, request)
         except UnknownModel as error:
@@ -130,7 +130,7 @@ def _able(targets: tuple[Target, ...], forwarding: Forwarding, request: GatewayR
     provider = targets[0].provider
     problem = (
         f"{request.incoming.path} is forwarded to providers of {' or '.join(forwarding.protocols)} only; "
-        f"{provider.name}, which answers for {request.model!r}, has {provider.protocol}"
+        f"{provider.name}, which answers for {request.record.model!r}, has {provider.protocol}"
     )
     raise AttemptFailed(Failure("not_found", problem, 404))
 

@@ -39,7 +39,7 @@ from dragoman.framing import sse
 from dragoman.gateway.conversations.turn_writer import StoredStream
 from dragoman.gateway.large_bodies import LARGE, run_for
 from dragoman.gateway.observability.stream_usage import StreamUsage
-from dragoman.gateway.request import Attempt, AttemptFailed, GatewayRequest
+from dragoman.gateway.request import Attempt, AttemptFailed, GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.attempts import LARGEST_REPLY
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from dragoman.http.client import Reply, TimedOut, TransportError
@@ -190,14 +190,29 @@ class EventTooLarge(Exception):
     """The upstream sends an event without end."""
 
 
-def relay(attempt: Attempt, reply: Reply) -> Coroutine[Any, Any, None]:
-    keep_alive = attempt.request.keep_alive
-    return _StreamRelay(attempt, reply, keep_alive).run() if keep_alive else _relay_whole(attempt, reply)
+class StreamedReply(KeepAliveStream):
+    """The stream that a client gets, whichever attempt answers. `timeout` is that of the request, if any."""
+
+    __slots__ = ("timeout",)
+
+    def __init__(self, request: GatewayRequest, opening: Callable[[], bytes] | None = None) -> None:
+        writer, framing = request.writer, request.framing
+        super().__init__(
+            writer,
+            framing.keep_alive if framing else request.client.keep_alive,
+            lambda: writer.begin(request.content_type, loss_header(request.record.losses)),
+            request.client.keep_alive_events,
+            opening,
+        )
+        self.timeout: asyncio.Timeout | None = None
+
+    def relay(self, attempt: Attempt, reply: Reply) -> Coroutine[Any, Any, None]:
+        return _StreamRelay(attempt, reply, self).run()
 
 
-async def _relay_whole(attempt: Attempt, reply: Reply) -> None:
+async def relay_whole(attempt: Attempt, reply: Reply) -> None:
     """The answer is parsed where it is to be stored; else its bytes are enough."""
-    exchange, request, record = attempt.exchange, attempt.request, attempt.request.record
+    exchange, request, record = attempt.exchange, attempt.request, attempt.request.arrived.record
     turn_writer = attempt.turn_writer
     try:
         data = await reply.read(LARGEST_REPLY)
@@ -215,10 +230,10 @@ async def _relay_whole(attempt: Attempt, reply: Reply) -> None:
     if attempt.session:
         await attempt.session.keep()
     if turn_writer and not isinstance(out, bytes):
-        out = await turn_writer.whole(out, request.lost)
+        out = await turn_writer.whole(out, record.lost)
     record.first_byte()
     body = out if isinstance(out, bytes) else jsontext.encode(out)
-    await request.writer.whole(200, body, loss_header(request.losses))
+    await request.arrived.writer.whole(200, body, loss_header(record.losses))
 
 
 class _StreamRelay:
@@ -226,9 +241,9 @@ class _StreamRelay:
 
     __slots__ = ("attempt", "keep_alive", "reply", "started", "stream", "usage")
 
-    def __init__(self, attempt: Attempt, reply: Reply, keep_alive: KeepAliveStream) -> None:
+    def __init__(self, attempt: Attempt, reply: Reply, keep_alive: StreamedReply) -> None:
         self.attempt, self.reply, self.keep_alive = attempt, reply, keep_alive
-        stream = attempt.exchange.stream(framing=attempt.request.framing)
+        stream = attempt.exchange.stream(framing=attempt.request.arrived.framing)
         self.usage: StreamUsage | None = None
         if isinstance(stream, ForwardedStream):  # it is not decoded, so its usage is read from the bytes
             self.usage = StreamUsage(attempt.exchange.upstream.name)
@@ -239,12 +254,12 @@ class _StreamRelay:
         self.started = False
 
     async def run(self) -> None:
-        stream, request = self.stream, self.attempt.request
+        stream, request, timeout = self.stream, self.attempt.request.arrived, self.keep_alive.timeout
         # A proxy before the upstream shows its own error page, some with status 200
         if self.reply.headers.get("content-type", "").startswith("text/html"):
             raise AttemptFailed(Failure("server", "the upstream answered with a web page", 502), retry=True)
         try:
-            last = await (self._pass_on_within(request.timeout) if request.timeout else self._pass_on())
+            last = await (self._pass_on_within(timeout) if timeout else self._pass_on())
         except TimeoutError:
             if not self.started:
                 raise
@@ -261,7 +276,7 @@ class _StreamRelay:
             request.record.crash = error
             last = stream.fail(CRASHED)
         if isinstance(stream, StoredStream):
-            last = await stream.end(last, request.lost)
+            last = await stream.end(last, request.record.lost)
         if not self.started:
             if stream.failure or not last:
                 raise _failed(stream.failure or Failure("truncated", "the upstream's answer was empty", 502))
@@ -287,7 +302,7 @@ class _StreamRelay:
     async def _pass_on(self) -> bytes:
         """Forward pieces as they come; returns what closing the stream adds. An event that grows large is
         worked on in a thread."""
-        stream, writer = self.stream, self.attempt.request.writer
+        stream, writer = self.stream, self.keep_alive.writer
         pour: Pour | None = getattr(self.reply, "pour", None)  # replies of the HTTP client have it
         if type(writer) is not ResponseWriter or self.attempt.session:
             pour = None
@@ -301,7 +316,7 @@ class _StreamRelay:
     async def _pull(self, held: int, until_written: bool) -> tuple[bool, int]:
         """Whether the reply has ended, and how many bytes of it the stream holds back."""
         stream, usage, session, keep_alive = self.stream, self.usage, self.attempt.session, self.keep_alive
-        writer = self.attempt.request.writer
+        writer = keep_alive.writer
         async for chunk in self.reply:
             out = stream.feed(chunk) if held <= LARGE else await run_for(held, stream.feed, chunk)
             if not out:
@@ -351,15 +366,15 @@ class _StreamRelay:
 
     async def _start(self) -> None:
         """The status goes out with the first bytes, unless a keep-alive was sent before."""
-        request = self.attempt.request
+        request = self.attempt.request.arrived
         self.started = True
         request.record.first_byte()
         await self.keep_alive.settle()
         if not request.writer.begun:
-            await request.writer.begin(request.content_type, loss_header(self.attempt.exchange.bare_losses))
+            await request.writer.begin(request.content_type, loss_header(request.record.losses))
 
     def _count(self) -> None:
-        exchange, record, usage = self.attempt.exchange, self.attempt.request.record, self.usage
+        exchange, record, usage = self.attempt.exchange, self.attempt.request.arrived.record, self.usage
         record.failure = self.stream.failure or (_failure_in(exchange.client, usage.last) if usage else None)
         if usage and exchange.usage is None:  # else what came was no stream, and was decoded after all
             record.usage, record.calls = usage.usage(), usage.calls
@@ -372,22 +387,22 @@ def overdue(seconds: float = 0) -> Failure:
     return Failure("timeout", f"the request took longer than the gateway's limit{limit}", 504)
 
 
-def failed_stream(request: GatewayRequest, failure: Failure) -> bytes:
+def failed_stream(request: GatewayRequest, failure: Failure, sent: KeepAliveStream | None = None) -> bytes:
     """The end of a stream that failed, for a client that has only received keep-alives."""
-    sent = request.keep_alive
     first, last = (sent.first, sent.last) if sent and sent.opened else (b"", b"")
     return encode_failure(request.client, failure, first, last, framing=request.framing)
 
 
-def opened_stream(request: GatewayRequest) -> bytes:
+def opened_stream(request: RoutedRequest) -> bytes:
     """The events with which a stream begins, before the upstream has sent any; empty where the answer is
     stored under an id that is not known yet."""
-    codec, writer = request.protocol_server.turn_codec, request.turn_writer
+    arrived, writer = request.arrived, request.turn_writer
+    codec = arrived.protocol_server.turn_codec
     storage = codec.decode_storage(request.body.glance) if codec else None
     if storage and storage.store:
         return b""
-    start = ResponseStart(request.record.id.removeprefix("req_"), request.model, created=int(time.time()))
-    frames = request.client.stream_encoder(Losses()).feed(start)
+    start = ResponseStart(arrived.record.id.removeprefix("req_"), request.model, created=int(time.time()))
+    frames = arrived.client.stream_encoder(Losses()).feed(start)
     if writer:  # a WebSocket remembers the answer under this id
         frames = [writer.labelled_frame(frame) for frame in frames]
     return b"".join([piece for frame in frames for piece in sse.Encoder().feed(frame)])

@@ -27,8 +27,8 @@ from dragoman.core.server import RouteMatch, SocketCodec, SocketRequest
 from dragoman.framing import sse
 from dragoman.gateway.conversations.connection_turns import ConnectionTurns, LaneTurns
 from dragoman.gateway.handlers.count_tokens import estimate
-from dragoman.gateway.handlers.generate import RequestReader
-from dragoman.gateway.request import ExchangeRecord, GatewayRequest
+from dragoman.gateway.handlers.request_reader import RequestReader
+from dragoman.gateway.request import ExchangeRecord, GatewayRequest, RoutedRequest
 from dragoman.http.memory_budget import BODY_WEIGHT
 from dragoman.http.server import Headers, MemoryBudget, ResponseWriter, ServerRequest, WebSocket
 from dragoman.http.server.websocket import GOING_AWAY, INTERNAL, NORMAL
@@ -240,14 +240,21 @@ class WarmUpHandler:
         self._reader = reader
 
     async def answer(self, request: GatewayRequest) -> None:
-        await self._reader.read(request)
-        writer = request.turn_writer
+        routed = await self._reader.read(request)
+        try:
+            await self._store(request, routed)
+        finally:
+            if routed.conversation:
+                await routed.conversation.release()
+
+    async def _store(self, request: GatewayRequest, routed: RoutedRequest) -> None:
+        writer = routed.turn_writer
         assert writer, "each request of a connection has one"
         client, wire, losses = request.client, writer.body.wire, Losses()
         neutral = client.decode_request(wire, losses)
         encoder = client.stream_encoder(losses, neutral)
         usage = Usage(estimate(client, wire))
-        start = ResponseStart(request.record.id, request.model, created=int(time.time()))
+        start = ResponseStart(request.record.id, routed.model, created=int(time.time()))
         frames: list[Frame] = []
         for event in (start, ResponseEnd(Stop("end"), usage)):
             frames += [writer.labelled_frame(frame) for frame in encoder.feed(event)]

@@ -26,7 +26,7 @@ from dragoman.gateway.jobs.job_table import Job, JobEvents, JobRef, JobSettings,
 from dragoman.gateway.jobs.queue import JobQueue
 from dragoman.gateway.jobs.replay import CapturedResponse, Replay, ReplayedExchange
 from dragoman.gateway.observability.metrics import Metrics
-from dragoman.gateway.request import GatewayRequest
+from dragoman.gateway.request import GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.protocols import server
 
@@ -61,17 +61,18 @@ class BackgroundResponses:
 
     # A client's requests
 
-    async def accept(self, request: GatewayRequest, targets: tuple[Target, ...]) -> None:
+    async def accept(self, routed: RoutedRequest) -> None:
         """Store the request, put it on the queue, and answer with the queued response or its events."""
+        request = routed.arrived
         codec, turns = _codecs(request.client.name)
-        _refuse_passthrough(targets)
-        wire, now = request.body.wire, time.time()
+        _refuse_passthrough(routed.targets)
+        wire, now = routed.body.wire, time.time()
         storage = turns.decode_storage(wire)
         reply = codec.encode_queued(wire, turns.id_prefix + os.urandom(16).hex(), int(now))
         forwarded = request.protocol_server.forwards
         settings = JobSettings(
             {name: request.headers[name] for name in forwarded if name in request.headers},
-            request.stream,
+            routed.stream,
             storage is None or storage.store,
         )
         job = Job(
@@ -94,10 +95,10 @@ class BackgroundResponses:
             expires=now + self._life,
         )
         first = [jsontext.encode(event) for event in codec.first_events(turns.without_secrets(reply))]
-        await self._table.add(job, JobEvents(0, first) if request.stream else None)
+        await self._table.add(job, JobEvents(0, first) if routed.stream else None)
         await self._queue.add([job.ref])
         request.record.action = "enqueue"
-        if request.stream:
+        if routed.stream:
             await self._follow(request, job, -1)
         else:
             await request.writer.json(200, reply)
@@ -192,11 +193,7 @@ class BackgroundResponses:
             log = _EventLog(self._table, job, codec, number, self._wake, self.interrupt)
             log.begin(codec.restart_event(_state(job), number))
         run = BackgroundRun(codec, job)
-
-        def prepare(request: GatewayRequest) -> None:
-            request.background_run, request.record.action = run, "background"
-
-        exchange = await self._replay(job, CapturedResponse(log.add if log else None), prepare)
+        exchange = await self._replay(job, CapturedResponse(log.add if log else None), run)
         failed = None if run.reply else (log.reply if log else None)
         if run.reply is None and failed is None:
             failure = exchange.record.failure or Failure("server", "the run ended without an answer", 500)

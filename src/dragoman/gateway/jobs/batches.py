@@ -124,7 +124,7 @@ class Batches:
             await self._finish(job, "expired", b"")
         else:
             writer = CapturedResponse()
-            exchange = await self._replay(job, writer, lambda request: None)
+            exchange = await self._replay(job, writer)
             wait = _wait(job, exchange)
             if wait is not None:
                 return wait

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from dragoman.gateway.jobs.job_table import Job
-from dragoman.gateway.request import ExchangeRecord, GatewayRequest
+from dragoman.gateway.request import ExchangeRecord
 from dragoman.http.server import Headers, ResponseWriter, ServerRequest
+
+if TYPE_CHECKING:
+    from dragoman.gateway.jobs.background import BackgroundRun
 
 Sink = Callable[[bytes], Awaitable[None]]
 
 
 class Replay(Protocol):
-    """Answers a job through the gateway. `prepare` may change the request before it is handled."""
+    """Answers a job through the gateway. `run`: it is a response of the background."""
 
     async def __call__(
-        self, job: Job, writer: CapturedResponse, prepare: Callable[[GatewayRequest], None]
+        self, job: Job, writer: CapturedResponse, run: BackgroundRun | None = None
     ) -> ReplayedExchange: ...
 
 

@@ -25,11 +25,11 @@ from dragoman.exchange import Exchange, ExchangePlan
 from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.conversations.cut_ids import CutIds
 from dragoman.gateway.conversations.turn_writer import stores_turns
-from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
+from dragoman.gateway.conversations.upstream_sessions import UpstreamSession, UpstreamSessions
 from dragoman.gateway.large_bodies import LARGE, run_for
 from dragoman.gateway.large_bodies import translate as translate_large
 from dragoman.gateway.observability.traces import trace_headers
-from dragoman.gateway.request import Attempt, AttemptFailed, GatewayRequest
+from dragoman.gateway.request import Attempt, AttemptFailed, GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.retry_policy import CircuitBreakers, RetryPolicy
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.http.client import ConnectFailed, Reply, TimedOut, Timeouts, Transport, TransportError
@@ -68,16 +68,15 @@ class Attempts:
         self._transport, self._circuit_breakers, self._slots = transport, circuit_breakers, slots
         self._policy, self._sessions = policy, sessions
 
-    def run(
-        self, request: GatewayRequest, targets: tuple[Target, ...], relay: Relay
-    ) -> Coroutine[Any, Any, None]:
+    def run(self, request: RoutedRequest, relay: Relay) -> Coroutine[Any, Any, None]:
         """Hand the first usable answer to `relay`. Raises AttemptFailed where no target gives one."""
+        targets = request.targets
         if len(targets) == 1 and not self._circuit_breakers.failures:
             return self._try(request, targets[0], 0, relay)
-        return self._fall_back(request, targets, relay)
+        return self._fall_back(request, relay)
 
-    async def _fall_back(self, request: GatewayRequest, targets: tuple[Target, ...], relay: Relay) -> None:
-        breakers = self._circuit_breakers
+    async def _fall_back(self, request: RoutedRequest, relay: Relay) -> None:
+        breakers, targets = self._circuit_breakers, request.targets
         failed: AttemptFailed | None = None
         order = list(targets)
         for place, target in enumerate(order):
@@ -99,12 +98,12 @@ class Attempts:
         finally:
             failed = None  # its traceback refers to this frame: a cycle that would keep the body in memory
 
-    async def _try(self, request: GatewayRequest, target: Target, left: int, relay: Relay) -> None:
+    async def _try(self, request: RoutedRequest, target: Target, left: int, relay: Relay) -> None:
         """Attempts at one target. With other targets `left`, a long wait is not worth it.
 
         A conversation that the upstream has forgotten is sent again at once, with its whole history.
         """
-        provider, record = target.provider, request.record
+        provider, record = target.provider, request.arrived.record
         failures, resume = 0, True
         record.target, record.shed = target, ""
         while True:
@@ -114,7 +113,7 @@ class Attempts:
                 await self._attempt(request, target, resume, relay)
                 return
             except AttemptFailed as error:
-                resumed = resume and request.attempt and request.attempt.exchange.resumed
+                resumed = resume and record.exchange and record.exchange.resumed
                 if resumed and error.failure.kind in _SESSION_LOST:
                     resume, wait = False, 0.0
                 else:
@@ -140,34 +139,35 @@ class Attempts:
         hopeless = not error.retry or failures + 1 == policy.tries or wait > longest
         return None if hopeless or breakers.is_open(provider) else wait
 
-    async def _attempt(self, request: GatewayRequest, target: Target, resume: bool, relay: Relay) -> None:
+    async def _attempt(self, request: RoutedRequest, target: Target, resume: bool, relay: Relay) -> None:
         """Translate the request, send it, and hand a successful answer to `relay`."""
-        provider, model, record = target.provider, target.model, request.record
+        arrived, provider, model = request.arrived, target.provider, target.model
+        client, record = arrived.client.name, arrived.record
         compaction, writer = request.compaction, request.turn_writer
-        if compaction and (compaction.threshold or stores_turns(request.client.name, provider)):
+        if compaction and (compaction.threshold or stores_turns(client, provider)):
             compaction = None  # done before this request, or by the provider
-        plan = target.plans.get(request.client.name) or _plan(request, target)
+        plan = target.plans.get(client) or _plan(arrived, target)
         exchange = Exchange.planned(plan, record.id[4:], request.model, compaction, request.lead)
         if writer and not writer.serves(provider):
             writer = None
-        request.attempt = attempt = Attempt(request, target, exchange, writer)
         record.exchange = exchange
-        if request.recording:
-            request.recording.begin_attempt(provider.name, provider.protocol, model)
+        if arrived.recording:
+            arrived.recording.begin_attempt(provider.name, provider.protocol, model)
         given = writer.body if writer else request.body
         if len(given.data) > LARGE:
             body = await run_for(len(given.data), translate_large, exchange, given, model, request.stream)
         else:
             body = exchange.request_bytes(given, model, request.stream)
+        session: UpstreamSession | None = None
         if exchange.upstream.session:
-            attempt.session = self._sessions.talk(exchange, provider, request.key, record.id)
-            if resume and (resumed := await attempt.session.resumed()):
+            session = self._sessions.talk(exchange, provider, arrived.key, record.id)
+            if resume and (resumed := await session.resumed()):
                 body = jsontext.encode(resumed)
         headers = exchange.headers
         if record.span is not None:
             headers = {**headers, **trace_headers(record.span)}
         try:
-            reply = await send(self._transport, request, provider, exchange.path, headers, body)
+            reply = await send(self._transport, arrived, provider, exchange.path, headers, body)
         except TransportError as error:
             raise unreachable_provider(provider, error) from error
         if not 200 <= reply.status < 300:
@@ -175,11 +175,11 @@ class Attempts:
         if self._circuit_breakers.failures:
             self._circuit_breakers.reached(provider.name)
         try:
-            await relay(attempt, reply)
+            await relay(Attempt(request, target, exchange, writer, session), reply)
         finally:
             reply.close()
         if self._cut_ids and (long_ids := exchange.long_ids):
-            await self._cut_ids.remember(request.caller.id if request.caller else "", long_ids)
+            await self._cut_ids.remember(arrived.caller.id if arrived.caller else "", long_ids)
 
     def _all_open(self, targets: tuple[Target, ...]) -> AttemptFailed:
         names = dict.fromkeys(target.provider.name for target in targets)

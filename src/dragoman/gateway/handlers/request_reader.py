@@ -1,0 +1,182 @@
+"""Reads a client's request and finds where it goes; serves every handler that sends requests to upstreams.
+
+body -> admission -> what the path wraps, and sealed ids that the client cut -> glance or parse
+     -> InspectedRequest -> targets -> stored turns that it continues -> RoutedRequest
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import lru_cache, partial
+from typing import Any
+
+from dragoman.core import jsontext, seal
+from dragoman.core.conversation_memory import ConversationMemory
+from dragoman.core.errors import DragomanError
+from dragoman.core.fields import Body, read_body
+from dragoman.core.jsontext import Glance
+from dragoman.core.known_bodies import SMALLEST, KnownBodies
+from dragoman.core.model import Failure, Wire
+from dragoman.gateway import large_bodies
+from dragoman.gateway.config import Config
+from dragoman.gateway.conversations.cut_ids import CutIds
+from dragoman.gateway.conversations.stored_turns import StoredTurns
+from dragoman.gateway.large_bodies import LARGE
+from dragoman.gateway.observability.wire_log import WireLog
+from dragoman.gateway.request import AttemptFailed, GatewayRequest, InspectedRequest, RoutedRequest
+from dragoman.gateway.upstreams.routing import Target, UnknownModel
+from dragoman.gateway.upstreams.routing import route as find_targets
+from dragoman.http.server import TooLarge
+
+_EXPANSION = 20  # a guess; at most deflate makes 1,032 bytes of one
+
+
+class UnreadableBody(DragomanError):
+    """A body whose content encoding cannot be decoded."""
+
+
+class RequestReader:
+    def __init__(
+        self,
+        config: Config,
+        stored_turns: StoredTurns,
+        wire_log: WireLog | None,
+        cut_ids: CutIds | None = None,
+    ) -> None:
+        self._cut_ids = cut_ids
+        bodies = config.history // 4  # of those that are forwarded; all together take what is configured
+        self._memory = ConversationMemory(config.history - bodies) if config.history else None
+        self._bodies = KnownBodies(bodies) if config.history else None
+        self._max_body, self._stored_turns, self._wire_log = config.max_body, stored_turns, wire_log
+        self._targets = lru_cache(maxsize=1024)(partial(find_targets, config))
+        self._forwards = lru_cache(maxsize=256)(self._may_forward)
+
+    async def read(self, request: GatewayRequest) -> RoutedRequest:
+        """Read the body, wait for the turn of this request, and find its targets.
+
+        It waits after the body was read, because only then can a client's disconnect be noticed.
+        """
+        incoming, limit = request.incoming, self._max_body
+        # mostly it has arrived, and a coroutine costs more than to take it
+        data = incoming.take() if incoming.complete and incoming.size <= limit else await incoming.read(limit)
+        if encoding := incoming.headers.get("content-encoding"):
+            data = await decoded(data, encoding.lower(), limit)
+        if request.admission and not request.admission.enter():
+            await request.admission.turn()
+        if request.recording or self._wire_log:
+            self._observe(request, data)
+        if request.route.variant and request.protocol_server.unwrap:
+            data = _unwrapped(request, data)
+        sealed = seal.HINT in data and seal.is_in(data)
+        if sealed and self._cut_ids:
+            data = await self._cut_ids.restored(request.caller.id if request.caller else "", data)
+        body = self._parse(request, data) if len(data) <= LARGE else await self._parse_large(request, data)
+        body.sealed = sealed
+        inspected = self._inspect(request, body)
+        targets = self._find_targets(inspected.model)
+        codec = request.protocol_server.turn_codec
+        if codec and (storage := codec.decode_storage(body.glance)):
+            return await self._stored_turns.prepare(inspected, targets, codec, storage)
+        return RoutedRequest(request, body, inspected.model, inspected.stream, inspected.compaction, targets)
+
+    def _observe(self, request: GatewayRequest, data: bytes) -> None:
+        if request.recording:
+            request.recording.body = data
+        if self._wire_log:
+            head = f"{request.client.name} {request.route.action} {request.route.model}"
+            self._wire_log.client_request(request.record.id, request.key, head, request.headers, data)
+
+    def _parse(self, request: GatewayRequest, data: bytes) -> Body:
+        client, glance = request.client, self._glance_for(request, data)
+        if glance:
+            return Body(data, client.name, self._look(request, glance, data))
+        outline = self._memory.outline(request.scope, client, data) if self._memory else None
+        return Body(data, client.name, outline=outline)
+
+    async def _parse_large(self, request: GatewayRequest, data: bytes) -> Body:
+        client, glance = request.client, self._glance_for(request, data)
+        if glance:
+            return await large_bodies.read(data, client, partial(self._look, request, glance), None)
+        recall = partial(self._memory.outline, request.scope) if self._memory else None
+        return await large_bodies.read(data, client, None, recall)
+
+    def _glance_for(self, request: GatewayRequest, data: bytes) -> Glance[Any] | None:
+        """A glance is enough for a body that passes unchanged. A wrong guess of its model costs only time."""
+        model = request.route.model or jsontext.guess_model(data)
+        forwards = self._forwards(request.client.name, model)
+        return request.protocol_server.accounting.request if forwards else None
+
+    def _look(self, request: GatewayRequest, glance: Glance[Any], data: bytes) -> Wire | None:
+        if self._bodies is None or len(data) < SMALLEST:
+            return glance.read(data)
+        client, accounting = request.client, request.protocol_server.accounting
+        caller = request.scope, client.name
+        return self._bodies.glance(caller, glance, client.turns, data, accounting.may_hold_key)
+
+    def _inspect(self, request: GatewayRequest, body: Body) -> InspectedRequest:
+        """What the body says. Raises AttemptFailed where the key may not use the model."""
+        seen, route, server, record = body.glance, request.route, request.protocol_server, request.record
+        model = route.model or str(seen.get("model") or "")
+        stream = bool(seen.get("stream")) if route.stream is None else route.stream
+        if request.caller and request.caller.models:
+            check_model(request, model)
+        record.model, record.stream, record.tools = model, stream, server.accounting.tools(seen)
+        codec = server.compaction
+        compaction = codec.decode(seen) if codec and not codec.fields.isdisjoint(seen) else None
+        return InspectedRequest(request, body, model, stream, compaction)
+
+    def _find_targets(self, model: str) -> tuple[Target, ...]:
+        try:
+            return self._targets(model)
+        except UnknownModel as error:
+            raise unknown_model(error, model) from None
+
+    def _may_forward(self, protocol: str, model: str) -> bool:
+        try:
+            targets = self._targets(model)
+        except UnknownModel:
+            return False
+        return any(target.provider.forwards(protocol) for target in targets)
+
+
+def _unwrapped(request: GatewayRequest, data: bytes) -> bytes:
+    """The body as the protocol has it, where the path belongs to a cloud that wraps it."""
+    unwrap = request.protocol_server.unwrap
+    assert unwrap, "only protocols with such paths come here"
+    wire, headers = unwrap(read_body(data, request.client.name), request.route)
+    request.incoming.headers.update(headers)
+    return jsontext.encode(wire)
+
+
+def check_model(request: GatewayRequest, model: str) -> None:
+    """Raises AttemptFailed where the key may not use the model."""
+    caller = request.caller
+    if caller and not caller.may_use(model):
+        problem = f"the key {caller.name!r} may not use the model {model!r}"
+        raise AttemptFailed(Failure("forbidden", problem, 403))
+
+
+def unknown_model(error: UnknownModel, model: str) -> Exception:
+    """A request that names no model is wrong itself."""
+    return error if model else AttemptFailed(Failure("bad_request", f"model: expected a name; {error}", 400))
+
+
+async def decoded(body: bytes, encoding: str, limit: int) -> bytes:
+    if encoding == "identity":
+        return body
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise UnreadableBody(f"the body is encoded as {encoding!r}; send it as it is, or as gzip")
+    return await large_bodies.run_for(len(body) * _EXPANSION, _inflate, body, encoding, limit)
+
+
+def _inflate(body: bytes, encoding: str, limit: int) -> bytes:
+    inflate = zlib.decompressobj(47)
+    try:
+        decoded = inflate.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise UnreadableBody(f"the body is not {encoding}: {error}") from None
+    if len(decoded) > limit:
+        raise TooLarge(limit)
+    if not inflate.eof:
+        raise UnreadableBody(f"the body ends inside its {encoding}")
+    return decoded
