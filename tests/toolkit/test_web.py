@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from dragoman.fetch import is_public
+from dragoman.fetch.pagetext import page_text
 from dragoman.toolkit import Hit, Limits
-from dragoman.toolkit.download import is_public
-from dragoman.toolkit.pagetext import page_text
 from dragoman.toolkit.web import addresses
 from waiting import finish
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 
 from dragoman.client.tools import Tool
-from dragoman.toolkit.download import Allowed, is_public
+from dragoman.fetch import is_public
 from dragoman.toolkit.files import file_tools, image_tools
 from dragoman.toolkit.limits import Limits
 from dragoman.toolkit.root import Refused, Root
 from dragoman.toolkit.search import search_tools
 from dragoman.toolkit.shell import shell_tools
-from dragoman.toolkit.web import Hit, Search, web_tools
+from dragoman.toolkit.web import Allowed, Hit, Search, web_tools
 
 READING = frozenset(
     ("read_file", "read_many_files", "search_file_content", "google_web_search", "view_image")

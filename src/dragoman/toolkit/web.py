@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from inspect import isawaitable
 
 from dragoman.client.tools import Tool
-from dragoman.toolkit.download import Allowed, WebPage, download, is_public
+from dragoman.fetch import Address, AddressGuard, FetchError, WebPage, download, is_public
+from dragoman.fetch.pagetext import page_text
 from dragoman.toolkit.limits import Limits, bounded
-from dragoman.toolkit.pagetext import page_text
 from dragoman.toolkit.root import Refused
 from dragoman.toolkit.schema import string, tool
 
@@ -33,6 +33,7 @@ class Hit:
     text: str = ""
 
 
+Allowed = Callable[[Address], bool]
 Search = Callable[[str], Sequence[Hit] | Awaitable[Sequence[Hit]]]
 
 
@@ -81,12 +82,13 @@ async def _read(url: str, limits: Limits, allowed: Allowed) -> tuple[str, bool]:
     """The text of a page and False, or the reason why there is none and True."""
 
     def text() -> str:
-        return bounded(_text(download(url, limits, allowed)), limits.output)
+        page = download(url, AddressGuard(allowed=allowed), seconds=limits.seconds, most=limits.file)
+        return bounded(_text(page), limits.output)
 
     try:
         async with asyncio.timeout(limits.seconds):
             return await asyncio.get_running_loop().run_in_executor(_THREADS, text), False
-    except Refused as error:
+    except (Refused, FetchError) as error:
         return str(error), True
     except TimeoutError:
         return f"{url}: no answer within {limits.seconds:g} s", True
