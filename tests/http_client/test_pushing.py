@@ -10,6 +10,7 @@ import pytest
 from dragoman.http.client import Client, ReplyBroken, TimedOut, Timeouts
 from http_client.conftest import Run
 from http_client.servers import answering, listening
+from waiting import LONG
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 GZIPPED = HEAD.replace(b"OK\r\n", b"OK\r\ncontent-encoding: gzip\r\n")
@@ -59,21 +60,22 @@ def failing(data: bytes) -> bool:
     raise ZeroDivisionError
 
 
-ENDS: dict[str, tuple[Callable[[bytes], bool], str, type[Exception], str]] = {
-    "the sink raises": (failing, "hang", ZeroDivisionError, "^$"),
-    "silence": (lambda data: False, "hang", TimedOut, "to go on"),
-    "the peer closes": (lambda data: False, "close", ReplyBroken, "before its answer ended"),
+# what the sink does, how the peer ends, the seconds of silence it gets, and the error
+ENDS: dict[str, tuple[Callable[[bytes], bool], str, float, type[Exception], str]] = {
+    "the sink raises": (failing, "hang", LONG, ZeroDivisionError, "^$"),
+    "silence": (lambda data: False, "hang", 0.5, TimedOut, "to go on"),
+    "the peer closes": (lambda data: False, "close", LONG, ReplyBroken, "before its answer ended"),
 }
 
 
 @pytest.mark.parametrize("name", ENDS)
 def test_what_ends_a_reply_reaches_its_reader(name: str, run: Run) -> None:
-    sink, then, error, problem = ENDS[name]
+    sink, then, idle, error, problem = ENDS[name]
 
     async def work() -> None:
         async with listening(answering(HEAD, chunk(b"ab"), chunk(b"cd"), then=then, pause=0.02)) as seen:
             client = Client(environ={})
-            reply = await client.send("POST", seen.url, {}, b"", Timeouts(connect=5, first_byte=5, idle=0.5))
+            reply = await client.send("POST", seen.url, {}, b"", Timeouts(LONG, LONG, idle))
             with pytest.raises(error, match=problem):
                 await reply.pour(sink)
             reply.close()

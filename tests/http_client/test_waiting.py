@@ -73,13 +73,27 @@ def test_silence_ends_in_time(pieces: tuple[bytes, ...], timeouts: Timeouts, pro
 
 
 def test_many_short_silences_are_no_long_one(run: Run) -> None:
-    pieces = [HEAD, *[b"1\r\na\r\n"] * 15, b"0\r\n\r\n"]
+    """Each piece starts the time limit anew."""
+    turn = asyncio.Semaphore(0)
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader, writer)
+        for piece in (HEAD, *[b"1\r\na\r\n"] * 5, b"0\r\n\r\n"):
+            writer.write(piece)
+            await turn.acquire()
 
     async def work() -> None:
-        async with listening(answering(*pieces, pause=0.1)) as seen:
+        async with listening(script) as seen:
             client = Client(environ={})
-            reply = await client.send("POST", seen.url, {}, b"", Timeouts(LONG, LONG, idle=1.0))
-            assert await reply.read(1000) == b"a" * 15
+            reply = await client.send("POST", seen.url, {}, b"", Timeouts(LONG, LONG, LONG))
+            waiting = asyncio.ensure_future(reply.read(1000))
+            for _ in range(5):
+                await asyncio.sleep(0.01)
+                before = reply._connection.deadline
+                turn.release()
+                await until(lambda before=before: reply._connection.deadline > before)
+            turn.release()
+            assert await waiting == b"a" * 5
             await client.close()
 
     run(work())

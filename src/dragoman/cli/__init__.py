@@ -20,9 +20,9 @@ from dragoman.core.optional import require
 COMMANDS = {
     "run": ("gateway", "Run an agent (Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code) on any model."),
     "serve": ("gateway", "Start the gateway: every protocol on one port."),
-    "models": ("gateway", "List the models that clients can request."),
-    "check": ("gateway", "Check the configuration and print what would be served."),
-    "trust": ("gateway", "Use the dragoman.toml of this folder."),
+    "models": ("client", "List the models that clients can request."),
+    "check": ("", "Check the configuration and print what would be served."),
+    "trust": ("", "Use the dragoman.toml of this folder."),
     "inspect": ("gateway", "Show recorded exchanges: both wires, losses, route."),
     "plan": ("gateway", "Print what a request would lose at each provider."),
     "replay": ("gateway", "Send a recorded request again, to any model."),

@@ -1,5 +1,5 @@
-"""The gateway: every protocol toward clients, every protocol and dialect toward upstreams."""
+"""The gateway: every protocol toward clients, every protocol and dialect toward upstreams.
 
-from dragoman.core.optional import require
-
-require("gateway")
+To read its configuration, and to route by it, needs no package of the extra `gateway`: the command line does
+both without them. Whatever serves begins with `admission`, which asks for them.
+"""

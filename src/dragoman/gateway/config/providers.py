@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from dragoman.core.errors import ConfigError
 from dragoman.core.jsontext import is_object
+from dragoman.core.transport import Timeouts
 from dragoman.dialects import names as dialect_names
 from dragoman.gateway.config.models import OVERRIDES, read_overrides, read_profile
 from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
 from dragoman.gateway.config.tables import ProviderTable, TimeoutsTable
-from dragoman.http.client import Timeouts
 from dragoman.profiles import ProfileRow, ProviderSettings, http_url, known
 from dragoman.protocols import upstream, upstream_names
 
