@@ -27,6 +27,8 @@ def serving(application: Application, timeouts: ServerTimeouts | None = None, **
     """On our own server."""
     config = Config(port=0)
     listener = bind(config)
+    if isinstance(application, Gateway):
+        more = {"memory": application.memory, **more}
     server = HttpServer(application, 1, timeouts, **more)
     thread = threading.Thread(target=run, args=(server, listener), daemon=True)
     address = url(config, listener)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -210,3 +214,195 @@ def test_a_shutdown_ends_with_1001() -> None:
         assert ended.value.rcvd.code == 1001
     thread.join(10)
     assert not thread.is_alive()
+
+
+class Wire:
+    """The connection below: what was written, and whether reading is paused."""
+
+    def __init__(self) -> None:
+        self.written, self.full, self.paused, self.ended = b"", False, False, False
+
+    def write(self, data: bytes, /) -> None:
+        self.written += data
+
+    async def drain(self) -> None: ...
+
+    def pause_socket(self) -> None:
+        self.paused = True
+
+    def resume_socket(self) -> None:
+        self.paused = False
+
+    def end_socket(self) -> None:
+        self.ended = True
+
+
+def frame(opcode: int, data: bytes = b"", last: bool = True) -> bytes:
+    size = len(data)
+    if size < 126:
+        length = bytes([0x80 | size])
+    else:
+        length = b"\xfe" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xff" + size.to_bytes(8, "big")
+    return bytes([(0x80 if last else 0) | opcode]) + length + bytes(4) + data
+
+
+def with_socket(
+    use: Callable[[websocket.WebSocket, Wire, MemoryBudget], Coroutine[Any, Any, None]], limit: int = 0
+) -> None:
+    async def run() -> None:
+        wire, memory = Wire(), MemoryBudget(limit)
+        socket = websocket.WebSocket(wire, 1_000_000, memory)
+        await use(socket, wire, memory)
+        socket.lost()
+        assert memory.used == 0
+
+    asyncio.run(run())
+
+
+FLOODS = {
+    "pings": (frame(9) * 40_000, 1008),
+    "pongs": (frame(10, b"x" * 125) * 2_000, 1008),
+    "empty fragments": (frame(1, b"{", False) + frame(0, b"", False) * 40_000, 1008),
+    "fragments of a byte": (frame(1, b"{", False) + frame(0, b"x", False) * 37_000, 1008),
+    "tiny messages": (frame(1, b"{}") * 32_000, 0),
+}
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_a_flood_of_frames_is_parsed_a_few_at_a_time(name: str) -> None:
+    """Counted, not timed: between two turns of the event loop the library sees few frames."""
+    data, code = FLOODS[name]
+
+    async def use(socket: websocket.WebSocket, wire: Wire, memory: MemoryBudget) -> None:
+        frames = list[int]()
+        receive = socket._frames.receive_data  # pyright: ignore[reportPrivateUsage] - what is parsed is counted
+        heads = websocket.FrameHeads()
+
+        def count(piece: bytes) -> None:
+            at = parsed = 0
+            while at < len(piece):
+                at, parsed = heads.cut(piece, at, 1), parsed + 1
+            frames.append(parsed)
+            receive(piece)
+
+        socket._frames.receive_data = count  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+        socket.feed(data)
+        turns = 0
+        while not wire.ended and len(socket._messages) < 16 and turns < 5_000:  # pyright: ignore[reportPrivateUsage]
+            assert memory.used <= len(data)
+            turns += 1
+            await asyncio.sleep(0)
+        assert max(frames) <= 33
+        assert sum(frames) < 3_000, "most of it is never parsed"
+        if code:
+            assert wire.ended
+            assert code.to_bytes(2, "big") in wire.written[-130:]
+            assert memory.used == 0
+        else:
+            assert wire.paused
+
+    with_socket(use)
+
+
+def test_messages_wait_unparsed_until_others_are_taken() -> None:
+    async def use(socket: websocket.WebSocket, wire: Wire, memory: MemoryBudget) -> None:
+        socket.feed(b"".join(frame(1, b"%d" % number) for number in range(100)))
+        got = [await socket.receive() for _ in range(100)]
+        await asyncio.sleep(0)
+        assert got == [b"%d" % number for number in range(100)]
+        assert (wire.paused, memory.used) == (False, 0)
+
+    with_socket(use)
+
+
+def test_pongs_wait_while_the_peer_does_not_read() -> None:
+    async def use(socket: websocket.WebSocket, wire: Wire, memory: MemoryBudget) -> None:
+        wire.full = True
+        socket.feed(frame(9, b"a" * 100) * 40)
+        before = len(wire.written)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert (len(wire.written), wire.paused) == (before, True)
+        wire.full = False
+        socket.resume()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert wire.written.count(b"a" * 100) == 40
+        assert (wire.paused, memory.used) == (False, 0)
+
+    with_socket(use)
+
+
+def test_what_was_parsed_is_not_held() -> None:
+    """Only what a message still needs is counted, whatever came between."""
+
+    async def use(socket: websocket.WebSocket, wire: Wire, memory: MemoryBudget) -> None:
+        for _ in range(50):
+            socket.feed(frame(9, b"p" * 125) * 10)
+            assert memory.used == 0
+            socket.tick(0.0)
+        socket.feed(frame(1, b"x" * 1000, last=False))
+        assert memory.used == 1000
+        socket.feed(frame(9) + frame(0, b"x" * 1000)[:300])
+        assert memory.used == 1300
+        socket.feed(frame(0, b"x" * 1000)[300:])
+        assert memory.used == 2000
+        assert await socket.receive() == b"x" * 2000
+        assert memory.used == 0
+
+    with_socket(use)
+
+
+def test_a_message_may_take_as_long_as_a_body() -> None:
+    async def use(socket: websocket.WebSocket, wire: Wire, memory: MemoryBudget) -> None:
+        for now in range(200):  # between messages there is no limit
+            assert socket.tick(float(now)) or now > 60
+            socket.feed(frame(10))
+        socket.feed(frame(1, b"x" * 20_480, last=False))
+        for now in range(200, 271):
+            socket.feed(frame(10))  # it is alive, and sends nothing else
+            socket.tick(float(now))
+            assert not wire.ended
+        socket.tick(272.0)
+        assert wire.ended
+        assert b"the message took too long" in wire.written
+        assert memory.used == 0
+
+    with_socket(use)
+
+
+def test_a_full_memory_ends_the_connection() -> None:
+    async def use(socket: websocket.WebSocket, wire: Wire, memory: MemoryBudget) -> None:
+        socket.feed(frame(1, b"x" * 3000, last=False))
+        assert wire.ended
+        assert (1013).to_bytes(2, "big") in wire.written
+        assert memory.used == 0
+
+    with_socket(use, limit=2000)
+
+
+@given(
+    frames=st.lists(st.tuples(st.sampled_from([0, 1, 8, 9, 10]), st.sampled_from([0, 1, 125, 126, 70_000]))),
+    cuts=st.lists(st.integers(0, 200), max_size=20),
+    most=st.integers(1, 3),
+)
+def test_heads_are_found_wherever_the_network_cuts(
+    frames: list[tuple[int, int]], cuts: list[int], most: int
+) -> None:
+    data = b"".join(frame(opcode, b"x" * size) for opcode, size in frames)
+    ends, at = list[int](), 0
+    for opcode, size in frames:
+        at += len(frame(opcode, b"x" * size))
+        ends.append(at)
+    heads, start = websocket.FrameHeads(), 0
+    for size in [*cuts, len(data)]:
+        piece, at = data[start : start + size], 0
+        while at < len(piece):
+            before, at = at, heads.cut(piece, at, most)
+            assert at > before
+            done = sum(1 for end in ends if end <= start + at)
+            whole = ends[done - 1] if done else 0
+            assert heads.partial == start + at - whole
+            assert sum(1 for end in ends if start + before < end <= start + at) <= most + 1
+        start += len(piece)
+    assert heads.controls == sum(1 for opcode, _ in frames if opcode & 8)

@@ -241,9 +241,7 @@ class Gateway:
             **dict.fromkeys(CONVERSATION_ACTIONS, conversations.answer),
             "batch": batches.answer,
             "file": batches.answer_file,
-            "websocket": WebSocketHandler(
-                reader, generate, self._answer_message, self.memory, config.max_body
-            ).answer,
+            "websocket": WebSocketHandler(reader, generate, self._answer_message, config.max_body).answer,
             "health": own.health,
             "ready": own.ready,
             "metrics": own.metrics,
@@ -430,6 +428,8 @@ class Gateway:
             return self._wrong_key(request, _WRONG_KEY)
         if not self.config.keys and is_cross_site_request(request.headers):
             return _CROSS_SITE  # a client with a key may come from anywhere
+        if caller.memory:
+            request.incoming.charge(caller.memory)
         return caller
 
     def _authenticate_admin(self, request: GatewayRequest) -> Failure | None:

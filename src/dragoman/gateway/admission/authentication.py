@@ -22,6 +22,7 @@ from msgspec.structs import astuple
 from dragoman.core.model import Failure
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.keys import Allowance
+from dragoman.http.server import MemoryBudget, MemoryShare
 
 # Beside `authorization`, as the SDKs of Anthropic, Gemini and Azure OpenAI send it
 _HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
@@ -45,6 +46,7 @@ class Caller(Struct, eq=False):
     expires: float = 0.0  # seconds since the epoch; 0: never
     models: tuple[str, ...] = ()  # patterns of the models that it may use; empty: all
     limited: bool = False  # otherwise nothing is counted
+    memory: MemoryShare | None = None  # what its requests hold; None: there is no other caller
 
     def may_use(self, model: str) -> bool:
         return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
@@ -56,8 +58,8 @@ class Caller(Struct, eq=False):
 class Callers:
     """Keys are found by a digest under a salt of this process, in the same time for wrong and right keys."""
 
-    def __init__(self, config: Config) -> None:
-        self._salt = os.urandom(32)
+    def __init__(self, config: Config, memory: MemoryBudget | None = None) -> None:
+        self._salt, self._memory = os.urandom(32), memory or MemoryBudget()
         self._known: dict[bytes, Caller] = {}
         self._anyone: Caller | None = None
         self.configure(config)
@@ -78,6 +80,13 @@ class Callers:
                 caller.expires, caller.models = named.expires, named.models
             self._known[digest] = caller
         self._anyone = None if config.keys else _inherit(self._anyone, Caller("", "", default))
+        self._divide_memory()
+
+    def _divide_memory(self) -> None:
+        callers = list(self._known.values())
+        for caller in callers:
+            caller.memory = (caller.memory or MemoryShare(self._memory)) if len(callers) > 1 else None
+        self._memory.divide(tuple(caller.memory for caller in callers if caller.memory))
 
     def find(self, key: str) -> Caller | None:
         """None for an unknown or expired key. Without keys in the configuration, everyone is one caller."""

@@ -51,7 +51,7 @@ class AdmissionControl:
     ) -> None:
         self.budgets = budgets
         self._memory = memory or MemoryBudget()
-        self.callers = Callers(config)
+        self.callers = Callers(config, self._memory)
         self.counters = _counters(config, report)
         self.slots = ProviderConcurrency(config.workers)
         self.semaphore = QueuedSemaphore(0, 0)
@@ -74,7 +74,8 @@ class AdmissionControl:
         if self.arrived >= self._most and not self.semaphore.displace(caller.name):
             record.shed = "gateway"
             raise gateway_busy(self.semaphore)
-        if self._memory.used >= self._memory.limit:
+        memory = caller.memory or self._memory
+        if memory.used >= memory.limit:
             record.shed = "memory"
             raise memory_full()
         self.arrived += 1

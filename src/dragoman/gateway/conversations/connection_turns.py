@@ -7,11 +7,11 @@ connection, or when a request of its own lane that continues it fails.
 from __future__ import annotations
 
 from dragoman.gateway.conversations.store import StoredTurn
-from dragoman.http.server import MemoryBudget
+from dragoman.http.server import MemoryBudget, MemoryShare
 
 
 class ConnectionTurns:
-    def __init__(self, memory: MemoryBudget) -> None:
+    def __init__(self, memory: MemoryBudget | MemoryShare) -> None:
         self._memory = memory
         self._latest: dict[str, StoredTurn] = {}  # by lane
 

@@ -30,7 +30,7 @@ from dragoman.gateway.handlers.count_tokens import estimate
 from dragoman.gateway.handlers.request_reader import RequestReader
 from dragoman.gateway.request import ExchangeRecord, GatewayRequest, RoutedRequest
 from dragoman.http.memory_budget import BODY_WEIGHT
-from dragoman.http.server import Headers, MemoryBudget, ResponseWriter, ServerRequest, WebSocket
+from dragoman.http.server import Headers, ResponseWriter, ServerRequest, WebSocket
 from dragoman.http.server.websocket import GOING_AWAY, INTERNAL, NORMAL
 
 Handler = Callable[[GatewayRequest], Awaitable[None]]
@@ -48,11 +48,10 @@ class WebSocketHandler:
         reader: RequestReader,
         generate: Handler,
         dispatch: Dispatch,
-        memory: MemoryBudget,
         max_size: int,
     ) -> None:
         self._generate, self._warm_up = generate, WarmUpHandler(reader).answer
-        self._dispatch, self._memory, self._max_size = dispatch, memory, max_size
+        self._dispatch, self._max_size = dispatch, max_size
 
     async def answer(self, request: GatewayRequest) -> None:
         """The request was authenticated."""
@@ -60,9 +59,9 @@ class WebSocketHandler:
         assert codec, "only protocols with WebSocket have this route"
         socket = request.writer.upgrade(self._max_size)
         if socket:
-            turns = ConnectionTurns(self._memory)
+            turns = ConnectionTurns(request.incoming.memory)
             try:
-                await _Session(request, codec, socket, turns, self._respond, self._memory).run()
+                await _Session(request, codec, socket, turns, self._respond).run()
             finally:
                 turns.clear()
 
@@ -80,10 +79,9 @@ class _Session:
         socket: WebSocket,
         turns: ConnectionTurns,
         respond: Callable[[GatewayRequest, bool], Awaitable[None]],
-        memory: MemoryBudget,
     ) -> None:
         self._request, self._codec, self._socket, self._turns = request, codec, socket, turns
-        self._respond, self._memory = respond, memory
+        self._respond, self._memory = respond, request.incoming.memory
         self._lanes: dict[
             str, deque[tuple[SocketRequest, int]]
         ] = {}  # waiting, with the memory that each takes

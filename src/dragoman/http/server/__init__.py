@@ -4,7 +4,7 @@ The application gets a `ServerRequest` and a `ResponseWriter`. There is no frame
 request and each streamed chunk should cost microseconds.
 """
 
-from dragoman.http.memory_budget import MemoryBudget, MemoryFull
+from dragoman.http.memory_budget import MemoryBudget, MemoryFull, MemoryShare
 from dragoman.http.server.application import (
     ClientGone,
     Headers,
@@ -25,6 +25,7 @@ __all__ = [
     "HttpServer",
     "MemoryBudget",
     "MemoryFull",
+    "MemoryShare",
     "ResponseWriter",
     "ServerRequest",
     "ServerTimeouts",

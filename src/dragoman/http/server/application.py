@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
-from dragoman.http.memory_budget import BODY_WEIGHT, UNLIMITED, MemoryBudget, MemoryFull
+from dragoman.http.memory_budget import BODY_WEIGHT, UNLIMITED, MemoryBudget, MemoryFull, MemoryShare
 
 if TYPE_CHECKING:
     from dragoman.http.server.websocket import WebSocket
@@ -62,7 +62,7 @@ class ServerRequest(Struct, eq=False):
     keep_alive: bool = True
     started: float = 0.0
     address: str = ""
-    _memory: MemoryBudget = UNLIMITED
+    memory: MemoryBudget | MemoryShare = UNLIMITED
     _on_read: Callable[[], object] = bool  # called when the application waits for the body
     memo: HeadMemo = field(default_factory=HeadMemo)
     size: int = 0
@@ -70,7 +70,7 @@ class ServerRequest(Struct, eq=False):
     gone: bool = False
     discarded: bool = False
     _chunks: list[bytes] = []
-    _held: int = 0  # bytes that `_memory` counts
+    _held: int = 0  # bytes that `memory` counts
     _limit: int = 0  # of the reader that waits
     _waiter: asyncio.Future[None] | None = None
 
@@ -83,7 +83,7 @@ class ServerRequest(Struct, eq=False):
             self.headers,
             self.started,
             self.address,
-            self._memory,
+            self.memory,
             body,
             HeadMemo(),
         )
@@ -91,7 +91,7 @@ class ServerRequest(Struct, eq=False):
     @classmethod
     def whole(
         cls, method: str, path: str, query: bytes, headers: dict[str, str], started: float, address: str,
-        memory: MemoryBudget, body: bytes, memo: HeadMemo,
+        memory: MemoryBudget | MemoryShare, body: bytes, memo: HeadMemo,
     ) -> ServerRequest:  # fmt: skip
         """One that has arrived whole, with others to follow."""
         size = len(body)
@@ -154,7 +154,7 @@ class ServerRequest(Struct, eq=False):
         if self.discarded:
             return
         self._chunks.append(data)
-        memory, weight = self._memory, BODY_WEIGHT * size
+        memory, weight = self.memory, BODY_WEIGHT * size
         self._held += weight
         memory.used += weight
         if self._waiter and self.size > self._limit:
@@ -180,9 +180,15 @@ class ServerRequest(Struct, eq=False):
         self._chunks.clear()
         self.release()
 
+    def charge(self, memory: MemoryShare) -> None:
+        """Count what it holds in `memory` from now on."""
+        self.memory.used -= self._held
+        self.memory = memory
+        memory.used += self._held
+
     def release(self) -> None:
         """Its body does not count any more."""
-        self._memory.used -= self._held
+        self.memory.used -= self._held
         self._held = 0
 
     def _wake(self, error: Exception | None) -> None:

@@ -158,11 +158,11 @@ class ServerConnection(asyncio.Protocol):
         for request in self._pending:
             request.release()
         self._pending.clear()
+        if self._websocket:
+            self._websocket.lost()
         self.resume_writing()
         if self._receiving:
             self._receiving.disconnect()
-        if self._websocket:
-            self._websocket.lost()
         if self._task and not (self._response and self._response.ended):
             if self._request:
                 self._request.gone = True
@@ -258,7 +258,9 @@ class ServerConnection(asyncio.Protocol):
             writable.set_result(None)
         if self._pending and not self._request:
             self._respond_next()
-        if self._reading_paused and not self._transport.is_closing():
+        if self._websocket:
+            self._websocket.resume()
+        elif self._reading_paused and not self._transport.is_closing():
             self._resume_reading()
 
     # httptools callbacks
@@ -328,11 +330,12 @@ class ServerConnection(asyncio.Protocol):
     async def drain(self) -> None:
         if self._writable:
             unsent = self._transport.get_write_buffer_size()
-            self._memory.used += unsent
+            memory = self._request.memory if self._request else self._memory
+            memory.used += unsent
             try:
                 await self._writable
             finally:
-                self._memory.used -= unsent
+                memory.used -= unsent
 
     def upgrade(self, headers: Headers, max_size: int) -> WebSocket | None:
         """Switch to WebSocket; None where the request is no valid upgrade, which is then answered."""
@@ -342,7 +345,10 @@ class ServerConnection(asyncio.Protocol):
         self.write(response)
         if status != 101:
             return None
-        self._websocket = websocket = WebSocket(self, max_size, self._memory)
+        timeouts = self._timeouts
+        self._websocket = websocket = WebSocket(
+            self, max_size, request.memory, timeouts.body, timeouts.min_rate
+        )
         if self._server.stopping:
             websocket.shut_down()
         self._resume_reading()  # a client may have sent messages without waiting for the response
