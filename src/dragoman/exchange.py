@@ -18,7 +18,7 @@ from dragoman.core.fields import Body, read_body
 from dragoman.core.history import keep_head, printed_fields
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
-from dragoman.core.model import AnyPart, Compaction, Failure, Request, Response, Usage, Wire
+from dragoman.core.model import AnyPart, Compaction, Failure, HostedTool, Request, Response, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.overrides import Overrides
 from dragoman.core.server import ReplyFacts
@@ -73,6 +73,7 @@ class ExchangePlan:
             origin=self.origin,
             profile=profile,
         )
+        self.lists_hosted = profile is not None and profile.hosted_tools is not None
         self.headers = SharedHeaders({"content-type": "application/json", **self.upstream.codec.http.headers})
 
     @cached_property
@@ -196,6 +197,8 @@ class Exchange:
         `model` and `stream` are what the client's URL contains (Gemini), or override the body.
         """
         wire = read_body(body, self.client.name)
+        if self._forwards and self._plan.lists_hosted:
+            self._forwards = not self._withholds_tools(wire)
         if self._forwards and self._plan.overrides:
             wire = self._override(wire, model)
         if self._forwards:
@@ -226,6 +229,8 @@ class Exchange:
             memory = self._memory if wire is None and not self._forwards else None
             outline = memory.outline("", self.client, body) if memory else None
             body = Body(body, self.client.name, seen, wire, outline)
+        if self._forwards and self._plan.lists_hosted:
+            self._forwards = not self._withholds_tools(body.wire)
         if self._forwards and self._plan.overrides:
             wire = self._override(body.wire, model)
             body = Body(jsontext.encode(wire), self.client.name, None, wire)
@@ -251,6 +256,13 @@ class Exchange:
         changed = override_wire(overrides, wire, self.upstream, profile, self._losses)
         self._losses.respell(self.client.spelling, wire)
         return changed
+
+    def _withholds_tools(self, wire: Wire) -> bool:
+        """Whether the request declares a hosted tool that the upstream's profile does not list."""
+        profile = self._plan.translation.profile
+        listed = (profile and profile.hosted_tools) or ()
+        head = self.client.decode_request({**wire, self.client.turns: []}, Losses())
+        return any(isinstance(tool, HostedTool) and tool.kind not in listed for tool in head.tools)
 
     def _glance(self, body: bytes) -> Wire | None:
         glance = self._plan.client.server.accounting.request

@@ -1,6 +1,7 @@
 """The only place where the stages of a translation are put in a row. Exchange, client and gateway use it.
 
-    request:   summarising → restrict → Ledger.prepare → dialect.render → session → encode_request
+    request:   summarising → restrict → with_offered_tools → Ledger.prepare → dialect.render → session
+               → encode_request
     response:  framing → stream_decoder → Sequencer → dialect parser → recovery → Restorer → session
                → Summary | Lead → stream_encoder → framing
 
@@ -33,6 +34,7 @@ from dragoman.profiles import profile_of
 from dragoman.protocols import protocol as find_protocol
 from dragoman.transforms.compaction import Lead, Summary, summarising
 from dragoman.transforms.context_edits import edit_context
+from dragoman.transforms.hosted import with_offered_tools
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
 from dragoman.transforms.restrictions import restrict, restricts
@@ -112,6 +114,7 @@ class Pipeline:
             self.edits = request.edits
         if restricts(profile):
             request = restrict(request, profile, self.losses)
+        request = with_offered_tools(request, self._codec.limits(profile), self._codec.name, self.losses)
         self.ledger = self._new_ledger(profile)
         prepared = self.ledger.prepare(request, plan.summarise)
         if plan.dialect:

@@ -130,7 +130,7 @@ def test_closed_validators_get_no_reasoning_content(provider: str, model: str):
 
 
 def test_a_row_for_a_model_of_a_provider_wins_over_the_provider():
-    assert profile_of("gpt-4o", "openai-chat", "openai-chat").hosted_tools == ()
+    assert profile_of("gpt-4o", "openai-chat", "openai-chat").hosted_tools is None
     search = profile_of("gpt-4o-search-preview", "openai-chat", "openai-chat")
     assert search.hosted_tools == ("web_search",)
 

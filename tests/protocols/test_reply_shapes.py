@@ -14,6 +14,7 @@ from openai.types.responses import Response as SdkResponse
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
+import dragoman
 from dragoman.core import jsontext
 from dragoman.core.events import ResponseFailed, ResponseStart, unfold
 from dragoman.core.losses import Losses
@@ -213,3 +214,24 @@ def test_replies_of_servers_that_leave_fields_out_are_completed() -> None:
     reply = {"id": "resp_x", "created_at": 1, "status": "completed", "output": []}
     body = responses.encode_response(responses.decode_response(reply, Losses()), Losses(), request)
     requires(body, RESPONSE)
+
+
+@pytest.mark.parametrize("created", [1.75, 1, "now", None, float("nan"), True])
+@pytest.mark.parametrize("upstream, field", [("openai-responses", "created_at"), ("openai-chat", "created")])
+def test_any_time_of_a_reply_is_read(upstream: str, field: str, created: object) -> None:
+    bodies = {
+        "openai-responses": {
+            "id": "r",
+            "object": "response",
+            "model": "m",
+            "status": "completed",
+            "output": [],
+        },
+        "openai-chat": {"id": "r", "model": "m", "choices": [{"index": 0, "message": {"content": "x"}}]},
+    }
+    client = "openai-chat" if upstream == "openai-responses" else "openai-responses"
+    told = "created" if client == "openai-chat" else "created_at"
+    exchange = dragoman.Exchange(client, upstream, reply_created=9)
+    reply = exchange.response({**bodies[upstream], field: created})
+    assert exchange.status == 200
+    assert reply[told] == (1 if created in (1, 1.75) and created is not True else 9)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.events import Event
@@ -108,6 +110,9 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True, cache_hash=True):
     namespaces: bool = False
     deferred_tools: bool = False
     hosted_tools: frozenset[str] = frozenset()
+    lists_hosted: bool = False  # the profile lists them: the server runs no other, of its own kind neither
+    hosted_filters: frozenset[str] = frozenset()  # restrictions that can be said: mcp.allowed, …
+    hosted_choices: frozenset[str] = frozenset()  # what keeps the model from hosted tools: none, names
     signs: str = ""  # reasoning or call: its servers refuse one without state
     call_state: bool = False  # a call has an opaque slot of its own
     text_state: bool = False  # a text has one
@@ -116,6 +121,14 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True, cache_hash=True):
     schema_rules: SchemaRules = SchemaRules()
     schema_field: str = "parameters"  # where a declaration holds its schema
     compaction: Callable[[str], Wire] | None = None  # the part of this protocol that holds a summary
+
+
+@lru_cache(256)
+def with_listed_tools(limits: ProtocolLimits, profile: ModelProfile) -> ProtocolLimits:
+    """`limits` of a server whose profile may list the hosted tools that it runs."""
+    if profile.hosted_tools is None:
+        return limits
+    return replace(limits, hosted_tools=limits.hosted_tools & {*profile.hosted_tools}, lists_hosted=True)
 
 
 class OutgoingRequest(Struct, frozen=True):

@@ -211,6 +211,14 @@ def describe(value: Any) -> str:
             return f"a {type(value).__name__}"
 
 
+def whole_seconds(time: Any) -> int:
+    """A time in seconds, which some servers give with a fraction; 0 for anything else."""
+    if type(time) is int:
+        return time
+    is_number = isinstance(time, _NUMBERS) and type(time) is not bool
+    return int(time) if is_number and time == time and abs(time) != _INFINITE else 0
+
+
 def own(extras: Extras | None, protocol: str) -> Wire:
     """The extras that came from `protocol`."""
     return extras.get(protocol, {}) if extras else {}

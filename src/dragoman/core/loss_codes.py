@@ -210,6 +210,11 @@ CODES: dict[str, LossCode] = {
         "A setting of a hosted tool that the target does not have.",
         "Choose a provider that has it; `dragoman plan` compares them.",
     ),
+    "hosted.choice.changed": _minor(
+        "A hosted tool that the client's tool choice does not allow, withheld because the target's choice "
+        "does not cover hosted tools."
+    ),
+    "hosted.domains.changed": _cosmetic("Blocked domains, which lie outside the allowed ones."),
     "hosted.tool_search.changed": _minor("A search for tools; what it found is declared instead."),
     "hosted.web_search.invented": _minor("A search that the citations of the reply imply."),
     # Reasoning

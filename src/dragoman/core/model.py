@@ -330,8 +330,9 @@ class HostedTool(Value, frozen=True, eq=False):
     """A tool whose schema the provider knows.
 
     `settings` uses neutral words. web_search: `allowed_domains`, `blocked_domains`, `max_uses`,
-    `location` (city, region, country, timezone), `context_size`. mcp: `label`, `url`, `headers`, `allowed`,
-    `approval` (never, or when the client must approve a call).
+    `location` (city, region, country, timezone), `context_size`. mcp: `label`, `url`, `headers`, `allowed`
+    and `denied` (names of tools), `filter` (what else only the client's protocol can restrict), `approval`
+    (never, or when the client must approve a call).
     """
 
     kind: HostedKind
@@ -339,14 +340,24 @@ class HostedTool(Value, frozen=True, eq=False):
     settings: dict[str, Any] = {}
 
 
+# Kinds that the client runs itself; for an upstream that does not know them they are functions
+CLIENT_TOOLS = frozenset({"local_shell", "shell", "apply_patch", "bash", "text_editor", "memory"})
 AnyTool = ToolDeclaration | HostedTool
 
 
 class ToolChoice(Value, frozen=True, eq=False):
-    """`names` restricts the choice: one name with `required` forces that tool."""
+    """`names` restricts the choice: one name with `required` forces that tool.
+
+    `hosted` are the hosted tools that the choice allows too: a kind, or `mcp:` and the label of a server.
+    """
 
     mode: Literal["auto", "none", "required"]
     names: tuple[str, ...] = ()
+    hosted: tuple[str, ...] = ()
+
+    @property
+    def restricts(self) -> bool:
+        return bool(self.names or self.hosted)
 
 
 class OutputFormat(Value, frozen=True, eq=False):

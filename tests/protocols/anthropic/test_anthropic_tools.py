@@ -217,11 +217,6 @@ ENCODED: dict[str, tuple[ToolDeclaration | HostedTool, Wire | None, list[str]]] 
         },
         [],
     ),
-    "G96 allowed and blocked domains": (
-        HostedTool("web_search", "", {"allowed_domains": ["a"], "blocked_domains": ["b"]}, where="T"),
-        {"type": "web_search_20250305", "name": "web_search", "allowed_domains": ["a"]},
-        ["dropped T.blocked_domains: Anthropic takes allowed or blocked domains, not both"],
-    ),
     "G96 empty domains": (
         HostedTool("web_search", "", {"allowed_domains": [], "context_size": "high"}, where="T"),
         {"type": "web_search_20250305", "name": "web_search"},
@@ -458,14 +453,6 @@ def test_a_tool_that_a_message_defines_is_declared_to_others():
         ("added", "messages[0].content[0].tool.definition")
     ]
     assert CODEC.encode_request(request, Losses()) == body
-
-
-def test_an_mcp_server_whose_calls_need_approval_is_withheld():
-    tool = HostedTool("mcp", "", {"url": "u", "label": "a", "approval": "always"}, where="T")
-    wire, losses = encode(tool)
-    assert "mcp_servers" not in wire
-    assert "tools" not in wire
-    assert [loss.split(":")[0] for loss in losses] == ["dropped T.require_approval"]
 
 
 def test_settings_of_single_mcp_tools_are_reported():

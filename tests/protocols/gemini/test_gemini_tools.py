@@ -287,14 +287,6 @@ ENCODED = {
             "dropped tools[1]: Gemini has no hosted file_search tool that another's could become",
         ],
     ),
-    "MCP that needs approval": (
-        [HostedTool("mcp", settings={"url": "u", "approval": "always"}, where="tools[0]")],
-        None,
-        [
-            "dropped tools[0].require_approval: Gemini runs the tools of an MCP server "
-            "without the approval that the client demands: withheld, its authorization too"
-        ],
-    ),
 }
 
 

@@ -123,7 +123,6 @@ RESPONSES: dict[str, tuple[Any, str]] = {
     "usage": ({"usage": "x"}, "usage"),
     "tokens": ({"usage": {"input_tokens": "x"}}, "usage.input_tokens"),
     "details": ({"usage": {"input_tokens_details": 1}}, "usage.input_tokens_details"),
-    "created_at": ({"created_at": "now"}, "created_at"),
 }
 
 

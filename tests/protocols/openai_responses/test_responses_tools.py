@@ -374,8 +374,8 @@ CHOICES: dict[str, tuple[Any, ToolChoice | None, list[str]]] = {
             "mode": "auto",
             "tools": [{"type": "function", "name": "f"}, {"type": "mcp", "server_label": "l"}],
         },
-        ToolChoice("auto", ("f",)),
-        ["dropped tool_choice.tools[1]: only openai-responses can allow it by its type"],
+        ToolChoice("auto", ("f",), ("mcp:l",)),
+        [],
     ),
     "a hosted tool": (
         {"type": "computer"},
@@ -390,7 +390,8 @@ CHOICES: dict[str, tuple[Any, ToolChoice | None, list[str]]] = {
 def test_choices_become_neutral_and_return(wire: Any, choice: ToolChoice | None, losses: list[str]):
     request, reported = decode(tools=[F], tool_choice=wire)
     known = request.tool_choice
-    assert (known and (known.mode, known.names)) == (choice and (choice.mode, choice.names))
+    facts = known and (known.mode, known.names, known.hosted)
+    assert facts == (choice and (choice.mode, choice.names, choice.hosted))
     assert reported == losses
     assert CODEC.encode_request(request, Losses())["tool_choice"] == wire
 

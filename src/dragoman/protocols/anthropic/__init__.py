@@ -1,6 +1,6 @@
 """Anthropic Messages."""
 
-from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.codec import Codec, ProtocolLimits, with_listed_tools
 from dragoman.core.fields import word_set
 from dragoman.core.losses import Spelling
 from dragoman.core.protocol import Protocol
@@ -8,7 +8,7 @@ from dragoman.core.schema_rules import SchemaRules, StrictRules
 from dragoman.framing.sse import SSE
 from dragoman.protocols.anthropic.context_management import encode_compaction
 from dragoman.protocols.anthropic.grammar import Grammar
-from dragoman.protocols.anthropic.hosted import HOSTED
+from dragoman.protocols.anthropic.hosted import FILTERS, HOSTED
 from dragoman.protocols.anthropic.request import decode_request, encode_request
 from dragoman.protocols.anthropic.response import decode_response, encode_response
 from dragoman.protocols.anthropic.server import HTTP, SERVER, decode_error, encode_error
@@ -41,6 +41,8 @@ LIMITS = ProtocolLimits(
     deferred_tools=True,
     cache_breakpoints=True,
     hosted_tools=HOSTED,
+    hosted_filters=FILTERS,
+    hosted_choices=frozenset({"none"}),  # a subset is said by what is declared
     schema_rules=SCHEMA_RULES,
     compaction=encode_compaction,
 )
@@ -58,7 +60,7 @@ CODEC = Codec(
     grammar=Grammar,
     http=HTTP,
     client_limits=LIMITS,
-    limits=lambda profile: LIMITS,
+    limits=lambda profile: with_listed_tools(LIMITS, profile),
     turns="messages",
     terminal=(b"event: message_stop", b'"type":"message_stop"', b"event: error"),
     is_end=is_end,

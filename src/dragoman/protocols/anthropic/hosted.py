@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe, own
+from dragoman.core.fields import Fields, describe, own, word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -60,6 +60,10 @@ _DECLARED: dict[HostedKind, Wire] = {
     "memory": {"type": "memory_20250818", "name": "memory"},
 }
 HOSTED = frozenset({*_DECLARED, "computer", "mcp"})
+FILTERS = word_set(
+    "web_search.allowed_domains web_search.blocked_domains web_fetch.allowed_domains "
+    "web_fetch.blocked_domains mcp.allowed mcp.denied"
+)
 # How clients spell neutral settings
 _SPELLED = {"context_size": "search_context_size", "location": "user_location"}
 _WEB_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains")
@@ -110,10 +114,6 @@ def _decode_web(wire: Wire) -> dict[str, Any]:
 def _encode_web(tool: HostedTool, losses: Losses) -> Wire:
     settings = tool.settings
     wire: Wire = {key: settings[key] for key in _WEB_SETTINGS if settings.get(key)}
-    # both at once are refused with 400 (G96: bifrost sanitizeWebSearchArguments)
-    if "allowed_domains" in wire and wire.pop("blocked_domains", None):
-        why = "Anthropic takes allowed or blocked domains, not both"
-        losses.dropped(f"{tool.where}.blocked_domains", why, "hosted.setting")
     taken = {*_WEB_SETTINGS}
     if settings.get("location") and tool.kind == "web_search":
         wire["user_location"] = {"type": "approximate", **settings["location"]}
@@ -134,17 +134,25 @@ def _report_settings(tool: HostedTool, taken: set[str], losses: Losses) -> None:
 
 
 def _decode_toolset(fields: Fields, losses: Losses) -> dict[str, Any]:
-    """A toolset that is off by default allows the tools that it turns on."""
+    """One that is off by default allows the tools that it turns on; another denies those it turns off."""
     name = fields.rest.get("mcp_server_name")
     settings: dict[str, Any] = {"label": name if isinstance(name, str) else ""}
     default, configs = fields.rest.get("default_config"), fields.rest.get("configs")
-    named = {f"configs.{name}": config for name, config in configs.items()} if is_object(configs) else {}
-    for key, config in {"default_config": default, **named}.items():
-        if is_object(config):
-            Fields(config, fields.path(key), PROTOCOL_NAME).extras(losses, _QUIET_CONFIG, "hosted.setting")
-    if is_object(default) and default.get("enabled") is False and is_object(configs):
-        enabled = {name for name, config in configs.items() if is_object(config) and config.get("enabled")}
-        settings["allowed"] = [name for name in configs if name in enabled]
+    if configs is not None and not is_object(configs):
+        raise fields.wrong("configs", "dict", configs)
+    switches: dict[str, bool | None] = {}
+    tools = {f"configs.{name}": config for name, config in (configs or {}).items()}
+    for key, config in {"default_config": default, **tools}.items():
+        if config is not None:
+            inner = Fields(config, fields.path(key), PROTOCOL_NAME)
+            switches[key] = inner.take("enabled", bool)
+            inner.extras(losses, topic="hosted.setting")
+    off_by_default = switches.pop("default_config", None) is False
+    named = {key.removeprefix("configs."): on for key, on in switches.items() if on is not None}
+    if off_by_default:
+        settings["allowed"] = [name for name, on in named.items() if on]
+    elif denied := [name for name, on in named.items() if not on]:
+        settings["denied"] = denied
     return settings
 
 
@@ -153,17 +161,14 @@ def _encode_toolset(tool: HostedTool, losses: Losses) -> Wire | None:
     if not tool.settings.get("url"):
         losses.dropped(tool.where, "Anthropic needs the address of an MCP server", "hosted.mcp")
         return None
-    if not _may_run(tool):
-        why = "Anthropic runs the tools of an MCP server without the approval that the client demands"
-        why = f"{why}: withheld, its authorization too"
-        losses.dropped(f"{tool.where}.require_approval", why, "hosted.mcp")
-        return None
     _report_settings(tool, _MCP_SETTINGS, losses)
     wire: Wire = {"type": "mcp_toolset", "mcp_server_name": _label(tool)}
     allowed = tool.settings.get("allowed")
     if is_array(allowed):
         wire["default_config"] = {"enabled": False}
         wire["configs"] = {str(name): {"enabled": True} for name in allowed}
+    elif denied := tool.settings.get("denied"):
+        wire["configs"] = {str(name): {"enabled": False} for name in denied}
     return wire
 
 
@@ -179,7 +184,7 @@ def decode_servers(fields: Fields, tools: tuple[AnyTool, ...], losses: Losses) -
     joined: list[AnyTool] = []
     for tool in tools:
         if _is_mcp(tool) and (server := servers.pop(tool.settings["label"], None)):
-            tool = replace(tool, settings={**server.settings, **tool.settings})
+            tool = replace(tool, settings=_joined(server.settings, tool.settings))
         joined.append(tool)
     return (*joined, *servers.values())
 
@@ -189,9 +194,23 @@ def encode_servers(tools: tuple[AnyTool, ...], losses: Losses) -> Wire:
     servers = [
         _encode_server(tool, losses)
         for tool in tools
-        if _is_mcp(tool) and not is_native(tool) and tool.settings.get("url") and _may_run(tool)
+        if _is_mcp(tool) and not is_native(tool) and tool.settings.get("url")
     ]
     return {"mcp_servers": servers} if servers else {}
+
+
+def _joined(server: dict[str, Any], toolset: dict[str, Any]) -> dict[str, Any]:
+    """Both may list what is allowed: then what both allow is."""
+    settings = {**server, **toolset}
+    if "allowed" in server:
+        denied = toolset.get("denied", ())
+        settings["allowed"] = [
+            name
+            for name in server["allowed"]
+            if name in toolset.get("allowed", (name,)) and name not in denied
+        ]
+        settings.pop("denied", None)
+    return settings
 
 
 def _decode_server(fields: Fields, losses: Losses) -> HostedTool | None:
@@ -199,11 +218,15 @@ def _decode_server(fields: Fields, losses: Losses) -> HostedTool | None:
     settings: dict[str, Any] = {"label": fields.need("name", str), "url": fields.text("url")}
     if token := fields.text("authorization_token"):
         settings["headers"] = {"Authorization": f"Bearer {token}"}
-    configuration = fields.object("tool_configuration") or {}
-    if is_array(configuration.get("allowed_tools")):
-        settings["allowed"] = configuration["allowed_tools"]
+    configuration = fields.fields("tool_configuration")
+    enabled = True
+    if configuration:
+        enabled = configuration.take("enabled", bool) is not False
+        if (allowed := configuration.list("allowed_tools")) is not None:
+            settings["allowed"] = allowed
+        configuration.extras(losses, topic="hosted.setting")
     fields.extras(losses, quiet=_QUIET_SERVER, topic="hosted.setting")
-    if configuration.get("enabled") is False:
+    if not enabled:
         return None
     return HostedTool("mcp", "", settings, where=fields.where, extras={PROTOCOL_NAME: {}})
 
@@ -220,13 +243,8 @@ def _encode_server(tool: HostedTool, losses: Losses) -> Wire:
     return wire
 
 
-def _may_run(tool: HostedTool) -> bool:
-    return tool.settings.get("approval", "never") == "never"
-
-
 _QUIET_SERVER = frozenset({"type"})
-_QUIET_CONFIG = frozenset({"enabled"})
-_MCP_SETTINGS = {"label", "url", "headers", "allowed", "approval"}
+_MCP_SETTINGS = {"label", "url", "headers", "allowed", "denied", "approval"}
 
 
 def _label(tool: HostedTool) -> str:

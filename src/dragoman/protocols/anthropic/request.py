@@ -114,7 +114,10 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
         body["system"] = encode_content(system, losses)
     body |= encode_head(request, losses, profile, _encode_head)
     if native:
-        return _as_it_came(body, own(request.extras, PROTOCOL_NAME))
+        extras = own(request.extras, PROTOCOL_NAME)
+        if profile.hosted_tools is not None and "mcp" not in profile.hosted_tools:
+            extras = {key: value for key, value in extras.items() if key != "mcp_servers"}
+        return _as_it_came(body, extras)
     tools = "tools" in body
     if not tools:
         body |= declare_used(request.messages, losses)

@@ -39,6 +39,8 @@ SPELLING = {
     "parallel": "tool_choice.disable_parallel_tool_use",
     ".cache": ".cache_control",
     ".name": ".title|.name",
+    ".allowed": ".tool_configuration.allowed_tools|.default_config.enabled",
+    ".denied": ".configs",
 }
 
 

@@ -1,6 +1,6 @@
 """Google Gemini (generateContent)."""
 
-from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.codec import Codec, ProtocolLimits, with_listed_tools
 from dragoman.core.fields import word_set
 from dragoman.core.losses import Spelling
 from dragoman.core.protocol import Protocol
@@ -56,7 +56,7 @@ CODEC = Codec(
     grammar=Grammar,
     http=HTTP,
     client_limits=LIMITS,
-    limits=lambda profile: LIMITS,
+    limits=lambda profile: with_listed_tools(LIMITS, profile),
     turns="contents",
     terminal=(b'"finishReason"', b'"blockReason"', b'"error"'),
     is_end=is_end,

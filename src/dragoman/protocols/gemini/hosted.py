@@ -100,11 +100,6 @@ def _encode_mcp(tool: HostedTool, losses: Losses) -> Wire:
     if not settings.get("url"):
         losses.dropped(tool.where, "Gemini needs the URL of an MCP server", "hosted.mcp")
         return {}
-    if settings.get("approval", "never") != "never":
-        why = "Gemini runs the tools of an MCP server without the approval that the client demands"
-        why = f"{why}: withheld, its authorization too"
-        losses.dropped(f"{tool.where}.require_approval", why, "hosted.mcp")
-        return {}
     _report_settings(tool, _MCP_SETTINGS, losses)
     transport = {key: settings[key] for key in ("url", "headers") if settings.get(key)}
     return {"mcpServers": [{"name": settings.get("label") or "mcp", "streamableHttpTransport": transport}]}

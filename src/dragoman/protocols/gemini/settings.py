@@ -40,6 +40,7 @@ SPELLING = {name: f"generationConfig.{key}" for name, (key, _) in _SAME.items()}
     "tool_choice": "toolConfig.functionCallingConfig",
     "messages": "contents",
     ".detail": ".mediaResolution|.detail",
+    ".blocked_domains": ".excludeDomains",
 }
 _TIERS = {"standard": "default", "unspecified": "auto"}
 _WRITTEN_TIERS = {"flex": "flex", "priority": "priority", "auto": ""} | dict.fromkeys(

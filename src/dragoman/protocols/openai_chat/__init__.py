@@ -38,7 +38,8 @@ def limits(profile: ModelProfile) -> ProtocolLimits:
         call_state=profile.call_state,
         custom_tools=profile.custom_tools,
         cache_breakpoints=bool(profile.cache_breakpoints),
-        hosted_tools=frozenset(profile.hosted_tools or ()),
+        hosted_tools=CLIENT_LIMITS.hosted_tools & {*(profile.hosted_tools or ())},
+        lists_hosted=profile.hosted_tools is not None,
         reasoning_state=False,
         schema_rules=OPENAI_SCHEMAS,
     )

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, report_counts
+from dragoman.core.fields import Fields, report_counts, whole_seconds
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses, report_stop_sequence, report_unknown_stop
 from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolCall, Usage, Wire, whole_usage
@@ -69,7 +69,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
         _settled(parts, stop, losses),
         stop,
         decode_usage(usage) if is_object(usage) else None,
-        created if isinstance(created, int) else 0,
+        whole_seconds(created),
         extras=extras,
     )
 

@@ -34,7 +34,7 @@ from dragoman.core.events import (
     ResponseStart,
 )
 from dragoman.core.failures import truncated
-from dragoman.core.fields import describe
+from dragoman.core.fields import describe, whole_seconds
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Citation, Foreign, Reasoning, Refusal, Text, Wire
@@ -167,7 +167,7 @@ class StreamDecoder:
             ResponseStart(
                 id if isinstance(id, str) else "",
                 model if isinstance(model, str) else "",
-                created=created if isinstance(created, int) else 0,
+                created=whole_seconds(created),
             )
         ]
 

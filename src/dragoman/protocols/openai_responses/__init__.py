@@ -2,14 +2,14 @@
 
 from msgspec.structs import replace
 
-from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.codec import Codec, ProtocolLimits, with_listed_tools
 from dragoman.core.losses import Spelling
 from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols.openai import OPENAI_SCHEMAS
 from dragoman.protocols.openai_responses.compaction import encode_compaction
 from dragoman.protocols.openai_responses.grammar import Grammar
-from dragoman.protocols.openai_responses.hosted import ENCODED
+from dragoman.protocols.openai_responses.hosted import ENCODED, FILTERS
 from dragoman.protocols.openai_responses.messages import repeats
 from dragoman.protocols.openai_responses.request import decode_request, encode_request
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
@@ -34,6 +34,8 @@ LIMITS = ProtocolLimits(
     namespaces=True,
     deferred_tools=True,
     hosted_tools=frozenset(ENCODED),
+    hosted_filters=FILTERS,
+    hosted_choices=frozenset({"none", "names"}),
     schema_rules=OPENAI_SCHEMAS,
     compaction=encode_compaction,
 )
@@ -52,7 +54,7 @@ CODEC = Codec(
     grammar=Grammar,
     http=HTTP,
     client_limits=LIMITS,
-    limits=lambda profile: MARKED if profile.cache_breakpoints else LIMITS,
+    limits=lambda profile: with_listed_tools(MARKED if profile.cache_breakpoints else LIMITS, profile),
     turns="input",
     repeats=repeats,
     terminal=(

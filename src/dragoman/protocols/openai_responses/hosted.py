@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.caches import cached_by_tools
-from dragoman.core.fields import Fields, own, word_set
+from dragoman.core.errors import WireError
+from dragoman.core.fields import Fields, describe, own, word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -36,7 +37,7 @@ from dragoman.core.model import (
 from dragoman.core.server import rows
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, native, printed
 
-_KINDS: dict[str, HostedKind] = {
+KINDS: dict[str, HostedKind] = {
     "web_search": "web_search",
     "web_search_2025_08_26": "web_search",
     "web_search_preview": "web_search",
@@ -56,6 +57,7 @@ _KINDS: dict[str, HostedKind] = {
 _KIND = word_set("type")
 _PLAIN = word_set("image_generation local_shell shell apply_patch tool_search computer")
 ENCODED = _PLAIN | {"web_search", "code_execution", "mcp"}
+FILTERS = word_set("web_search.allowed_domains mcp.allowed")
 
 
 # Fields of a declaration that neutral settings carry; the others are reported
@@ -67,7 +69,7 @@ _CARRIED: dict[HostedKind, frozenset[str]] = {
 
 
 def decode_hosted(fields: Fields, wire: str, losses: Losses) -> HostedTool:
-    kind = _KINDS.get(wire, "other")
+    kind = KINDS.get(wire, "other")
     if kind == "shell" and is_hosted_shell(fields.rest):
         kind = "other"
     settings: dict[str, Any] = {}
@@ -75,7 +77,7 @@ def decode_hosted(fields: Fields, wire: str, losses: Losses) -> HostedTool:
         case "web_search":
             settings = _decode_web_search(fields.rest)
         case "mcp":
-            settings = _decode_mcp(fields.rest)
+            settings = _decode_mcp(fields)
         case "code_execution":
             _report_container(fields, losses)
         case _:
@@ -150,13 +152,33 @@ def _report_container(fields: Fields, losses: Losses) -> None:
         losses.dropped(fields.path("container"), why, "hosted.setting")
 
 
-def _decode_mcp(rest: Wire) -> dict[str, Any]:
+def _decode_mcp(fields: Fields) -> dict[str, Any]:
     """OpenAI asks for approval of every call unless `require_approval` is never."""
-    named = {"label": "server_label", "url": "server_url", "headers": "headers", "allowed": "allowed_tools"}
+    rest = fields.rest
+    named = {"label": "server_label", "url": "server_url", "headers": "headers"}
     settings: dict[str, Any] = {key: rest[wire] for key, wire in named.items() if rest.get(wire)}
+    settings |= _decode_allowed(rest.get("allowed_tools"), fields.path("allowed_tools"))
     if token := rest.get("authorization"):
         settings["headers"] = {**(settings.get("headers") or {}), "Authorization": f"Bearer {token}"}
     return {**settings, "approval": rest.get("require_approval") or "always"}
+
+
+def _decode_allowed(allowed: Any, where: str) -> dict[str, Any]:
+    """Names, or a filter; only OpenAI filters by what a server says of its tools (`read_only`)."""
+    if allowed is None:
+        return {}
+    if not is_object(allowed):
+        return {"allowed": _tool_names(allowed, where)}
+    names = allowed.get("tool_names")
+    settings = {} if names is None else {"allowed": _tool_names(names, f"{where}.tool_names")}
+    other = {key: value for key, value in allowed.items() if key != "tool_names" and value is not None}
+    return settings if settings and not other else {**settings, "filter": other or "without a condition"}
+
+
+def _tool_names(names: Any, where: str) -> list[str]:
+    if not is_array(names) or not all(isinstance(name, str) for name in names):
+        raise WireError(PROTOCOL_NAME, where, f"expected an array of names, got {describe(names)}")
+    return names
 
 
 def _encode_mcp(tool: HostedTool) -> Wire:

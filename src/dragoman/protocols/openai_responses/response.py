@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import UpstreamError
-from dragoman.core.fields import Fields, own, report_counts
+from dragoman.core.fields import Fields, own, report_counts, whole_seconds
 from dragoman.core.losses import Losses, report_unknown_stop
 from dragoman.core.model import (
     AnyPart,
@@ -185,12 +185,7 @@ def _echoed_tool(tool: Wire) -> Wire:
 
 def decode_created(fields: Fields) -> int:
     """Read, and also kept in the extras."""
-    return (
-        Fields({"created_at": fields.rest.get("created_at")}, fields.where, PROTOCOL_NAME).integer(
-            "created_at"
-        )
-        or 0
-    )
+    return whole_seconds(fields.rest.get("created_at"))
 
 
 _PREFIX = {"function": "fc_", "custom": "ctc_", "local_shell": "lsh_", "shell": "sh_", "apply_patch": "apc_"}

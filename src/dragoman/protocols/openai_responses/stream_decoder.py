@@ -29,7 +29,7 @@ from dragoman.core.events import (
     emptied,
 )
 from dragoman.core.failures import truncated
-from dragoman.core.fields import Fields, describe
+from dragoman.core.fields import Fields, describe, whole_seconds
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
@@ -135,10 +135,10 @@ class StreamDecoder:
             return self._fail(body)
         self._started = True
         response = Fields(body.get("response") or {}, "response", PROTOCOL_NAME)
-        id, model, created = response.text("id"), response.text("model"), response.integer("created_at")
+        id, model, created = response.text("id"), response.text("model"), response.rest.get("created_at")
         handler = self._HANDLERS.get(kind)
         rest = handler(self, body) if handler else self._other(kind, body)
-        return (ResponseStart(id, model, created=created or 0), *rest)
+        return (ResponseStart(id, model, created=whole_seconds(created)), *rest)
 
     def _other(self, kind: str, body: Wire) -> Iterable[Event]:
         """Progress of hosted tools becomes a keep-alive; their items are read when they are done."""

@@ -20,6 +20,7 @@ from dragoman.core.model import KNOWN, AnyTool, HostedTool, Request, ToolChoice,
 from dragoman.protocols.openai import report_choice
 from dragoman.protocols.openai_responses.hosted import (
     HOISTED,
+    KINDS,
     decode_hosted,
     decode_search_tool,
     encode_hosted,
@@ -197,7 +198,8 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
             return ToolChoice("required", (name,), extras=whole)
         case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list()}:
             report_choice(choice, "tool_choice", PROTOCOL_NAME, losses)
-            return ToolChoice(mode, _names(choice["tools"], losses), extras=whole)
+            names, hosted = _allowed(choice["tools"], losses)
+            return ToolChoice(mode, names, hosted, extras=whole)
         case {"type": str(kind)} if kind not in ("function", "custom", "allowed_tools"):
             why = f"only {PROTOCOL_NAME} can force its {kind}: some tool is required"
             losses.changed("tool_choice", why, "tool.choice")
@@ -207,16 +209,23 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
             raise WireError(PROTOCOL_NAME, "tool_choice", problem)
 
 
-def _names(tools: list[Any], losses: Losses) -> tuple[str, ...]:
+def _allowed(tools: list[Any], losses: Losses) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The functions and the hosted tools that a choice allows."""
     names: list[str] = []
+    hosted: list[str] = []
     for i, tool in enumerate(tools):
         match tool:
             case {"type": "function" | "custom", "name": str(name)}:
                 names.append(name)
+            case {"type": "mcp", "server_label": str(label)} if tool.get("name") is None:
+                hosted.append(f"mcp:{label}")
+            case {"type": str(kind)} if kind != "mcp" and kind in KINDS:
+                hosted.append(KINDS[kind])
             case _:
-                why = f"only {PROTOCOL_NAME} can allow it by its type"
+                why = f"only {PROTOCOL_NAME} can allow it"
                 losses.dropped(f"tool_choice.tools[{i}]", why, "tool.choice")
-    return tuple(names)
+                hosted.append("other")  # a choice that allows nothing else still restricts
+    return tuple(names), tuple(hosted)
 
 
 def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
