@@ -22,7 +22,17 @@ from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed,
 from dragoman.core.fields import read_body
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Losses, Strictness
-from dragoman.core.model import AnyPart, ContextEdit, Failure, Foreign, Request, Response, Text, Wire
+from dragoman.core.model import (
+    AnyPart,
+    ContextEdit,
+    Failure,
+    Foreign,
+    HostedTool,
+    Request,
+    Response,
+    Text,
+    Wire,
+)
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.protocol import Protocol
 from dragoman.dialects import recovery
@@ -114,7 +124,8 @@ class Pipeline:
             self.edits = request.edits
         if restricts(profile):
             request = restrict(request, profile, self.losses)
-        request = with_offered_tools(request, self._codec.limits(profile), self._codec.name, self.losses)
+        if HostedTool in map(type, request.tools):
+            request = with_offered_tools(request, self._codec.limits(profile), self._codec.name, self.losses)
         self.ledger = self._new_ledger(profile)
         prepared = self.ledger.prepare(request, plan.summarise)
         if plan.dialect:

@@ -30,8 +30,6 @@ _RESTRICTIONS = {
 
 def with_offered_tools(request: Request, limits: ProtocolLimits, upstream: str, losses: Losses) -> Request:
     """`request` without the hosted tools that this upstream must not be offered."""
-    if HostedTool not in map(type, request.tools):
-        return request
     choice = request.tool_choice
     if choice and (_is_native(choice, upstream) or not (choice.mode == "none" or choice.restricts)):
         choice = None
