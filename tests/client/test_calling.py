@@ -32,6 +32,7 @@ from dragoman import (
     stream,
 )
 from dragoman.client import Finish, Model, ReasoningDelta, RequestSettings, requests
+from dragoman.client.providers import model_of
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest
 from dragoman.core.losses import Losses
@@ -39,7 +40,7 @@ from dragoman.core.model import Base64, Media, Settings, Text
 from dragoman.demo import DemoApp
 from dragoman.http.client import Timeouts
 from dragoman.protocols import codec
-from waiting import NEVER, finish, wait_until
+from waiting import finish, wait_until
 
 DEMO = "demo:demo"
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
@@ -236,12 +237,12 @@ def test_a_timeout_does_not_wait_for_a_retry_that_comes_too_late():
     class Busy(Spy):
         async def send(self, *sent: Any, **more: Any):
             reply = await super().send(*sent, **more)
-            reply.status, reply.headers = 429, {"retry-after": f"{NEVER:.0f}"}
+            reply.status, reply.headers = 429, {"retry-after": "25"}
             return reply
 
     model = Provider("busy", protocol="anthropic", base_url="http://x", transport=Busy()).model("m")
     with pytest.raises(UpstreamError) as caught:
-        finish(generate, "Hi", model, timeout=NEVER / 2)
+        finish(generate, "Hi", model, timeout=20)
     assert caught.value.failure.kind == "rate_limit"
 
 
@@ -357,7 +358,7 @@ def test_the_loop_does_not_wait_for_itself():
     async def inside(event: object) -> None:
         generate("Hi", DEMO)
 
-    with pytest.raises(ConfigError, match="async form"):
+    with pytest.raises(ConfigError, match="Use await arun"):
         generate("Hi", DEMO, on_event=inside)
 
 
@@ -411,3 +412,51 @@ def test_every_function_takes_the_typed_settings(function: Any):
     parameters = inspect.signature(function).parameters
     last = parameters.get("settings") or parameters["options"]
     assert last.annotation in ("Unpack[RequestSettings]", "Unpack[RunOptions]")
+
+
+# Addresses in the environment
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("openai", "OPENAI_BASE_URL"),
+        ("openai-chat", "OPENAI_BASE_URL"),
+        ("anthropic", "ANTHROPIC_BASE_URL"),
+        ("google-ai-studio", "GOOGLE_GEMINI_BASE_URL"),
+    ],
+)
+def test_the_vendors_own_variable_names_the_address(
+    monkeypatch: pytest.MonkeyPatch, name: str, variable: str
+):
+    usual = Provider(name, api_key="k").base_url
+    monkeypatch.setenv(variable, "http://127.0.0.1:9/v1/")
+    assert Provider(name).base_url == model_of(f"{name}:m").provider.base_url == "http://127.0.0.1:9/v1"
+    assert Provider(name, base_url="http://x").base_url == "http://x"
+    monkeypatch.delenv(variable)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert Provider(name, api_key="k").base_url == usual
+
+
+ENDINGS = {
+    "an error that nobody catches": ("generate('Hi [[fault: 401]]', 'demo:any')", 1),
+    "a stream that is still open": (
+        "s = stream('Hi [[fault: stall 8]]', 'demo:any'); next(s.__enter__())",
+        0,
+    ),
+    "an upstream that is away": (
+        "at = Provider('x', protocol='anthropic', base_url='http://127.0.0.1:9', tries=1)\n"
+        "generate('Hi', at.model('m'))",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "code"), ENDINGS.values(), ids=ENDINGS)
+def test_a_process_ends_in_order(line: str, code: int):
+    """The loop ends before the interpreter does, which else crashes at times, with 139."""
+    program = f"from dragoman import Provider, generate, stream\n{line}"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == code, ran.stderr
+    assert ("Traceback" in ran.stderr) == bool(code)
+    assert "dragoman-client" not in ran.stderr

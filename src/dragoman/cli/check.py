@@ -6,6 +6,7 @@ import click
 
 from dragoman.cli.settings import config_option, file_in_force, settings_of
 from dragoman.cli.welcome import access, served, unserved
+from dragoman.gateway.config import away_from
 
 
 @click.command()
@@ -17,6 +18,7 @@ def command(config: str | None) -> int:
     Exit code 1: an error, with file, line and key, or a model without a usable provider.
     """
     settings = settings_of(config)
+    settings = away_from(settings, settings.host, settings.port)
     click.echo(f"{file_in_force(settings)}: no mistakes")
     click.echo(f"would listen on {settings.host}:{settings.port} ({access(settings)})")
     for line in served(settings):

@@ -8,6 +8,7 @@ import click
 
 from dragoman.cli.settings import config_option, settings_of
 from dragoman.cli.welcome import welcome
+from dragoman.gateway.config import Config, away_from
 
 EXAMPLES = """\b
 Examples:
@@ -43,7 +44,7 @@ def command(
         log__verbose=verbose or None,
         inspector__enabled=inspect or None,
     )
-    settings = load()
+    settings = _without_itself(load())
     extend = None
     if settings.inspector.enabled:
         from dragoman.inspector.server import mount_inspector as extend
@@ -58,5 +59,9 @@ def command(
     click.echo(welcome(settings, url, workers), err=True)
     if extend:
         click.echo(f"inspector    {url}/inspect", err=True)
-    serve.run(settings, listener, workers, extend, load)
+    serve.run(settings, listener, workers, extend, lambda: _without_itself(load()))
     click.echo("dragoman stopped", err=True)
+
+
+def _without_itself(config: Config) -> Config:
+    return away_from(config, config.host, config.port)

@@ -50,6 +50,8 @@ def _key(provider: ProviderSettings) -> str:
     at = (
         f"{provider.protocol} at {re.sub('//[^/@]*@', '//', provider.base_url)}"  # a password may stand there
     )
+    if provider.url_from:
+        at += f" ({provider.url_from})"
     dialect = f", tool calls as {provider.dialect}" if provider.dialect else ""
     if provider.needs_key:
         return click.style(f"{at}, no key: {provider.key_env} is not set", fg="yellow")

@@ -7,6 +7,7 @@ synchronous functions also work where another loop is already running.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import queue
 import threading
@@ -18,6 +19,8 @@ from typing import Any, TypeVar
 from dragoman.core.errors import ConfigError
 
 T = TypeVar("T")
+
+_LONGEST_END = 5.0  # seconds; a tool that blocks the loop does not keep the process
 
 
 class Background:
@@ -33,10 +36,19 @@ class Background:
             if self._loop is None:
                 self._loop = _new_loop()
                 self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="dragoman-client", daemon=True
+                    target=_run, args=(self._loop,), name="dragoman-client", daemon=True
                 )
                 self._thread.start()
             return self._loop
+
+    def end(self) -> None:
+        """Before Python ends: a loop that still runs while the interpreter is taken down may crash it."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop and thread and thread.is_alive():
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(_LONGEST_END)
 
     def forget(self) -> None:
         """In the child of a fork there is no such thread."""
@@ -104,6 +116,21 @@ def _answer(answer: Future[Any], function: Callable[..., Any], values: tuple[Any
         answer.set_exception(error)
 
 
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Until it is stopped; then what is under way is cancelled."""
+    loop.run_forever()
+    loop.run_until_complete(_cancel_tasks())
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
+async def _cancel_tasks() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def _new_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
@@ -113,5 +140,6 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 _background = Background()
+atexit.register(_background.end)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_background.forget)

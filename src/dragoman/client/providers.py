@@ -31,7 +31,8 @@ _EMBEDDED = "demo:"  # the address of the scripted model inside dragoman
 
 
 class Provider:
-    """An upstream. A known name brings its protocol and address, and its key from the environment.
+    """An upstream. A known name brings its protocol and address, and its key from the environment. Where the
+    environment names another address as the vendor's own SDK reads it (`OPENAI_BASE_URL`), that one is used.
 
     `dialect`: tool calls are written as text. `recover`: find calls that the model leaks as text.
     `tries`: how often a request is sent where another try may help, before the first byte of an answer.
@@ -58,6 +59,7 @@ class Provider:
         known = known_providers().get(name)
         self.name = name
         self.protocol = protocol or (known.protocol if known else "")
+        base_url = base_url or (known.url_in(os.environ) if known else "")
         self.base_url = (base_url or (known.base_url if known else "")).rstrip("/")
         if not self.protocol or not self.base_url:
             raise ConfigError(f"provider {name!r} is not a known one, so it needs a protocol and a base_url")
@@ -120,11 +122,11 @@ def model_of(model: str | Model) -> Model:
     return provider_named(name).model(bare_model(name, rest))
 
 
-_made: dict[tuple[str, str], Provider] = {}
+_made: dict[tuple[str, str, str], Provider] = {}
 
 
 def provider_named(name: str) -> Provider:
-    """The known provider of that name, with the key that is in the environment now."""
+    """The known provider of that name, with the key and the address that are in the environment now."""
     known = known_providers()
     if name not in known:
         close = get_close_matches(name, known, 1)
@@ -133,10 +135,10 @@ def provider_named(name: str) -> Provider:
             f"Unknown provider {name!r}.{meant} Known: {_listed()}. "
             "Define others as Provider(name, protocol=…, base_url=…), or under [providers.NAME]."
         )
-    key = known[name].key_from(os.environ)
-    provider = _made.get((name, key))
+    key, url = known[name].key_from(os.environ), known[name].url_in(os.environ)
+    provider = _made.get((name, key, url))
     if provider is None:
-        provider = _made[name, key] = Provider(name, api_key=key)
+        provider = _made[name, key, url] = Provider(name, api_key=key)
     return provider
 
 

@@ -31,9 +31,10 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     """An upstream with an address and a key.
 
     `key_env` is the variable that usually holds the key, `other_key_envs` are alternatives; a provider
-    without one needs no key. `passthrough`: the client's own key is forwarded. `keeps`: it stores
-    conversations itself for clients of its own protocol. `default_model`: what agents of its vendor request
-    where nobody chose one. At most `max_concurrency` exchanges run there at
+    without one needs no key. `url_env` is the variable in which the vendor's own SDK takes another address;
+    `url_from` is that variable where the address came from it. `passthrough`: the client's own key is
+    forwarded. `keeps`: it stores conversations itself for clients of its own protocol. `default_model`: what
+    agents of its vendor request where nobody chose one. At most `max_concurrency` exchanges run there at
     once (0: no limit), `queue` more wait for up to `queue_seconds`. `models` are listed to clients;
     `profiles` are the user's own facts, `overrides` what the operator decides of every request.
     """
@@ -44,6 +45,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     api_key: str = ""
     key_env: str = ""
     other_key_envs: tuple[str, ...] = ()
+    url_env: str = ""
+    url_from: str = ""
     dialect: str | None = None
     recover: bool = False
     passthrough: bool = False
@@ -70,6 +73,10 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
         """The key in the usual variables, or an empty string."""
         return next((environ[name] for name in self.key_variables if environ.get(name)), "")
 
+    def url_in(self, environ: Mapping[str, str]) -> str:
+        """The address that the vendor's own SDK would use in this environment, or an empty string."""
+        return environ.get(self.url_env, "").strip().rstrip("/") if self.url_env else ""
+
     @property
     def needs_key(self) -> bool:
         return bool(self.key_env) and not self.api_key and not self.passthrough
@@ -93,6 +100,7 @@ def known() -> dict[str, ProviderSettings]:
             base_url=row["base_url"],
             key_env=next(iter(row.get("keys", ())), ""),
             other_key_envs=tuple(row.get("keys", ())[1:]),
+            url_env=row.get("url", ""),
             keeps=row.get("keeps", False),
             default_model=row.get("default_model", ""),
         )

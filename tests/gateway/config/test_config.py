@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.core.errors import ConfigError
-from dragoman.gateway.config import Config, load, load_file
+from dragoman.gateway.config import Config, away_from, load, load_file
 from dragoman.gateway.config.keys import Allowance, NamedKey
 from dragoman.gateway.config.models import ModelRow, ModelTarget
 from dragoman.gateway.config.tables import LimitsTable
@@ -521,3 +521,38 @@ KEEPS = {
 @pytest.mark.parametrize("text, keeps", KEEPS.values(), ids=KEEPS)
 def test_who_keeps_conversations_is_known_of_an_address(text: str, keeps: bool):
     assert load(text, {}).providers["openai"].keeps is keeps
+
+
+KEYED = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}
+# variable: (its value, the providers that it moves, their address)
+MOVED = {
+    "OPENAI_BASE_URL": ("http://127.0.0.1:9/v1/", ("openai", "openai-chat"), "http://127.0.0.1:9/v1"),
+    "ANTHROPIC_BASE_URL": ("http://127.0.0.1:9", ("anthropic",), "http://127.0.0.1:9"),
+    "GOOGLE_GEMINI_BASE_URL": (" http://127.0.0.1:9\n", ("google-ai-studio",), "http://127.0.0.1:9"),
+}
+
+
+@pytest.mark.parametrize("variable", MOVED)
+def test_the_vendors_own_variable_moves_a_provider(variable: str) -> None:
+    value, names, address = MOVED[variable]
+    usual, moved = load("", KEYED), load("", {**KEYED, variable: value})
+    for name, provider in moved.providers.items():
+        if name in names:
+            assert (provider.base_url, provider.url_from, provider.keeps) == (address, variable, False)
+        else:
+            assert provider == usual.providers[name]
+    mine = load('[providers.openai]\nbase_url = "http://x/v1"\n', {**KEYED, "OPENAI_BASE_URL": "http://y/v1"})
+    assert (mine.providers["openai"].base_url, mine.providers["openai"].url_from) == ("http://x/v1", "")
+
+
+def test_a_vendors_variable_that_is_wrong_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"^ANTHROPIC_BASE_URL: leave out /v1 at the end"):
+        load("", {**KEYED, "ANTHROPIC_BASE_URL": "http://127.0.0.1:9/v1"})
+
+
+def test_a_gateway_does_not_call_itself() -> None:
+    """In the shell where agents are told of it, too."""
+    environ = {**KEYED, "ANTHROPIC_BASE_URL": "http://localhost:8787", "OPENAI_BASE_URL": "http://x:8787/v1"}
+    config = away_from(load("", environ), "127.0.0.1", 8787)
+    assert config.providers["anthropic"] == load("", KEYED).providers["anthropic"]
+    assert config.providers["openai"].base_url == "http://x:8787/v1"

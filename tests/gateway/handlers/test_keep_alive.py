@@ -62,34 +62,37 @@ def pinging(behind: tuple[DemoApp, str]) -> Iterator[Stand]:
 @pytest.mark.parametrize("fault", ["late", "pause"])
 @each_pair
 def test_pings(pinging: Stand, client: str, upstream: str, fault: str) -> None:
+    """Every answer is right. A machine that stands still for a whole silence sends no ping: then again."""
+    wait_until(lambda: has_pings(pinging, client, upstream, fault))
+
+
+def has_pings(pinging: Stand, client: str, upstream: str, fault: str) -> bool:
     began = time.monotonic()
     got = ask(pinging.url, client, f"hello there [[fault: {fault}]]", model_of(upstream), stream=True)
     most = 2 + (time.monotonic() - began) / OFTEN.keep_alive_every
     assert got.text(client) == "You said: hello there"
     if client == "openai-responses":
-        check_events(got.body, most)
-        return
+        return check_events(got.body, most)
     ping, rest = PING[client], got.body
     while rest.startswith(ping):  # before a pause only where the machine is slow
         rest = rest.removeprefix(ping)
-    assert rest != got.body or fault == "pause"
     if client != "gemini":
         assert got.body.count(ping) <= most
-        assert ping in rest or fault == "late"
-    else:
-        assert b"\n\n\n" in rest or fault == "late"
+    inside = ping if client != "gemini" else b"\n\n\n"
+    return inside in rest if fault == "pause" else rest != got.body
 
 
-def check_events(body: bytes, most: float) -> None:
+def check_events(body: bytes, most: float) -> bool:
     """Codex counts only events, so `response.in_progress` is repeated, of the same response."""
     events = [jsontext.decode(frame.data) for frame in sse.Decoder().feed(body)]
     repeated = [event for event in events if event["type"] == "response.in_progress"]
-    assert 2 <= len(repeated) <= 1 + most
+    assert len(repeated) <= 1 + most
     assert [event["type"] for event in events].count("response.created") == 1
     assert len({event["response"]["id"] for event in events if "response" in event}) == 1
     numbers = [event["sequence_number"] for event in events]
     assert numbers == list(range(len(numbers)))
     assert b": keep-alive" not in body
+    return len(repeated) >= 2
 
 
 @pytest.mark.parametrize("fault", ["late", "pause"])

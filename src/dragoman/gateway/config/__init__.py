@@ -6,6 +6,7 @@ Errors name the file, the line and the expected value.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from dragoman.gateway.config.tables import (
 )
 from dragoman.gateway.conversations.store import Retention, open_store
 from dragoman.gateway.process.descriptors import SharedDescriptor
-from dragoman.profiles import ProviderSettings
+from dragoman.profiles import ProviderSettings, known
 
 _MB = 1024 * 1024
 _DAY = 24 * 3600.0
@@ -143,6 +144,19 @@ def refuse_start(config: Config) -> tuple[Path, str] | None:
     if config.inspector.enabled and config.keys and not config.admin_keys:
         return ("inspector", "enabled"), "with keys, the inspector needs inspector.admin_keys"
     return None
+
+
+def away_from(config: Config, host: str, port: int) -> Config:
+    """Without the addresses in variables that name this gateway itself: whoever pointed agents at it in the
+    same shell did not mean that it calls itself."""
+    own = (*_LOOPBACK, host)
+    back: dict[str, ProviderSettings] = {}
+    for name, provider in config.providers.items():
+        place = urlsplit(provider.base_url)
+        if provider.url_from and place.port == port and place.hostname in own:
+            usual = known()[name]
+            back[name] = replace(provider, base_url=usual.base_url, url_from="", keeps=usual.keeps)
+    return replace(config, providers={**config.providers, **back}) if back else config
 
 
 def _store_url(source: ConfigSource, store: StoreTable) -> str:

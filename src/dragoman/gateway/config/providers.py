@@ -28,8 +28,19 @@ def read_providers(source: ConfigSource) -> dict[str, ProviderSettings]:
     providers = {name: _provider(source, name, row) for name, row in source.table("providers").items()}
     for name, provider in known().items():
         if name not in providers and (key := _usual_key(source, provider)):
-            providers[name] = replace(provider, api_key=key)
+            providers[name] = replace(_at_usual_url(source, provider), api_key=key)
     return providers
+
+
+def _at_usual_url(source: ConfigSource, provider: ProviderSettings) -> ProviderSettings:
+    """At the address that the vendor's own SDK would use in this environment."""
+    url, where = provider.url_in(source.environ), ("providers", provider.name)
+    if not url or url == provider.base_url:
+        return provider
+    source.blame((*where, "base_url"), provider.url_env)
+    moved = replace(provider, base_url=url, url_from=provider.url_env, keeps=False)
+    _check_url(source, where, moved)
+    return moved
 
 
 def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
@@ -38,6 +49,8 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
     if not re.fullmatch(r"[^\s:/]+", name):
         raise source.wrong(where, "the name of a provider has no spaces, colons or slashes")
     base = known().get(name) or ProviderSettings(name=name, protocol="", base_url="")
+    if not table.base_url:
+        base = _at_usual_url(source, base)
     given: dict[str, Any] = {
         **msgspec.structs.asdict(table),
         "overrides": read_overrides(source, where, msgspec.structs.asdict(table)),

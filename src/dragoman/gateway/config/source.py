@@ -91,6 +91,10 @@ class ConfigSource:
         place = f"{self._file}:{line}" if line else self._file
         return ConfigError(f"{place}: {'.'.join(where)}: {problem}")
 
+    def blame(self, where: Path, variable: str) -> None:
+        """What stands at `where` came from `variable`: errors name it."""
+        self._variables[where] = variable
+
     def _override(self, variable: str, text: str) -> None:
         path = self._path(variable)
         self._variables[path] = variable
