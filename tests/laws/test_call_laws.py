@@ -18,7 +18,7 @@ STRING_ARGUMENTS = (
     "openai-chat",
     "openai-responses",
 )  # upstreams whose arguments are text
-BROKEN = ['{"path":"/tmp/x","recursive":tr', '{"path":"/ho', "{", '{"a":1}}', "[1,", '"{\\"a\\":']
+BROKEN = ['{"path":"/tmp/x","recursive":tr', '{"path":"/ho', "{", "[1,", '"{\\"a\\":']
 # arguments: what every client reads
 ODD = {
     "": {},

@@ -366,6 +366,31 @@ def is_complete(text: str) -> bool:
     return True
 
 
+_BRACKETS_AND_STRINGS = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*("?)', re.DOTALL)
+
+
+def breaks_off(text: str) -> bool:
+    """Whether JSON text, whatever else is wrong with it, ends inside its string, object or array."""
+    text = text.lstrip()
+    found = _BRACKETS_AND_STRINGS.match(text)
+    if found and found[0][0] == '"':
+        return not found[1]
+    return end_of_value(text) == 0
+
+
+def end_of_value(text: str) -> int:
+    """Behind the bracket that closes the object or array at the beginning of `text`; 0: none does."""
+    depth = 0
+    for found in _BRACKETS_AND_STRINGS.finditer(text):
+        if found[0] in ("{", "["):
+            depth += 1
+        elif found[0] in ("}", "]"):
+            depth -= 1
+            if depth == 0:
+                return found.end()
+    return 0
+
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 

@@ -175,6 +175,7 @@ CODES: dict[str, LossCode] = {
         "Use a client that echoes ids unchanged.",
     ),
     "call.id.invented": _cosmetic("The id of a call to which the upstream gave none."),
+    "call.empty.changed": _cosmetic("An empty array of arguments, which stands for an empty object."),
     "call.repaired.changed": _minor("Arguments written as the declared types."),
     "call.name.dropped": _material(
         "A call without a name; it cannot run.",

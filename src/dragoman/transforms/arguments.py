@@ -6,12 +6,18 @@ twice, a null that only a strict mode requires. Nothing is guessed: a result tha
 
 from __future__ import annotations
 
+import re
+
 from dragoman.core import jsontext
 from dragoman.core.caches import cached_by_text
+from dragoman.core.losses import Losses
 from dragoman.core.model import ToolCall, Wire
-from dragoman.schemas.argument_checker import Checker, read
+from dragoman.schemas.argument_checker import BROKEN, Checker, read
 
 RAW = "_raw_arguments"
+RAW_REASON = "no JSON object: passed on as it was written"
+EMPTY_ARRAY = "an empty array stands for no arguments"
+_TRAILING_COMMA = re.compile(r',(?=\s*[}\]])|("(?:[^"\\]|\\.)*")', re.DOTALL)
 _MOST_WRAPPINGS = 3
 
 
@@ -24,6 +30,8 @@ def repair(arguments: str, checker: Checker | None) -> tuple[str, str]:
         reason = "the object was encoded twice"
     if value is None and text.strip() == "null":
         return "{}", "null stands for no arguments"
+    if value is BROKEN and (mended := _mended(text)):
+        (text, reason), value = mended, read(mended[0])
     if not isinstance(value, dict):
         return arguments, ""
     repaired, why = checker.repair(text, value) if checker else (text, "")
@@ -46,12 +54,24 @@ def is_begun_object(text: str) -> bool:
 def is_broken(call: ToolCall, text: str | None = None) -> bool:
     """Whether the arguments of a finished call break off: what an SDK makes of such JSON must never run.
 
-    Some servers give the reason `tool_calls` or `stop` for a reply that ran out of tokens inside a call.
+    Some servers give the reason `tool_calls` or `stop` for a reply that ran out of tokens inside a call. JSON
+    that is wrong and yet closed is what the model wrote: it passes as it is, and is reported (G66).
     """
     text = call.arguments if text is None else text
     if call.kind != "function" or not text.lstrip().startswith(("{", "[", '"')):
         return False
-    return not jsontext.is_complete(text)
+    return not jsontext.is_complete(text) and jsontext.breaks_off(text)
+
+
+def report_raw(call: ToolCall, text: str, losses: Losses) -> None:
+    """Arguments that are no JSON object pass as they were written, inside an object where one is demanded."""
+    if call.kind == "function" and text.strip() and jsontext.decode_object(text) is None:
+        losses.changed(f"{call.where or call.name}.arguments", RAW_REASON, "call.arguments")
+
+
+def is_empty_array(arguments: str) -> bool:
+    """R and PHP write an empty object so."""
+    return arguments[:1] == "[" and not arguments[1:-1].strip() and arguments.endswith("]")
 
 
 def may_need_repair(checker: Checker | None, strict: bool) -> bool:
@@ -79,6 +99,17 @@ def unwrap_raw(arguments: str) -> str:
             return raw
         case _:
             return arguments
+
+
+def _mended(text: str) -> tuple[str, str] | None:
+    """The object without commas before its brackets and without what follows it; None: that is not all."""
+    end = jsontext.end_of_value(text)
+    whole = _TRAILING_COMMA.sub(lambda found: found[1] or "", text[:end]).strip()
+    if not whole or not isinstance(read(whole), dict):
+        return None
+    trailing = "" if text[end:].strip() == "" else "what followed the object is left out"
+    comma = "" if len(whole) == len(text[:end].strip()) else "a comma without a value after it is left out"
+    return whole, "; ".join(filter(None, (comma, trailing)))
 
 
 def _unwrapped(value: object) -> tuple[str, object]:

@@ -369,6 +369,10 @@ class Ledger:
             why = "the object was encoded twice"
             self.losses.changed(f"{call.where or call.name}.arguments", why, "call.arguments")
             raw = once
+        elif call.kind == "function" and raw[:1] == "[" and arguments.is_empty_array(raw):
+            where = f"{call.where or call.name}.arguments"
+            self.losses.changed(where, arguments.EMPTY_ARRAY, "call.empty")
+            raw = "{}"
         if raw is not call.arguments:
             call = replace(call, arguments=raw)
         if call.kind != "function" or call.namespace:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from dragoman.core import jsontext
 from dragoman.core.errors import UpstreamError
 from dragoman.core.events import (
     Event,
@@ -43,7 +44,15 @@ from dragoman.core.model import (
     Usage,
 )
 from dragoman.transforms import call_ids
-from dragoman.transforms.arguments import is_begun_object, is_broken, may_need_repair, repair
+from dragoman.transforms.arguments import (
+    EMPTY_ARRAY,
+    is_begun_object,
+    is_broken,
+    is_empty_array,
+    may_need_repair,
+    repair,
+    report_raw,
+)
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.states import carrier
 from dragoman.transforms.tools import functional, unflatten
@@ -103,7 +112,10 @@ class Restoration:
         if mends and call.kind == "function" and not isinstance(declared, HostedTool):
             checker = self._ledger.checker(declared) if declared else None
             repaired, reason = repair(call.arguments, checker)
-            if reason:
+            if is_empty_array(call.arguments):
+                self._ledger.losses.changed(f"{call.where or call.name}.arguments", EMPTY_ARRAY, "call.empty")
+                call = replace(call, arguments="{}")
+            elif reason:
                 self._ledger.losses.changed(f"{call.where or call.name}.arguments", reason, "call.repaired")
                 call = replace(call, arguments=repaired)
         return call if self._native(call) else functional(call)
@@ -304,6 +316,8 @@ class Restorer(EventStage):
         if complete is not call.complete:
             call = replace(call, complete=complete)
         call = reply.restored(call, declared, complete and (held or not is_begun_object(call.arguments)))
+        if complete:
+            report_raw(call, call.arguments, ledger.losses)
         reply.complete_calls += complete
         state = call.state and reply.stamped(call.state)
         kept = ledger.client.call_state or not held
@@ -366,7 +380,11 @@ class Restorer(EventStage):
         if type(part) is ToolCall:
             if self._held is not None:
                 return self._held_call(part, "".join(self._held), complete)
-            complete = complete and not is_broken(part, "".join(self._text))
+            text = "".join(self._text)
+            if complete and not jsontext.is_complete(text):
+                complete = not is_broken(part, text)
+                if complete:
+                    report_raw(part, text, self._ledger.losses)
             self._reply.cut |= not complete
             self._reply.complete_calls += complete
             owed = self._state if self._owes_state else None if self._state else self._reply.mark(part)
@@ -392,6 +410,8 @@ class Restorer(EventStage):
             self._index -= 1
             return ()
         call = self._reply.restored(replace(call, arguments=text), self._declared, mends=complete)
+        if complete:
+            report_raw(call, call.arguments, self._ledger.losses)
         self._reply.complete_calls += complete
         kept = self._ledger.client.call_state or self._announced
         events: list[Event] = []

@@ -405,7 +405,7 @@ def test_g69_media_inside_a_result() -> None:
 
 
 # name: (call, input, losses)
-RAW = "changed C: arguments that are no JSON object travel inside one"
+RAW = "changed C.arguments: no JSON object: passed on as it was written"
 ARGUMENTS: dict[str, tuple[ToolCall, Any, list[str]]] = {
     "an object": (ToolCall("t", "f", '{"a": 1}'), {"a": 1}, []),
     "G64 nothing": (ToolCall("t", "f", ""), {}, []),

@@ -303,7 +303,7 @@ LOST = {
     ),
     "G66 arguments that are no object": (
         assistant(ToolCall("1", "f", "[1]", state=State("gemini", "c2ln"), where="m")),
-        ["changed m.arguments: no JSON object: sent as _raw_arguments"],
+        ["changed m.arguments: no JSON object: passed on as it was written"],
     ),
     "a result whose call is gone": (
         user(ToolResult("1", where="m")),

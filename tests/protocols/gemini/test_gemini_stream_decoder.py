@@ -433,7 +433,7 @@ MALFORMED = {
     "call": (chunk({"functionCall": 1}), "candidates[0].content.parts[0].functionCall"),
     "name": (chunk({"functionCall": {"args": {}}}), "candidates[0].content.parts[0].functionCall.name"),
     "arguments": (
-        chunk({"functionCall": {"name": "f", "args": []}}),
+        chunk({"functionCall": {"name": "f", "args": [1]}}),
         "candidates[0].content.parts[0].functionCall.args",
     ),
     "pieces without a call": (

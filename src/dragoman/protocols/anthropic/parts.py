@@ -42,6 +42,7 @@ from dragoman.protocols.anthropic.wire import (
     lifetime,
     printed,
 )
+from dragoman.transforms.arguments import report_raw
 
 _MADE_HERE = seal("citation")  # in place of the encrypted index of a citation that another model made
 _QUIET_TEXT = frozenset({"citations", "cache_control"})
@@ -222,9 +223,7 @@ def encode_input(call: ToolCall, losses: Losses) -> Any:
         return value
     if not call.arguments.strip():
         return {}
-    losses.changed(
-        call.where or "tool call", "arguments that are no JSON object travel inside one", "call.arguments"
-    )
+    report_raw(call, call.arguments, losses)
     return {"_raw_arguments": call.arguments}
 
 

@@ -61,7 +61,7 @@ from dragoman.protocols.anthropic.response import (
 )
 from dragoman.protocols.anthropic.server import encode_error
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, is_native
-from dragoman.transforms.arguments import is_begun_object, wrap_raw
+from dragoman.transforms.arguments import is_begun_object, is_broken, wrap_raw
 
 # The delta that fills a part, and the field that holds its text
 _DELTAS: dict[type, tuple[str, str]] = {
@@ -142,7 +142,9 @@ class StreamEncoder:
             return ()
         if self._fresh:
             self._fresh = False
-            if not is_begun_object(delta.text):  # then it is whole: an Anthropic input is an object
+            part = self._part  # what begins otherwise is whole: an Anthropic input is an object
+            cut = isinstance(part, ToolCall) and is_broken(part, delta.text)
+            if not cut and not is_begun_object(delta.text):
                 delta = replace(delta, text=wrap_raw(delta.text))
         start = () if self._open or self._part is None else self._open_block(_empty_block(self._part))
         if self._refusal is not None and isinstance(self._part, Refusal):

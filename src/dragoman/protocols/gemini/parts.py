@@ -44,6 +44,7 @@ from dragoman.protocols.gemini.wire import (
     opened,
     printed,
 )
+from dragoman.transforms.arguments import report_raw
 
 _SPECIAL = frozenset({"output", "error"})
 _INSIDE = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
@@ -125,13 +126,18 @@ def _decode_call(fields: Fields, state: State | None, losses: Losses) -> ToolCal
     call = inner(fields, "functionCall")
     if call is None:
         raise WireError(PROTOCOL_NAME, fields.path("functionCall"), "expected an object, got nothing")
-    id, name, arguments = call.text("id"), call.need("name", str), call.object("args")
+    id, name, arguments = call.text("id"), call.need("name", str), decode_arguments(call)
     rest = call.extras(losses)[PROTOCOL_NAME]
     extras = fields.extras(losses, quiet=QUIET_PART)
     if rest:
         extras[PROTOCOL_NAME]["functionCall"] = rest
     text = "" if arguments is None else printed(arguments, call.path("args"))
     return ToolCall(id, name, text, state=state, where=fields.where, extras=extras)
+
+
+def decode_arguments(call: Fields) -> Wire | list[Any] | None:
+    """An object, or the empty array that PHP writes for an empty one."""
+    return call.any("args") if call.rest.get("args") == [] else call.object("args")
 
 
 def _encode_call(call: ToolCall, extras: Wire, losses: Losses) -> Wire:
@@ -148,8 +154,7 @@ def encode_arguments(call: ToolCall, losses: Losses) -> Wire:
         return {}
     value = jsontext.decode_object(call.arguments)
     if value is None:
-        why = "no JSON object: sent as _raw_arguments"
-        losses.changed(f"{call.where or call.name}.arguments", why, "call.arguments")
+        report_raw(call, call.arguments, losses)
         return {"_raw_arguments": call.arguments}
     return value
 
@@ -166,6 +171,8 @@ def decode_result(fields: Fields, losses: Losses) -> ToolResult:
     answer = inner(fields, "functionResponse")
     if answer is None:
         raise WireError(PROTOCOL_NAME, fields.path("functionResponse"), "expected an object, got nothing")
+    if answer.rest.get("response") == []:  # an empty object, as PHP writes it
+        answer.rest["response"] = {}
     id, name, response = answer.text("id"), answer.text("name"), answer.object("response")
     parts = answer.list("parts") if answer.rest.get("parts") != [] else None
     texts, failed = decode_answer(response, f"{answer.where}.response")

@@ -54,7 +54,7 @@ from dragoman.core.model import AnyPart, Reasoning, Stop, Text, ToolCall, Wire
 from dragoman.core.seal import unseal_state
 from dragoman.core.server import rows
 from dragoman.protocols.gemini.hosted import decode_grounding
-from dragoman.protocols.gemini.parts import decode_part
+from dragoman.protocols.gemini.parts import decode_arguments, decode_part
 from dragoman.protocols.gemini.response import (
     decode_block,
     decode_stop,
@@ -312,7 +312,7 @@ class Assembly:
             return
         if isinstance(signature := part.get("thoughtSignature"), str) and signature:
             events.append(PartDelta(self._index, state=unseal_state(signature, PROTOCOL_NAME)))
-        if (arguments := call.object("args")) is not None:
+        if (arguments := decode_arguments(call)) is not None:
             self._arguments.whole = printed(arguments, call.path("args"))
         if (pieces := call.list("partialArgs")) is not None:
             self._arguments.add(pieces, call.path("partialArgs"))
