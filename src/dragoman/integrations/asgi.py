@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
+from contextvars import ContextVar
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts
-from dragoman.integrations.translator import Middleware
+from dragoman.integrations.translator import HttpRequest, Middleware
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -32,7 +33,14 @@ class AsgiMiddleware(Middleware[App]):
         if self._app and self.is_for_app(*request):
             await self._app(scope, receive, send)
             return
-        reply = await self._translator.answer(*request, await _body(receive))
+        outside = _client.set((scope.get("client"), self.passed_on(query, headers)))
+        try:
+            await _unless_gone(self._answer(request, await _body(receive, self.max_body), send), receive)
+        finally:
+            _client.reset(outside)
+
+    async def _answer(self, request: HttpRequest, body: bytes | None, send: Send) -> None:
+        reply = await self._translator.answer(*request, body)
         try:
             headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
             await send({"type": "http.response.start", "status": reply.status, "headers": headers})
@@ -53,8 +61,12 @@ class AsgiMiddleware(Middleware[App]):
             await send({"type": "websocket.close", "code": 1000})
 
 
+# The client of the request under way: its address, and the headers that the app behind gets too
+_client: ContextVar[tuple[Any, dict[str, str]]] = ContextVar("client", default=(None, {}))
+
+
 class AsgiTransport:
-    """Requests to an ASGI app in this process."""
+    """Requests to an ASGI app in this process, which sees the client's address and key."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -63,6 +75,8 @@ class AsgiTransport:
         self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
     ) -> AppReply:
         parts = urlsplit(url)
+        client, more = _client.get()
+        headers = {**more, **headers, "content-length": str(len(body))}
         scope: Scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -74,7 +88,7 @@ class AsgiTransport:
             "query_string": parts.query.encode(),
             "root_path": "",
             "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
-            "client": ("127.0.0.1", 0),
+            "client": client or ("127.0.0.1", 0),
             "server": (parts.hostname or "app", 80),
         }
         reply = AppReply(timeouts)
@@ -155,10 +169,32 @@ class AppReply:
         return f": {error!r}" if error else ""
 
 
-async def _body(receive: Receive) -> bytes:
-    read: list[bytes] = []
+async def _body(receive: Receive, limit: int) -> bytes | None:
+    """None: it has more than `limit` bytes, and the rest was not kept."""
+    read, size = list[bytes](), 0
     while True:
         message = await receive()
-        read.append(message.get("body", b""))
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size <= limit:
+            read.append(piece)
         if not message.get("more_body"):
-            return b"".join(read)
+            return b"".join(read) if size <= limit else None
+
+
+async def _unless_gone(work: Coroutine[Any, Any, None], receive: Receive) -> None:
+    """`work`, which ends when the client leaves: nobody reads the rest, and somebody pays for it."""
+    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        for task in (working, gone):
+            task.cancel()
+        await asyncio.gather(working, gone, return_exceptions=True)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -29,13 +29,14 @@ from dragoman.protocols import codec as find_codec
 from dragoman.protocols import routes, server
 
 _LARGEST_REPLY = 256 * 1024 * 1024
-_LARGEST_BODY = 256 * 1024 * 1024
+_LARGEST_BODY = 64 * 1024 * 1024  # as of the gateway
 _JSON = {"content-type": "application/json"}
 _EVENTS = {"content-type": "text/event-stream"}
 
 # A model for all requests, one for each requested name (`*`: any other), or a function of that name
 Routing = str | Model | Mapping[str, str | Model] | Callable[[str], str | Model]
 OnLosses = Callable[[list[Loss]], object]
+HttpRequest = tuple[str, str, dict[str, str], dict[str, str]]  # method, path, query, headers
 AppT = TypeVar("AppT")  # the type of the app behind a middleware
 
 
@@ -68,8 +69,14 @@ class Translator:
     """
 
     def __init__(
-        self, model: Routing | None = None, *, strict: Strictness = False, on_losses: OnLosses | None = None
+        self,
+        model: Routing | None = None,
+        *,
+        strict: Strictness = False,
+        on_losses: OnLosses | None = None,
+        max_body: int = _LARGEST_BODY,
     ) -> None:
+        self.max_body = max_body
         self._route = _router(model)
         self._models = _names(model)
         self._strict: Strictness = strict
@@ -83,16 +90,21 @@ class Translator:
         return found[1] if found else None
 
     async def answer(
-        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes | None
     ) -> TranslatedReply:
-        """The reply, once its first bytes are there. Names of headers are lower case. It does not raise."""
+        """The reply, once its first bytes are there. Names of headers are lower case. It does not raise.
+        A body of more than `max_body` bytes is refused; None is one that was not read because it has more."""
         found = _routes().find(method, path, query, headers)
         if found is None:
             _, name = _routes().nearest(path, headers)
             return self._failed(name, Failure("not_found", f"there is no route {method} {path}", 404))
         match, name = found
         try:
-            return await self._dispatch(match, name, headers, _decompressed(body, headers))
+            whole = _decompressed(body, headers, self.max_body) if body is not None else None
+            if whole is None or len(whole) > self.max_body:
+                problem = f"the body has more than {self.max_body} bytes"
+                return self._failed(name, Failure("too_large", problem, 413))
+            return await self._dispatch(match, name, headers, whole)
         except UpstreamError as error:
             return self._failed(name, error.failure)
         except ConfigError as error:
@@ -213,7 +225,7 @@ class Middleware(Generic[AppT]):
     `Middleware(app, protocol="openai-chat")`: the app serves that protocol, and now the others too; what
     is in its own protocol passes unchanged. `base`: the path before its routes, where that is not the usual.
     `Middleware(app, model="groq:…")`: a model answers; see `Translator` for what `model` may be.
-    Every other request goes to the app.
+    Every other request goes to the app. `max_body`: the bytes of a request, also after it is unpacked.
     """
 
     def __init__(
@@ -225,25 +237,55 @@ class Middleware(Generic[AppT]):
         base: str | None = None,
         strict: Strictness = False,
         on_losses: OnLosses | None = None,
+        max_body: int = _LARGEST_BODY,
     ) -> None:
-        self._app, self._protocol = app, protocol
+        self._app, self._protocol, self.max_body = app, protocol, max_body
         if protocol:
             if app is None or model is not None:
                 raise ConfigError("protocol is that of the app behind, so it needs an app and no model")
             url = f"http://app{(_usual_base(protocol) if base is None else base).rstrip('/')}"
             transport = self.transport(app)
             model = Provider("app", protocol=protocol, base_url=url, transport=transport, tries=1).model
-        self._translator = Translator(model, strict=strict, on_losses=on_losses)
+        self._translator = Translator(model, strict=strict, on_losses=on_losses, max_body=max_body)
 
     def transport(self, app: AppT) -> Transport:
         """Requests to the app in this process."""
         raise NotImplementedError
+
+    def passed_on(self, query: Mapping[str, str], headers: Mapping[str, str]) -> dict[str, str]:
+        """What the app behind gets of a translated request's headers: the client's key where its protocol
+        has it, and all that says nothing of the body or of another protocol."""
+        if not self._protocol:
+            return {}
+        kept = {
+            name: value
+            for name, value in headers.items()
+            if name not in _OF_THE_BODY and not name.startswith(_OF_A_VENDOR)
+        }
+        key = _key_of(query, headers)
+        request = OutgoingRequest("POST", "", {}, b"")
+        return {**kept, **(find_codec(self._protocol).http.authenticate(key, request) if key else {})}
 
     def is_for_app(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> bool:
         """Whether a request is in no protocol, or in that of the app."""
         return self._translator.protocol_of(method, path, query, headers) in (None, self._protocol)
+
+
+_OF_THE_BODY = {
+    *("content-length", "content-type", "content-encoding", "transfer-encoding", "accept", "accept-encoding"),
+    *("connection", "expect", "te", "trailer", "upgrade", "host", "authorization", "x-api-key"),
+}
+_OF_A_VENDOR = ("anthropic-", "openai-", "x-goog-", "x-stainless-")
+
+
+def _key_of(query: Mapping[str, str], headers: Mapping[str, str]) -> str:
+    """The client's key, wherever its protocol puts it."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token:
+        return token.strip()
+    return headers.get("x-api-key") or headers.get("x-goog-api-key") or query.get("key", "")
 
 
 def _usual_base(protocol: str) -> str:
@@ -305,11 +347,12 @@ def _names(model: Routing | None) -> tuple[str, ...]:
             return ()
 
 
-def _decompressed(body: bytes, headers: Mapping[str, str]) -> bytes:
+def _decompressed(body: bytes, headers: Mapping[str, str], limit: int) -> bytes:
+    """At most a byte more than `limit`: then it is too large."""
     if headers.get("content-encoding", "identity") == "identity":
         return body
     try:
-        return zlib.decompressobj(47).decompress(body, _LARGEST_BODY)
+        return zlib.decompressobj(47).decompress(body, limit + 1)
     except zlib.error as error:
         raise WireError("HTTP", "body", f"not gzip or deflate: {error}") from None
 

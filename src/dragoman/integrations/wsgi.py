@@ -6,6 +6,7 @@ import asyncio
 import io
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -31,14 +32,31 @@ class WsgiMiddleware(Middleware[WsgiApp]):
         request = (environ["REQUEST_METHOD"], path, query, headers)
         if self._app and self.is_for_app(*request):
             return self._app(environ, start_response)
-        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        reply = wait_for(self._translator.answer(*request, body))
-        start_response(f"{reply.status} {HTTPStatus(reply.status).phrase}", [*reply.headers.items()])
+        size = int(environ.get("CONTENT_LENGTH") or 0)
+        body = environ["wsgi.input"].read(size) if size <= self.max_body else None
+        outside = _client.set((environ.get("REMOTE_ADDR", ""), self.passed_on(query, headers)))
+        try:
+            reply = wait_for(self._translator.answer(*request, body))
+        finally:
+            _client.reset(outside)
+        start_response(f"{reply.status} {_reason(reply.status)}", [*reply.headers.items()])
         return SyncBody(reply.body)
 
 
+# The client of the request under way: its address, and the headers that the app behind gets too
+_client: ContextVar[tuple[str, dict[str, str]]] = ContextVar("client", default=("", {}))
+
+
+def _reason(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:  # Anthropic's 529, Cloudflare's 520 and others are in no standard
+        return "Overloaded" if status == 529 else "Unknown"
+
+
 class WsgiTransport:
-    """Requests to a WSGI app in this process; each step of it runs in a thread."""
+    """Requests to a WSGI app in this process, which sees the client's address and key; each step of it runs
+    in a thread."""
 
     def __init__(self, app: WsgiApp) -> None:
         self._app = app
@@ -47,6 +65,8 @@ class WsgiTransport:
         self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
     ) -> WsgiReply:
         parts = urlsplit(url)
+        address, more = _client.get()
+        headers = {**more, **headers}
         environ: Environ = {
             "REQUEST_METHOD": method,
             "SCRIPT_NAME": "",
@@ -55,6 +75,7 @@ class WsgiTransport:
             "SERVER_NAME": parts.hostname or "app",
             "SERVER_PORT": "80",
             "SERVER_PROTOCOL": "HTTP/1.1",
+            "REMOTE_ADDR": address or "127.0.0.1",
             "CONTENT_TYPE": headers.get("content-type", ""),
             "CONTENT_LENGTH": str(len(body)),
             "wsgi.version": (1, 0),
