@@ -19,11 +19,8 @@ from toolkit.conftest import PNG
 
 mcp = pytest.importorskip("mcp")
 
-from dragoman.toolkit.mcp import (  # noqa: E402 - only where mcp is installed
-    McpError,
-    McpServer,
-    mcp_server,
-)
+from dragoman.mcp.session import McpError  # noqa: E402 - only where mcp is installed
+from dragoman.toolkit.mcp import McpServer, mcp_server  # noqa: E402
 
 EXAMPLE = str(Path(__file__).with_name("mcp_example.py"))
 STDIO = [sys.executable, EXAMPLE]
@@ -93,7 +90,7 @@ def test_failures_are_results(server: McpServer):
 
 
 def test_calls_run_side_by_side(server: McpServer):
-    names = [f"{server.target}{number}"[-8:] for number in range(5)]
+    names = [f"{server}{number}"[-8:] for number in range(5)]
 
     async def all_at_once() -> list[str]:
         async with server as tools:
@@ -217,7 +214,7 @@ def test_a_call_ends_at_the_time_limit_and_its_result_is_bounded():
         assert len(named(tools)["x__t1"].call({}).text) < 70_000
     server = McpServer("x", [sys.executable, "-c", HOSTILE], seconds=10)
     with server as tools:
-        server.seconds = 1
+        server._session.seconds = 1
         found = named(tools)["x__t0"].call({})
         assert found.failed
         assert "t0 gave no result within 1 s" in found.text

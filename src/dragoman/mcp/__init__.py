@@ -1,0 +1,1 @@
+"""Connections to MCP servers on the official package, for hosted tools and for the toolkit."""

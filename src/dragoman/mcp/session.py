@@ -1,0 +1,195 @@
+"""A connection to one MCP server: streamable HTTP, the older SSE, or a program on stdin and stdout.
+
+A connection of the official package belongs to the event loop and the task that opened it, so each has a
+task of its own, and calls from other loops are passed to it. A program never comes from a request: only code
+and configuration start one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dragoman.core.errors import DragomanError
+from dragoman.core.optional import require
+from dragoman.fetch.guard import AddressGuard
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp.types import CallToolResult
+
+    import mcp
+
+T = TypeVar("T")
+MOST_TOOLS = 1000  # a server could list for ever
+_NOT_STREAMABLE = (400, 404, 405)  # what a server of the SSE transport answers to a POST
+
+
+class McpError(DragomanError):
+    """An MCP server cannot be reached, broke off, or did not answer in time."""
+
+
+class McpSession:
+    """`target` is the URL of a server, or a program that is one, with its arguments.
+
+    A program gets a minimal environment and `environ`; a URL gets `headers` with every request. `seconds` is
+    the time for connecting, and for each call. `guard` checks the address of a URL; without one any address
+    is reached.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: str | Sequence[str],
+        *,
+        environ: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        seconds: float = 60.0,
+        guard: AddressGuard | None = None,
+    ) -> None:
+        require("mcp")
+        self.name, self.target, self.seconds = name, target, seconds
+        self._environ, self._headers, self._folder = dict(environ or {}), dict(headers or {}), folder
+        self._guard = guard
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+        self._client: mcp.Client | None = None
+        self._status = 0  # of the last answer over HTTP: the official client does not say it
+
+    @property
+    def is_open(self) -> bool:
+        return self._client is not None and self._task is not None and not self._task.done()
+
+    async def open(self) -> list[mcp.Tool]:
+        """Connect, and list the tools of the server."""
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        ready: asyncio.Future[list[mcp.Tool]] = self._loop.create_future()
+        self._task = self._loop.create_task(self._hold(ready))
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await asyncio.shield(ready)
+        except TimeoutError:
+            raise McpError(f"{self}: no answer within {self.seconds:g} s") from None
+        finally:
+            if not ready.done() or ready.exception():
+                self._task.cancel()
+                await asyncio.gather(self._task, return_exceptions=True)
+
+    async def close(self) -> None:
+        self._stop.set()
+        if self._task:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def __str__(self) -> str:
+        shown = self.target if isinstance(self.target, str) else " ".join(self.target)
+        return f"MCP server {self.name} ({shown})"
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        """Call a tool by the server's own name for it, from any event loop."""
+        return await self._carry(self._call(name, arguments))
+
+    async def _call(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        if self._client is None or not self.is_open:
+            raise McpError(f"{self} is not connected")
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await self._client.call_tool(name, arguments)
+        except TimeoutError:
+            raise McpError(f"{self}: {name} gave no result within {self.seconds:g} s") from None
+
+    async def _carry(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` on the loop of the connection."""
+        if self._loop is None or self._loop.is_closed():
+            work.close()
+            raise McpError(f"{self} is not connected")
+        if asyncio.get_running_loop() is self._loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    async def _hold(self, ready: asyncio.Future[list[mcp.Tool]]) -> None:
+        """Connect, set `ready` to the tools, and hold the connection until `_stop`."""
+        try:
+            async with self._connect() as client:
+                self._client = client
+                ready.set_result(await _list_tools(client))
+                await self._stop.wait()
+        except Exception as error:
+            if not ready.done():
+                ready.set_exception(McpError(f"{self}: {_first(error)}"))
+        finally:
+            self._client = None
+
+    @asynccontextmanager
+    async def _connect(self) -> AsyncGenerator[mcp.Client]:
+        from mcp import Client
+
+        async with AsyncExitStack() as stack:
+            try:
+                client = await stack.enter_async_context(Client(await self._reach(stack)))
+            except Exception:
+                if not isinstance(self.target, str) or self._status not in _NOT_STREAMABLE:
+                    raise
+                client = await stack.enter_async_context(Client(self._reach_by_sse(self.target)))
+            yield client
+
+    async def _reach(self, stack: AsyncExitStack) -> Any:
+        """What the official client takes as a server: a transport, or the parameters to start one."""
+        from mcp.client.streamable_http import streamable_http_client
+
+        from mcp import StdioServerParameters
+
+        if isinstance(self.target, str):
+            http = await stack.enter_async_context(self._http_client())
+            return streamable_http_client(self.target, http_client=http)
+        program, *arguments = self.target
+        folder = None if self._folder is None else os.fspath(self._folder)
+        return StdioServerParameters(command=program, args=arguments, env=self._environ, cwd=folder)
+
+    def _reach_by_sse(self, url: str) -> Any:
+        from mcp.client.sse import sse_client
+
+        def http_client(
+            headers: Any = None, timeout: Any = None, auth: httpx2.Auth | None = None
+        ) -> httpx2.AsyncClient:
+            return self._http_client()
+
+        return sse_client(url, httpx_client_factory=http_client)
+
+    def _http_client(self) -> httpx2.AsyncClient:
+        """It follows no redirect: the headers are for this server alone."""
+        import httpx2
+
+        from dragoman.mcp.guarded import guarded_transport
+
+        async def note_status(response: httpx2.Response) -> None:
+            self._status = response.status_code
+
+        return httpx2.AsyncClient(
+            headers=self._headers,
+            timeout=httpx2.Timeout(30.0, read=300.0),  # a stream is silent while a tool works
+            transport=guarded_transport(self._guard) if self._guard else None,
+            event_hooks={"response": [note_status]},
+        )
+
+
+async def _list_tools(client: mcp.Client) -> list[mcp.Tool]:
+    page = await client.list_tools()
+    tools = list(page.tools)
+    while page.next_cursor:
+        if len(tools) > MOST_TOOLS:
+            raise McpError(f"the server lists more than {MOST_TOOLS} tools")
+        page = await client.list_tools(cursor=page.next_cursor)
+        tools += page.tools
+    return tools
+
+
+def _first(error: BaseException) -> str:
+    """The message of the first error inside exception groups."""
+    inner: Sequence[BaseException] = getattr(error, "exceptions", ())
+    return _first(inner[0]) if inner else str(error) or type(error).__name__
