@@ -50,19 +50,20 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         [sys.executable, str(script), request.param, str(port)], stderr=subprocess.DEVNULL
     )
     try:
-        wait_until_open(port)
+        wait_until_open(port, process)
         yield f"http://127.0.0.1:{port}/{'sse' if request.param == 'sse' else 'mcp'}"
     finally:
         process.kill()
         process.wait()
 
 
-def wait_until_open(port: int) -> None:
-    opened = threading.Event()
-    while not opened.wait(0.05):
+def wait_until_open(port: int, process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
-                opened.set()
+                return
+        threading.Event().wait(0.05)
+    raise AssertionError(f"the MCP server ended with {process.returncode}")
 
 
 async def weather(session: McpSession) -> tuple[list[str], list[str]]:
