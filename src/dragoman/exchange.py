@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from dragoman.core.fields import Body, read_body
 from dragoman.core.history import keep_head, printed_fields
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
-from dragoman.core.model import AnyPart, Compaction, Failure, HostedTool, Request, Response, Usage, Wire
+from dragoman.core.model import Compaction, Failure, HostedTool, Request, Response, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.overrides import Overrides
 from dragoman.core.server import ReplyFacts
@@ -27,7 +28,7 @@ from dragoman.dialects import dialect as find_dialect
 from dragoman.forwarding import ForwardedStream, StateTagger, state_tagger
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.framing.sse import SSE
-from dragoman.pipeline import Pipeline, TranslatedStream, TranslationPlan
+from dragoman.pipeline import EventReader, Pipeline, TranslatedStream, TranslationPlan
 from dragoman.profiles import profile_of
 from dragoman.protocols import codec, protocol
 from dragoman.transforms.overrides import add_extra, apply_overrides, override_wire
@@ -91,7 +92,7 @@ class Exchange:
     another model than the requested one made. `reply_created` is the time of a reply without one, in seconds
     since 1970; by default that of the exchange. `profile` holds the facts about the model at its provider; by
     default they are looked up by protocol and model name. `compaction`: the reply is a summary that the model
-    writes, whatever the request asks for. `lead`: a part that comes first in the reply. `memory`: what was
+    writes, whatever the request asks for. `memory`: what was
     made of earlier requests; `request_bytes` does not translate again the messages that it knows.
     """
 
@@ -109,11 +110,10 @@ class Exchange:
         reply_model: str = "",
         reply_created: int | None = None,
         compaction: Compaction | None = None,
-        lead: AnyPart | None = None,
         memory: ConversationMemory | None = None,
     ) -> None:
         plan = ExchangePlan(client, upstream, dialect, strict, images, recover, origin, profile)
-        self._begin(plan, reply_id, reply_model, compaction, lead)
+        self._begin(plan, reply_id, reply_model, compaction)
         self._reply_created, self._memory = reply_created, memory
 
     @classmethod
@@ -123,22 +123,28 @@ class Exchange:
         reply_id: str = "",
         reply_model: str = "",
         compaction: Compaction | None = None,
-        lead: AnyPart | None = None,
+        rounds: Callable[[Request], Request] | None = None,
     ) -> Exchange:
-        """An exchange with parties that were looked up before."""
+        """An exchange with parties that were looked up before. `rounds`: it is one round of several; this
+        makes the request of the round, and the reply is read by `read_reply` or `read_stream`."""
         exchange = cls.__new__(cls)
-        exchange._begin(plan, reply_id, reply_model, compaction, lead)
+        exchange._begin(plan, reply_id, reply_model, compaction, rounds)
         return exchange
 
     def _begin(
-        self, plan: ExchangePlan, id: str, model: str, compaction: Compaction | None, lead: AnyPart | None
+        self,
+        plan: ExchangePlan,
+        id: str,
+        model: str,
+        compaction: Compaction | None,
+        rounds: Callable[[Request], Request] | None = None,
     ) -> None:
         """Sets all attributes: what every exchange has in one order is found faster than a default."""
         self._plan, self.client, self.upstream = plan, plan.client.codec, plan.upstream.codec
         self._reply_id, self._reply_model = id, model
         self._reply_created: int | None = None
-        self._compaction, self._lead = compaction, lead
-        self._forwards = plan.forwards and not (compaction or lead)
+        self._compaction, self._rounds = compaction, rounds
+        self._forwards = plan.forwards and not (compaction or rounds)
         self._memory: ConversationMemory | None = None
         self._losses = Losses()
         self.path, self.streaming = "", False  # after `request`; streaming: `stream` reads the reply
@@ -304,7 +310,7 @@ class Exchange:
         if self._compaction:
             request = self._request = replace(request, compaction=self._compaction)
         self._pipeline = self._new_pipeline()
-        sent, out = self._pipeline.encode_request(request)
+        sent, out = self._pipeline.encode_request(self._rounds(request) if self._rounds else request)
         if overrides:
             out = add_extra(overrides, out, self._losses)
         if self._pipeline.edits is not None:
@@ -400,6 +406,30 @@ class Exchange:
             self._losses.extend(decoding)
         return self.client.encode_response(response, self._losses, self._request)
 
+    def read_reply(self, body: bytes) -> Response:
+        """The upstream's whole reply to one round of several, in the client's terms. Raises UpstreamError for
+        an error, WireError for a malformed reply."""
+        self._reply_wire = wire = read_body(body, self.upstream.name)
+        return self._read_pipeline().decode_response(wire, Losses())
+
+    def read_stream(self) -> EventReader:
+        """The same for a stream."""
+        return self._read_pipeline().read_stream()
+
+    def _read_pipeline(self) -> Pipeline:
+        self._pipeline = pipeline = self._pipeline or self._new_pipeline()
+        return pipeline
+
+    @property
+    def client_request(self) -> Request | None:
+        """The client's request in neutral form, where it was translated."""
+        return self._request
+
+    @property
+    def loss_list(self) -> Losses:
+        """Where an encoder of the reply reports what it loses."""
+        return self._losses
+
     def response_bytes(self, body: bytes) -> bytes:
         """Like `response`, as bytes; between equal protocols they pass unchanged."""
         if self._forwards:
@@ -476,7 +506,6 @@ class Exchange:
             self._reply_model,
             int(time.time()) if created is None else created,
             plan.compacts and self._compaction is None,
-            self._lead,
         )
 
     def _forward(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:

@@ -3,7 +3,7 @@
     request:   summarising → restrict → with_offered_tools → Ledger.prepare → dialect.render → session
                → encode_request
     response:  framing → stream_decoder → Sequencer → dialect parser → recovery → Restorer → session
-               → Summary | Lead → stream_encoder → framing
+               → Summary → stream_encoder → framing
 
 A whole response passes the same stages between `decode_response` and `encode_response`. Nothing that an
 upstream sends raises in a stream (strict mode aside): malformed bytes end it with a failure that the
@@ -42,12 +42,13 @@ from dragoman.framing.splice import DeltaSplice
 from dragoman.framing.sse import SSE
 from dragoman.profiles import profile_of
 from dragoman.protocols import protocol as find_protocol
-from dragoman.transforms.compaction import Lead, Summary, summarising
+from dragoman.transforms.compaction import Summary, summarising
 from dragoman.transforms.context_edits import edit_context
 from dragoman.transforms.hosted import with_offered_tools
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
 from dragoman.transforms.restrictions import restrict, restricts
+from dragoman.transforms.rounds import RoundJoiner
 from dragoman.transforms.sequence import Sequencer
 from dragoman.transforms.session import SessionTurn
 
@@ -85,7 +86,7 @@ class Pipeline:
 
     `reply_id` is the id of a reply without one, `reply_model` the model that a reply names, `reply_created`
     the time of a reply without one, in seconds since 1970. `compacts`: the upstream does compaction itself,
-    so a request for it passes as it is. `lead`: a part that comes first in the response.
+    so a request for it passes as it is.
     """
 
     def __init__(
@@ -96,11 +97,10 @@ class Pipeline:
         reply_model: str = "",
         reply_created: int = 0,
         compacts: bool = False,
-        lead: AnyPart | None = None,
     ) -> None:
         self._plan, self._codec, self.profile, self.losses = plan, plan.codec, plan.profile, losses
         self._reply_id, self._reply_model, self._reply_created = reply_id, reply_model, reply_created
-        self._compacts, self._lead = compacts, lead
+        self._compacts = compacts
         self.edits: tuple[ContextEdit, ...] | None = None  # what was cleared, where the client asked for it
         self.session: SessionTurn | None = None  # where the upstream stores the conversation
         self._summary: Summary | None = None  # where the response is to be a summary
@@ -133,7 +133,10 @@ class Pipeline:
         if self._codec.session:
             self.session = SessionTurn(self._codec.session, request, prepared)
             prepared = self.session.begin()
-        return prepared, self._codec.encode_request(prepared, self.losses, profile)
+        wire = self._codec.encode_request(prepared, self.losses, profile)
+        if self._summary:  # what its request needs and the client's did not have is no loss of the client's
+            self.losses.items = {loss: None for loss in self.losses.items if loss.kind != "invented"}
+        return prepared, wire
 
     def decode_response(self, wire: Wire, losses: Losses) -> Response:
         """The upstream's whole reply in the client's terms; `losses` collects those of the decoder alone.
@@ -187,8 +190,6 @@ class Pipeline:
             stages.append(self.session)
         if self._summary:
             stages.append(self._summary)
-        elif self._lead is not None:
-            stages.append(Lead(self._lead))
         return stages
 
     def _compaction_part(self, summary: str) -> AnyPart:
@@ -378,6 +379,60 @@ class TranslatedStream:
             self._closed = True
             out += self._framing.close()
         return b"".join(out)
+
+
+class JoinedStream:
+    """The bytes of a client's stream whose reply takes several rounds: one encoder for all of them.
+
+    `feed`, `close` and `fail` are for the bytes of one round. A failure does not pass: `end` tells it, once
+    nobody tries the round again.
+    """
+
+    def __init__(self, client: Protocol, joiner: RoundJoiner, framing: Framing | None = None) -> None:
+        self._client, self.joiner, self._framing = client, joiner, framing or client.framing
+        self._reader: EventReader | None = None
+        self._encoder: Stage[Event, Frame] | None = None
+        self._printer: Stage[Frame, bytes] = self._framing.encoder()
+
+    def begin_round(self, reader: EventReader, request: Request | None, losses: Losses) -> None:
+        """`request` is the client's, for replies that echo it."""
+        self.joiner.begin_round()
+        self._reader = reader
+        if not self.joiner.is_begun:
+            self._encoder = self._client.codec.stream_encoder(losses, request)
+            self._printer = self._framing.encoder()
+
+    @property
+    def ended(self) -> bool:
+        return self._reader is not None and self._reader.ended
+
+    @property
+    def failure(self) -> Failure | None:
+        return self._reader.failure if self._reader else None
+
+    def feed(self, data: bytes) -> bytes:
+        return self._join(self._reader.feed(data)) if self._reader else b""
+
+    def close(self) -> bytes:
+        return self._join(self._reader.close()) if self._reader else b""
+
+    def fail(self, failure: Failure) -> bytes:
+        return self._join(self._reader.fail(failure)) if self._reader else b""
+
+    def write(self, events: Iterable[Event]) -> bytes:
+        """Events of no round, for the client."""
+        encoder, printer = self._encoder, self._printer
+        if encoder is None:
+            return b""
+        frames = [frame for event in events for frame in encoder.feed(event)]
+        return b"".join([piece for frame in frames for piece in printer.feed(frame)])
+
+    def end(self, last: ResponseEnd | ResponseFailed) -> bytes:
+        return self.write((last,)) + b"".join(self._printer.close())
+
+    def _join(self, events: Iterable[Event]) -> bytes:
+        join = self.joiner.feed
+        return self.write([joined for event in events for joined in join(event)])
 
 
 def encode_failure(

@@ -155,3 +155,41 @@ def test_a_trigger_before_the_end_is_refused(stand: Stand):
         responses(stand).responses.create(
             model=f"openai-chat:{MODELS['openai-chat']}", input=[TRIGGER, *INPUT], store=False
         )
+
+
+def test_a_compacted_input_is_not_compacted_again() -> None:
+    """The client sends everything again, unpruned: what precedes the item is neither counted nor sent."""
+    long = [{"role": "user", "content": LONG}, {"role": "assistant", "content": LONG}]
+    answers = (
+        Answer(200, chat("Launch: Tuesday.")),
+        Answer(200, chat("On Tuesday.")),
+        Answer(200, chat("Here.")),
+    )
+    with over_canned(canned := Canned(*answers), "memory:") as stand:
+        client = responses(stand)
+        asked: Any = {"model": "m", "store": False, "context_management": managed()}
+        first = client.responses.create(input=[*INPUT, *long], **asked)  # type: ignore[arg-type]
+        history = [*INPUT, *long, *(item.to_dict(warnings=False) for item in first.output)]
+        second = client.responses.create(input=[*history, {"role": "user", "content": "Where?"}], **asked)
+    assert [item.type for item in first.output] == ["compaction", "message"]
+    assert [item.type for item in second.output] == ["message"]
+    assert first.usage
+    assert second.usage
+    assert first.usage.output_tokens == 2 * second.usage.output_tokens
+    assert LONG not in canned.requests[2].body.decode()
+
+
+def test_items_before_a_compaction_are_not_sent() -> None:
+    """Without any threshold; the messages of user and developer stay, as at OpenAI."""
+    answers = Answer(200, chat("Launch: Tuesday.")), Answer(200, chat("Here."))
+    with over_canned(canned := Canned(*answers), "memory:") as stand:
+        client = responses(stand)
+        made = client.responses.create(model="m", input=[*INPUT, TRIGGER], store=False)
+        item: Any = made.output[0].to_dict(warnings=False)
+        client.responses.create(
+            model="m", input=[*INPUT, item, {"role": "user", "content": "Where?"}], store=False
+        )
+    roles = [message["role"] for message in canned.requests[1].json["messages"]]
+    assert "Agreed." not in canned.requests[1].body.decode()
+    assert (roles[0], "assistant" in roles) == ("system", False)
+    assert "Launch: Tuesday." in canned.requests[1].body.decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anthropic
 import pytest
 
 from dragoman.core import jsontext
@@ -25,9 +26,9 @@ def compact(**more: Any) -> dict[str, Any]:
     return {"context_management": {"edits": [keep, edit]}}
 
 
-def answered(upstream: Canned, stream: bool = False, **more: Any) -> Got:
+def answered(upstream: Canned, stream: bool = False, protocol: str = "openai-chat", **more: Any) -> Got:
     body = {"model": "one:m", "max_tokens": 99, "messages": MESSAGES, "stream": stream, **more}
-    with running(upstream) as url, gateway(provider("one", url)) as stand:
+    with running(upstream) as url, gateway(provider("one", url, protocol)) as stand:
         got = send(stand.url, "POST", "/v1/messages", jsontext.encode(body))
         upstream.records = stand.last()  # type: ignore[attr-defined]
     return got
@@ -116,3 +117,109 @@ def test_failures() -> None:
     assert (got.status, "edits[0].trigger" in got.json["error"]["message"]) == (400, True)
     got = answered(Canned(Answer(200, chat("  "))), **compact())
     assert (got.status, got.json["type"]) == (500, "error")
+
+
+BLOCK = {"type": "compaction", "content": "Launch: Tuesday."}
+COMPACTED: list[Any] = [
+    *MESSAGES,
+    {"role": "assistant", "content": [BLOCK, {"type": "text", "text": "On Tuesday."}]},
+    {"role": "user", "content": "Where?"},
+]
+
+
+@pytest.mark.parametrize("protocol", ["openai-chat", "anthropic"])
+def test_a_compacted_conversation_is_not_compacted_again(protocol: str) -> None:
+    """The client sends the whole history; what the summary replaced is neither counted nor sent."""
+    whole = chat("Here.") if protocol == "openai-chat" else message("Here.")
+    upstream = Canned(Answer(200, whole))
+    got = answered(upstream, messages=COMPACTED, protocol=protocol, **compact())
+    assert [block["type"] for block in got.json["content"]] == ["text"]
+    (sent,) = upstream.requests
+    assert "word word" not in sent.body.decode()
+    assert "Launch: Tuesday." in sent.body.decode()
+
+
+def test_a_failed_compaction_replaces_nothing() -> None:
+    failed = {"role": "assistant", "content": [{"type": "compaction", "content": None}]}
+    upstream = Canned(Answer(200, chat("Summary.")), Answer(200, chat("Here.")))
+    got = answered(upstream, messages=[*MESSAGES, failed, *MESSAGES[-1:]], **compact())
+    assert got.json["content"][0] == {"type": "compaction", "content": "Summary."}
+
+
+@pytest.mark.parametrize(
+    "more", [compact(pause_after_compaction=True), {"compaction": {"type": "summarize"}}]
+)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_nothing_but_the_summary_over_the_clients_own_protocol(more: dict[str, Any], stream: bool) -> None:
+    """A provider that speaks Anthropic's protocol, but is not Anthropic."""
+    answer = Answer(200, *said("Launch: Tuesday.")) if stream else Answer(200, message("Launch: Tuesday."))
+    got = answered(Canned(answer), stream, protocol="anthropic", **more)
+    end = events(got)[-2] if stream else got.json
+    assert (end["delta"] if stream else end)["stop_reason"] == "compaction"
+    assert end["context_management"] == {"applied_edits": []}
+    assert got.headers["x-dragoman-losses"] == "1; compaction.emulated compaction"
+
+
+@pytest.mark.parametrize("protocol", ["openai-chat", "anthropic"])
+def test_the_sdk_reads_a_compacted_stream(protocol: str) -> None:
+    """One start and one end, and the usage of the reply is not that of the summary; the log has the sum."""
+    chat_like = protocol == "openai-chat"
+    answers = (
+        Answer(200, chat("Summary.") if chat_like else message("Summary.")),
+        Answer(200, *(chunks("On ", "Tuesday.") if chat_like else said("On Tuesday."))),
+    )
+    with running(upstream := Canned(*answers)) as url, gateway(provider("one", url, protocol)) as stand:
+        client = anthropic.Anthropic(base_url=stand.url, api_key="k")
+        asked: Any = {"model": "one:m", "max_tokens": 99, "messages": MESSAGES, **compact()}
+        with client.beta.messages.stream(**asked) as stream:
+            kinds = [event.type for event in stream]
+            final = stream.get_final_message()
+        record = stand.last()
+    assert (kinds.count("message_start"), kinds.count("message_stop")) == (1, 1)
+    assert [block.type for block in final.content] == ["compaction", "text"]
+    assert final.stop_reason == "end_turn"
+    assert len(upstream.requests) == 2
+    assert record["output"] > final.usage.output_tokens
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_failure_after_the_summary_has_a_status_until_something_went_out(stream: bool) -> None:
+    got = answered(Canned(Answer(200, chat("Summary.")), Answer(400, error("no"))), stream, **compact())
+    assert (got.status, got.json["error"]["message"]) == (400, "no")
+
+
+def test_a_reply_after_the_summary_that_breaks_ends_with_an_error_event() -> None:
+    cut = Answer(200, *chunks("On ", "Tuesday.")[:2])
+    got = answered(Canned(Answer(200, chat("Summary.")), cut), True, **compact())
+    found = events(got)
+    assert (found[0]["type"], found[-1]["type"]) == ("message_start", "error")
+    assert "message_stop" not in [event["type"] for event in found]
+
+
+def message(text: str) -> bytes:
+    return jsontext.encode(
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [{"type": "text", "text": text}],
+            "stop_reason": "end_turn",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 50, "output_tokens": 7},
+        }
+    )
+
+
+def said(text: str) -> list[bytes]:
+    start = {**jsontext.decode(message("")), "content": [], "stop_reason": None}
+    delta = {"type": "text_delta", "text": text}
+    frames: list[dict[str, Any]] = [
+        {"type": "message_start", "message": start},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 7}},
+        {"type": "message_stop"},
+    ]
+    return [b"event: %b\ndata: %b\n\n" % (f["type"].encode(), jsontext.encode(f)) for f in frames]

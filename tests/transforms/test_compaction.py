@@ -24,7 +24,7 @@ from dragoman.core.model import (
     Usage,
 )
 from dragoman.exchange import Exchange
-from dragoman.transforms.compaction import Lead, Summary, summarising
+from dragoman.transforms.compaction import Summary, summarising
 
 ASKED = Request(
     "m",
@@ -83,14 +83,6 @@ def test_a_reply_without_text_is_a_failure():
     events = [ResponseStart("r", "m"), PartStart(0, Reasoning()), PartEnd(0), ResponseEnd(Stop("end"))]
     failed = [out for event in events for out in stage.feed(event)][-1]
     assert "no summary" in str(failed)
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_part_in_front_of_a_reply(whole: bool):
-    lead = Lead(Text("first", where=""))
-    passed = lead.whole(REPLY) if whole else streamed(Lead(ToolCall("x", "lead")), REPLY)
-    assert len(passed.parts) == len(REPLY.parts) + 1
-    assert passed.parts[1:] == REPLY.parts
 
 
 def chat(text: str) -> dict[str, Any]:

@@ -123,4 +123,8 @@ class CompactionCodec(Struct, frozen=True, kw_only=True):
     without: Callable[[Wire], Wire]  # a request that does not ask for it any more
     part_of: Callable[[Wire], Wire | None]  # the part in a whole reply
     compacted: Callable[[Wire, Wire, int], Wire]  # (request, part, tokens of messages that may stay)
+    # A request without what its newest summary replaced: (request, tokens of messages that may stay; 0: all)
+    since_summary: Callable[[Wire, int], Wire]
+    marker: bytes = b""  # stands in every request that holds a sealed summary
+    counts_summary: bool = False  # the usage of a reply counts the summary in front of it
     encode_reply: Callable[[Wire, Wire], Wire] = lambda request, reply: reply  # of an endpoint of its own

@@ -6,13 +6,13 @@
     Attempt           one try at one upstream                  made by `Attempts`
 
 All are frozen. What changes on the way is in `ExchangeRecord`, from which access log, metrics and traces are
-written, and in the writer of the reply (`handlers/reply.py`).
+written, and in the writers of the reply (`handlers/relay.py`, `handlers/rounds.py`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import blake2s
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from dragoman.core.codec import Codec, Framing
 from dragoman.core.fields import Body
 from dragoman.core.losses import Loss
-from dragoman.core.model import Compaction, Failure, Foreign, Usage
+from dragoman.core.model import Compaction, Failure, Request, Usage
 from dragoman.core.server import ProtocolServer, RouteMatch
 from dragoman.gateway.large_bodies import LARGE, free_later
 from dragoman.http.server import ResponseWriter, ServerRequest
@@ -68,7 +68,9 @@ class ExchangeRecord(Struct, eq=False):
     span: Any = None
 
     def first_byte(self) -> None:
-        self.first = time.perf_counter() - self.started
+        """Of all rounds, the first."""
+        if self.first is None:
+            self.first = time.perf_counter() - self.started
 
     def add_spent(self, usage: Usage) -> None:
         self.usage = usage if self.usage is None else self.usage + usage
@@ -84,7 +86,13 @@ class ExchangeRecord(Struct, eq=False):
     @property
     def losses(self) -> list[Loss]:
         translated = self.exchange.bare_losses if self.exchange else []
-        return translated + self.lost if self.lost else translated
+        if not self.lost:
+            return translated
+        return translated + [loss for loss in self.lost if loss not in translated]
+
+    def end_exchange(self) -> None:
+        """Another exchange with an upstream follows, for the same request."""
+        self.lost, self.exchange = self.losses, None
 
 
 class GatewayRequest(Struct, frozen=True, eq=False):
@@ -162,7 +170,7 @@ class RoutedRequest(Struct, frozen=True, eq=False):
     turn_writer: TurnWriter | None = None  # where this turn is to be stored
     conversation: LockedConversation | None = None  # that this turn is added to
     deferred: bool = False
-    lead: Foreign | None = None  # comes first in the reply: the summary that replaced the history
+    rounds: Callable[[Request], Request] | None = None  # makes the request of one round of several
 
     def release(self) -> None:
         """The request was answered: a large body is freed in steps."""

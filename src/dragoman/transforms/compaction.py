@@ -1,9 +1,8 @@
 """Compaction for upstreams that have none: the model itself writes a summary that replaces the history.
 
 `summarising` turns a request into one for a summary; `Summary` turns the reply to it into one compaction part
-of the client's protocol; `Lead` puts a part in front of another reply. How a client of a protocol carries a
-summary is `ProtocolLimits.compaction`; what it carries is read back as a message of the user, so the
-conversation continues with any model.
+of the client's protocol. How a client of a protocol carries a summary is `ProtocolLimits.compaction`; what it
+carries is read back as a message of the user, so the conversation continues with any model.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from dragoman.core.model import (
     Failure,
     Message,
     Request,
-    Response,
     Settings,
     Stop,
     Text,
@@ -93,6 +91,8 @@ class Summary(EventStage):
 
     def feed(self, event: Event, /) -> Iterable[Event]:
         match event:
+            case ResponseStart():  # the upstream's own fields belong to a reply that the client does not get
+                return (replace(event, extras=None),)
             case PartStart(index, Text()):
                 self._text_parts.add(index)
                 return ()
@@ -110,22 +110,3 @@ class Summary(EventStage):
                 return (PartStart(0, self._encode(summary)), PartEnd(0), end)
             case _:
                 return (event,)
-
-
-class Lead(EventStage):
-    """Puts one whole part in front of a reply."""
-
-    def __init__(self, part: AnyPart) -> None:
-        self._part = part
-
-    def feed(self, event: Event, /) -> Iterable[Event]:
-        match event:
-            case ResponseStart():
-                return (event, PartStart(0, self._part), PartEnd(0))
-            case PartStart() | PartDelta() | PartEnd():
-                return (replace(event, index=event.index + 1),)
-            case _:
-                return (event,)
-
-    def whole(self, response: Response) -> Response:
-        return replace(response, parts=(self._part, *response.parts))

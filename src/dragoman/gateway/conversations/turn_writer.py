@@ -30,7 +30,7 @@ from dragoman.gateway.conversations.conversations import LockedConversation
 from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import AttemptFailed
-from dragoman.pipeline import TranslatedStream, encode_failure
+from dragoman.pipeline import JoinedStream, TranslatedStream, encode_failure
 from dragoman.profiles import ProviderSettings
 
 _MOST = 64 * 1024 * 1024  # bytes of a streamed reply
@@ -138,7 +138,7 @@ class TurnWriter:
 class StoredStream:
     """See the states above."""
 
-    def __init__(self, stream: ForwardedStream | TranslatedStream, writer: TurnWriter) -> None:
+    def __init__(self, stream: ForwardedStream | TranslatedStream | JoinedStream, writer: TurnWriter) -> None:
         self._stream, self._writer = stream, writer
         self._sent: list[
             bytes
@@ -156,14 +156,14 @@ class StoredStream:
         return self._failure or self._stream.failure
 
     def feed(self, data: bytes) -> bytes:
-        return self._pass(self._stream.feed(data))
+        return self.accept(self._stream.feed(data))
 
     def close(self) -> bytes:
-        return self._pass(self._stream.close())
+        return self.accept(self._stream.close())
 
     def fail(self, failure: Failure) -> bytes:
         self._held.clear()
-        return self._pass(self._stream.fail(failure))
+        return self.accept(self._stream.fail(failure))
 
     async def end(self, last: bytes, lost: list[Loss]) -> bytes:
         """The last bytes of the stream. One that did not end well is not changed."""
@@ -179,7 +179,8 @@ class StoredStream:
             self._held = [self._labelled(frame, stored=False) for frame in self._held]
         return last + _printed(self._held)
 
-    def _pass(self, out: bytes) -> bytes:
+    def accept(self, out: bytes) -> bytes:
+        """Bytes of the client's stream as the client gets them."""
         if self._held or any(marker in out for marker in self._writer.codec.reply_markers):
             out = self._hold_end(out)
         if out and self._size <= _MOST:

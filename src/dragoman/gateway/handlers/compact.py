@@ -30,35 +30,38 @@ class Compactor:
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
 
-    async def compact_history(self, request: RoutedRequest) -> RoutedRequest:
-        """Where the input of `request` has more tokens than its threshold, a summary replaces its history.
+    async def compact_history(self, request: RoutedRequest) -> tuple[RoutedRequest, Foreign | None]:
+        """The request without what an earlier summary replaced. Where the rest of its input has more tokens
+        than its threshold, a new summary replaces that too, and is the first part of the reply.
 
-        The summary also becomes the first part of the reply. A request for a provider that compacts itself
-        is not changed.
+        A request for a provider that compacts itself is not changed.
         """
-        arrived, compaction, targets = request.arrived, request.compaction, request.targets
+        arrived, compaction, writer = request.arrived, request.compaction, request.turn_writer
         codec, client = arrived.protocol_server.compaction, arrived.client
-        assert codec, "only its requests have a compaction"
-        assert compaction, "only requests with one come here"
-        if any(stores_turns(client.name, target.provider) for target in targets):
-            return request
-        body = request.turn_writer.body if request.turn_writer else request.body
-        wire = codec.without(body.wire)
-        size = len(body.data)
-        tokens = await run_for(size, estimate, client, wire)
-        lead, asked = None, Compaction(instructions=compaction.instructions)
-        if tokens > compaction.threshold and compaction.pause:
-            compaction = asked  # the reply is the summary
-        elif tokens > compaction.threshold:
-            reply = await self.summary(request, _body(arrived, wire), asked)
-            part = codec.part_of(reply)
-            assert part, "a summary that succeeded has one"
-            lead = Foreign(client.name, part)
-            wire = codec.compacted(wire, part, max(compaction.threshold // _STAYING, 1))
+        assert codec, "only protocols with compaction come here"
+        if any(stores_turns(client.name, target.provider) for target in request.targets):
+            return request, None
+        body = writer.body if writer else request.body
+        staying = max(compaction.threshold // _STAYING, 1) if compaction and compaction.threshold else 0
+        wire = await run_for(len(body.data), codec.since_summary, codec.without(body.wire), staying)
+        made: Foreign | None = None
+        if compaction and compaction.threshold:
+            tokens = await run_for(len(body.data), estimate, client, wire)
+            asked = Compaction(instructions=compaction.instructions)
+            if tokens <= compaction.threshold:
+                compaction = None
+            elif compaction.pause:
+                compaction = asked  # the reply is the summary
+            else:
+                reply = await self.summary(request, _body(arrived, wire), asked)
+                part = codec.part_of(reply)
+                assert part, "a summary that succeeded has one"
+                made = Foreign(client.name, part)
+                wire, compaction = codec.compacted(wire, part, staying), None
         body = _body(arrived, wire)
-        if request.turn_writer:
-            request.turn_writer.body = body
-        return replace(request, body=body, compaction=compaction, lead=lead)
+        if writer:
+            writer.body = body
+        return replace(request, body=body, compaction=compaction), made
 
     async def summary(self, request: RoutedRequest, body: Body, compaction: Compaction) -> Wire:
         """The reply to `request` with `body` as a whole reply in its protocol, which holds nothing but a
@@ -69,7 +72,7 @@ class Compactor:
             request, arrived=arrived, body=body, compaction=compaction, stream=False, turn_writer=None
         )
         await self._attempts.run(inner, relay_whole)
-        record.lost, record.exchange = record.losses, None
+        record.end_exchange()
         record.spent, record.usage, record.first = record.usage, None, None
         return jsontext.decode(answer.body)
 

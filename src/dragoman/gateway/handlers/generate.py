@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dragoman.core.conversations import CompactionCodec
 from dragoman.gateway.handlers.relay import (
     KeepAliveTicker,
     StreamedReply,
@@ -16,8 +17,10 @@ from dragoman.gateway.handlers.relay import (
     relay_whole,
 )
 from dragoman.gateway.handlers.request_reader import RequestReader
+from dragoman.gateway.handlers.rounds import open_rounds, pinned
 from dragoman.gateway.request import AttemptFailed, GatewayRequest, RoutedRequest
-from dragoman.gateway.upstreams.attempts import Attempts, Relay
+from dragoman.gateway.upstreams.attempts import Attempts
+from dragoman.transforms.rounds import RoundJoiner
 
 if TYPE_CHECKING:
     from dragoman.gateway.handlers.compact import Compactor
@@ -67,29 +70,55 @@ class GenerateHandler:
             await reply.settle()
             if not arrived.writer.begun:
                 raise
+            if reply.fail:
+                await reply.fail(error.failure)
+                return
             arrived.record.failure = error.failure
             await arrived.writer.end(failed_stream(arrived, error.failure, reply))
         finally:
             self._keep_alives.remove(reply)
 
-    def _run(self, request: RoutedRequest, reply: StreamedReply | None) -> Coroutine[Any, Any, None]:
-        relay = reply.relay if reply else relay_whole
+    def _run(self, request: RoutedRequest, reply: StreamedReply | None) -> Coroutine[Any, Any, object]:
         if self._timeout and not request.arrived.background_run:
-            return self._run_until(request, reply, relay)
-        if request.compaction:
-            return self._attempt(request, relay)
-        return self._attempts.run(request, relay)
+            return self._run_until(request, reply)
+        return self._generate(request, reply)
 
-    async def _run_until(self, request: RoutedRequest, reply: StreamedReply | None, relay: Relay) -> None:
+    async def _run_until(self, request: RoutedRequest, reply: StreamedReply | None) -> None:
         try:
             async with asyncio.timeout(self._timeout) as timeout:
                 if reply:
                     reply.timeout = timeout
-                await self._attempt(request, relay)
+                await self._generate(request, reply)
         except TimeoutError:
             raise AttemptFailed(overdue(self._timeout)) from None
 
-    async def _attempt(self, request: RoutedRequest, relay: Relay) -> None:
-        if request.compaction and request.compaction.threshold:
-            request = await self._compactor.compact_history(request)
-        await self._attempts.run(request, relay)
+    def _generate(self, request: RoutedRequest, reply: StreamedReply | None) -> Coroutine[Any, Any, object]:
+        """In one round, unless the request asks for something that takes more."""
+        codec = request.arrived.protocol_server.compaction
+        if codec and _concerns_summaries(request, codec):
+            return self._compact(request, reply)
+        return self._attempts.run(request, reply.relay if reply else relay_whole)
+
+    async def _compact(self, request: RoutedRequest, reply: StreamedReply | None) -> None:
+        """A summary first, where the input is too long: it becomes the first part of the reply."""
+        request, summary = await self._compactor.compact_history(request)
+        if summary is None:
+            await self._attempts.run(request, reply.relay if reply else relay_whole)
+            return
+        joiner = RoundJoiner()
+        joiner.lead(summary)
+        record, codec = request.arrived.record, request.arrived.protocol_server.compaction
+        if codec and codec.counts_summary:
+            joiner.add_usage(record.spent)
+            record.spent = None
+        rounds = open_rounds(self._attempts, request.arrived, joiner, reply)
+        end = await rounds.send(pinned(request))
+        await rounds.end(end)
+
+
+def _concerns_summaries(request: RoutedRequest, codec: CompactionCodec) -> bool:
+    """Whether a summary may be due, or the request may hold an earlier one."""
+    if request.compaction and request.compaction.threshold:
+        return True
+    body = request.turn_writer.body if request.turn_writer else request.body
+    return bool(codec.marker) and body.sealed is not False and codec.marker in body.data

@@ -46,7 +46,8 @@ from dragoman.http.client import Reply, TimedOut, TransportError
 from dragoman.http.client.reply import Pour
 from dragoman.http.client.retries import RETRYABLE
 from dragoman.http.server import Headers, ResponseWriter
-from dragoman.pipeline import TranslatedStream, encode_failure
+from dragoman.pipeline import JoinedStream, TranslatedStream, encode_failure
+from dragoman.transforms.rounds import RoundEnd
 
 _TICKS = 2  # of silence make a keep-alive due
 
@@ -191,9 +192,10 @@ class EventTooLarge(Exception):
 
 
 class StreamedReply(KeepAliveStream):
-    """The stream that a client gets, whichever attempt answers. `timeout` is that of the request, if any."""
+    """The stream that a client gets, whichever attempt answers. `timeout` is that of the request, if any.
+    `fail` ends a stream of several rounds, once it has begun."""
 
-    __slots__ = ("timeout",)
+    __slots__ = ("fail", "timeout")
 
     def __init__(self, request: GatewayRequest, opening: Callable[[], bytes] | None = None) -> None:
         writer, framing = request.writer, request.framing
@@ -205,12 +207,13 @@ class StreamedReply(KeepAliveStream):
             opening,
         )
         self.timeout: asyncio.Timeout | None = None
+        self.fail: Callable[[Failure], Awaitable[None]] | None = None
 
-    def relay(self, attempt: Attempt, reply: Reply) -> Coroutine[Any, Any, None]:
-        return _StreamRelay(attempt, reply, self).run()
+    def relay(self, attempt: Attempt, reply: Reply) -> Coroutine[Any, Any, RoundEnd]:
+        return StreamRelay(attempt, reply, self).run()
 
 
-async def relay_whole(attempt: Attempt, reply: Reply) -> None:
+async def relay_whole(attempt: Attempt, reply: Reply) -> RoundEnd:
     """The answer is parsed where it is to be stored; else its bytes are enough."""
     exchange, request, record = attempt.exchange, attempt.request, attempt.request.arrived.record
     turn_writer = attempt.turn_writer
@@ -219,13 +222,10 @@ async def relay_whole(attempt: Attempt, reply: Reply) -> None:
         translate = exchange.response if turn_writer else exchange.response_bytes
         size = max(len(data), len(request.body.data))  # arguments are checked against the declared schemas
         out = await run_for(size, translate, data) if size > LARGE else translate(data)
-    except TransportError as error:
-        raise AttemptFailed(_broken(error), retry=True) from error
-    except WireError as error:
-        problem = f"malformed upstream answer: {error}"
-        raise AttemptFailed(Failure("server", problem, 502), retry=True) from error
+    except (TransportError, WireError) as error:
+        raise unreadable(error) from error
     if exchange.failure:
-        raise _failed(exchange.failure)
+        raise failed(exchange.failure)
     record.usage, record.calls = exchange.usage, exchange.calls
     if attempt.session:
         await attempt.session.keep()
@@ -234,58 +234,76 @@ async def relay_whole(attempt: Attempt, reply: Reply) -> None:
     record.first_byte()
     body = out if isinstance(out, bytes) else jsontext.encode(out)
     await request.arrived.writer.whole(200, body, loss_header(record.losses))
+    return RoundEnd(usage=record.usage)
 
 
-class _StreamRelay:
+def unreadable(error: TransportError | WireError) -> AttemptFailed:
+    """A whole answer that broke, or is malformed."""
+    if isinstance(error, TransportError):
+        return AttemptFailed(_broken(error), retry=True)
+    return AttemptFailed(Failure("server", f"malformed upstream answer: {error}", 502), retry=True)
+
+
+ClientStream = ForwardedStream | TranslatedStream | StoredStream | JoinedStream
+
+
+class StreamRelay:
     """See the states above: `started` is False while waiting."""
 
     __slots__ = ("attempt", "keep_alive", "reply", "started", "stream", "usage")
 
     def __init__(self, attempt: Attempt, reply: Reply, keep_alive: StreamedReply) -> None:
         self.attempt, self.reply, self.keep_alive = attempt, reply, keep_alive
-        stream = attempt.exchange.stream(framing=attempt.request.arrived.framing)
         self.usage: StreamUsage | None = None
+        self.started = False
+        self.stream: ClientStream = self._open()
+
+    def _open(self) -> ClientStream:
+        attempt = self.attempt
+        stream = attempt.exchange.stream(framing=attempt.request.arrived.framing)
         if isinstance(stream, ForwardedStream):  # it is not decoded, so its usage is read from the bytes
             self.usage = StreamUsage(attempt.exchange.upstream.name)
             stream.observe = self.usage.feed
-        self.stream: ForwardedStream | TranslatedStream | StoredStream = stream
-        if attempt.turn_writer:
-            self.stream = StoredStream(stream, attempt.turn_writer)
-        self.started = False
+        return StoredStream(stream, attempt.turn_writer) if attempt.turn_writer else stream
 
-    async def run(self) -> None:
-        stream, request, timeout = self.stream, self.attempt.request.arrived, self.keep_alive.timeout
-        # A proxy before the upstream shows its own error page, some with status 200
-        if self.reply.headers.get("content-type", "").startswith("text/html"):
-            raise AttemptFailed(Failure("server", "the upstream answered with a web page", 502), retry=True)
-        try:
-            last = await (self._pass_on_within(timeout) if timeout else self._pass_on())
-        except TimeoutError:
-            if not self.started:
-                raise
-            last = stream.fail(overdue())
-        except EventTooLarge:
-            if not self.started:
-                raise AttemptFailed(_TOO_LARGE) from None  # a retry would only read it again
-            last = stream.fail(_TOO_LARGE)
-        except TransportError as error:
-            last = stream.close() if stream.ended else stream.fail(_broken(error))
-        except Exception as error:
-            if not self.started:
-                raise
-            request.record.crash = error
-            last = stream.fail(CRASHED)
+    async def run(self) -> RoundEnd:
+        stream, request, last = self.stream, self.attempt.request.arrived, await self._play()
         if isinstance(stream, StoredStream):
             last = await stream.end(last, request.record.lost)
         if not self.started:
             if stream.failure or not last:
-                raise _failed(stream.failure or Failure("truncated", "the upstream's answer was empty", 502))
+                raise failed(stream.failure or Failure("truncated", "the upstream's answer was empty", 502))
             await self._start()
         if self.attempt.session:
             await self.attempt.session.keep()
         self._count()
         self.keep_alive.busy = True
         await request.writer.end(self.keep_alive.renumbered(last) if self.keep_alive.events else last)
+        return RoundEnd(usage=request.record.usage, failure=request.record.failure)
+
+    async def _play(self) -> bytes:
+        """Pass all of the reply on; returns what its end adds. Raises AttemptFailed if nothing went out."""
+        stream, request, timeout = self.stream, self.attempt.request.arrived, self.keep_alive.timeout
+        # A proxy before the upstream shows its own error page, some with status 200
+        if self.reply.headers.get("content-type", "").startswith("text/html"):
+            raise AttemptFailed(Failure("server", "the upstream answered with a web page", 502), retry=True)
+        try:
+            return await (self._pass_on_within(timeout) if timeout else self._pass_on())
+        except TimeoutError:
+            if not self.started:
+                raise
+            return stream.fail(overdue())
+        except EventTooLarge:
+            if not self.started:
+                raise AttemptFailed(_TOO_LARGE) from None  # a retry would only read it again
+            return stream.fail(_TOO_LARGE)
+        except TransportError as error:
+            return stream.close() if stream.ended else stream.fail(_broken(error))
+        except Exception as error:
+            if not self.started:
+                raise
+            request.record.crash = error
+            return stream.fail(CRASHED)
 
     async def _pass_on_within(self, timeout: asyncio.Timeout) -> bytes:
         """The timeout of the request is set off meanwhile: a stream that has started must end with an event
@@ -296,7 +314,7 @@ class _StreamRelay:
             async with asyncio.timeout_at(deadline):
                 return await self._pass_on()
         finally:
-            if not self.started:
+            if not self.started or self.keep_alive.fail:  # other rounds may follow
                 timeout.reschedule(deadline)
 
     async def _pass_on(self) -> bytes:
@@ -328,7 +346,7 @@ class _StreamRelay:
             if not self.started:
                 failure = stream.failure or (usage and _failure_in(self.attempt.exchange.client, out))
                 if failure:
-                    raise _failed(failure)
+                    raise failed(failure)
                 await self._start()
             if session and stream.ended:
                 await session.keep()
@@ -448,7 +466,7 @@ def _failure_in(codec: Codec, out: bytes) -> Failure | None:
     return None
 
 
-def _failed(failure: Failure) -> AttemptFailed:
+def failed(failure: Failure) -> AttemptFailed:
     return AttemptFailed(failure, retry=failure.kind in RETRYABLE)
 
 

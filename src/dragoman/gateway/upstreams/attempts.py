@@ -36,13 +36,14 @@ from dragoman.http.client import ConnectFailed, Reply, TimedOut, Timeouts, Trans
 from dragoman.http.client.retries import RETRYABLE, read_failure, unreachable
 from dragoman.profiles import ProviderSettings
 from dragoman.protocols import upstream
+from dragoman.transforms.rounds import RoundEnd
 
 LARGEST_REPLY = 256 * 1024 * 1024
 _LARGEST_ERROR = 1024 * 1024
 _MOST_VARIANTS = 64  # of the headers of a plan; clients choose some of their values
 _USER_AGENT = {"user-agent": f"dragoman/{__version__}"}  # firewalls before providers refuse requests without
 
-Relay = Callable[[Attempt, Reply], Awaitable[None]]
+Relay = Callable[[Attempt, Reply], Awaitable[RoundEnd]]
 
 # Not worth a retry at the same provider, but another one may answer
 _WORTH_FALLBACK: frozenset[FailureKind] = frozenset(
@@ -68,14 +69,14 @@ class Attempts:
         self._transport, self._circuit_breakers, self._slots = transport, circuit_breakers, slots
         self._policy, self._sessions = policy, sessions
 
-    def run(self, request: RoutedRequest, relay: Relay) -> Coroutine[Any, Any, None]:
+    def run(self, request: RoutedRequest, relay: Relay) -> Coroutine[Any, Any, RoundEnd]:
         """Hand the first usable answer to `relay`. Raises AttemptFailed where no target gives one."""
         targets = request.targets
         if len(targets) == 1 and not self._circuit_breakers.failures:
             return self._try(request, targets[0], 0, relay)
         return self._fall_back(request, relay)
 
-    async def _fall_back(self, request: RoutedRequest, relay: Relay) -> None:
+    async def _fall_back(self, request: RoutedRequest, relay: Relay) -> RoundEnd:
         breakers, targets = self._circuit_breakers, request.targets
         failed: AttemptFailed | None = None
         order = list(targets)
@@ -87,8 +88,7 @@ class Attempts:
             if breakers.failures and not breakers.admits(target.provider.name):
                 continue
             try:
-                await self._try(request, target, left, relay)
-                return
+                return await self._try(request, target, left, relay)
             except AttemptFailed as error:
                 failed = error
                 if not (error.retry or error.failure.kind in _WORTH_FALLBACK):
@@ -98,7 +98,7 @@ class Attempts:
         finally:
             failed = None  # its traceback refers to this frame: a cycle that would keep the body in memory
 
-    async def _try(self, request: RoutedRequest, target: Target, left: int, relay: Relay) -> None:
+    async def _try(self, request: RoutedRequest, target: Target, left: int, relay: Relay) -> RoundEnd:
         """Attempts at one target. With other targets `left`, a long wait is not worth it.
 
         A conversation that the upstream has forgotten is sent again at once, with its whole history.
@@ -110,8 +110,7 @@ class Attempts:
             slot = await self._slots.enter(provider, record) if provider.max_concurrency else None
             record.tries += 1
             try:
-                await self._attempt(request, target, resume, relay)
-                return
+                return await self._attempt(request, target, resume, relay)
             except AttemptFailed as error:
                 resumed = resume and record.exchange and record.exchange.resumed
                 if resumed and error.failure.kind in _SESSION_LOST:
@@ -139,7 +138,7 @@ class Attempts:
         hopeless = not error.retry or failures + 1 == policy.tries or wait > longest
         return None if hopeless or breakers.is_open(provider) else wait
 
-    async def _attempt(self, request: RoutedRequest, target: Target, resume: bool, relay: Relay) -> None:
+    async def _attempt(self, request: RoutedRequest, target: Target, resume: bool, relay: Relay) -> RoundEnd:
         """Translate the request, send it, and hand a successful answer to `relay`."""
         arrived, provider, model = request.arrived, target.provider, target.model
         client, record = arrived.client.name, arrived.record
@@ -147,7 +146,7 @@ class Attempts:
         if compaction and (compaction.threshold or stores_turns(client, provider)):
             compaction = None  # done before this request, or by the provider
         plan = target.plans.get(client) or _plan(arrived, target)
-        exchange = Exchange.planned(plan, record.id[4:], request.model, compaction, request.lead)
+        exchange = Exchange.planned(plan, record.id[4:], request.model, compaction, request.rounds)
         if writer and not writer.serves(provider):
             writer = None
         record.exchange = exchange
@@ -175,11 +174,12 @@ class Attempts:
         if self._circuit_breakers.failures:
             self._circuit_breakers.reached(provider.name)
         try:
-            await relay(Attempt(request, target, exchange, writer, session), reply)
+            end = await relay(Attempt(request, target, exchange, writer, session), reply)
         finally:
             reply.close()
         if self._cut_ids and (long_ids := exchange.long_ids):
             await self._cut_ids.remember(arrived.caller.id if arrived.caller else "", long_ids)
+        return end
 
     def _all_open(self, targets: tuple[Target, ...]) -> AttemptFailed:
         names = dict.fromkeys(target.provider.name for target in targets)

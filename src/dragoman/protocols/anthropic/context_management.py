@@ -145,10 +145,25 @@ def _compacted(request: Wire, part: Wire, tokens: int) -> Wire:
     return {**request, "messages": [summary, *messages[-2 if results else -1 :]]}
 
 
+def _since_summary(request: Wire, tokens: int) -> Wire:
+    """The newest block with a summary, and what stands behind it. A block without `content` says that a
+    compaction failed, and changes nothing."""
+    messages: Any = request.get("messages")
+    for place in range(len(messages) - 1, -1, -1) if is_array(messages) else ():
+        message = messages[place]
+        blocks: Any = message.get("content") if is_object(message) else None
+        for at in range(len(blocks) - 1, -1, -1) if is_array(blocks) else ():
+            block = blocks[at]
+            if is_object(block) and block.get("type") == "compaction" and block.get("content"):
+                return {**request, "messages": [{**message, "content": blocks[at:]}, *messages[place + 1 :]]}
+    return request
+
+
 COMPACTION = CompactionCodec(
     fields=frozenset({"compaction", "context_management"}),
     decode=decode_compaction,
     without=_without,
     part_of=_part_of,
     compacted=_compacted,
+    since_summary=_since_summary,
 )

@@ -92,12 +92,16 @@ _MESSAGE: Wire = {
 }
 
 
+_NO_EDITS: Wire = {"applied_edits": []}
+
+
 def encode_management(request: Request | None) -> Wire:
     """What was done about the context of the request: edits, or compaction alone."""
     if request is None or (request.edits is None and request.compaction is None):
         return {}
-    stop = {"stop_reason": "compaction"} if request.compaction else {}
-    return {**stop, **encode_edits(request)}
+    if request.compaction:
+        return {"stop_reason": "compaction", "context_management": _NO_EDITS, **encode_edits(request)}
+    return encode_edits(request)
 
 
 def _cut(parts: tuple[AnyPart, ...], stop: Stop) -> tuple[AnyPart, ...]:

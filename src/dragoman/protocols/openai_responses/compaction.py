@@ -92,10 +92,21 @@ def staying(items: list[Any], tokens: int = 0) -> list[Wire]:
     return staying_messages[::-1]
 
 
-def after_compaction(items: list[Any]) -> list[Any]:
+def after_compaction(items: list[Any], tokens: int = 0) -> list[Any]:
     """`items` from the newest compaction on, behind the messages that stay; all where there is none."""
     places = [i for i, item in enumerate(items) if is_object(item) and item.get("type") in ITEMS]
-    return [*staying(items[: places[-1]]), *items[places[-1] :]] if places else items
+    return [*staying(items[: places[-1]], tokens), *items[places[-1] :]] if places else items
+
+
+def since_summary(request: Wire, tokens: int) -> Wire:
+    """Only a summary of ours can stand for what was before it: nobody else reads that of another server."""
+    items: Any = request.get("input")
+    if not is_array(items):
+        return request
+    newest = next((item for item in reversed(items) if is_object(item) and item.get("type") in ITEMS), None)
+    if newest is None or not summary_of(newest):
+        return request
+    return {**request, "input": after_compaction(items, tokens)}
 
 
 def _role(item: Wire) -> str:
@@ -143,5 +154,8 @@ COMPACTION = CompactionCodec(
         **request,
         "input": [*staying(input_items(request), tokens), part],
     },
+    since_summary=since_summary,
+    marker=b"compaction",
+    counts_summary=True,
     encode_reply=encode_reply,
 )
