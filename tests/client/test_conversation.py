@@ -11,6 +11,7 @@ from client.upstreams import UPSTREAMS, model_named
 from dragoman import (
     ConfigError,
     Conversation,
+    Provider,
     SystemMessage,
     ToolMessage,
     UpstreamError,
@@ -115,3 +116,17 @@ def test_saved_and_loaded(tmp_path: Path):
 def test_without_a_model():
     with pytest.raises(ConfigError, match=r"Conversation\(model="):
         Conversation().ask("Hi")
+
+
+def test_a_conversation_goes_on_only_where_it_was(tmp_path: Path):
+    """A private one at a local server is not continued at the vendor's of the same name."""
+    file, local = tmp_path / "talk.json", Provider("openai", base_url="http://127.0.0.1:9/v1", api_key="k")
+    Conversation("private", model=local.model("m")).save(file)
+    for _ in range(2):
+        loaded = Conversation.load(file)
+        with pytest.raises(ConfigError, match=r"at http://127.0.0.1:9/v1, which that name does not give"):
+            loaded.ask("more")
+        loaded.save(file)
+    assert Conversation.load(file, model="demo:any").ask("more").content
+    Conversation("open", model=Provider("demo").model("any")).save(file)
+    assert Conversation.load(file).ask("more").content

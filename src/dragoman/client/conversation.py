@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -19,6 +20,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
 from dragoman.core.fields import read_body
 from dragoman.core.model import Usage
+from dragoman.profiles import known, split_model
 
 
 class Conversation(Sequence[AnyMessage]):
@@ -40,6 +42,7 @@ class Conversation(Sequence[AnyMessage]):
             self.messages.insert(0, SystemMessage(system))
         self.model, self.tools, self.options = model, list(tools), options
         self.usage = Usage()
+        self._address = ""  # of the model, where the conversation was loaded from a file
 
     def ask(
         self,
@@ -107,6 +110,8 @@ class Conversation(Sequence[AnyMessage]):
         body = read_body(dump_messages(self.messages), FORMAT)
         if self.model is not None:
             body["model"] = str(self.model)
+        if address := self.model.provider.base_url if isinstance(self.model, Model) else self._address:
+            body["base_url"] = address
         target = Path(path)
         written = target.with_name(target.name + ".new")
         written.write_bytes(jsontext.encode(body))
@@ -123,10 +128,13 @@ class Conversation(Sequence[AnyMessage]):
     ) -> Conversation:
         """A conversation that was saved; without `model` it goes on with the model that it had.
 
-        Tools and options are not saved, and of a Provider of your own only the name.
+        Tools, options and keys are not saved. Where the model was at an address that its name does not give
+        here, `ask` raises ConfigError instead of going on somewhere else: then name the model again.
         """
         body = read_body(Path(path).read_bytes(), FORMAT)
-        return cls(decode_messages(body), model=model or body.get("model"), tools=tools, **options)
+        loaded = cls(decode_messages(body), model=model or body.get("model"), tools=tools, **options)
+        loaded._address = "" if model else body.get("base_url", "")
+        return loaded
 
     @overload
     def __getitem__(self, index: int) -> AnyMessage: ...
@@ -151,9 +159,21 @@ class Conversation(Sequence[AnyMessage]):
         target = model or self.model
         if target is None:
             raise ConfigError("no model: give one to Conversation(model=…), or to ask(…, model=…)")
+        if target is self.model and isinstance(target, str) and self._address:
+            _check_address(target, self._address)
         return target
 
     def _add(self, done: Run[Output]) -> Run[Output]:
         self.messages[:] = done.messages
         self.usage = added(self.usage, done.usage)
         return done
+
+
+def _check_address(model: str, base_url: str) -> None:
+    """A name that is known gives the address; one that is not has none."""
+    provider = known().get(split_model(model)[0])
+    if provider is None or base_url != (provider.url_in(os.environ) or provider.base_url):
+        raise ConfigError(
+            f"This conversation was with {model} at {base_url}, which that name does not give here. "
+            "Name the model again: Conversation.load(path, model=Provider(…).model(…))."
+        )

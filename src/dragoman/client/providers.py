@@ -98,6 +98,17 @@ class Provider:
             return _embedded() if self.base_url == _EMBEDDED else pool()
         return self._transport
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle. A key of the environment stays there: the other process reads its own."""
+        known = known_providers().get(self.name)
+        inherits = known is not None and self._key == known.key_from(os.environ)
+        return {**self.__dict__, "_key": None if inherits else self._key}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if state["_key"] is None:
+            self._key = known_providers()[self.name].key_from(os.environ)
+
     def __repr__(self) -> str:
         return f"Provider({self.name!r}, protocol={self.protocol!r}, base_url={self.base_url!r})"
 

@@ -9,6 +9,7 @@ One that only upstreams speak has fewer.
 
 from __future__ import annotations
 
+import copyreg
 import sys
 from functools import cache
 from importlib import import_module
@@ -61,6 +62,11 @@ def upstream(name: str) -> Codec:
 def server(name: str) -> ProtocolServer:
     """What a server of the protocol looks like from outside."""
     return protocol(name).server
+
+
+# Records of functions: what holds one is pickled with the name
+copyreg.pickle(Codec, lambda codec: (upstream, (codec.name,)))
+copyreg.pickle(Protocol, lambda found: (protocol, (found.codec.name,)))
 
 
 def routes() -> list[tuple[Route, str]]:
