@@ -23,6 +23,7 @@ COMMANDS = {
     "models": ("client", "List the models that clients can request."),
     "check": ("", "Check the configuration and print what would be served."),
     "trust": ("", "Use the dragoman.toml of this folder."),
+    "import": ("import", "Turn another gateway's configuration into a dragoman.toml."),
     "inspect": ("gateway", "Show recorded exchanges: both wires, losses, route."),
     "plan": ("gateway", "Print what a request would lose at each provider."),
     "replay": ("gateway", "Send a recorded request again, to any model."),
@@ -35,6 +36,8 @@ COMMANDS = {
     "completion": ("", "Print the completion script of a shell."),
     "protocols": ("", "List the protocols and dialects."),
 }
+
+_MODULES = {"import": "import_config"}  # a word of Python is no name of a module
 
 EXAMPLES = """\b
 Examples:
@@ -58,7 +61,7 @@ class Program(click.Group):
             return None
         if extra := COMMANDS[cmd_name][0]:
             require(extra)
-        return import_module(f"dragoman.cli.{cmd_name}").command
+        return import_module(f"dragoman.cli.{_MODULES.get(cmd_name, cmd_name)}").command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         found = [name for name in COMMANDS if name.startswith(incomplete)]

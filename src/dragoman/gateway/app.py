@@ -37,6 +37,7 @@ from dragoman.gateway.admission.token_budget import TokenBudgets
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.cut_ids import CutIds
 from dragoman.gateway.conversations.store import StoreError, open_store
+from dragoman.gateway.conversations.store.addresses import read_address
 from dragoman.gateway.conversations.stored_turns import UNREADABLE, StoredTurns
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.gateway.handlers import own_routes
@@ -61,7 +62,9 @@ from dragoman.gateway.observability.recorder import Recorder, open_recorder
 from dragoman.gateway.observability.redaction import Redactor, secrets_of
 from dragoman.gateway.observability.wire_log import LoggedTransport, WireLog
 from dragoman.gateway.request import AttemptFailed, ExchangeRecord, GatewayRequest
+from dragoman.gateway.upstreams.affinity import Affinity
 from dragoman.gateway.upstreams.attempts import Attempts
+from dragoman.gateway.upstreams.pools import Pools
 from dragoman.gateway.upstreams.retry_policy import CircuitBreakers, RetryPolicy
 from dragoman.gateway.upstreams.routing import UnknownModel, rule_for
 from dragoman.http.client import Client, Reply, Timeouts, Transport
@@ -165,6 +168,10 @@ class Gateway:
         )
         self._policy = policy
         self._cut_ids = CutIds(self.store, self._log_store_error)
+        note = partial(self.access_log.note, "pool")
+        has_replicas = bool(config.store_url) and not read_address(config.store_url).path
+        shared = has_replicas or config.workers > 1
+        self._pools = Pools(Affinity(self.store, note, shared=shared), note)
         self._extensions: list[tuple[Route, Endpoint]] = []
         self.background: list[Callable[[], Coroutine[Any, Any, None]]] = [
             self.keep_alives.run,
@@ -194,6 +201,7 @@ class Gateway:
             self._policy,
             sessions,
             self._cut_ids,
+            self._pools,
         )
         limit = config.failed_keys_per_minute if config.keys else 0
         self._failed_keys = FailedKeys(limit) if limit else None
@@ -231,7 +239,7 @@ class Gateway:
             "generate": generate,
             "compact": CompactHandler(reader, compactor, transport).answer,
             "count": CountTokensHandler(reader, slots, transport).answer,
-            "forward": ForwardHandler(config, transport, slots, self.circuit_breakers).answer,
+            "forward": ForwardHandler(config, transport, slots, self.circuit_breakers, self._pools).answer,
             "models": models.list,
             "model": models.retrieve,
             "retrieve": stored_responses.answer,

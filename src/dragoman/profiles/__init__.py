@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.overrides import Overrides
@@ -14,6 +15,7 @@ from dragoman.core.transport import Timeouts
 from dragoman.profiles.models import ProfileRow, profile_of, server_tables
 
 __all__ = [
+    "PoolKey",
     "ProfileRow",
     "ProviderSettings",
     "bare_model",
@@ -27,6 +29,17 @@ __all__ = [
 _SEPARATOR = re.compile("[:/]")
 
 
+class PoolKey(Struct, frozen=True):
+    """One of several keys of a provider. `name` stands for it wherever it is reported."""
+
+    name: str
+    key: str
+    weight: int = 1
+
+    def __repr__(self) -> str:  # no secrets
+        return f"PoolKey({self.name}, weight={self.weight})"
+
+
 class ProviderSettings(Struct, frozen=True, kw_only=True):
     """An upstream with an address and a key.
 
@@ -36,7 +49,9 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     forwarded. `keeps`: it stores conversations itself for clients of its own protocol. `default_model`: what
     agents of its vendor request where nobody chose one. At most `max_concurrency` exchanges run there at
     once (0: no limit), `queue` more wait for up to `queue_seconds`. `models` are listed to clients;
-    `profiles` are the user's own facts, `overrides` what the operator decides of every request.
+    `profiles` are the user's own facts, `overrides` what the operator decides of every request. `pool`: its
+    keys, where it has several; with one of them it is a provider of its own, whose `credential` is the name
+    of the key. `shares_state`: the keys belong to one organisation, which reads its own opaque state.
     """
 
     name: str
@@ -60,9 +75,23 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     profiles: tuple[ProfileRow, ...] = ()
     overrides: Overrides = Overrides()
+    pool: tuple[PoolKey, ...] = ()
+    credential: str = ""
+    shares_state: bool = False
 
     def __repr__(self) -> str:  # no secrets
         return f"Provider({self.name}, {self.protocol}, {self.base_url})"
+
+    def accounts(self) -> tuple[tuple[ProviderSettings, int], ...]:
+        """The provider with each of its keys, and the weight of the key."""
+        if not self.pool:
+            return ((self, 1),)
+        return tuple([(replace(self, api_key=key.key, credential=key.name), key.weight) for key in self.pool])
+
+    @property
+    def state_key(self) -> str:
+        """The key of the account that makes opaque state."""
+        return self.pool[0].key if self.shares_state and self.pool else self.api_key
 
     @property
     def key_variables(self) -> tuple[str, ...]:

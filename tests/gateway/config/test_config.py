@@ -354,7 +354,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "targets of another kind": (
         "[models]\nx = [1]\n",
         {},
-        "dragoman.toml:2: models.x: expected a string, got a whole number",
+        'dragoman.toml:2: models.x: expected "provider:model" or {',
     ),
     "a target without a provider": (
         '[models]\nx = "gpt-5"\n',

@@ -8,12 +8,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.core.jsontext import is_object
+from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Settings
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.overrides import NAMES as SETTING_NAMES
 from dragoman.core.overrides import PARALLEL, Overrides
 from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
+from dragoman.gateway.config.tables import TargetTable
 from dragoman.profiles import (
     ProfileRow,
     ProviderSettings,
@@ -25,13 +26,17 @@ from dragoman.profiles import (
 
 
 class ModelTarget(Struct, frozen=True):
-    """A model of a provider; `*` is the name that the client asked for."""
+    """A model of a provider; `*` is the name that the client asked for. `weight`: its share of the requests,
+    among the neighbours that have one; 0: its place in the list is its turn."""
 
     provider: str
     model: str
+    weight: int = 0
+    overrides: Overrides = Overrides()
 
     def __str__(self) -> str:
-        return f"{self.provider}:{self.model}"
+        share = f" ({self.weight})" if self.weight else ""
+        return f"{self.provider}:{self.model}{share}"
 
 
 class ModelRow(Struct, frozen=True):
@@ -63,12 +68,12 @@ def read_models(
             if "to" not in value:
                 raise source.wrong(where, 'missing to = "provider:model"')
             value = value["to"]
-        if not isinstance(value, str | list):
+        if not isinstance(value, str) and not is_array(value):
             raise source.wrong(where, 'expected "provider:model", an array of them or { to = … }')
-        listed = (value,) if isinstance(value, str) else source.convert(where, value, tuple[str, ...])
+        listed: list[Any] = [value] if isinstance(value, str) else value
         if not listed:
             raise source.wrong(where, "expected at least one target")
-        targets = tuple([_target(source, where, target, providers) for target in listed])
+        targets = tuple([_listed_target(source, where, target, providers) for target in listed])
         for target in targets if facts else ():
             row = read_profile(source, where, name if target.model == "*" else target.model, facts)
             described |= _described(described, target.provider, row)
@@ -121,6 +126,19 @@ def _described(
     if name not in providers and provider.key_env:
         return {}
     return {name: replace(provider, profiles=(*provider.profiles, row))}
+
+
+def _listed_target(
+    source: ConfigSource, where: Path, given: Any, providers: Mapping[str, ProviderSettings]
+) -> ModelTarget:
+    """`"provider:model"`, or a table with it: `{ to, weight, set, default, extra }`."""
+    if isinstance(given, str):
+        return _target(source, where, given, providers)
+    if not is_object(given) or not isinstance(given.get("to"), str):
+        raise source.wrong(where, 'expected "provider:model" or { to = "provider:model", weight = 1 }')
+    table = source.convert(where, given, TargetTable)
+    overrides = read_overrides(source, where, given)
+    return replace(_target(source, where, table.to, providers), weight=table.weight or 0, overrides=overrides)
 
 
 def _target(

@@ -15,8 +15,8 @@ from dragoman.core.transport import Timeouts
 from dragoman.dialects import names as dialect_names
 from dragoman.gateway.config.models import OVERRIDES, read_overrides, read_profile
 from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
-from dragoman.gateway.config.tables import ProviderTable, TimeoutsTable
-from dragoman.profiles import ProfileRow, ProviderSettings, http_url, known
+from dragoman.gateway.config.tables import PoolKeyTable, ProviderTable, TimeoutsTable
+from dragoman.profiles import PoolKey, ProfileRow, ProviderSettings, http_url, known
 from dragoman.protocols import upstream, upstream_names
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, token
@@ -54,21 +54,52 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
     given: dict[str, Any] = {
         **msgspec.structs.asdict(table),
         "overrides": read_overrides(source, where, msgspec.structs.asdict(table)),
+        "base_url": _address(source, (*where, "base_url"), table.base_url),
         "api_key": source.key((*where, "api_key"), table.api_key) if table.api_key else None,
         "headers": _headers(source, where, table.headers) if table.headers else None,
         "timeouts": _timeouts(source, where, table.timeouts) if table.timeouts else None,
         "profiles": _profiles(source, where, table.profiles) if table.profiles else None,
     }
-    if (
-        table.base_url and http_url(table.base_url) != base.base_url
-    ):  # `keeps` is true of the known address only
-        base = replace(base, keeps=False)
-    for name in OVERRIDES:
+    if given["base_url"] and http_url(given["base_url"]) != base.base_url:
+        base = replace(base, keeps=False)  # which is true of the known address only
+    if table.api_keys is not None:
+        given["pool"] = pool = _pool(source, (*where, "api_keys"), table)
+        given["api_key"] = pool[0].key
+    for name in (*OVERRIDES, "api_keys"):
         del given[name]
     provider = replace(base, **_given_only(given))
     _check_names(source, where, provider)
     _check_url(source, where, provider)
     return provider if provider.api_key else replace(provider, api_key=_usual_key(source, base))
+
+
+def _pool(source: ConfigSource, where: Path, table: ProviderTable) -> tuple[PoolKey, ...]:
+    """A key is called as its entry says, else by its variable, else by its place."""
+    if table.api_key or table.passthrough or not table.api_keys:
+        problem = "expected at least one key"
+        if table.api_keys:
+            problem = "stands instead of api_key and passthrough: keep one of them"
+        raise source.wrong(where, problem)
+    keys: list[PoolKey] = []
+    for number, given in enumerate(table.api_keys, 1):
+        row = source.convert(where, {"key": given} if isinstance(given, str) else given, PoolKeyTable)
+        variable = row.key.removeprefix("env:") if row.key.startswith("env:") else ""
+        key = source.key(where, row.key)
+        if not key:
+            raise source.wrong(where, f"key {number} is empty")
+        name = row.name or variable or f"key-{number}"
+        if name in [each.name for each in keys] or key in [each.key for each in keys]:
+            raise source.wrong(where, f"{name} is there twice")
+        keys.append(PoolKey(name, key, row.weight))
+    return tuple(keys)
+
+
+def _address(source: ConfigSource, where: Path, given: str | None) -> str | None:
+    """`env:NAME`, with a path behind it or without, reads the beginning from a variable."""
+    if given is None or not given.startswith("env:"):
+        return given
+    variable, slash, path = given.partition("/")
+    return source.secret(where, variable).rstrip("/") + slash + path
 
 
 def _usual_key(source: ConfigSource, provider: ProviderSettings) -> str:

@@ -77,6 +77,22 @@ class KeyTable(Struct, frozen=True, forbid_unknown_fields=True):
     tokens_per_day: Count | None = None
 
 
+class TargetTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """An entry of a list of targets."""
+
+    to: str
+    weight: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    set: dict[str, Any] | None = None
+    default: dict[str, Any] | None = None
+    extra: dict[str, Any] | None = None
+
+
+class PoolKeyTable(Struct, frozen=True, forbid_unknown_fields=True):
+    key: str
+    weight: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+    name: str = ""
+
+
 class TimeoutsTable(Struct, frozen=True, forbid_unknown_fields=True):
     connect: Seconds | None = None
     first_byte: Seconds | None = None
@@ -89,6 +105,8 @@ class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
     protocol: str | None = None
     base_url: str | None = None
     api_key: str | None = None
+    api_keys: tuple[Any, ...] | None = None  # keys, or a PoolKeyTable each
+    shares_state: bool | None = None
     dialect: str | None = None
     recover: bool | None = None
     passthrough: bool | None = None

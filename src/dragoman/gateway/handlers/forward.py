@@ -16,6 +16,7 @@ from dragoman.gateway.handlers.request_reader import check_model, decoded, unkno
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import AttemptFailed, GatewayRequest
 from dragoman.gateway.upstreams.attempts import LARGEST_REPLY, refusal, send, unreachable_provider
+from dragoman.gateway.upstreams.pools import RESTS, Pools
 from dragoman.gateway.upstreams.retry_policy import CircuitBreakers
 from dragoman.gateway.upstreams.routing import Target, UnknownModel, route
 from dragoman.http.client import Reply, Transport, TransportError
@@ -33,7 +34,9 @@ class ForwardHandler:
         transport: Transport,
         slots: ProviderConcurrency,
         circuit_breakers: CircuitBreakers,
+        pools: Pools,
     ) -> None:
+        self._pools = pools
         self._config, self._transport = config, transport
         self._slots, self._circuit_breakers = slots, circuit_breakers
 
@@ -54,14 +57,19 @@ class ForwardHandler:
             targets = _able(route(self._config, body.model), forwarding, request)
         except UnknownModel as error:
             raise unknown_model(error, body.model) from None
-        for left, target in zip(range(len(targets) - 1, -1, -1), targets, strict=True):
+        order = await self._pools.order(targets)
+        for left, target in zip(range(len(order) - 1, -1, -1), order, strict=True):
             if left and not self._circuit_breakers.admits(target.provider.name):
                 continue
             try:
                 await self._forward(request, target, forwarding, body)
                 return
             except AttemptFailed as error:
-                if not (left and error.retry) or request.writer.begun:
+                is_worth = error.retry
+                if target.shared:
+                    self._pools.failed(target, error.failure)
+                    is_worth = is_worth or error.failure.kind in RESTS
+                if not (left and is_worth) or request.writer.begun:
                     raise
 
     async def _forward(

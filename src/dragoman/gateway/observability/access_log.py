@@ -46,6 +46,7 @@ class AccessLogLine(Struct, omit_defaults=True, gc=False):
     action: str = "generate"
     model: str = ""
     provider: str = ""
+    credential: str = ""  # the name of the key, where the provider has several
     upstream: str = ""
     target: str = ""
     stream: bool = False
@@ -134,6 +135,7 @@ def _line(
         record.action,
         record.model,
         provider.name if provider else "",
+        provider.credential if provider else "",
         provider.protocol if provider else "",
         target.model if target else "",
         record.stream,

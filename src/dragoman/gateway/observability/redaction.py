@@ -171,6 +171,7 @@ def secrets_of(config: Config) -> Iterable[str]:
     yield from passwords(config.store_url)
     for provider in config.providers.values():
         yield provider.api_key
+        yield from [each.key for each in provider.pool]
         yield from (value for name, value in provider.headers.items() if _SECRET_NAME.search(name))
 
 

@@ -30,6 +30,8 @@ from dragoman.gateway.large_bodies import LARGE, run_for
 from dragoman.gateway.large_bodies import translate as translate_large
 from dragoman.gateway.observability.traces import trace_headers
 from dragoman.gateway.request import Attempt, AttemptFailed, GatewayRequest, RoutedRequest
+from dragoman.gateway.upstreams.affinity import Affinity
+from dragoman.gateway.upstreams.pools import RESTS, Pools
 from dragoman.gateway.upstreams.retry_policy import CircuitBreakers, RetryPolicy
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.http.client import ConnectFailed, Reply, TimedOut, Timeouts, Transport, TransportError
@@ -64,8 +66,10 @@ class Attempts:
         policy: RetryPolicy,
         sessions: UpstreamSessions,
         cut_ids: CutIds | None = None,
+        pools: Pools | None = None,
     ) -> None:
         self._cut_ids = cut_ids
+        self._pools = pools or Pools(Affinity())
         self._transport, self._circuit_breakers, self._slots = transport, circuit_breakers, slots
         self._policy, self._sessions = policy, sessions
 
@@ -79,7 +83,8 @@ class Attempts:
     async def _fall_back(self, request: RoutedRequest, relay: Relay) -> RoundEnd:
         breakers, targets = self._circuit_breakers, request.targets
         failed: AttemptFailed | None = None
-        order = list(targets)
+        shared = any(target.shared for target in targets)
+        order = await self._pools.order(targets, request) if shared else list(targets)
         for place, target in enumerate(order):
             left = len(order) - 1 - place
             if left and place < len(targets) and self._slots.full(target.provider):
@@ -88,11 +93,25 @@ class Attempts:
             if breakers.failures and not breakers.admits(target.provider.name):
                 continue
             try:
-                return await self._try(request, target, left, relay)
+                end = await self._try(request, target, left, relay)
+                if target.shared:
+                    await self._pools.answered(target, request, order[0])
+                return end
             except AttemptFailed as error:
-                failed = error
+                # of several accounts, that one refuses its key says less than that another is busy
+                failed = failed if target.shared and failed and failed.retry else error
+                if target.shared:
+                    self._pools.failed(target, error.failure)
                 if not (error.retry or error.failure.kind in _WORTH_FALLBACK):
                     break
+        if shared and failed and failed.retry and (last := self._pools.soonest(order)):
+            target, wait = last
+            if wait <= self._policy.longest_wait:
+                failed = None  # as below
+                await asyncio.sleep(wait)
+                end = await self._try(request, target, 0, relay)
+                await self._pools.answered(target, request, order[0])
+                return end
         try:
             raise failed or self._all_open(targets)
         finally:
@@ -117,6 +136,8 @@ class Attempts:
                     resume, wait = False, 0.0
                 else:
                     wait = self._wait_after(error, provider.name, failures, left)
+                    if target.shared and left and error.failure.kind in RESTS:
+                        wait = None  # another account may answer now
                     failures += 1
                     if wait is None:
                         raise
@@ -198,7 +219,7 @@ def _issuer(provider: str, key: str) -> str:
 def _plan(request: GatewayRequest, target: Target) -> ExchangePlan:
     """What exchanges of this client's protocol with `target` share; not stored where keys pass through."""
     provider, client = target.provider, request.client.name
-    key = request.key if provider.passthrough else provider.api_key
+    key = request.key if provider.passthrough else provider.state_key
     plan = ExchangePlan(
         client,
         provider.protocol,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cached_property, lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core.errors import ConfigError
 from dragoman.core.overrides import Overrides
@@ -24,6 +26,20 @@ class Target(Struct, frozen=True, dict=True):
     provider: ProviderSettings
     model: str
     overrides: Overrides | None = None  # what the configuration decides of each request
+    group: int = 0  # targets of one group share the requests; groups are tried in order
+    weight: float = 1.0  # within its group
+    shared: bool = False  # whether its group has others
+
+    @cached_property
+    def id(self) -> str:
+        """Its name among the targets of its group."""
+        return f"{self.account}:{self.model}"
+
+    @cached_property
+    def account(self) -> str:
+        """Whose limits and state it shares: the provider, and the name of the key where that has several."""
+        provider = self.provider
+        return f"{provider.name}/{provider.credential}" if provider.credential else provider.name
 
     @cached_property
     def plans(self) -> dict[str, ExchangePlan]:
@@ -35,6 +51,15 @@ class UnknownModel(ConfigError):
 
 
 def route(config: Config, requested: str) -> tuple[Target, ...]:
+    """Like `_route`; targets that share a group know it."""
+    targets = _route(config, requested)
+    sizes = Counter([each.group for each in targets])
+    if len(sizes) == len(targets):
+        return targets
+    return tuple([replace(each, shared=sizes[each.group] > 1) for each in targets])
+
+
+def _route(config: Config, requested: str) -> tuple[Target, ...]:
     """The targets for `requested`, in the order in which they are tried.
 
     `provider:model` comes first; then the names of the configuration, exact ones before
@@ -45,15 +70,15 @@ def route(config: Config, requested: str) -> tuple[Target, ...]:
         raise UnknownModel(f"no provider serves a model whose name has {len(requested)} characters")
     name, separator, model = split_model(requested)
     if separator == ":" and model and (provider := provider_named(config, name)):
-        return (_target(provider, model),)
+        return _accounts(provider, model)
     if row := matching_row(config, requested):
         return _targets(config, requested, row)
     if separator == ":" and model and name in known():  # never answered by another one
         raise UnknownModel(_needs_key(name, requested))
     if separator == "/" and model and (provider := _vendor(config, name)):
-        return (_target(provider, model),)
+        return _accounts(provider, model)
     if provider := only_provider(config):
-        return (_target(provider, requested or DEMO),)
+        return _accounts(provider, requested or DEMO)
     if separator == "/" and model and (vendor := vendor_named(name)):
         raise UnknownModel(_needs_key(vendor, requested))
     listed = ", ".join(served_names(config)) or ", ".join(f"{name}:…" for name in config.providers)
@@ -113,17 +138,32 @@ def _needs_key(name: str, requested: str) -> str:
     return f"the provider {name} of {requested!r} needs a key: set {known()[name].key_env}"
 
 
-def _target(provider: ProviderSettings, model: str, overrides: Overrides | None = None) -> Target:
-    combined = overrides.over(provider.overrides) if overrides else provider.overrides
-    return Target(provider, bare_model(provider.name, model), combined or None)
+def _accounts(
+    provider: ProviderSettings,
+    model: str,
+    overrides: Overrides | None = None,
+    group: int = 0,
+    weight: float = 1.0,
+) -> tuple[Target, ...]:
+    """The model with each key of its provider."""
+    combined = (overrides.over(provider.overrides) if overrides else provider.overrides) or None
+    name, accounts = bare_model(provider.name, model), provider.accounts()
+    whole = sum(share for _, share in accounts)
+    return tuple([Target(each, name, combined, group, weight * share / whole) for each, share in accounts])
 
 
 def _targets(config: Config, requested: str, row: ModelRow) -> tuple[Target, ...]:
     """A target without a key is passed over, as long as another one is left."""
     targets: list[Target] = []
+    group, was_weighted = -1, False
     for target in row.targets:
         if provider := provider_named(config, target.provider):
-            targets.append(_target(provider, _named(target.model, row.pattern, requested), row.overrides))
+            group += not (target.weight and was_weighted)  # neighbours with weights are one group
+            was_weighted = bool(target.weight)
+            model, overrides = _named(target.model, row.pattern, requested), target.overrides
+            targets += _accounts(
+                provider, model, overrides.over(row.overrides), group, float(target.weight or 1)
+            )
     if not targets:
         raise UnknownModel(f"the model {requested!r} is routed to {row}, and none of them has a key")
     return tuple(targets)

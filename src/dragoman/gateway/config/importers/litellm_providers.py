@@ -1,0 +1,381 @@
+"""A deployment of LiteLLM's `model_list`: which provider it is for us, and its settings in neutral names."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.gateway.config.importers.findings import SourceTable
+from dragoman.profiles import known, vendor_named
+
+# Servers that speak Chat and are not among our known providers: their address, from LiteLLM's own table
+_COMPATIBLE = {
+    "perplexity": "https://api.perplexity.ai",
+    "github": "https://models.github.ai/inference",
+    "huggingface": "https://router.huggingface.co/v1",
+    "hyperbolic": "https://api.hyperbolic.xyz/v1",
+    "novita": "https://api.novita.ai/v3/openai",
+    "nebius": "https://api.studio.nebius.ai/v1",
+    "volcengine": "https://ark.cn-beijing.volces.com/api/v3",
+    "meta_llama": "https://api.llama.com/compat/v1",
+    "featherless_ai": "https://api.featherless.ai/v1",
+    "friendliai": "https://api.friendli.ai/serverless/v1",
+    "ai21": "https://api.ai21.com/studio/v1",
+}
+_KEYS = {
+    "perplexity": "PERPLEXITYAI_API_KEY",
+    "github": "GITHUB_API_KEY",
+    "huggingface": "HF_TOKEN",
+    "nvidia_nim": "NVIDIA_NIM_API_KEY",
+}
+_NAMES = {"ollama_chat": "ollama", "cohere_chat": "cohere", "vllm": "vllm", "google": "google-ai-studio"}
+_CHAT = ("openai", "custom_openai", "openai_like", "litellm_proxy", "hosted_vllm", "vllm", "llamafile")
+_CLOUDS = {
+    "azure": "Azure OpenAI",
+    "azure_ai": "Azure AI",
+    "bedrock": "Bedrock",
+    "bedrock_converse": "Bedrock",
+    "sagemaker": "SageMaker",
+    "sagemaker_chat": "SageMaker",
+    "vertex_ai": "Vertex AI",
+    "vertex_ai_beta": "Vertex AI",
+    "databricks": "Databricks",
+    "watsonx": "watsonx",
+    "cloudflare": "Cloudflare Workers AI",
+}
+_VENDORS = (  # of a model without a prefix, by the beginning of its name
+    (r"gpt-|o\d|chatgpt-|text-embedding-|dall-e|whisper-|tts-|ft:|omni-", "openai"),
+    (r"claude", "anthropic"),
+    (r"gemini", "vertex_ai"),
+    (r"command", "cohere"),
+    (r"mistral-|codestral", "mistral"),
+    (r"deepseek-", "deepseek"),
+    (r"grok-", "xai"),
+)
+_DEFAULTS = {
+    "max_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "max_output_tokens": "max_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "frequency_penalty": "frequency_penalty",
+    "presence_penalty": "presence_penalty",
+    "seed": "seed",
+    "n": "n",
+}
+_WHOLE = frozenset({"max_tokens", "top_k", "seed", "n"})
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_NOTES = ("use_in_pass_through", "use_litellm_proxy", "tags", "configurable_clientside_auth_params")
+
+
+class Unserved(Exception):
+    """A deployment that has no counterpart here."""
+
+    def __init__(self, problem: str, advice: str) -> None:
+        super().__init__(problem)
+        self.advice = advice
+
+
+class Deployment(Struct, frozen=True):
+    """`default` by neutral names, `extra` as they are; `facts` are those of a row of `[models]`."""
+
+    provider: str
+    model: str
+    default: dict[str, Any]
+    extra: dict[str, Any]
+    facts: dict[str, Any]
+    weight: float = 0
+    rpm: float = 0
+    tpm: float = 0
+    order: float = 0
+
+
+def environment(value: str) -> str:
+    """`os.environ/NAME` is `env:NAME` here; so is what people write for it by habit."""
+    found = re.fullmatch(r"os\.environ/(\w+)|\$\{(\w+)\}|env\([\"']?(\w+)[\"']?\)", value)
+    return f"env:{found[1] or found[2] or found[3]}" if found else value
+
+
+def read_deployment(
+    name: str, entry: SourceTable, credentials: dict[str, SourceTable], providers: dict[str, dict[str, Any]]
+) -> Deployment:
+    """Its provider joins `providers`. Raises Unserved."""
+    params, info = entry.table("litellm_params"), entry.table("model_info")
+    facts = _facts(params, info)
+    full = params.text("model")
+    if not full:
+        raise Unserved("missing model", "Name the model under [models].")
+    credential = _credential(params, credentials)
+    prefix, model = _split(full, params.text("custom_llm_provider"))
+    given = {key: params.text(key) or credential.get(key, "") for key in ("api_key", "api_base")}
+    given["api_base"] = given["api_base"] or params.text("base_url")
+    if not model:
+        raise Unserved(f"{full!r} names no model", "Name the model under [models].")
+    table, base = _provider(prefix, given["api_base"], params)
+    default, extra = _default(params), _extra(params)
+    _connection(params, table, given["api_key"], base)
+    shares = {
+        kind: params.number(kind) or entry.number(kind) or 0 for kind in ("weight", "rpm", "tpm", "order")
+    }
+    _report_limits(params, shares)
+    if model.startswith("responses/"):
+        table["protocol"], model = "openai-responses", model.removeprefix("responses/")
+    params.report_rest()
+    provider = _joined(providers, base, table)
+    return Deployment(provider, model, default, extra, facts, **shares)
+
+
+def _split(full: str, custom: str) -> tuple[str, str]:
+    if custom:
+        return custom, full.removeprefix(f"{custom}/")
+    prefix, slash, model = full.partition("/")
+    if slash and _is_provider(prefix):
+        return prefix, model
+    found = next((vendor for start, vendor in _VENDORS if re.match(start, full)), "")
+    return found, full
+
+
+def _is_provider(prefix: str) -> bool:
+    listed = (*_COMPATIBLE, *_NAMES, *_CHAT, *_CLOUDS)
+    return prefix in listed or bool(vendor_named(prefix)) or prefix in _OTHERS
+
+
+# Prefixes of LiteLLM without a counterpart here, so that they are not taken for the name of a model
+_OTHERS = (
+    *("replicate", "elevenlabs", "voyage", "jina_ai", "assemblyai", "deepgram", "stability", "recraft"),
+    *("text-completion-openai", "github_copilot", "predibase", "petals", "triton", "xinference", "topaz"),
+    *("infinity", "oobabooga", "snowflake", "nlp_cloud", "gradient_ai", "oci", "lambda_ai", "zhipu"),
+)
+
+
+def _provider(prefix: str, api_base: str, params: SourceTable) -> tuple[dict[str, Any], str]:
+    """The table of the provider so far, and the name that it is based on."""
+    base_url = environment(api_base).rstrip("/")
+    if prefix in _CLOUDS:
+        return _cloud(prefix, base_url, params)
+    if prefix in _CHAT and base_url:
+        return {"protocol": "openai-chat", "base_url": base_url}, prefix.replace("_", "-")
+    vendor = _NAMES.get(prefix) or vendor_named(prefix)
+    if vendor:
+        if vendor == "ollama" and base_url and not base_url.endswith("/v1"):
+            base_url += "/v1"
+        return ({"base_url": _root(base_url, vendor)} if base_url else {}), vendor
+    if prefix in _COMPATIBLE:
+        url = base_url or _COMPATIBLE[prefix]
+        return {"protocol": "openai-chat", "base_url": url}, prefix.replace("_", "-")
+    if base_url:
+        what = f"taken for a server of the Chat API at {api_base}"
+        params.report("approximate", "model", what, "Correct its protocol if it speaks another one.")
+        return {"protocol": "openai-chat", "base_url": base_url}, prefix.replace("_", "-") or "server"
+    if not prefix:
+        raise Unserved("no provider is named", "Write provider/model, or give its api_base.")
+    raise Unserved(f"dragoman does not know the provider {prefix}", "Give it a [providers.NAME] by hand.")
+
+
+def _root(base_url: str, vendor: str) -> str:
+    """Without the version, where our protocol adds it."""
+    if known()[vendor].protocol in ("anthropic", "gemini"):
+        return re.sub(r"/v1(beta)?(/messages|/models)?$", "", base_url)
+    return base_url
+
+
+def _cloud(prefix: str, base_url: str, params: SourceTable) -> tuple[dict[str, Any], str]:
+    """Azure's own v1 API speaks the Chat API; the others need a wire of their own."""
+    if prefix == "azure" and base_url:
+        version = params.text("api_version")
+        at = base_url if base_url.endswith("/openai/v1") else f"{base_url.removesuffix('/openai')}/openai/v1"
+        what = "sent to Azure's v1 API, which needs no api_version" if version else "sent to Azure's v1 API"
+        params.report("approximate", "model", what, "The deployment must be served there.")
+        return {"protocol": "openai-chat", "base_url": at}, "azure"
+    if prefix == "azure_ai" and base_url:
+        params.report("approximate", "model", "taken for a server of the Chat API", "Check its base_url.")
+        return {"protocol": "openai-chat", "base_url": base_url}, "azure-ai"
+    if prefix == "cloudflare" and base_url:
+        return {"protocol": "openai-chat", "base_url": base_url}, "cloudflare"
+    for name in [name for name in params.names() if name.startswith(("aws_", "vertex_", "azure_"))]:
+        params.take(name)
+    raise Unserved(
+        f"dragoman has no upstream for {_CLOUDS[prefix]} yet",
+        "Keep a server of the Chat API before it, or route the name to another provider.",
+    )
+
+
+def _credential(params: SourceTable, credentials: dict[str, SourceTable]) -> dict[str, str]:
+    name = params.text("litellm_credential_name")
+    if not name:
+        return {}
+    if name not in credentials:
+        params.report("by hand", "litellm_credential_name", f"there is no credential {name!r}", "Add it.")
+        return {}
+    values = SourceTable(credentials[name].take("credential_values"), name, params.findings)
+    read = {key: values.text(key) for key in ("api_key", "api_base")}
+    credentials[name] = SourceTable({"credential_values": read}, name, params.findings)
+    return read
+
+
+def _connection(params: SourceTable, table: dict[str, Any], key: str, base: str) -> None:
+    """The key, the headers and the timeouts of the provider."""
+    usual = known()[base].key_variables if base in known() else ()
+    given = environment(key)
+    if given.removeprefix("env:") not in usual or not given.startswith("env:"):
+        if given:
+            table["api_key"] = given
+        elif base not in known() and (variable := _KEYS.get(base.replace("-", "_"))):
+            table["api_key"] = f"env:{variable}"
+    if given and not given.startswith("env:"):
+        params.report("exact", "api_key", "a secret stands in the file", "Use env:NAME instead.")
+    headers: dict[str, str] = {}
+    for kind in ("extra_headers", "headers", "default_headers"):
+        for name, value in params.table(kind).items():
+            headers[name.lower()] = environment(str(value))
+    if organization := params.text("organization"):
+        headers["openai-organization"] = environment(organization)
+    if headers:
+        table["headers"] = headers
+    timeouts: dict[str, float] = {}
+    if (seconds := params.number("timeout") or params.number("request_timeout")) is not None:
+        timeouts["first_byte"] = seconds
+        what = "it is the time until the first byte of the answer"
+        params.report("approximate", "timeout", what, "server.request_timeout bounds whole requests.")
+    if (seconds := params.number("stream_timeout")) is not None:
+        timeouts["idle"] = seconds
+        params.report("approximate", "stream_timeout", "it is the longest pause in a stream")
+    if timeouts:
+        table["timeouts"] = timeouts
+    if (most := params.number("max_parallel_requests")) is not None:
+        table["max_concurrency"] = round(most)
+
+
+def _joined(providers: dict[str, dict[str, Any]], base: str, table: dict[str, Any]) -> str:
+    """The name of the provider with this table; a new one where no equal one has joined yet."""
+    base = re.sub(r"[^a-z0-9-]+", "-", base.lower()).strip("-") or "server"
+    if not table and base in known():
+        return base
+    number = 1
+    while True:
+        name = base if number == 1 else f"{base}-{number}"
+        is_known = name in known() and "protocol" in table and number == 1
+        if providers.get(name) == table:
+            return name
+        if name not in providers and not is_known:
+            if name not in known() and "protocol" not in table:
+                settings = known()[base]
+                table = {"protocol": settings.protocol, "base_url": settings.base_url, **table}
+                if providers.get(name) == table:
+                    return name
+            providers[name] = table
+            return name
+        number += 1
+
+
+def _default(params: SourceTable) -> dict[str, Any]:
+    """Settings of the deployment, in neutral names."""
+    default: dict[str, Any] = {}
+    for name, neutral in _DEFAULTS.items():
+        if (value := params.number(name)) is not None:
+            default[neutral] = int(value) if neutral in _WHOLE or value == int(value) else value
+    if effort := params.take("reasoning_effort"):
+        wanted = effort.get("effort") if is_object(effort) else effort
+        if wanted in _EFFORTS:
+            default["effort"] = wanted
+        else:
+            params.report("by hand", "reasoning_effort", f"{wanted!r} is no effort", f"One of {_EFFORTS}.")
+    thinking = params.take("thinking")
+    if is_object(thinking) and thinking.get("type") == "disabled":
+        default["budget"] = 0
+    elif is_object(thinking) and isinstance(thinking.get("budget_tokens"), int):
+        default["budget"] = thinking["budget_tokens"]
+    elif thinking is not None:
+        params.report("by hand", "thinking", "no budget of tokens", "Set effort or budget under default.")
+    stop = params.take("stop")
+    if isinstance(stop, str) or is_array(stop):
+        default["stop"] = [stop] if isinstance(stop, str) else [str(each) for each in stop]
+    for name in ("service_tier", "user", "verbosity"):
+        if value := params.text(name):
+            default[name] = environment(value) if name == "user" else value
+    if isinstance(parallel := params.take("parallel_tool_calls"), bool):
+        default["parallel"] = parallel
+    return default
+
+
+def _extra(params: SourceTable) -> dict[str, Any]:
+    extra: dict[str, Any] = {name: _without_null(each) for name, each in params.table("extra_body").items()}
+    for name in ("chat_template_kwargs", "provider", "min_p", "repetition_penalty", "num_ctx", "keep_alive"):
+        if (value := params.take(name)) is not None:
+            extra[name] = _without_null(value)
+    return extra
+
+
+def _without_null(value: Any) -> Any:
+    """TOML has no null."""
+    if is_object(value):
+        return {str(key): _without_null(each) for key, each in value.items() if each is not None}
+    return [_without_null(each) for each in value if each is not None] if is_array(value) else value
+
+
+def _report_limits(params: SourceTable, shares: dict[str, float]) -> None:
+    for kind in ("rpm", "tpm"):
+        if shares[kind]:
+            what = "it decides the share among deployments of one name; the upstream's own limit is heeded"
+            params.report("approximate", kind, what, "Set max_concurrency of the provider for a hard limit.")
+    for name in ("drop_params", "allowed_openai_params"):
+        if params.take(name) is not None:
+            params.report("exact", name, "what a model does not take is dropped and reported anyway")
+    if dropped := params.take("additional_drop_params"):
+        advice = "Name them in `refused` of the row, where they are among its names."
+        params.report("by hand", "additional_drop_params", f"{dropped} are not withheld", advice)
+    for name in ("num_retries", "max_retries"):
+        if params.take(name) is not None:
+            params.report("approximate", name, "each target gets up to 3 tries")
+    if params.take("cooldown_time") is not None:
+        params.report("approximate", "cooldown_time", "it rests for as long as its answer says")
+    if params.take("api_version") is not None:
+        params.report("approximate", "api_version", "it is not sent")
+    for name in _NOTES:
+        if params.take(name) is not None:
+            params.report("unsupported", name, "dragoman has no such setting", "Leave it out.")
+
+
+def _facts(params: SourceTable, info: SourceTable) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    if model := info.text("base_model"):
+        facts["like"] = model.rpartition("/")[2]
+    for name, fact in (("max_input_tokens", "context_window"), ("max_output_tokens", "max_output")):
+        if (value := info.number(name)) is not None:
+            facts[fact] = int(value)
+    for name, fact in (("supports_vision", "images"), ("supports_function_calling", "tools")):
+        if isinstance(value := info.take(name), bool):
+            facts[fact] = value
+    if price := _price(params, info):
+        facts["price"] = price
+    mode = info.text("mode")
+    if mode and mode not in ("chat", "responses"):
+        what = f"requests of {mode} pass unchanged to a provider of the same protocol"
+        info.report("approximate", "mode", what)
+    for name in info.names():
+        info.take(name)
+        info.report("exact", name, "it is for information only, and not needed")
+    return facts
+
+
+def _price(params: SourceTable, info: SourceTable) -> dict[str, float]:
+    """Per million tokens, where LiteLLM counts single ones."""
+    read: dict[str, float] = {}
+    for theirs, ours in (
+        ("input_cost_per_token", "input"),
+        ("output_cost_per_token", "output"),
+        ("cache_read_input_token_cost", "cached_input"),
+        ("cache_creation_input_token_cost", "cache_write"),
+    ):
+        in_params, in_info = params.number(theirs), info.number(theirs)
+        value = in_info if in_params is None else in_params
+        if value is not None:
+            read[ours] = round(value * 1_000_000, 6)
+    if read and not {"input", "output"} <= read.keys():
+        params.report("by hand", "input_cost_per_token", "a price needs input and output", "Add both.")
+        return {}
+    return read
