@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.events import Event
 from dragoman.core.losses import Losses, Spelling
-from dragoman.core.model import Failure, Request, Response, Wire
+from dragoman.core.model import Executed, Failure, Request, Response, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.schema_rules import SchemaRules
 
@@ -121,6 +121,7 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True, cache_hash=True):
     schema_rules: SchemaRules = SchemaRules()
     schema_field: str = "parameters"  # where a declaration holds its schema
     compaction: Callable[[str], Wire] | None = None  # the part of this protocol that holds a summary
+    executed: Callable[[Executed], tuple[Wire, ...]] | None = None  # the parts that tell of such a call
 
 
 @lru_cache(256)

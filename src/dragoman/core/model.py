@@ -153,12 +153,27 @@ class Refusal(Part, frozen=True, eq=False):
     text: str = ""
 
 
+class Executed(Struct, frozen=True, gc=False):
+    """A call that the upstream ran itself, as it runs the tools of MCP servers."""
+
+    id: str
+    name: str
+    arguments: str
+    output: str
+    failed: bool = False
+    server: str = ""
+
+
 class Foreign(Part, frozen=True, eq=False):
-    """A part that only `origin` understands, kept whole; `text` is what others may say instead."""
+    """A part that only `origin` understands, kept whole; `text` is what others may say instead.
+
+    `executed`: the part ends a call that the upstream ran.
+    """
 
     origin: str
     body: Wire
     text: str = ""
+    executed: Executed | None = None
 
 
 class ToolResult(Part, frozen=True, eq=False):

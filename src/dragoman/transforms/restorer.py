@@ -13,6 +13,7 @@ its declared types could need a repair, or where its arguments do not begin as a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from msgspec.structs import replace
 
@@ -27,11 +28,14 @@ from dragoman.core.events import (
     ResponseEnd,
     ResponseFailed,
     ResponseStart,
+    emptied,
     spelled,
 )
 from dragoman.core.model import (
     AnyPart,
+    Executed,
     Failure,
+    Foreign,
     HostedTool,
     Media,
     Reasoning,
@@ -192,6 +196,26 @@ class Restoration:
             self._reasoning.append(thought)
         return carried
 
+    def told(self, part: Foreign, call: Executed) -> list[AnyPart]:
+        """A call that the upstream ran, in the client's terms: no client must run it again."""
+        ledger = self._ledger
+        ledger.calls += 1
+        tools = ledger.prepared.tools if ledger.prepared else ()
+        labels = [str(tool.settings.get("label") or "") for tool in tools if is_mcp(tool)]
+        server = next((each for each in labels if each and call.name.startswith(f"{each}_")), "")
+        name = call.name.removeprefix(f"{server}_") if server else call.name
+        id = call.id or call_ids.invent(ledger.calls)
+        call = replace(call, id=id, name=name, server=server or next(filter(None, labels), "mcp"))
+        encode = ledger.client.executed
+        if encode is None:
+            losses, why = (
+                ledger.losses,
+                f"a call that {ledger.own} ran, as text: the client has no word for it",
+            )
+            losses.changed(part.where, why, "part.unknown")
+            return [Text(part.text, where=part.where)]
+        return [Foreign(ledger.client.protocol, body, where=part.where) for body in encode(call)]
+
     # The end
 
     def settled(self, stop: Stop, usage: Usage | None) -> Stop | Failure:
@@ -210,6 +234,17 @@ class Restoration:
             why = "the model answered without the call that was required"
             self._ledger.losses.changed("tool_choice", why, "tool.choice")
         return stop
+
+
+def is_mcp(tool: object) -> TypeGuard[HostedTool]:
+    return isinstance(tool, HostedTool) and tool.kind == "mcp"
+
+
+def _begun_whole(index: int, part: AnyPart) -> Iterable[Event]:
+    """The start of a part, and what it says."""
+    yield PartStart(index, emptied(part))
+    if text := spelled(part):
+        yield PartDelta(index, text)
 
 
 _UNSIGNED_MEDIA = "no other protocol has a slot for the signature of media"
@@ -292,6 +327,8 @@ class Restorer(EventStage):
     # A part that came whole
 
     def _whole_part(self, part: AnyPart) -> Iterable[AnyPart]:
+        if type(part) is Foreign and part.executed and self._ledger.is_foreign:
+            return self._reply.told(part, part.executed)
         if part.state is None:
             self._reply.ended(part, "", None)
             mark = self._reply.mark(part, empty=not spelled(part))
@@ -342,6 +379,8 @@ class Restorer(EventStage):
         self._owes_state = False
         self._flowing, self._is_call, self._collects = -1, False, type(part) is not Text
         self._text.clear()
+        if type(part) is Foreign and part.executed and self._ledger.is_foreign:
+            return self._start_executed(part, part.executed)
         if not isinstance(part, ToolCall):
             return (PartStart(self._index, part),)
         call, self._declared = self._ledger.restored_name(part)
@@ -352,6 +391,14 @@ class Restorer(EventStage):
         self._is_call = True
         id = self._reply.client_id(call.id, None, call.where)
         return (PartStart(self._index, replace(self._part, id=id)),)
+
+    def _start_executed(self, part: Foreign, call: Executed) -> Iterable[Event]:
+        *whole, self._part = self._reply.told(part, call)
+        events: list[Event] = []
+        for each in whole:
+            events += (PartStart(self._index, each), PartEnd(self._index))
+            self._index += 1
+        return (*events, *_begun_whole(self._index, self._part))
 
     def _delta(self, delta: PartDelta) -> Iterable[Event]:
         if delta.state:

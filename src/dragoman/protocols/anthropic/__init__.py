@@ -8,7 +8,7 @@ from dragoman.core.schema_rules import SchemaRules, StrictRules
 from dragoman.framing.sse import SSE
 from dragoman.protocols.anthropic.context_management import encode_compaction
 from dragoman.protocols.anthropic.grammar import Grammar
-from dragoman.protocols.anthropic.hosted import FILTERS, HOSTED
+from dragoman.protocols.anthropic.hosted import FILTERS, HOSTED, encode_executed
 from dragoman.protocols.anthropic.request import decode_request, encode_request
 from dragoman.protocols.anthropic.response import decode_response, encode_response
 from dragoman.protocols.anthropic.server import HTTP, SERVER, decode_error, encode_error
@@ -45,6 +45,7 @@ LIMITS = ProtocolLimits(
     hosted_choices=frozenset({"none"}),  # a subset is said by what is declared
     schema_rules=SCHEMA_RULES,
     compaction=encode_compaction,
+    executed=encode_executed,
 )
 
 CODEC = Codec(

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 from msgspec.structs import replace
 
+from dragoman.core import jsontext
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own, word_set
@@ -21,6 +22,7 @@ from dragoman.core.model import (
     AnyPart,
     AnyTool,
     Citation,
+    Executed,
     Foreign,
     HostedKind,
     HostedTool,
@@ -293,6 +295,17 @@ def block_as_text(block: Wire, where: str) -> str:
             return f"[{kind.removesuffix('_tool_result')} result: {found}]"
         case _:
             return ""
+
+
+def encode_executed(call: Executed) -> tuple[Wire, ...]:
+    """The blocks that tell of a call which another upstream ran."""
+    id = f"mcptoolu_{call.id}"
+    content: list[Wire] = [{"type": "text", "text": call.output, "citations": None}] if call.output else []
+    named = {"name": call.name, "server_name": call.server}
+    return (
+        {"type": "mcp_tool_use", "id": id, **named, "input": jsontext.decode_object(call.arguments) or {}},
+        {"type": "mcp_tool_result", "tool_use_id": id, "is_error": call.failed, "content": content},
+    )
 
 
 def _is_tool_search(block: Wire) -> bool:

@@ -315,8 +315,10 @@ def _sign_call(parts: list[Wire], calls: Calls, losses: Losses) -> None:
     """
     first = next((part for part in parts if "functionCall" in part), None)
     if first is not None and "thoughtSignature" not in first:
+        call = calls().get(first["functionCall"].get("id", ""))
+        if call is None:  # Gemini ran it itself
+            return
         first["thoughtSignature"] = SENTINEL
-        call = calls()[first["functionCall"].get("id", "")]
         why = f"a signature, as Gemini did not make the call: {SENTINEL}"
         losses.invented(call.where or call.name, why, "reasoning.signature")
 

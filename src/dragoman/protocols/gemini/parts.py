@@ -7,7 +7,7 @@ result and `error` alone the failure; any other object is the result as a whole 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
     Base64,
+    Executed,
     FileId,
     Foreign,
     Media,
@@ -56,7 +57,43 @@ def decode_parts(parts: Any, where: str, losses: Losses, history: bool = False) 
         parts = [parts]
     if not is_array(parts):
         raise WireError(PROTOCOL_NAME, where, f"expected an array of parts, got {describe(parts)}")
-    return tuple([decode_part(part, f"{where}[{i}]", losses, history) for i, part in enumerate(parts)])
+    decoded = [decode_part(part, f"{where}[{i}]", losses, history) for i, part in enumerate(parts)]
+    kinds = [*map(type, decoded)]
+    return tuple(
+        executed(decoded, parts, history, losses) if ToolCall in kinds and ToolResult in kinds else decoded
+    )
+
+
+def executed(decoded: list[AnyPart], wires: Sequence[Any], history: bool, losses: Losses) -> list[AnyPart]:
+    """Calls that are answered in the same content: Gemini ran them, as it runs the tools of MCP servers."""
+    found = list(decoded)
+    for i, result in enumerate(decoded):
+        call = _answered(result, found[:i]) if isinstance(result, ToolResult) else None
+        if call is None or not isinstance(result, ToolResult):
+            continue
+        output = "".join([item.text for item in result.content if isinstance(item, Text)])
+        for item in result.content:
+            if not isinstance(item, Text):
+                losses.dropped(
+                    item.where or result.where, "a call that Gemini ran tells text only", "result.media"
+                )
+        text = f"[{call.name}: {call.arguments or '{}'}]\n{output}\n"
+        ran = Executed(call.id, call.name, call.arguments, output, result.failed)
+        place = next(j for j, part in enumerate(found) if part is call)
+        found[place] = Foreign(PROTOCOL_NAME, wires[place], state=call.state, where=call.where)
+        found[i] = Foreign(PROTOCOL_NAME, wires[i], text, ran, state=result.state, where=result.where)
+        if history:
+            losses.changed(result.where, "a call that Gemini ran is sent as text", "part.unknown")
+    return found
+
+
+def _answered(result: ToolResult, before: list[AnyPart]) -> ToolCall | None:
+    for part in before:
+        if isinstance(part, ToolCall) and (
+            part.id == result.call_id if result.call_id else part.name == result.name
+        ):
+            return part
+    return None
 
 
 def decode_part(part: Any, where: str, losses: Losses, history: bool = False) -> AnyPart:

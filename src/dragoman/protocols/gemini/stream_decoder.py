@@ -50,11 +50,11 @@ from dragoman.core.failures import truncated
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Reasoning, Stop, Text, ToolCall, Wire
+from dragoman.core.model import AnyPart, Reasoning, Stop, Text, ToolCall, ToolResult, Wire
 from dragoman.core.seal import unseal_state
 from dragoman.core.server import rows
 from dragoman.protocols.gemini.hosted import decode_grounding
-from dragoman.protocols.gemini.parts import decode_arguments, decode_part
+from dragoman.protocols.gemini.parts import decode_arguments, decode_part, executed
 from dragoman.protocols.gemini.response import (
     decode_block,
     decode_stop,
@@ -229,7 +229,7 @@ class StreamDecoder:
             if is_object(call := part.get("functionCall")) and self._grows(call):
                 self._assembly.add_call(part, where, events)
                 return
-        self._assembly.add(decode_part(part, where, self._losses), events)
+        self._assembly.add_wire(part, where, events)
 
     def _grows(self, call: Wire) -> bool:
         """Whether a call comes in pieces; the last piece is an empty object."""
@@ -273,16 +273,49 @@ class Assembly:
         self._texts: list[list[str]] = []  # pieces of each text, for citations to count in
         self._sources: Any = None
         self._uncited = 0  # texts that ended before their sources came
+        self._waiting: list[tuple[AnyPart, Any]] = []  # calls, and what they are on the wire
+        self._answers: list[AnyPart] = []  # of some of them
 
     def add_text(self, kind: Text | Reasoning, text: str, events: list[Event]) -> None:
         """More of a text or thought; `kind` is TEXT or THOUGHT."""
         if not text:
             return
+        if self._waiting:
+            self.flush(events)
         if self._open is not kind:
             self._start(kind, events)
         if kind is TEXT:
             self._texts[-1].append(text)
         events.append(PartDelta(self._index, text))
+
+    def add_wire(self, wire: Any, where: str, events: list[Event]) -> None:
+        """A part that came whole. Calls wait for the part behind them, which may be an answer: then Gemini
+        itself has run them."""
+        part = decode_part(wire, where, self._losses)
+        if type(part) is ToolCall:
+            self.end(events)
+            self._waiting.append((part, wire))
+        elif type(part) is ToolResult and self._waiting:
+            wires = [each for _, each in self._waiting]
+            decoded = [*(call for call, _ in self._waiting), part]
+            *calls, answer = executed(decoded, [*wires, wire], False, self._losses)
+            self._waiting = [*zip(calls, wires, strict=True)]
+            if type(answer) is ToolResult or not any(type(call) is ToolCall for call, _ in self._waiting):
+                self.flush(events)
+                self.add(answer, events)
+            else:
+                self._answers.append(answer)
+        else:
+            self.flush(events)
+            self.add(part, events)
+
+    def flush(self, events: list[Event]) -> None:
+        """What waits: no answer follows it."""
+        if self._waiting or self._answers:
+            waiting, answers = self._waiting, self._answers
+            self._waiting, self._answers = [], []
+            for part in (*(call for call, _ in waiting), *answers):
+                self.add(part, events)
 
     def add(self, part: AnyPart, events: list[Event]) -> None:
         """A part that came whole."""
@@ -300,6 +333,7 @@ class Assembly:
 
     def add_call(self, part: Wire, where: str, events: list[Event]) -> None:
         """A piece of a call: its name, some of its arguments, or its end."""
+        self.flush(events)
         call = opened(part["functionCall"], f"{where}.functionCall")
         if name := call.text("name"):
             self._start(ToolCall(call.text("id"), name, where=where), events)
@@ -351,6 +385,7 @@ class Assembly:
         events.append(PartEnd(self._index, complete))
 
     def close(self, events: list[Event], cut: bool) -> None:
+        self.flush(events)
         self.end(events, cut)
         if self._sources is not None and not self._texts:
             self._cited()  # reports them

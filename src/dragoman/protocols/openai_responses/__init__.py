@@ -9,7 +9,7 @@ from dragoman.framing.sse import SSE
 from dragoman.protocols.openai import OPENAI_SCHEMAS
 from dragoman.protocols.openai_responses.compaction import encode_compaction
 from dragoman.protocols.openai_responses.grammar import Grammar
-from dragoman.protocols.openai_responses.hosted import ENCODED, FILTERS
+from dragoman.protocols.openai_responses.hosted import ENCODED, FILTERS, encode_executed
 from dragoman.protocols.openai_responses.messages import repeats
 from dragoman.protocols.openai_responses.request import decode_request, encode_request
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
@@ -38,6 +38,7 @@ LIMITS = ProtocolLimits(
     hosted_choices=frozenset({"none", "names"}),
     schema_rules=OPENAI_SCHEMAS,
     compaction=encode_compaction,
+    executed=encode_executed,
 )
 
 MARKED = replace(LIMITS, cache_breakpoints=True)

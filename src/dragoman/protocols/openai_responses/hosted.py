@@ -24,6 +24,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
     AnyTool,
+    Executed,
     Foreign,
     HostedKind,
     HostedTool,
@@ -236,6 +237,16 @@ def _in_words(kind: str, item: Wire, where: str) -> str:
             return f"[shell result: {''.join(_text(o, 'stdout') + _text(o, 'stderr') for o in outputs)}]"
         case _:
             return ""
+
+
+def encode_executed(call: Executed) -> tuple[Wire, ...]:
+    """The item that tells of a call which another upstream ran."""
+    item: Wire = {"type": "mcp_call", "id": f"mcp_{call.id}", "server_label": call.server, "name": call.name}
+    told = {"output": None, "error": call.output} if call.failed else {"output": call.output, "error": None}
+    status = "failed" if call.failed else "completed"
+    return (
+        {**item, "arguments": call.arguments or "{}", **told, "approval_request_id": None, "status": status},
+    )
 
 
 def _ran(code: str, logs: list[str]) -> str:
