@@ -44,7 +44,9 @@ def replies(client: str, parts: list[Wire]) -> list[tuple[Wire, list[str]]]:
         exchange.request({"model": "m", **REQUESTS[client]}, model="gemini-3-flash-preview")
         before = len(exchange.losses)
         if streamed:
-            chunks = [{"candidates": [{"content": {"role": "model", "parts": [part]}}]} for part in parts]
+            chunks: list[Wire] = [
+                {"candidates": [{"content": {"role": "model", "parts": [part]}}]} for part in parts
+            ]
             chunks.append({"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]})
             stream = exchange.stream()
             data = [stream.feed(b"data: %b\n\n" % jsontext.encode(chunk)) for chunk in chunks]
