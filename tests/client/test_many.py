@@ -1,6 +1,7 @@
 """`generate_many` and `generate_file`: limits, errors, bounded memory, and resuming after a kill."""
 
 import asyncio
+import gc
 import io
 import json
 import os
@@ -269,3 +270,15 @@ def test_it_resumes_after_a_kill(tmp_path: Path):
     assert target.read_bytes().startswith(first[: first.rindex(b"\n") + 1])
     assert sorted(row["id"] for row in read(target)) == sorted(f"p{index}" for index in range(count))
     assert f"{count}/{count}" in done.stderr.decode()
+
+
+def test_an_upstream_that_is_away_ends_the_batch(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    source = written(tmp_path / "in.jsonl", *({"id": f"p{index}", "prompt": "Hi"} for index in range(300)))
+    away = Provider("away", protocol="gemini", base_url="http://127.0.0.1:9", tries=1).model("m")
+    with pytest.raises(UpstreamError, match="away is not reachable"):
+        generate_file(source, tmp_path / "out.jsonl", away)
+    assert (tmp_path / "out.jsonl").read_bytes().count(b"\n") < 64
+    gc.collect()
+    assert "never retrieved" not in capfd.readouterr().err
+    busy = generate_many(["Hello [[fault: 529]]", "Hello"] * 40, Provider("demo", tries=1).model("any"))
+    assert len(list(busy)) == 80

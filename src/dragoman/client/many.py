@@ -30,6 +30,8 @@ from dragoman.core.model import FailureKind, Usage
 
 # No later prompt can succeed either, so these end the whole batch
 _FATAL: tuple[FailureKind, ...] = ("unauthenticated", "billing", "forbidden")
+_NO_ANSWER: tuple[FailureKind, ...] = ("overloaded", "timeout")
+_MOST_ALIKE = 32  # such failures in a row, all alike: nobody is there, and the other prompts would fail too
 _WIDTH = 24
 _INTERVAL = 0.1  # seconds between two pictures
 P = TypeVar("P")
@@ -173,7 +175,8 @@ async def agenerate_many(
 ) -> AsyncGenerator[PromptReply[Prompt, Output]]:
     """The replies to `prompts`, each as soon as it is there; `index` says to which prompt it belongs.
 
-    A prompt that fails yields a reply with an `error`, and the others go on; a wrong key or setting raises.
+    A prompt that fails yields a reply with an `error`, and the others go on; a wrong key or setting raises,
+    and so do 32 failures in a row that are all alike, of an upstream that does not answer.
     The options are those of `BatchOptions`: tools, limits, progress, and the settings of the requests.
     """
     async with aclosing(_counted_replies(prompts, model, output, options)) as batches:
@@ -224,6 +227,7 @@ class PromptBatch(Generic[Output]):
         self._tokens = RateLimiter(options.get("tokens_per_minute"))
         own = BatchOptions.__annotations__.keys() - RequestSettings.__annotations__.keys()
         self._settings = {name: value for name, value in options.items() if name not in own}
+        self._last_error, self._alike = "", 0
         self.progress = Progress(total)
         shown = options.get("progress", False)
         self._report: OnProgress | None = ProgressBar() if shown is True else shown or None
@@ -237,6 +241,15 @@ class PromptBatch(Generic[Output]):
         self.progress.add(reply)
         if self._report:
             self._report(self.progress)
+
+    def _give_up(self, error: DragomanError | None) -> None:
+        """Raise `error` where the last ones were all like it."""
+        alike = isinstance(error, UpstreamError) and error.failure.kind in _NO_ANSWER
+        said = str(error) if alike else ""
+        self._alike = self._alike + 1 if said == self._last_error else 1
+        self._last_error = said
+        if error and said and self._alike >= _MOST_ALIKE:
+            raise error
 
     async def replies(
         self, prompts: Iterator[tuple[int, P]], ask: Callable[[P], Awaitable[Result[Output]]]
@@ -253,6 +266,7 @@ class PromptBatch(Generic[Output]):
                     await self._tokens.wait()
                     await self._requests.wait(1)
                     reply = await _reply(index, prompt, ask)
+                    self._give_up(reply.error)
                     if reply.result is not None:
                         usage = reply.result.usage
                         self._tokens.charge(usage.input + usage.output)
