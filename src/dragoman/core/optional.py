@@ -14,6 +14,7 @@ MODULES = {
     "cli": ("rich",),
     "client": ("httptools",),
     "gateway": ("httptools", "prometheus_client", "websockets"),
+    "hosted": ("html_to_markdown", "mcp", "pypdf"),
     "import": ("yaml",),
     "mcp": ("httptools", "mcp"),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),

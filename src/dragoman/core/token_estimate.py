@@ -21,7 +21,7 @@ from dragoman.core.model import (
     ToolResult,
 )
 
-_CHARACTERS = 4  # in a token, the usual rule of thumb
+CHARACTERS_PER_TOKEN = 4  # in a token, the usual rule of thumb
 _IMAGE = 1600  # tokens
 _PAGE_BYTES = 50_000  # of a document in base64, about; providers count each page as text and as image
 _SMALLEST_TOOL = 300  # characters: a declaration has some structure around its schema
@@ -41,7 +41,7 @@ def estimate_tokens(request: Request) -> int:
             characters += len(tool.description) + max(schema, _SMALLEST_TOOL)
         else:
             tokens += _HOSTED
-    return characters // _CHARACTERS + tokens
+    return characters // CHARACTERS_PER_TOKEN + tokens
 
 
 def _size(part: object) -> tuple[int, int]:

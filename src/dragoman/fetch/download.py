@@ -19,6 +19,8 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from dragoman.fetch.guard import AddressGuard, FetchError
 
 REDIRECTS = 5
+# Codecs that are no charsets: punycode takes quadratic time, idna raises whatever `errors` says.
+_NO_CHARSETS = frozenset(("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"))
 _HEADERS = {
     "User-Agent": "dragoman",
     "Accept": "text/*, application/json, */*;q=0.5",
@@ -33,6 +35,13 @@ class WebPage:
     charset: str
     body: bytes
     cut: bool
+
+    def text(self) -> str:
+        charset = self.charset.lower().replace("_", "-")
+        try:
+            return self.body.decode("utf-8" if charset in _NO_CHARSETS else charset, errors="replace")
+        except (LookupError, UnicodeError):
+            return self.body.decode(errors="replace")
 
 
 def download(url: str, guard: AddressGuard, *, seconds: float, most: int) -> WebPage:

@@ -19,8 +19,6 @@ from dragoman.toolkit.schema import string, tool
 PAGES = 20
 # Threads of their own: slow pages must not take those of asyncio.to_thread from the other tools.
 _THREADS = ThreadPoolExecutor(max_workers=8, thread_name_prefix="dragoman-web")
-# Codecs that are no charsets: punycode takes quadratic time, idna raises whatever `errors` says.
-_NO_CHARSETS = frozenset(("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"))
 _URL = re.compile(r"https?://[^\s<>\"'`]+", re.IGNORECASE)
 
 
@@ -98,10 +96,6 @@ def _text(page: WebPage) -> str:
     kind = page.media_type
     if not kind.startswith("text/") and not kind.endswith(("json", "xml", "javascript")):
         raise Refused(f"{page.url} is {kind} ({len(page.body)} bytes), not text")
-    charset = page.charset.lower().replace("_", "-")
-    try:
-        text = page.body.decode("utf-8" if charset in _NO_CHARSETS else charset, errors="replace")
-    except (LookupError, UnicodeError):
-        text = page.body.decode(errors="replace")
+    text = page.text()
     text = page_text(text) if kind in ("text/html", "application/xhtml+xml") else text
     return f"{text}\n[the page goes on]" if page.cut else text

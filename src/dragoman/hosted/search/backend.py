@@ -1,0 +1,108 @@
+"""What a search backend is: a query in, sources out, and a failure in the words of hosted tools."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+from urllib.parse import urlencode, urlsplit
+
+from msgspec import Struct
+
+from dragoman.core import jsontext
+from dragoman.core.errors import DragomanError
+from dragoman.core.hosted import FoundSource, HostedError
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.model import Wire
+from dragoman.core.transport import Timeouts, Transport, TransportError
+
+_TIMEOUTS = Timeouts(connect=5, first_byte=30, idle=10)  # the loop ends a call earlier, if its limit says so
+_LARGEST = 4 * 1024 * 1024
+
+
+class SearchQuery(Struct, frozen=True):
+    """`allowed` and `blocked` are domains, with a path where the client says one ("example.com/blog")."""
+
+    text: str
+    count: int
+    allowed: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+    country: str = ""  # two letters
+    language: str = ""
+
+
+class SearchBackend(Protocol):
+    async def search(self, query: SearchQuery) -> list[FoundSource]:
+        """In the order of the backend. It raises nothing but SearchFailed."""
+        ...
+
+
+class SearchFailed(DragomanError):
+    def __init__(self, error: HostedError, problem: str) -> None:
+        super().__init__(problem)
+        self.error: HostedError = error
+
+    def __reduce__(self) -> tuple[type[SearchFailed], tuple[HostedError, str]]:
+        return SearchFailed, (self.error, str(self))
+
+
+def with_sites(query: SearchQuery) -> str:
+    """The query for an engine that knows `site:`."""
+    allowed = " OR ".join(f"site:{domain}" for domain in query.allowed)
+    blocked = " ".join(f"-site:{domain}" for domain in query.blocked)
+    return " ".join(part for part in (query.text, f"({allowed})" if allowed else "", blocked) if part)
+
+
+def is_within(url: str, domain: str) -> bool:
+    """Whether `url` is at the domain or below it."""
+    parts, (host, _, path) = urlsplit(url), domain.lower().partition("/")
+    name = (parts.hostname or "").rstrip(".")
+    return (name == host or name.endswith(f".{host}")) and parts.path.lstrip("/").startswith(path)
+
+
+def is_wanted(url: str, allowed: tuple[str, ...], blocked: tuple[str, ...]) -> bool:
+    if any(is_within(url, domain) for domain in blocked):
+        return False
+    return not allowed or any(is_within(url, domain) for domain in allowed)
+
+
+async def fetch_json(
+    transport: Transport, url: str, headers: dict[str, str], parameters: dict[str, Any], *, post: bool = False
+) -> Wire:
+    """One request with the parameters in its query, or in a JSON body."""
+    method, body = ("POST", jsontext.encode(parameters)) if post else ("GET", b"")
+    if not post:
+        url = f"{url}?{urlencode({key: value for key, value in parameters.items() if value})}"
+    sent = {"accept": "application/json", **({"content-type": "application/json"} if post else {}), **headers}
+    try:
+        reply = await transport.send(method, url, sent, body, _TIMEOUTS)
+        try:
+            text = await reply.read(_LARGEST)
+        finally:
+            reply.close()
+    except TransportError as error:
+        raise SearchFailed("unavailable", f"the search backend cannot be reached: {error}") from None
+    if reply.status == 429:
+        raise SearchFailed("too_many_requests", "the search backend limits how often it is asked")
+    if reply.status >= 400:
+        raise SearchFailed("unavailable", f"the search backend answered {reply.status}")
+    try:
+        value = jsontext.decode(text)
+    except ValueError:
+        value = None
+    if not is_object(value):
+        raise SearchFailed("unavailable", "the search backend answered something that is not JSON")
+    return value
+
+
+def read_sources(results: Any, *, text: str, age: str) -> list[FoundSource]:
+    """The rows with an address. `text` and `age` are the names of their fields."""
+    rows = [row for row in results if is_object(row)] if is_array(results) else []
+    return [
+        FoundSource(row["url"], _text(row, "title"), _text(row, text), _text(row, age))
+        for row in rows
+        if isinstance(row.get("url"), str) and row["url"]
+    ]
+
+
+def _text(row: Wire, name: str) -> str:
+    value = row.get(name)
+    return value if isinstance(value, str) else ""

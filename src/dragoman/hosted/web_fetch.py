@@ -1,0 +1,113 @@
+"""`web_fetch` for models whose provider has none: one page, guarded and bounded, beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from dragoman.core.hosted import FoundSource, HostedError, HostedResult
+from dragoman.core.model import (
+    AnyPart,
+    HostedKind,
+    HostedTool,
+    Message,
+    Text,
+    ToolCall,
+    ToolDeclaration,
+    ToolResult,
+)
+from dragoman.core.token_estimate import CHARACTERS_PER_TOKEN
+from dragoman.fetch import AddressGuard, FetchError, WebPage, download
+from dragoman.fetch.guard import FetchProblem
+from dragoman.hosted.executor import DeclaredFunctions, HostedContext, failure
+from dragoman.hosted.pages import read_page
+from dragoman.hosted.search.backend import is_wanted
+from dragoman.hosted.settings import WebFetchSettings, guard_of
+from dragoman.hosted.web_search import read_argument
+
+LARGEST_PAGE = 10 * 1024 * 1024
+FETCH = ToolDeclaration(
+    "web_fetch",
+    "Read a web page or a PDF. The address must stand in the conversation.",
+    {
+        "type": "object",
+        "properties": {"url": {"type": "string", "description": "An http or https address"}},
+        "required": ["url"],
+    },
+)
+# Threads of their own: slow pages must not take those of asyncio.to_thread from others
+_THREADS = ThreadPoolExecutor(max_workers=8, thread_name_prefix="dragoman-fetch")
+_TITLE = re.compile(r"\s*(?:#+ )?(\S[^\n]{0,200})")
+_ERRORS: dict[FetchProblem, HostedError] = {
+    "invalid": "invalid_input",
+    "not_allowed": "not_allowed",
+    "not_accessible": "not_accessible",
+    "unavailable": "unavailable",
+    "timeout": "timeout",
+}
+
+
+class WebFetchExecutor:
+    kind: HostedKind = "web_fetch"
+
+    def __init__(self, settings: WebFetchSettings, guard: AddressGuard | None = None) -> None:
+        self._guard = guard or guard_of(settings.allowed_hosts)
+
+    async def declare(self, tool: HostedTool, context: HostedContext) -> DeclaredFunctions:
+        return DeclaredFunctions((FETCH,))
+
+    async def execute(self, tool: HostedTool, call: ToolCall, context: HostedContext) -> HostedResult:
+        url, settings = read_argument(call, "url"), tool.settings
+        if not url:
+            return failure("invalid_input", "web_fetch needs a url")
+        allowed, blocked = (
+            tuple(settings.get(name) or ()) for name in ("allowed_domains", "blocked_domains")
+        )
+        if not is_wanted(url, allowed, blocked):
+            return failure("not_allowed", f"{url} is not one of the allowed domains")
+        if not stands_in(
+            url, context.messages
+        ):  # a page must not make the model send data to an address of its own
+            return failure("not_in_conversation", f"{url} does not stand in the conversation")
+        try:
+            page, text = await asyncio.get_running_loop().run_in_executor(
+                _THREADS, self._read, url, context.limits.seconds
+            )
+        except FetchError as error:
+            return failure(_ERRORS[error.problem], str(error))
+        if text is None:
+            return failure("unsupported_type", f"{url} is {page.media_type}, not text, HTML or PDF")
+        if most := settings.get("max_content_tokens"):
+            text = text[: int(most * CHARACTERS_PER_TOKEN)]
+        cut = "\n[the page goes on]" if page.cut else ""
+        title = found[1] if (found := _TITLE.match(text)) else ""
+        return HostedResult((Text(text + cut),), (FoundSource(page.url, title, text),))
+
+    async def close(self) -> None:
+        """Its threads end with what they fetch."""
+
+    def _read(self, url: str, seconds: float) -> tuple[WebPage, str | None]:
+        page = download(url, self._guard, seconds=seconds, most=LARGEST_PAGE)
+        return page, read_page(page)
+
+
+def stands_in(url: str, messages: Iterable[Message]) -> bool:
+    """Whether somebody named the address before: the user, or the result of a tool. What the model itself
+    wrote does not count."""
+    bare = url.rstrip("/")
+    return any(
+        bare in text for message in messages if message.role != "assistant" for text in _texts(message.parts)
+    )
+
+
+def _texts(parts: Iterable[AnyPart]) -> Iterable[str]:
+    for part in parts:
+        match part:
+            case Text():
+                yield part.text
+            case ToolResult():
+                yield from _texts(part.content)
+            case _:
+                pass
