@@ -17,6 +17,8 @@ FUZZ    ?=
 AGENTS  ?=
 # options of the gateway benchmark, such as BENCH='--only dragoman,nginx --quick'
 BENCH   ?=
+# options of bench/score.py
+SCORE   ?=
 CORPORA ?= ../shared/corpora
 # the repository openresponses/openresponses with its packages, whose own suite then runs too
 OPEN_RESPONSES ?= ../openresponses
@@ -39,7 +41,7 @@ BENCH_READY := $(BENCH_VENV)/.ready
 MODEL_READY := $(MODEL_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: browser screenshots help setup run demo test coverage test-compliance test-agents test-model soak fuzz check docs generate format bench bench-tools corpora lock clean
+.PHONY: browser screenshots help setup run demo test coverage test-compliance test-agents test-model soak fuzz check docs generate format bench bench-tools score corpora lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +106,9 @@ bench: $(BENCH_READY) bench-tools  ## benchmark the library and the gateway, bes
 	@$(BENCH_VENV)/bin/python -m bench.gateway $(BENCH)
 	@$(BENCH_VENV)/bin/python -m bench.gateway.recording
 
+score: $(BENCH_READY)  ## score gateways with llm-comply on the same scripted model; SCORE=--write renews the page
+	@$(BENCH_VENV)/bin/python -m bench.score $(SCORE)
+
 corpora: $(READY)  ## check against recorded traffic, if the corpora are present
 	@if [ ! -d "$(CORPORA)/checks" ]; then echo "corpora: $(CORPORA) is absent, nothing to check"; exit 0; fi; \
 	mkdir -p build/corpora; checks=$$(cd "$(CORPORA)/checks" && pwd); python=$$(cd $(BIN) && pwd)/python; \
@@ -145,7 +150,7 @@ $(BENCH_READY): pyproject.toml bench/constraints.txt bench/package.json bench/py
 	@echo "setting up $(BENCH_VENV)"
 	@$(BENCH_PYTHON) -m venv $(BENCH_VENV)
 	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt -e '.[client,gateway]'
-	@for peer in 'litellm[proxy]' mcp llm-rosetta tensorzero; do \
+	@for peer in 'litellm[proxy]' llm-comply mcp llm-rosetta tensorzero; do \
 		$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt "$$peer" || echo "$$peer could not be installed"; \
 	done
 	@mkdir -p $(BENCH_VENV)/npm && cp bench/package.json $(BENCH_VENV)/npm

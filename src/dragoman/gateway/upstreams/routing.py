@@ -77,7 +77,10 @@ def _route(config: Config, requested: str) -> tuple[Target, ...]:
         raise UnknownModel(_needs_key(name, requested))
     if separator == "/" and model and (provider := _vendor(config, name)):
         return _accounts(provider, model)
-    if provider := only_provider(config):
+    provider = only_provider(config)
+    if provider and (
+        requested or not config.providers
+    ):  # only the demo answers a request that names no model
         return _accounts(provider, requested or DEMO)
     if separator == "/" and model and (vendor := vendor_named(name)):
         raise UnknownModel(_needs_key(vendor, requested))
