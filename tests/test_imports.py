@@ -27,3 +27,8 @@ def test_every_public_name_can_be_loaded():
     assert [name for name in dragoman.__all__ if not hasattr(dragoman, name)] == []
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         dragoman.nothing  # noqa: B018
+
+
+def test_the_public_surface_is_closed() -> None:
+    shown = {name for name in dir(dragoman) if not name.startswith("_")}
+    assert shown == {name for name in dragoman.__all__ if not name.startswith("_")}

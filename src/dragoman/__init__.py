@@ -126,7 +126,7 @@ _PACKAGES = ("dialects", "protocols")  # which list their names when they are ca
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({"__all__", "__doc__", "__file__", "__name__", "__path__", "__version__", *__all__})
 
 
 def __getattr__(name: str) -> Any:

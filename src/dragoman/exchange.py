@@ -103,6 +103,7 @@ class Exchange:
         dialect: str | None = None,
         strict: Strictness = False,
         images: Literal["native", "summary"] = "native",
+        *,
         recover: bool = False,
         origin: str = "",
         reply_id: str = "",
