@@ -1,4 +1,5 @@
-"""`make soak`: twenty thousand exchanges, ten thousand idle connections, four times too much work, abuse."""
+"""`make soak`: twenty thousand exchanges, ten thousand idle connections, four times too much work, abuse, and
+the longest turn of the event loop for each kind of input."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from pathlib import Path
 from soak import phases, table
 from soak.abuse import abuse
 from soak.overload import WAYS, overload
+from soak.turns import turns
 
 
 def main() -> int:
@@ -41,6 +43,7 @@ def soak(options: argparse.Namespace, share: float, folder: Path) -> list[str]:
         problems += overloaded.problems
     abused = abuse(2 if options.quick else 8, _in(folder, "abuse"))
     table.of_abuse(abused)
+    table.of_turns(turns(_in(folder, "turns"), share))
     return problems + [problem for each in abused for problem in each.problems]
 
 

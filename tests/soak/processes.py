@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,13 @@ def upstream(pause: float = 0.0) -> Iterator[Process]:
 
 @contextmanager
 def gateway(
-    folder: Path, upstream: Process, limits: str = "", each: str = "", timeout: float = 6, more: str = ""
+    folder: Path,
+    upstream: Process,
+    limits: str = "",
+    each: str = "",
+    timeout: float = 6,
+    more: str = "",
+    program: Sequence[str] = (sys.executable, "-m", "dragoman"),
 ) -> Iterator[Process]:
     """`dragoman serve` with a provider for each protocol at `upstream`; its journal is in `folder`.
 
@@ -69,7 +75,7 @@ def gateway(
     log = folder / "serve.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "dragoman", "serve", "--port", "0", "--config", "dragoman.toml"],
+            [*program, "serve", "--port", "0", "--config", "dragoman.toml"],
             cwd=folder, env=surroundings(), stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
     try:

@@ -8,6 +8,7 @@ from soak.abuse import Abused
 from soak.accounts import by_outcome
 from soak.overload import ROOM, Overloaded
 from soak.phases import HANDLES, MEMORY, Held, Mixed
+from soak.turns import GOAL, Turn
 
 _SHOWN = 20  # problems
 
@@ -69,4 +70,12 @@ def of_abuse(found: list[Abused]) -> None:
     print("abuse                          peak, MB   allowed")
     for each in found:
         print(f"{each.name:30} {each.peak:8.0f}  {each.most:8.0f}   {each.note}")
+    print()
+
+
+def of_turns(found: list[Turn]) -> None:
+    print(f"the longest callback of the event loop, CPU time (goal: {GOAL:.0f} ms)")
+    for each in sorted(found, key=lambda turn: -turn.longest):
+        mark = "!" if each.longest > GOAL else " "
+        print(f"  {mark} {each.name:42} {each.longest:7.0f} ms  {each.what:60}  {each.note}")
     print()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from dragoman.core.codec import ProtocolLimits
 from dragoman.core.model import State
 from dragoman.core.seal import MAGIC
 from dragoman.gateway.conversations.cut_ids import CutIds
-from dragoman.gateway.conversations.store import StoreError
+from dragoman.gateway.conversations.store import StoreError, open_store
 from dragoman.transforms.call_ids import CallId, wrap
 from gateway.canned import Answer, Canned
 from gateway.plain import send
@@ -116,8 +117,11 @@ def test_what_is_remembered_is_bounded() -> None:
         async def remember(self, owner: str, digest: str, handle: bytes) -> None:
             raise AssertionError("nobody has cut an id")
 
-        async def recall(self, owner: str, digest: str) -> bytes | None:
+        async def recall_many(self, owner: str, digests: Sequence[str]) -> dict[str, bytes]:
             raise StoreError("the disk is gone")
+
+        async def recall(self, owner: str, digest: str) -> bytes | None:
+            raise AssertionError("ids are asked for together")
 
     errors: list[StoreError] = []
     ids = CutIds(NoStore(), errors.append)
@@ -133,3 +137,36 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(errors) == 1
     assert sealed[-1].encode() in restored
     assert ids._size <= 4 * 1024 * 1024
+
+
+@pytest.mark.parametrize("count", [1, 3, 5000])
+def test_many_cut_ids_are_few_queries(count: int) -> None:
+    """The latest ids are looked up; a body of thousands asks the store a handful of times."""
+    store, asked = open_store("memory:"), list[int]()
+    ids = [f"call_{MAGIC}M{number:06d}{'a' * 80}" for number in range(count)]
+    recall = store.recall_many
+
+    async def counted(owner: str, digests: Sequence[str]) -> dict[str, bytes]:
+        asked.append(len(digests))
+        return await recall(owner, digests)
+
+    store.recall_many = counted
+
+    async def run() -> bytes:
+        before = CutIds(store, raises)
+        await before.restored("a", f'"{ids[0][:64]}"'.encode())  # from now on its ids are stored
+        asked.clear()
+        await before.remember("a", ids)
+        after = CutIds(store, raises)  # another process
+        try:
+            return await after.restored("a", jsontext.encode([id[:64] for id in ids]))
+        finally:
+            await store.close()
+
+    restored = jsontext.decode(asyncio.run(run()))
+    assert restored[-2000:] == ids[-2000:]
+    assert asked == [min(count, 2000)]
+
+
+def raises(error: Exception) -> None:
+    raise error

@@ -16,12 +16,14 @@ from typing import Any, TypeVar
 from dragoman.core.seal import MAGIC, unseal
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.conversations.upstream_sessions import Handles
+from dragoman.gateway.large_bodies import run_for
 
 T = TypeVar("T")
 
 LENGTH = 64  # characters that such a client keeps
 _MEMORY = 4 * 1024 * 1024  # bytes
 _MOST_CLIENTS = 1000
+_MOST_IDS = 2000  # of a request
 _TIMEOUT = 2.0  # seconds; the request is worth more than the state
 _ID = re.compile(rb'"([\x21\x23-\x5b\x5d-\x7e]{0,16}%bM[A-Za-z0-9_-]+)"' % MAGIC.encode())
 
@@ -45,20 +47,22 @@ class CutIds:
 
     async def restored(self, client: str, body: bytes) -> bytes:
         """`body` with the ids that its client has cut, as far as they are known."""
-        found = {id for id in _ID.findall(body) if len(id) == LENGTH and _is_cut(id.decode())}
-        for cut in found:
-            if whole := await self._whole(client, cut.decode()):
-                body = body.replace(b'"%b"' % cut, b'"%b"' % whole.encode())
-        return body
+        found = await run_for(len(body), _cut_ids, body)
+        if not found:
+            return body
+        whole = await self._whole(client, found)
+        return await run_for(len(body), _with_ids, body, whole) if whole else body
 
-    async def _whole(self, client: str, cut: str) -> str:
+    async def _whole(self, client: str, cut: list[str]) -> dict[str, str]:
+        """The whole ids by the cut ones, those that are stored by few queries."""
         self._cutting.setdefault(client)
         if len(self._cutting) > _MOST_CLIENTS:
             del self._cutting[next(iter(self._cutting))]
-        if whole := self._sent.get((client, cut)):
-            return whole
-        stored = await self._bounded(self._store.recall(client, _digest(cut)))
-        return stored.decode() if stored else ""
+        known = {id: whole for id in cut if (whole := self._sent.get((client, id)))}
+        if unknown := [_digest(id) for id in cut if id not in known]:
+            stored = await self._bounded(self._store.recall_many(client, unknown)) or {}
+            known |= {id: stored[digest].decode() for id in cut if (digest := _digest(id)) in stored}
+        return known
 
     def _keep(self, client: str, id: str) -> None:
         key = client, id[:LENGTH]
@@ -74,6 +78,16 @@ class CutIds:
         except (StoreError, TimeoutError) as error:
             self._report(error if isinstance(error, StoreError) else StoreError("it took too long"))
             return None
+
+
+def _cut_ids(body: bytes) -> list[str]:
+    """The last `_MOST_IDS` of them: older calls matter less."""
+    found = dict.fromkeys(id for id in _ID.findall(body) if len(id) == LENGTH)
+    return [id.decode() for id in list(found)[-_MOST_IDS:] if _is_cut(id.decode())]
+
+
+def _with_ids(body: bytes, whole: dict[str, str]) -> bytes:
+    return _ID.sub(lambda found: b'"%b"' % whole.get(found[1].decode(), found[1].decode()).encode(), body)
 
 
 def _is_cut(id: str) -> bool:

@@ -12,6 +12,7 @@ from dragoman.core.model import Wire
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.handlers.request_reader import RequestReader
+from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.attempts import send
 from dragoman.gateway.upstreams.routing import Target
@@ -34,8 +35,9 @@ class CountTokensHandler:
         if not self._slots.full(target.provider):
             counted = await self._counted(request, routed.body, target)
         if counted is None:
-            estimated = request.protocol_server.encode_count(estimate(request.client, routed.body.wire))
-            await request.writer.json(200, estimated, ESTIMATED)
+            body = routed.body
+            tokens = await run_for(len(body.data), estimate, request.client, body.wire)
+            await request.writer.json(200, request.protocol_server.encode_count(tokens), ESTIMATED)
         else:
             await request.writer.whole(200, counted)
         routed.release()
@@ -47,7 +49,7 @@ class CountTokensHandler:
             return None
         body = given.data
         if codec.http.model_in_body:
-            body = jsontext.encode({**given.wire, "model": target.model})
+            body = await run_for(len(body), jsontext.encode, {**given.wire, "model": target.model})
         headers = {"content-type": "application/json", **codec.http.headers}
         timeouts = replace(provider.timeouts, first_byte=_TIMEOUT, idle=_TIMEOUT)
         try:

@@ -28,6 +28,7 @@ from dragoman.gateway.jobs.batch_table import BatchTable, StoredBatch
 from dragoman.gateway.jobs.job_table import Job, JobSettings, JobTable
 from dragoman.gateway.jobs.queue import JobQueue
 from dragoman.gateway.jobs.replay import CapturedResponse, Replay, ReplayedExchange
+from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.request import GatewayRequest
 from dragoman.protocols import codec, server
@@ -35,6 +36,7 @@ from dragoman.protocols import codec, server
 _ATTEMPTS = 20  # of a line whose upstreams are overloaded
 _LONGEST_WAIT = 60.0
 _WORTH_WAITING = ("rate_limit", "overloaded")
+_LINE = 500  # bytes of one, at least: many are worked on in a thread
 _ROWS = 200  # results that are read at a time
 
 
@@ -77,7 +79,9 @@ class Batches:
             ended=now if errors else None,
             expires=now + max(self.life, DAY),
         )
-        jobs = [] if errors else list(self._line_jobs(request, batch, lines))
+        jobs: list[Job] = []
+        if not errors:
+            jobs = await run_for(len(lines) * _LINE, list, self._line_jobs(request, batch, lines))
         await self._jobs.add_lines(jobs)
         await self.table.add(batch)
         try:

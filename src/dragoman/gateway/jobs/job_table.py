@@ -13,7 +13,7 @@ after somebody else has claimed the job is refused, so each job has exactly one 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct, convert
@@ -125,10 +125,9 @@ class JobTable:
     async def add(self, job: Job, events: JobEvents | None = None) -> None:
         await self._run(Statement(_ADD, astuple(job)), *_written(job, events))
 
-    async def add_lines(self, jobs: Iterable[Job]) -> None:
-        rows = [astuple(job) for job in jobs]
-        for start in range(0, len(rows), PAGE):
-            await self._database.write_many(_ADD, rows[start : start + PAGE])
+    async def add_lines(self, jobs: Sequence[Job]) -> None:
+        for start in range(0, len(jobs), PAGE):
+            await self._database.write_many(_ADD, [astuple(job) for job in jobs[start : start + PAGE]])
 
     async def get(self, owner: str, id: str) -> Job | None:
         return _first(await self._run(Statement(_GET, (owner, id))))

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.core.optional import require
+from dragoman.gateway.conversations.store import sql
 from dragoman.gateway.conversations.store.addresses import StoreAddress, default_url, read_address
 from dragoman.gateway.conversations.store.values import Backend, Retention, Statement, StoredTurn, StoreError
 
 _SLACK = 0.05  # of the size limit may be written before a sweep is due
 _TOUCH_EVERY = 60.0  # seconds between two writes of what was read
 _EVERY = 3600.0  # seconds between sweeps, on average
+_AT_A_TIME = 500  # handles that one statement asks for
 _ID = re.compile(r"[!-~]{1,256}")  # other ids were never stored
 
 
@@ -82,6 +84,17 @@ class LazyStore:
 
     async def recall(self, owner: str, digest: str) -> bytes | None:
         return await (await self._opened()).recall(owner, digest)
+
+    async def recall_many(self, owner: str, digests: Sequence[str]) -> dict[str, bytes]:
+        """Those that are stored, by their digests."""
+        found: dict[str, bytes] = {}
+        for start in range(0, len(digests), _AT_A_TIME):
+            asked = digests[start : start + _AT_A_TIME]
+            rows = await self.transaction(
+                Statement(sql.recall_many(len(asked)), (owner, time.time(), *asked))
+            )
+            found |= {digest: bytes(handle) for digest, handle in (rows or [[]])[0]}
+        return found
 
     async def add_tokens(self, caller: str, day: int, tokens: int) -> None:
         await (await self._opened()).add_tokens(caller, day, tokens)

@@ -191,6 +191,13 @@ FORGET_TOKENS = "delete from dragoman_tokens where caller = $1 and day < $2"
 REMEMBER = """insert into dragoman_handles (owner, digest, handle, used) values ($1, $2, $3, $4)
     on conflict (owner, digest) do update set handle = excluded.handle, used = excluded.used"""
 RECALL = "update dragoman_handles set used = $3 where owner = $1 and digest = $2 returning handle"
+_RECALL_MANY = """update dragoman_handles set used = $2 where owner = $1 and digest in ({digests})
+    returning digest, handle"""
+
+
+def recall_many(count: int) -> str:
+    return _RECALL_MANY.format(digests=", ".join(f"${number}" for number in range(3, count + 3)))
+
 
 _OLD = "select owner, {key} from {table} where used < $1"
 # What was used most recently is kept, up to the size limit.
