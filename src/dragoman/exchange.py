@@ -174,6 +174,10 @@ class Exchange:
             self._reply_wire = read_body(self._reply_body, self.upstream.name)
         return self._losses.with_values(self._request_wire, self._reply_wire)
 
+    def release_reply(self) -> None:
+        """Free a whole reply. Losses have no values of it from now on."""
+        self._reply_wire = self._reply_body = None
+
     @property
     def bare_losses(self) -> list[Loss]:
         """The same without their values, which take time to look up."""

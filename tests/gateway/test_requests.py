@@ -489,3 +489,12 @@ def test_long_blobs_are_shortened(behind: tuple[DemoApp, str]) -> None:
         send(stand.url, "POST", "/v1/messages", jsontext.encode(body))
         assert max(map(len, stand.lines)) < 2000
         assert "(4000 characters)" in "".join(stand.lines)
+
+
+def test_an_unpacked_body_counts_in_the_memory() -> None:
+    """A few kB of gzip are as much as what they unpack to."""
+    wire = {"model": "demo", "messages": [{"role": "user", "content": "x" * 10**6}]}
+    body = gzip.compress(jsontext.encode(wire))
+    with gateway("[server]\nmemory_mb = 2\n") as stand:
+        got = send(stand.url, "POST", "/v1/chat/completions", body, {"content-encoding": "gzip"})
+    assert (got.status, "memory" in got.json["error"]["message"]) == (503, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import zlib
 
@@ -9,6 +10,7 @@ import pytest
 
 from dragoman.http.client import Client, ReplyBroken, Timeouts
 from dragoman.http.client.connection import MAX_HEAD
+from dragoman.http.memory_budget import MemoryBudget, MemoryFull
 from http_client.conftest import Run
 from http_client.servers import answering, listening
 
@@ -152,3 +154,30 @@ def test_two_answers_to_one_request_end_the_connection(run: Run) -> None:
     """The second one must never become the answer to the next request."""
     status, body, open_connections = run(fetch([sized(b"first") + sized(b"second")], "hang"))
     assert (status, body, open_connections) == (200, b"first", 0)
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+def test_a_whole_reply_waits_for_memory(run: Run, framing: str) -> None:
+    """It is counted before it is read, given back when it was, and refused where no memory comes."""
+    large = b"x" * 600_000
+    answer = sized(large) if framing == "length" else CHUNKED + b"\r\n" + chunked(large, 50_000)
+
+    async def work() -> tuple[int, int, bool]:
+        memory = MemoryBudget(500_000)
+        async with listening(answering(answer)) as seen:
+            client = Client(environ={}, memory=memory)
+            memory.used = 500_000
+            reply = await client.send("POST", seen.url, {}, b"", Timeouts())
+            reading = asyncio.create_task(reply.read(10**9))
+            await asyncio.sleep(0.2)
+            waits = not reading.done()
+            memory.used -= 400_000
+            size = len(await reading)
+            memory.used += 400_000
+            refused = await client.send("POST", seen.url, {}, b"", Timeouts(idle=0.1))
+            with pytest.raises(MemoryFull):
+                await refused.read(10**9)
+            await client.close()
+            return size, memory.used, waits
+
+    assert run(work()) == (600_000, 500_000, True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 _LEAST = 5.0
@@ -18,7 +19,7 @@ _LEAST = 5.0
 def main() -> None:
     file = Path(sys.argv.pop(1)).open("a", buffering=1)  # noqa: SIM115 - as long as the process runs
     sys.modules["uvloop"] = None  # pyright: ignore[reportArgumentType] - its callbacks cannot be wrapped
-    run = asyncio.Handle._run
+    run: Callable[[asyncio.Handle], None] = vars(asyncio.Handle)["_run"]
 
     def timed(handle: asyncio.Handle) -> None:
         began = time.thread_time()
@@ -27,7 +28,7 @@ def main() -> None:
         if took > _LEAST:
             file.write(f"{took:.1f} {_name(handle)}\n")
 
-    asyncio.Handle._run = timed
+    setattr(asyncio.Handle, "_run", timed)  # noqa: B010 - it is nobody's business but the loop's
     from dragoman.cli import main as cli
 
     cli()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from dragoman.core.errors import DragomanError
@@ -89,6 +90,8 @@ class MemoryShare:
 
 
 UNLIMITED = MemoryBudget()
+# Whose request the current task answers: what its upstream sends is counted there
+CALLER_MEMORY: ContextVar[MemoryShare | None] = ContextVar("caller_memory", default=None)
 
 
 def default_limit(workers: int = 1) -> int:

@@ -120,9 +120,6 @@ def test_what_is_remembered_is_bounded() -> None:
         async def recall_many(self, owner: str, digests: Sequence[str]) -> dict[str, bytes]:
             raise StoreError("the disk is gone")
 
-        async def recall(self, owner: str, digest: str) -> bytes | None:
-            raise AssertionError("ids are asked for together")
-
     errors: list[StoreError] = []
     ids = CutIds(NoStore(), errors.append)
     sealed = [wrap(CallId(f"c{n}", State("g", SIGNATURE * 40)), ProtocolLimits()) for n in range(1000)]

@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from dragoman.core.seal import MAGIC, unseal
 from dragoman.gateway.conversations.store import StoreError
-from dragoman.gateway.conversations.upstream_sessions import Handles
 from dragoman.gateway.large_bodies import run_for
 
 T = TypeVar("T")
@@ -28,10 +27,18 @@ _TIMEOUT = 2.0  # seconds; the request is worth more than the state
 _ID = re.compile(rb'"([\x21\x23-\x5b\x5d-\x7e]{0,16}%bM[A-Za-z0-9_-]+)"' % MAGIC.encode())
 
 
+class CallIdStore(Protocol):
+    """The part of a store that this needs."""
+
+    async def remember(self, owner: str, digest: str, handle: bytes) -> None: ...
+
+    async def recall_many(self, owner: str, digests: Sequence[str]) -> dict[str, bytes]: ...
+
+
 class CutIds:
     """`report` is called when the store fails."""
 
-    def __init__(self, store: Handles, report: Callable[[StoreError], object]) -> None:
+    def __init__(self, store: CallIdStore, report: Callable[[StoreError], object]) -> None:
         self._store, self._report = store, report
         self._sent: dict[tuple[str, str], str] = {}  # client and beginning -> the whole id, oldest first
         self._size = 0

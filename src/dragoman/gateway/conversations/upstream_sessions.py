@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from dragoman.core import jsontext
@@ -26,8 +26,6 @@ class Handles(Protocol):
     async def remember(self, owner: str, digest: str, handle: bytes) -> None: ...
 
     async def recall(self, owner: str, digest: str) -> bytes | None: ...
-
-    async def recall_many(self, owner: str, digests: Sequence[str]) -> dict[str, bytes]: ...
 
 
 class UpstreamSessions:

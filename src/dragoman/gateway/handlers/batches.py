@@ -165,7 +165,7 @@ class BatchesHandler:
     async def _read(self, request: GatewayRequest) -> bytes:
         data = await request.incoming.read(self._config.max_body)
         if encoding := request.headers.get("content-encoding"):
-            data = await decoded(data, encoding.lower(), self._config.max_body)
+            data = await decoded(request.incoming, data, encoding.lower(), self._config.max_body)
         await self._turn(request)
         return data
 

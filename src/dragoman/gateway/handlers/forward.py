@@ -45,7 +45,7 @@ class ForwardHandler:
         assert forwarding, "only protocols that forward have these routes"
         data = await request.incoming.read(self._config.max_body)
         if encoding := request.headers.get("content-encoding"):
-            data = await decoded(data, encoding.lower(), self._config.max_body)
+            data = await decoded(request.incoming, data, encoding.lower(), self._config.max_body)
         if request.admission:
             await request.admission.turn()
         if request.recording:

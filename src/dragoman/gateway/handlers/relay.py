@@ -49,6 +49,7 @@ from dragoman.http.server import Headers, ResponseWriter
 from dragoman.pipeline import JoinedStream, TranslatedStream, encode_failure
 from dragoman.transforms.rounds import RoundEnd
 
+_TRANSLATED = 3  # times the size of an answer: itself, its values, and what is printed for the client
 _TICKS = 2  # of silence make a keep-alive due
 
 
@@ -221,7 +222,7 @@ async def relay_whole(attempt: Attempt, reply: Reply) -> RoundEnd:
         data = await reply.read(LARGEST_REPLY)
         translate = exchange.response if turn_writer else exchange.response_bytes
         size = max(len(data), len(request.body.data))  # arguments are checked against the declared schemas
-        out = await run_for(size, translate, data) if size > LARGE else translate(data)
+        out = await _translate_large(request, translate, data, size) if size > LARGE else translate(data)
     except (TransportError, WireError) as error:
         raise unreadable(error) from error
     if exchange.failure:
@@ -232,9 +233,25 @@ async def relay_whole(attempt: Attempt, reply: Reply) -> RoundEnd:
     if turn_writer and not isinstance(out, bytes):
         out = await turn_writer.whole(out, record.lost)
     record.first_byte()
-    body = out if isinstance(out, bytes) else jsontext.encode(out)
-    await request.arrived.writer.whole(200, body, loss_header(record.losses))
+    if not isinstance(out, bytes):
+        out = jsontext.encode(out)
+    answer = request.arrived.writer.whole(200, out, loss_header(record.losses))
+    if len(data) > LARGE:  # a client may take long to read the answer
+        exchange.release_reply()
+    del data, out
+    await answer
     return RoundEnd(usage=record.usage)
+
+
+async def _translate_large(
+    request: RoutedRequest, translate: Callable[[bytes], Any], data: bytes, size: int
+) -> Any:
+    incoming, held = request.arrived.incoming, _TRANSLATED * len(data)
+    incoming.hold(held)
+    try:
+        return await run_for(size, translate, data)
+    finally:
+        incoming.hold(-held)
 
 
 def unreadable(error: TransportError | WireError) -> AttemptFailed:

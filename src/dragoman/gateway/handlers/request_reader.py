@@ -26,7 +26,8 @@ from dragoman.gateway.observability.wire_log import WireLog
 from dragoman.gateway.request import AttemptFailed, GatewayRequest, InspectedRequest, RoutedRequest
 from dragoman.gateway.upstreams.routing import Target, UnknownModel
 from dragoman.gateway.upstreams.routing import route as find_targets
-from dragoman.http.server import TooLarge
+from dragoman.http.memory_budget import BODY_WEIGHT
+from dragoman.http.server import MemoryFull, ServerRequest, TooLarge
 
 _EXPANSION = 20  # a guess; at most deflate makes 1,032 bytes of one
 
@@ -60,7 +61,7 @@ class RequestReader:
         # mostly it has arrived, and a coroutine costs more than to take it
         data = incoming.take() if incoming.complete and incoming.size <= limit else await incoming.read(limit)
         if encoding := incoming.headers.get("content-encoding"):
-            data = await decoded(data, encoding.lower(), limit)
+            data = await decoded(incoming, data, encoding.lower(), limit)
         if request.admission and not request.admission.enter():
             await request.admission.turn()
         if request.recording or self._wire_log:
@@ -161,12 +162,17 @@ def unknown_model(error: UnknownModel, model: str) -> Exception:
     return error if model else AttemptFailed(Failure("bad_request", f"model: expected a name; {error}", 400))
 
 
-async def decoded(body: bytes, encoding: str, limit: int) -> bytes:
+async def decoded(incoming: ServerRequest, body: bytes, encoding: str, limit: int) -> bytes:
+    """The unpacked body counts in the memory as one that came so."""
     if encoding == "identity":
         return body
     if encoding not in ("gzip", "x-gzip", "deflate"):
         raise UnreadableBody(f"the body is encoded as {encoding!r}; send it as it is, or as gzip")
-    return await large_bodies.run_for(len(body) * _EXPANSION, _inflate, body, encoding, limit)
+    data = await large_bodies.run_for(len(body) * _EXPANSION, _inflate, body, encoding, limit)
+    incoming.hold(BODY_WEIGHT * max(len(data) - len(body), 0))
+    if incoming.memory.used >= incoming.memory.limit:
+        raise MemoryFull
+    return data
 
 
 def _inflate(body: bytes, encoding: str, limit: int) -> bytes:

@@ -17,7 +17,7 @@ from dragoman.core.transport import ConnectFailed, SharedHeaders, Timeouts
 from dragoman.http.client.address import Address, Proxy, address_of, open_tunnel, proxy_for
 from dragoman.http.client.connection import ClientConnection
 from dragoman.http.client.reply import HttpReply
-from dragoman.http.memory_budget import MemoryBudget
+from dragoman.http.memory_budget import CALLER_MEMORY, MemoryBudget
 from dragoman.http.write_batch import WriteBatch
 
 KEEP_FOR = 30.0  # seconds; servers and firewalls drop idle connections, some without closing them
@@ -58,7 +58,7 @@ class Client:
         known = headers if isinstance(headers, SharedHeaders) else tuple(headers.items())
         address, proxy, head = self._destination(method, url, known)
         connection = self._acquire(address) or await self._connect(address, proxy, timeouts)
-        reply = HttpReply(connection, timeouts, self._memory)
+        reply = HttpReply(connection, timeouts, CALLER_MEMORY.get() or self._memory)
         if len(body) <= _COPIED:
             connection.begin(reply, b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
         else:

@@ -16,10 +16,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
 from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts, TransportError
-from dragoman.http.memory_budget import MemoryBudget
+from dragoman.http.memory_budget import MemoryBudget, MemoryFull, MemoryShare
 
 HIGH_WATER = 64 * 1024  # buffered bytes; above it the socket is not read. One read of it may be 256 KB
 _PART_OF_ENCODING = b"t-enc"  # of "content-encoding"; so short a word is found much faster
+_RESERVED = 256 * 1024  # bytes that are counted at a time, of a whole reply without a length
+_ROOM_EVERY = 0.05  # seconds
 _PIECE = 16 * 1024  # most bytes that a reader of a stream gets, and translates, in one loop iteration
 _INFLATED = 64 * 1024  # most bytes from one step of decompression
 _GZIP = b"\x1f"  # the first byte of each member
@@ -63,7 +65,10 @@ class HttpReply:
     _raised: Exception | None = None  # in the sink
 
     def __init__(
-        self, connection: ReplyConnection, timeouts: Timeouts, memory: MemoryBudget | None = None
+        self,
+        connection: ReplyConnection,
+        timeouts: Timeouts,
+        memory: MemoryBudget | MemoryShare | None = None,
     ) -> None:
         self._memory = memory or MemoryBudget()
         self._connection, self._timeouts = connection, timeouts
@@ -209,19 +214,37 @@ class HttpReply:
         if self._done and self._buffered <= limit and not (self.error or self._inflate):
             chunks, self._chunks, self._buffered = self._chunks, [], 0  # usually: everything has arrived
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        pieces: list[bytes] = []
-        size = 0
+        body = bytearray()  # not a list: many small pieces would stay in the heap after they are freed
+        reserved = 0
+        length = self.headers.get("content-length", "") if not self._inflate else ""
         try:
+            if length.isdigit():
+                reserved += await self._reserve(min(int(length), limit))
             async for chunk in self:
-                size += len(chunk)
-                self._memory.used += len(chunk)
-                if size > limit:
+                body += chunk
+                if len(body) > limit:
                     self.close()
                     raise ReplyBroken(f"the reply is longer than {limit} bytes")
-                pieces.append(chunk)
+                if len(body) > reserved:
+                    reserved += await self._reserve(max(len(body) - reserved, _RESERVED), reserved)
         finally:
-            self._memory.used -= size
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            self._memory.used -= reserved
+        return bytes(body)
+
+    async def _reserve(self, size: int, reserved: int = 0) -> int:
+        """Count `size` bytes, beside those that are `reserved`, before they are read.
+
+        Where others fill the memory, their clients may soon have read it. MemoryFull after as long
+        as an upstream may be silent."""
+        memory, loop = self._memory, self._connection.loop
+        until = loop.time() + self._timeouts.idle
+        while memory.used - reserved >= memory.limit:
+            if loop.time() > until:
+                self.close()
+                raise MemoryFull
+            await asyncio.sleep(_ROOM_EVERY)
+        memory.used += size
+        return size
 
     def close(self) -> None:
         """Before the end of the reply this closes the connection, which cancels the request."""

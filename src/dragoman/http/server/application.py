@@ -14,7 +14,14 @@ from msgspec import Struct, field
 
 from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
-from dragoman.http.memory_budget import BODY_WEIGHT, UNLIMITED, MemoryBudget, MemoryFull, MemoryShare
+from dragoman.http.memory_budget import (
+    BODY_WEIGHT,
+    CALLER_MEMORY,
+    UNLIMITED,
+    MemoryBudget,
+    MemoryFull,
+    MemoryShare,
+)
 
 if TYPE_CHECKING:
     from dragoman.http.server.websocket import WebSocket
@@ -181,10 +188,16 @@ class ServerRequest(Struct, eq=False):
         self.release()
 
     def charge(self, memory: MemoryShare) -> None:
-        """Count what it holds in `memory` from now on."""
+        """Count what it holds in `memory` from now on, and what its upstreams send."""
         self.memory.used -= self._held
         self.memory = memory
         memory.used += self._held
+        CALLER_MEMORY.set(memory)
+
+    def hold(self, size: int) -> None:
+        """Count so many bytes more, or less where it is negative, until it is released."""
+        self._held += size
+        self.memory.used += size
 
     def release(self) -> None:
         """Its body does not count any more."""
@@ -281,12 +294,15 @@ class ResponseWriter:
             self.observer(status, body)
         line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
         more = header_lines(extra) if extra else b""
-        sent = b"" if connection.head_only else body
-        connection.write(
-            _WHOLE % (line, connection.head_lines(), kind or _JSON, size, self.lines, more, sent)
-        )
-        if size > HIGH_WATER:  # the exchange counts as under way until the client has read most of it
-            await connection.drain()
+        head = line, connection.head_lines(), kind or _JSON, size, self.lines, more
+        if size <= HIGH_WATER:
+            connection.write(_WHOLE % (*head, b"" if connection.head_only else body))
+            return
+        connection.write(_WHOLE % (*head, b""))
+        if not connection.head_only:
+            connection.write(body)
+        del body  # the connection has what is left of it
+        await connection.drain()  # the exchange counts as under way until the client has read most of it
 
     async def json(self, status: int, value: Any, extra: Headers | None = None) -> None:
         await self.whole(status, jsontext.encode(value), extra)
