@@ -396,3 +396,13 @@ def test_a_summary_over_chat(stand: Stand):
         model = f"gemini:{MODELS['gemini']}"
         after = ask(socket, model=model, input="go on", previous_response_id=got["id"], store=False)
         assert after["status"] == "completed"
+
+
+def test_an_open_connection_follows_a_reload() -> None:
+    """It may live for an hour: its next message is answered by the configuration of that moment."""
+    with gateway('[models]\n"m" = "demo:demo"\n') as stand, connected(stand) as socket:
+        assert ask(socket, model="m", input="one", store=False)["status"] == "completed"
+        stand.gateway.configure(replace(stand.gateway.config, max_body=10))
+        create(socket, model="m", input="two", store=False)
+        answer = jsontext.decode(socket.recv(60))
+        assert (answer["type"], answer["status"]) == ("error", 413)

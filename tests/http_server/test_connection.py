@@ -228,11 +228,11 @@ def test_a_body_that_turns_into_nonsense_ends_its_request(calm: tuple[Echo, str]
     wait_until(lambda: calm[0].under_way == 0)
 
 
-@pytest.mark.parametrize("more", [b"nonsense\r\n\r\n", b"GET /late HTTP/1.1\r\n\r\n"])
+@pytest.mark.parametrize("more", [b"nonsense\r\n\r\n", b"GET /late HTTP/1.1\r\nhost: x\r\n\r\n"])
 def test_what_follows_the_last_word_gets_no_answer(
     calm: tuple[Echo, str], client: Raw, more: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client.say(b"POST /deaf HTTP/1.1\r\ncontent-length: 100000\r\n\r\n12345")
+    client.say(b"POST /deaf HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n12345")
     assert client.hear()[0] == 401
     client.say(b"x" * 99995 + more)
     assert client.rest() == b""
@@ -278,7 +278,7 @@ def test_a_slow_head_is_let_go(hasty: str) -> None:
 
 def test_a_slow_body_is_reported(hasty: str) -> None:
     raw = Raw(hasty)
-    raw.say(b"POST / HTTP/1.1\r\ncontent-length: 10\r\n\r\n12345")
+    raw.say(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n12345")
     status, _, body = raw.hear()
     assert (status, b"took too long" in body) == (408, True)
     assert raw.rest() == b""
@@ -337,3 +337,30 @@ def test_a_large_body_arrives_as_it_was_sent(client: Raw, first: int) -> None:
     client.say(sent[cut:] + post("/after", b"next"))
     assert client.hear_json()["body"] == body.decode()
     assert client.hear_json()["body"] == "next"
+
+
+HEADS = {
+    "no Host": b"GET /a HTTP/1.1\r\n\r\n",
+    "two Hosts": b"GET /a HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n",
+    "two equal Hosts": b"GET /a HTTP/1.1\r\nhost: x\r\nhost: x\r\n\r\n",
+    "a Host with a path": b"GET /a HTTP/1.1\r\nhost: x/y\r\n\r\n",
+    "a Host with a user": b"GET /a HTTP/1.1\r\nhost: me@x\r\n\r\n",
+    "a port that is none": b"GET /a HTTP/1.1\r\nhost: x:80a\r\n\r\n",
+    "another version": b"GET /a HTTP/2.0\r\nhost: x\r\n\r\n",
+    "a body": b"POST /a HTTP/1.1\r\ncontent-length: 3\r\n\r\nabc",
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_head_without_a_valid_host_is_refused(calm: tuple[Echo, str], client: Raw, name: str) -> None:
+    """Whatever its key and its path are; and what follows it is not answered."""
+    client.say(HEADS[name] + b"GET /late HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert client.hear()[0] == 400
+    assert client.rest() == b""
+    assert not {"/a", "/late"} & set(calm[0].events)
+
+
+@pytest.mark.parametrize("host", ["x", "127.0.0.1:80", "[::1]:80", "a.b-c_d", "x:", ""])
+def test_a_valid_host_is_taken(client: Raw, host: str) -> None:
+    client.say(f"GET /a HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
+    assert client.hear()[0] == 200

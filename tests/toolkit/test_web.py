@@ -122,6 +122,10 @@ PUBLIC = {
     "::ffff:8.8.8.8": True,
     "64:ff9b::7f00:1": False,
     "2002:7f00:1::": False,
+    "fec0::1": False,
+    "3fff::1": False,
+    "192.88.99.1": False,
+    "192.0.0.192": False,
 }
 
 

@@ -17,6 +17,10 @@ from dragoman.core.errors import DragomanError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # NAT64: an IPv4 address in its last 32 bits
+# What `ipaddress` takes for public: site-local, documentation, the relays of 6to4, special purposes
+_NOT_PUBLIC = tuple(
+    map(ipaddress.ip_network, ("fec0::/10", "3fff::/20", "192.88.99.0/24", "192.0.0.0/24", "100::/64"))
+)
 
 FetchProblem = Literal["invalid", "not_allowed", "not_accessible", "unavailable", "timeout"]
 
@@ -40,6 +44,8 @@ def is_public(address: Address) -> bool:
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo and address.teredo[1])
         if inner:
             return is_public(inner)
+    if any(address in network for network in _NOT_PUBLIC):  # of the other version: never
+        return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 

@@ -52,7 +52,7 @@ from dragoman.gateway.handlers.models import ModelsHandler
 from dragoman.gateway.handlers.relay import CRASHED, KeepAliveTicker, failed_stream, loss_header
 from dragoman.gateway.handlers.request_reader import RequestReader, UnreadableBody
 from dragoman.gateway.handlers.stored_responses import StoredResponsesHandler
-from dragoman.gateway.handlers.websocket import WebSocketHandler
+from dragoman.gateway.handlers.websocket import WarmUpHandler, WebSocketHandler
 from dragoman.gateway.jobs.job_table import Job
 from dragoman.gateway.jobs.jobs import Jobs
 from dragoman.gateway.jobs.replay import CapturedResponse, ReplayedExchange, stored_request
@@ -172,6 +172,7 @@ class Gateway:
         has_replicas = bool(config.store_url) and not read_address(config.store_url).path
         shared = has_replicas or config.workers > 1
         self._pools = Pools(Affinity(self.store, note, shared=shared), note)
+        self._failed_keys: FailedKeys | None = None
         self._extensions: list[tuple[Route, Endpoint]] = []
         self.background: list[Callable[[], Coroutine[Any, Any, None]]] = [
             self.keep_alives.run,
@@ -204,7 +205,10 @@ class Gateway:
             self._pools,
         )
         limit = config.failed_keys_per_minute if config.keys else 0
-        self._failed_keys = FailedKeys(limit) if limit else None
+        if self._failed_keys and limit:
+            self._failed_keys.limit = limit  # wrong keys of before a reload still count
+        else:
+            self._failed_keys = FailedKeys(limit) if limit else None
         self._rows = self._endpoints()
         self._routes = RouteTable(self._rows + self._extensions)
 
@@ -227,7 +231,8 @@ class Gateway:
         reader = RequestReader(config, stored_turns, self._wire_log, self._cut_ids)
         compactor = Compactor(self.attempts)
         background = self.jobs.background
-        generate = GenerateHandler(
+        self._warm_up = WarmUpHandler(reader).answer
+        self._generate = generate = GenerateHandler(
             reader, self.attempts, self.keep_alives, compactor, background.accept, config.request_timeout
         ).answer
         conversations = ConversationsHandler(stored_turns.conversations, config.max_body)
@@ -249,7 +254,7 @@ class Gateway:
             **dict.fromkeys(CONVERSATION_ACTIONS, conversations.answer),
             "batch": batches.answer,
             "file": batches.answer_file,
-            "websocket": WebSocketHandler(reader, generate, self._answer_message, config.max_body).answer,
+            "websocket": WebSocketHandler(self._respond_to_message, config.max_body).answer,
             "health": own.health,
             "ready": own.ready,
             "metrics": own.metrics,
@@ -361,8 +366,9 @@ class Gateway:
         record.caller = caller.name
         return replace(request, caller=caller, admission=Admission(self.admission, caller, record))
 
-    async def _answer_message(self, request: GatewayRequest, handler: Handler) -> None:
-        """A request that came over WebSocket."""
+    async def _respond_to_message(self, request: GatewayRequest, generate: bool) -> None:
+        """A request that came over WebSocket, by the configuration of this moment: connections live long."""
+        handler = self._generate if generate else self._warm_up
         if self._wire_log:
             request.writer.observer = self._wire_log.client_response
         await self._answer(request, handler)

@@ -24,7 +24,7 @@ _LINGER = 0.5  # seconds for output that is still in the pipe; a background job 
 # PWD and OLDPWD are directories, SSH_AUTH_SOCK is a path that git needs; both stay.
 _SECRET_NAME = re.compile(
     r"^DRAGOMAN_|(^|_|API|ACCESS)KEYS?(_|$)|(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(_|$)"
-    r"|_(PASS|PWD|PAT|AUTH|DSN|WEBHOOK|COOKIE)$|^(JWT|PGPASSFILE|PASS)$",
+    r"|_(PASS|PWD|PAT|AUTH|DSN|COOKIE|SK)$|WEBHOOK|(^|_)JWT(_|$)|AUTH_CONFIG|^(PGPASSFILE|PASS)$",
     re.IGNORECASE,
 )
 _SECRET_URL = re.compile(r"://[^/\s:@]*:[^/\s@]+@")  # a password in a URL: DATABASE_URL, HTTP_PROXY

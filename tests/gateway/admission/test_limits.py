@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.model import Usage
@@ -491,3 +492,11 @@ def test_tomorrow_is_another_day() -> None:
         await budgets.check(caller)
 
     asyncio.run(work())
+
+
+def test_wrong_keys_are_not_forgotten_at_a_reload() -> None:
+    with gateway('[server]\nkeys = ["right-key-1"]\nfailed_keys_per_minute = 2\n') as stand:
+        statuses = [send(stand.url, "GET", "/v1/models", key=key).status for key in ("a", "b")]
+        stand.gateway.configure(replace(stand.gateway.config, reload=True))
+        statuses.append(send(stand.url, "GET", "/v1/models", key="right-key-1").status)
+        assert statuses == [401, 401, 429]

@@ -123,7 +123,7 @@ class FailedKeys:
     """
 
     def __init__(self, limit: int, now: Callable[[], float] = time.monotonic) -> None:
-        self._limit, self._now = limit, now
+        self.limit, self._now = limit, now
         self._failures: dict[str, tuple[float, int]] = {}  # network -> begin of its window, wrong keys in it
 
     def add(self, address: str) -> None:
@@ -140,7 +140,7 @@ class FailedKeys:
         """What a request of this address gets, whatever its key is; None: it is not refused."""
         began, count = self._failures.get(_network(address), (0.0, 0))
         seconds = _WINDOW - (self._now() - began)
-        if count < self._limit or seconds <= 0:
+        if count < self.limit or seconds <= 0:
             return None
         problem = "too many wrong keys from this address (server.failed_keys_per_minute)"
         return Failure("rate_limit", problem, 429, retry_after=seconds)

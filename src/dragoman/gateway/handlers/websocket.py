@@ -5,7 +5,7 @@
     message  --16 responses under way------>  waits for one of them
     message  --its turn------------------->   request -> events -> the lane is free
 
-Admission, access log, recorder, retries and keep-alives are those of a POST: `dispatch` is what POST calls.
+Admission, access log, recorder, retries and keep-alives are those of a POST: `respond` is what POST calls.
 The connection ends when the client leaves (responses under way are cancelled), after `seconds`, or when the
 server shuts down (responses under way end first).
 """
@@ -33,25 +33,17 @@ from dragoman.http.memory_budget import BODY_WEIGHT
 from dragoman.http.server import Headers, ResponseWriter, ServerRequest, WebSocket
 from dragoman.http.server.websocket import GOING_AWAY, INTERNAL, NORMAL
 
-Handler = Callable[[GatewayRequest], Awaitable[None]]
-Dispatch = Callable[[GatewayRequest, Handler], Awaitable[None]]
+Respond = Callable[[GatewayRequest, bool], Awaitable[None]]
 
 _MOST_WAITING = 64  # requests of one connection; above it, no more messages are read
 _UNFINISHED = Failure("server", "the gateway failed; its log tells more", 500)
 
 
 class WebSocketHandler:
-    """`dispatch` runs a handler as for a POST. `max_size`: bytes of a message."""
+    """`respond` answers a message as a POST, or only stores it. `max_size`: bytes of a message."""
 
-    def __init__(
-        self,
-        reader: RequestReader,
-        generate: Handler,
-        dispatch: Dispatch,
-        max_size: int,
-    ) -> None:
-        self._generate, self._warm_up = generate, WarmUpHandler(reader).answer
-        self._dispatch, self._max_size = dispatch, max_size
+    def __init__(self, respond: Respond, max_size: int) -> None:
+        self._respond, self._max_size = respond, max_size
 
     async def answer(self, request: GatewayRequest) -> None:
         """The request was authenticated."""
@@ -65,9 +57,6 @@ class WebSocketHandler:
             finally:
                 turns.clear()
 
-    async def _respond(self, request: GatewayRequest, generate: bool) -> None:
-        await self._dispatch(request, self._generate if generate else self._warm_up)
-
 
 class _Session:
     """One connection. A lane has a task while it has requests."""
@@ -78,7 +67,7 @@ class _Session:
         codec: SocketCodec,
         socket: WebSocket,
         turns: ConnectionTurns,
-        respond: Callable[[GatewayRequest, bool], Awaitable[None]],
+        respond: Respond,
     ) -> None:
         self._request, self._codec, self._socket, self._turns = request, codec, socket, turns
         self._respond, self._memory = respond, request.incoming.memory

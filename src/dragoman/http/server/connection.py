@@ -34,6 +34,7 @@ request, where it arrives whole and alone within a second or two, is not parsed 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,9 @@ _LENGTH = b"\r\ncontent-length: "
 _LARGEST_KNOWN = 4096  # bytes of a head that is remembered
 _MOST_DIGITS = 10  # of a content-length
 _MOST_UNLIKE = 4  # heads in a row that are unlike the one before; then a connection remembers none any more
+_VERSIONS = ("1.1", "1.0")
+# RFC 9110, section 7.2: a name or an address, and a port. A missing one does not match, nor do two
+_HOST = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Za-z:.%]+\])(?::\d*)?")
 _UNASKED_BODY = 64 * 1024  # bytes of a body that are buffered before the application asks for it
 
 
@@ -137,6 +141,7 @@ class ServerConnection(asyncio.Protocol):
         self._unlike = 0  # heads in a row that were not known
         self._upgrading = False  # the parser stopped after a head with Upgrade
         self._websocket: WebSocket | None = None
+        self._malformed = ""  # what is wrong with a head that the parser accepts
         self._rejected = self._reading_paused = self._half_closed = False
         self._since = server.now  # when it became idle, unread or rejected
         self.close = self.chunked = self.head_only = self.full = False
@@ -168,6 +173,9 @@ class ServerConnection(asyncio.Protocol):
                 self._request.gone = True
             self._task.cancel()
         self._rejected, self._parser = True, None  # the parser refers to this connection
+        self._known = self._receiving = None
+        if not self._task:
+            self._request = self._response = None
 
     def data_received(self, data: bytes, at_once: bool = False) -> None:
         if self._rejected:
@@ -191,6 +199,10 @@ class ServerConnection(asyncio.Protocol):
             self._ignore_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             self._reject_malformed(f"not HTTP: {error}")
+            return
+        if self._malformed:
+            problem, self._malformed = self._malformed, ""
+            self._reject_malformed(problem)
             return
         if self._head_since:
             # bytes before the last empty line belong to earlier requests
@@ -281,7 +293,15 @@ class ServerConnection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         parser, target, headers = self._parser, self._target, self._headers
         self._upgrading = parser.should_upgrade()
-        http_1_1 = parser.get_http_version() != "1.0"
+        version = parser.get_http_version()
+        http_1_1 = version != "1.0"
+        if version not in _VERSIONS:
+            self._malformed = self._malformed or f"HTTP/{version} is not spoken here"
+        elif http_1_1 and not _HOST.fullmatch(headers.get("host", "?")):
+            self._malformed = self._malformed or "the request needs one valid Host"
+        if self._malformed:  # neither it nor what follows it is answered
+            self._upgrading, self._head_since, self._receiving = False, 0.0, None
+            return
         if target[:1] == b"/" and _PERCENT not in target:
             path, _, query = target.partition(b"?")
             path = path.decode("utf-8", "replace")
