@@ -29,10 +29,13 @@ from dragoman.dialects import dialect
 from dragoman.dialects import names as dialect_names
 from dragoman.framing import jsonarray, sse
 from dragoman.framing.multipart import FormError, read_form
-from dragoman.gateway.config import load
+from dragoman.gateway.config import Config, load
+from dragoman.gateway.process.reload import ConfigReloader
 from dragoman.http.client.address import address_of
 from dragoman.http.client.connection import ClientConnection
 from dragoman.http.client.reply import HttpReply
+from dragoman.http.memory_budget import MemoryBudget
+from dragoman.http.server import WebSocket
 from dragoman.http.write_batch import WriteBatch
 from dragoman.protocols import codec, names, server, upstream, upstream_names
 from fuzz import samples
@@ -59,6 +62,8 @@ def targets() -> list[Target]:
         Target("JSON arrays", _framing(jsonarray.Decoder), _of_bytes(_arrays())),
         Target("replies over HTTP", _http_reply, _of_bytes(_http_replies()), (TransportError,)),
         Target("forms", _form, _of_bytes(_forms()), (FormError,)),
+        Target("WebSocket frames", _websocket, _of_bytes(_frames()), ()),
+        Target("reloaded files", _reload, _of_bytes([RELOADED]), ()),
         Target("dragoman.toml", _config, _of_bytes([CONFIG]), (ConfigError,)),
     ]
     return each + spoken + rest
@@ -399,3 +404,72 @@ def _form(data: bytes, random: Random) -> None:
 
 def _config(data: bytes, random: Random) -> None:
     load(data.decode("utf-8", "replace"), {"DRAGOMAN_KEY": "k", "KEY": "k"})
+
+
+class _SocketWire:
+    full = False
+
+    def write(self, data: bytes, /) -> None: ...
+
+    async def drain(self) -> None: ...
+    def pause_socket(self) -> None: ...
+    def resume_socket(self) -> None: ...
+    def end_socket(self) -> None: ...
+
+
+def _frames() -> list[bytes]:
+    def frame(opcode: int, data: bytes, last: bool = True) -> bytes:
+        length = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + len(data).to_bytes(2, "big")
+        return bytes([(0x80 if last else 0) | opcode]) + length + b"mask" + data
+
+    parts = frame(1, b"{", False) + frame(0, b"x" * 300, False) + frame(9, b"ping") + frame(0, b"}")
+    return [parts + frame(1, b"{}") * 40 + frame(8, b"\x03\xe8"), frame(10, b"") * 90, frame(1, b"x" * 5000)]
+
+
+def _websocket(data: bytes, random: Random) -> None:
+    asyncio.run(_feed_websocket(cut(random, data)))
+
+
+async def _feed_websocket(pieces: list[bytes]) -> None:
+    """Whatever comes, nothing is raised, and in the end no memory is counted."""
+    memory = MemoryBudget(100_000)
+    socket = WebSocket(_SocketWire(), 20_000, memory)
+    for piece in pieces:
+        socket.feed(piece)
+        await asyncio.sleep(0)
+        assert 0 <= memory.used <= sum(map(len, pieces))
+    socket.tick(0.0)
+    while socket._messages:  # pyright: ignore[reportPrivateUsage] - those that have arrived
+        await socket.receive()
+    socket.lost()
+    assert memory.used == 0
+
+
+RELOADED = b"""[server]
+host = "10.0.0.7"
+keys = ["key-a"]
+reload = true
+[keys.team]
+key = "key-b"
+[inspector]
+enabled = true
+admin_keys = ["admin-a"]
+"""
+
+
+def _reload(data: bytes, random: Random) -> None:
+    """A running gateway never loses its keys, whatever is in the file."""
+    running = load(RELOADED.decode(), {})
+
+    def read() -> Config:
+        try:
+            return load(data.decode("utf-8"), {})
+        except UnicodeDecodeError as error:
+            raise ConfigError(str(error)) from None
+
+    reloader = ConfigReloader(running, read, bool)
+    reloader.request()
+    while reloader.requested:
+        reloader.poll()
+    assert reloader.config.keys
+    assert reloader.config.host == "10.0.0.7"
