@@ -61,9 +61,24 @@ def untagged(text: str) -> tuple[str, str] | None:
     return (text[:TAG_LENGTH], text[TAG_LENGTH:]) if _TAGGED.match(text) else None
 
 
+def stamp(state: State, own: str, origin: str) -> State:
+    """State of a reply: `origin` made it under the name `own`, whatever it looks like.
+
+    Another gateway behind this one seals and tags as this one does. What it made is for it alone to open: it
+    is sealed once more, under the tag of its origin.
+    """
+    if state.origin == own and not state.data.startswith(MAGIC):
+        return State(origin, state.data, state.id)
+    if state.origin == own:
+        return State(tag(origin), state.data, state.id)
+    if state.origin.startswith(MAGIC):
+        return State(tag(origin), state.origin + state.data, state.id)
+    return State(tag(origin), seal(state.origin, state.data, state.id))
+
+
 def seal_state(state: State, own: str) -> str:
     """What goes into the opaque slot of protocol `own`: its own data as it is, foreign data sealed."""
-    if state.origin == own and not state.data.startswith(MAGIC):
+    if state.origin == own:
         return state.data
     return seal(state.origin, state.data, state.id)
 

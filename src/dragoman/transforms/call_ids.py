@@ -82,7 +82,7 @@ def wrap(call: CallId, limits: ProtocolLimits) -> str:
 
 def wrap_plain(id: str, limits: ProtocolLimits) -> str:
     """`wrap` for an id with which nothing travelled; empty where its own characters need a seal."""
-    if not id or len(id) > LONGEST or not _pattern(limits.call_id).fullmatch(id):
+    if not id or len(id) > LONGEST or MAGIC in id or not _pattern(limits.call_id).fullmatch(id):
         return ""
     prefix = limits.call_id_prefix
     if not prefix or (id.startswith(prefix) and not id.startswith("_", len(prefix))):

@@ -34,7 +34,7 @@ from dragoman.core.model import (
     Usage,
 )
 from dragoman.core.schema_rules import SchemaRules
-from dragoman.core.seal import MAGIC
+from dragoman.core.seal import MAGIC, tag
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.schemas.argument_checker import Checker
 from dragoman.schemas.downgrade import can_be_strict, fit
@@ -69,6 +69,7 @@ class _LedgerState(KeptResult):
     client_ids: frozenset[str]
     names: dict[str, None]
     called: dict[str, str]
+    passed: frozenset[str]
     calls: int
     marks: int
     losses: tuple[Loss, ...]
@@ -105,6 +106,7 @@ class Ledger:
         self._marks = 0  # cache breakpoints
         self._used: dict[str, None] = {}  # the names of the calls
         self._called: dict[str, str] = {}  # call id -> name, for results without one
+        self._passed: set[str] = set()  # ids that a gateway behind this one made, of whatever length
 
     def prepare(self, request: Request, summarise: bool) -> Request:
         """`request` as the upstream takes it: its names, ids, order, schemas, state and media."""
@@ -151,7 +153,7 @@ class Ledger:
         return self.prepared
 
     def _legal(self, id: str) -> str:
-        return call_ids.legal(id, self.upstream)
+        return id if id in self._passed else call_ids.legal(id, self.upstream)
 
     def _changed(
         self, facts: list[MessageFacts], change: Callable[[list[Message]], list[Message]]
@@ -267,6 +269,7 @@ class Ledger:
             state = state if is_same(state.decoded, past.messages[: len(state.decoded)]) else None
         if state:
             self.client_ids.update(state.client_ids)
+            self._passed.update(state.passed)
             self._used, self._called = state.names.copy(), state.called.copy()
             self.calls, self._marks = state.calls, state.marks
         known = len(state.decoded) if state else 0
@@ -277,6 +280,7 @@ class Ledger:
             if any(type(part) is ToolCall and part.namespace for message in new for part in message.parts):
                 self._used, self._called, self.calls, self._marks = {}, {}, 0, 0
                 self.client_ids.clear()
+                self._passed.clear()
                 return None
             decoded = past.messages[: known + len(new)]
             state = self._learnt(state, decoded, new, flattened, summarise)
@@ -308,6 +312,7 @@ class Ledger:
             frozenset(self.client_ids),
             self._used.copy(),
             self._called.copy(),
+            frozenset(self._passed),
             self.calls,
             self._marks,
             reported,
@@ -361,7 +366,10 @@ class Ledger:
             why = "the client changed the id that carried state; the state is gone"
             self.losses.dropped(f"{call.where or call.name}.id", why, "call.id")
         if opened is not None:
-            call = replace(call, id=opened.id, state=opened.state or call.state)
+            state = opened.state
+            if state and MAGIC in opened.id and state.origin in (self.origin, tag(self.origin)):
+                self._passed.add(opened.id)
+            call = replace(call, id=opened.id, state=(state if state and state.data else None) or call.state)
             if opened.reasoning or opened.opening:
                 before[:] = call_ids.with_thoughts(before, opened, call.where)
         raw = arguments.unwrap_raw(call.arguments)

@@ -47,6 +47,7 @@ from dragoman.core.model import (
     ToolDeclaration,
     Usage,
 )
+from dragoman.core.seal import MAGIC, stamp
 from dragoman.transforms import call_ids
 from dragoman.transforms.arguments import (
     EMPTY_ARRAY,
@@ -80,8 +81,8 @@ class Restoration:
         return Usage(self._ledger.estimate()) if self._ledger.prepared else None
 
     def stamped(self, state: State) -> State:
-        ledger = self._ledger
-        return state if state.origin != ledger.own else State(ledger.origin, state.data, state.id)
+        """The state of a reply is its upstream's, even where it looks like ours."""
+        return stamp(state, self._ledger.own, self._ledger.origin)
 
     def mark(self, part: AnyPart, empty: bool = False) -> State | None:
         """What signs a part for a client whose protocol signs such parts, where the upstream did not.
@@ -150,6 +151,8 @@ class Restoration:
         if state is None and not self._reasoning and not self._opening:
             made = call_ids.wrap_plain(id, ledger.client)
         if not made:
+            if state is None and MAGIC in id:  # another gateway made it: it goes back to that one as it is
+                state = State(ledger.origin, "")
             full = call_ids.CallId(id, state, tuple(self._reasoning), tuple(self._opening))
             self._reasoning, self._opening = [], []
             made = self._wrapped(full, where)
