@@ -1,7 +1,7 @@
 """Two gateways in a row: state of the upstream behind the far one comes back through both, turn after turn.
 
-Every chain of protocols, three turns with calls, whole and streamed, with and without origins. The upstream gets
-back exactly what it signed, and each call with the id that it gave.
+Every chain of protocols, three turns with calls, whole and streamed, with and without origins. The upstream
+gets back exactly what it signed, and each call with the id that it gave.
 """
 
 from __future__ import annotations
