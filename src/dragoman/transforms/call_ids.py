@@ -39,6 +39,10 @@ class CallId(Struct, frozen=True):
     reasoning: tuple[Reasoning, ...] = ()
     opening: tuple[Reasoning, ...] = ()
 
+    @property
+    def carries(self) -> bool:
+        return bool(self.reasoning or self.opening)
+
 
 @lru_cache(maxsize=64)
 def _pattern(alphabet: str) -> re.Pattern[str]:

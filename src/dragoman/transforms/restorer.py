@@ -75,6 +75,7 @@ class Restoration:
         self.signs = ledger.client.signs if ledger.is_foreign else ""
         self._reasoning: list[Reasoning] = []  # what the next call's id must carry
         self._opening: list[Reasoning] = []  # the same, from before the text that the call will follow
+        self._carried = ""  # the id of the last call, where thoughts travel in it
 
     def estimate(self) -> Usage | None:
         """What is known of the tokens where the upstream does not say."""
@@ -91,10 +92,10 @@ class Restoration:
         `empty`: it says nothing; then reasoning is nothing to sign, and is left out.
         """
         signed = self.signs
-        if (signed == "reasoning" and type(part) is Reasoning and not part.hidden and not empty) or (
-            signed == "call" and type(part) is ToolCall and part.kind == "function"
-        ):
+        if signed == "reasoning" and type(part) is Reasoning and not part.hidden and not empty:
             return State(self._ledger.origin, "")
+        if signed == "call" and type(part) is ToolCall and part.kind == "function":
+            return State(self._ledger.origin, "", self._carried)
         return None
 
     # Calls
@@ -147,7 +148,7 @@ class Restoration:
             ledger.calls += 1
             id = call_ids.invent(ledger.calls)
             ledger.losses.invented("tool call id", f"{ledger.own} sent none", "call.id")
-        made = ""
+        made = self._carried = ""
         if state is None and not self._reasoning and not self._opening:
             made = call_ids.wrap_plain(id, ledger.client)
         if not made:
@@ -167,8 +168,10 @@ class Restoration:
         """What does not fit into an id is withheld and reported."""
         ledger, id, state = self._ledger, full.id, full.state
         wrapped = call_ids.wrap(full, ledger.client)
+        if full.reasoning or full.opening:
+            self._carried = wrapped  # OpenCode echoes the signature of a call, and neither id nor thoughts
         if len(wrapped) > call_ids.LONGEST and (full.opening or full.reasoning):
-            for thought in (*full.opening, *full.reasoning):
+            for thought in () if self.signs == "call" else (*full.opening, *full.reasoning):
                 ledger.losses.dropped(thought.where or "reasoning", _TOO_LONG, "reasoning.signature")
             wrapped = call_ids.wrap(call_ids.CallId(id, state), ledger.client)
         if len(wrapped) > call_ids.LONGEST:
