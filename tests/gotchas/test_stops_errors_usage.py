@@ -7,6 +7,7 @@ import json
 import pytest
 
 import dragoman
+from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols import codec
 from gotchas.exchanges import ANTHROPIC, CHAT, GEMINI, RESPONSES, others, request_body, through, tools
 from seeds.wires import (
@@ -441,3 +442,23 @@ def test_G36_agents_recognise_that_the_context_is_full(client: str, upstream: st
             assert "token count" in out["error"]["message"]
         case _:
             assert out["error"]["code"] == "context_length_exceeded"
+
+
+EXCEEDING = {"prompt_tokens": 3670, "completion_tokens": 514, "total_tokens": 4184} | {
+    "completion_tokens_details": {"reasoning_tokens": 553}
+}
+
+
+@pytest.mark.parametrize("beside, output", [(False, 514), (True, 1067)], ids=["OpenRouter", "Vercel"])
+@pytest.mark.parametrize("client", others(CHAT))
+def test_reasoning_that_exceeds_the_output_is_added_by_the_profile_alone(
+    client: str, beside: bool, output: int
+) -> None:
+    body = whole_reply(CHAT, "Hi") | {"usage": EXCEEDING}
+    for streamed in (False, True):
+        exchange = dragoman.Exchange(client, CHAT, profile=ModelProfile(reasoning_beside_output=beside))
+        data = dumps(body).encode()
+        _ = through(exchange, data) if streamed else exchange.response_bytes(data)
+        assert exchange.usage is not None
+        assert exchange.usage.output == output
+        assert exchange.usage.reasoning <= output

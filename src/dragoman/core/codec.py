@@ -113,6 +113,7 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True, cache_hash=True):
     lists_hosted: bool = False  # the profile lists them: the server runs no other, of its own kind neither
     hosted_filters: frozenset[str] = frozenset()  # restrictions that can be said: mcp.allowed, …
     hosted_choices: frozenset[str] = frozenset()  # what keeps the model from hosted tools: none, names
+    reasoning_beside_output: bool = False  # its output tokens are without those of reasoning
     signs: str = ""  # reasoning or call: its servers refuse one without state
     call_state: bool = False  # a call has an opaque slot of its own
     text_state: bool = False  # a text has one

@@ -478,12 +478,12 @@ class Usage(Struct, frozen=True, gc=False):
 
 
 def whole_usage(input: int, output: int, cached: int, cache_write: int, reasoning: int) -> Usage:
-    """Usage from counts of a vendor. A detail that exceeds its sum stands beside it.
+    """Usage from counts of a vendor. Cached tokens that exceed the sum stand beside it, as xAI counts them.
 
-    So xAI counts cached tokens beside `prompt_tokens`, Vercel's gateway reasoning beside `completion_tokens`.
+    Reasoning that exceeds it says nothing: OpenRouter counts it with another tokenizer, and its cost is that
+    of `completion_tokens` alone. Who counts it beside the sum is a fact of the profile.
     """
     input += cached + cache_write if cached + cache_write > input else 0
-    output += reasoning if reasoning > output else 0
     return Usage(input, output, cached, cache_write, reasoning)
 
 

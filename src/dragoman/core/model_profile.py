@@ -109,6 +109,7 @@ class ModelProfile(Struct, frozen=True, kw_only=True, cache_hash=True):
     media_in_results: bool = True  # images inside tool results (Gemini 3)
     signed_calls: bool = True  # calls must carry a signature (Gemini 3)
     call_state: bool = False  # calls have a slot for opaque state (Chat at Google)
+    reasoning_beside_output: bool = False  # reasoning tokens are not in `completion_tokens` (Chat)
     call_id: str = r"[\x21-\x7e]+"  # Chat
     call_id_length: int = 40  # Chat
     required_choice: Literal["required", "any"] = "required"  # the word for it (Chat)

@@ -81,6 +81,14 @@ class Restoration:
         """What is known of the tokens where the upstream does not say."""
         return Usage(self._ledger.estimate()) if self._ledger.prepared else None
 
+    def counted(self, usage: Usage | None) -> Usage | None:
+        """Reasoning that exceeds the output: some servers count it beside, others with another tokenizer."""
+        if usage is None or usage.reasoning <= usage.output:
+            return usage
+        beside = usage.reasoning if self._ledger.upstream.reasoning_beside_output else 0
+        output = usage.output + beside
+        return replace(usage, output=output, reasoning=min(usage.reasoning, output))
+
     def stamped(self, state: State) -> State:
         """The state of a reply is its upstream's, even where it looks like ours."""
         return stamp(state, self._ledger.own, self._ledger.origin)
@@ -317,7 +325,8 @@ class Restorer(EventStage):
                 parts.append(part)
             else:
                 parts += self._whole_part(part)
-        stop = reply.settled(response.stop, response.usage)
+        usage = reply.counted(response.usage)
+        stop = reply.settled(response.stop, usage)
         if type(stop) is Failure:
             raise UpstreamError(stop)
         return replace(
@@ -327,7 +336,7 @@ class Restorer(EventStage):
             created=response.created or self._reply_created,
             parts=tuple(parts),
             stop=stop,
-            usage=response.usage or reply.estimate(),
+            usage=usage or reply.estimate(),
         )
 
     # A part that came whole
@@ -479,7 +488,9 @@ class Restorer(EventStage):
         return (*events, PartEnd(self._index, complete))
 
     def _settled(self, event: ResponseEnd) -> Event:
-        stop = self._reply.settled(event.stop, event.usage)
+        usage = self._reply.counted(event.usage)
+        stop = self._reply.settled(event.stop, usage)
         if type(stop) is Failure:
             return ResponseFailed(stop)
-        return event if stop is event.stop else replace(event, stop=stop)
+        same = stop is event.stop and usage is event.usage
+        return event if same else replace(event, stop=stop, usage=usage)

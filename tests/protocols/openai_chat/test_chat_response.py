@@ -332,14 +332,14 @@ USAGES: dict[str, tuple[Wire, Usage]] = {
         },
         Usage(318, 10, 164),
     ),
-    "d14 reasoning beside the output (Vercel)": (
+    "d14 reasoning that exceeds the output": (
         {
             "prompt_tokens": 61,
             "completion_tokens": 10,
             "total_tokens": 71,
             "completion_tokens_details": {"reasoning_tokens": 96},
         },
-        Usage(61, 106, 0, 0, 96),
+        Usage(61, 10, 0, 0, 96),
     ),
     "a number for details": ({"prompt_tokens": 9, "prompt_tokens_details": 4}, Usage(9)),
     "wrong types": ({"prompt_tokens": "9", "completion_tokens": None, "prompt_tokens_details": []}, Usage()),

@@ -36,6 +36,7 @@ def limits(profile: ModelProfile) -> ProtocolLimits:
         call_id=profile.call_id,
         call_id_length=profile.call_id_length,
         call_state=profile.call_state,
+        reasoning_beside_output=profile.reasoning_beside_output,
         custom_tools=profile.custom_tools,
         cache_breakpoints=bool(profile.cache_breakpoints),
         hosted_tools=CLIENT_LIMITS.hosted_tools & {*(profile.hosted_tools or ())},
