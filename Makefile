@@ -95,7 +95,7 @@ docs: $(READY)  ## build the documentation as a site, into build/site
 	$(MKDOCS)
 
 generate: $(READY)  ## write the generated pages and diagrams of the documentation again
-	@for tool in diagrams known_failures loss_table tool_call_matrix; do $(BIN)/python tools/$$tool.py; done
+	@for tool in diagrams terminal known_failures loss_table tool_call_matrix; do $(BIN)/python tools/$$tool.py; done
 
 format: $(READY)  ## format the code and apply the fixes of ruff
 	$(BIN)/ruff format .
