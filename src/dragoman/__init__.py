@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         tool,
     )
     from dragoman.core.conversation_memory import ConversationMemory
+    from dragoman.core.credentials import Credential
     from dragoman.dialects import names as dialects
     from dragoman.exchange import Exchange
     from dragoman.protocols import names as protocols
@@ -69,6 +70,7 @@ __all__ = [
     "ConfigError",
     "Conversation",
     "ConversationMemory",
+    "Credential",
     "DragomanError",
     "Exchange",
     "Failure",
@@ -117,6 +119,7 @@ __all__ = [
 # Where names are found that are not those of the client
 _MODULES = {
     "ConversationMemory": "dragoman.core.conversation_memory",
+    "Credential": "dragoman.core.credentials",
     "Exchange": "dragoman.exchange",
     "build_tool_results": "dragoman.calls",
     "parse_tool_calls": "dragoman.calls",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest
@@ -21,12 +21,12 @@ async def fetch_model_names(
     transport: Transport,
     protocol: str,
     base_url: str,
-    authenticate: Callable[[OutgoingRequest], dict[str, str]],
+    authenticate: Callable[[OutgoingRequest], Awaitable[dict[str, str]]],
 ) -> tuple[str, ...]:
     """`authenticate` returns the headers that the provider needs beside those of its protocol."""
     codec = upstream(protocol)
     url = http_url(base_url.rstrip("/")) + server(protocol).models_path
-    headers = codec.http.headers | authenticate(OutgoingRequest("GET", url, codec.http.headers, b""))
+    headers = codec.http.headers | await authenticate(OutgoingRequest("GET", url, codec.http.headers, b""))
     reply = await transport.send("GET", url, headers, b"", _TIMEOUTS)
     try:
         body = await reply.read(_LARGEST)

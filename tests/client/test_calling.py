@@ -169,7 +169,7 @@ def test_mistakes_are_explained(mistake: Any, message: str, monkeypatch: pytest.
 
 def test_a_known_provider_takes_its_key_from_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GROQ_API_KEY", "secret")
-    assert Provider("groq").headers_for(OutgoingRequest("POST", "", {}, b"")) == {
+    assert asyncio.run(Provider("groq").headers_for(OutgoingRequest("POST", "", {}, b""))) == {
         "user-agent": f"dragoman/{__version__}",
         "authorization": "Bearer secret",
     }

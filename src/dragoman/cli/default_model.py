@@ -43,7 +43,7 @@ def client_provider(provider: ProviderSettings) -> Provider:
         provider.name,
         protocol=provider.protocol,
         base_url=provider.base_url,
-        api_key=provider.api_key,
+        credentials=provider.credentials,
         headers=provider.headers,
         dialect=provider.dialect,
         recover=provider.recover,

@@ -56,7 +56,7 @@ def _key(provider: ProviderSettings) -> str:
     if provider.needs_key:
         return click.style(f"{at}, no key: {provider.key_env} is not set", fg="yellow")
     passed = ", with the client's own key" if provider.passthrough else ""
-    return at + dialect + (passed or (", key found" if provider.api_key else ""))
+    return at + dialect + (passed or (", key found" if provider.has_credentials else ""))
 
 
 def _agents(config: Config, url: str) -> list[str]:

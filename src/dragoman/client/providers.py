@@ -15,12 +15,15 @@ from msgspec import Struct
 from dragoman import __version__
 from dragoman.client.background import wait_for
 from dragoman.core.codec import Codec, OutgoingRequest
+from dragoman.core.credentials import Credential, CredentialSource
 from dragoman.core.errors import ConfigError, UpstreamError
 from dragoman.core.model import Failure
 from dragoman.core.model_profile import ModelProfile, Price
+from dragoman.credentials import credential_source
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects.engine.dialect import Dialect
-from dragoman.http.client import Client, Timeouts, Transport, TransportError
+from dragoman.http.client import Client, CredentialFailed, Reply, Timeouts, Transport, TransportError
+from dragoman.http.client.retries import send_once, unreachable
 from dragoman.model_lists import fetch_model_names
 from dragoman.profiles import ProfileRow, bare_model, known_server, profile_of, split_model, vendor_named
 from dragoman.profiles import known as known_providers
@@ -34,6 +37,7 @@ class Provider:
     """An upstream. A known name brings its protocol and address, and its key from the environment. Where the
     environment names another address as the vendor's own SDK reads it (`OPENAI_BASE_URL`), that one is used.
 
+    `credentials`: what a request is signed with, where that is more than an `api_key`: a `Credential`.
     `dialect`: tool calls are written as text. `recover`: find calls that the model leaks as text.
     `tries`: how often a request is sent where another try may help, before the first byte of an answer.
     `profiles`: facts about its models by name, in which `*` stands for anything, such as
@@ -47,6 +51,7 @@ class Provider:
         protocol: str = "",
         base_url: str = "",
         api_key: str = "",
+        credentials: CredentialSource | None = None,
         headers: Mapping[str, str] | None = None,
         dialect: str | None = None,
         recover: bool = False,
@@ -68,21 +73,42 @@ class Provider:
         self.recover, self.summarise = recover, images == "summary"
         self.timeouts, self.tries = timeouts or Timeouts(), max(tries, 1)
         self._transport = transport
-        key = api_key or (known.key_from(os.environ) if known else "")
-        if known and known.key_env and not key and not base_url:
+        if credentials is None:
+            given = Credential(key=api_key or (known.key_from(os.environ) if known else ""))
+            credentials = credential_source(self.codec.http, given, {}, os.environ)
+        if known and known.key_env and not credentials and not base_url:
             names = " or ".join((known.key_env, *known.other_key_envs))
             raise ConfigError(
                 f"provider {name} needs a key: set {names}, or use Provider({name!r}, api_key=…)"
             )
-        self._key = key
+        self.credentials = credentials
         self._headers = {name.lower(): value for name, value in (headers or {}).items()}
         is_table = isinstance(profiles, Mapping)
         self._profiles = tuple([_profile_row(*row) for row in profiles.items()] if is_table else profiles)
 
-    def headers_for(self, request: OutgoingRequest) -> dict[str, str]:
+    async def headers_for(self, request: OutgoingRequest) -> dict[str, str]:
         """The headers that identify the caller, and those of the provider, which win."""
-        key = self.codec.http.authenticate(self._key, request) if self._key else {}
-        return {**_USER_AGENT, **key, **self._headers}
+        credential = self.credentials.current()
+        if credential is None:
+            credential = await self.credentials.wait()
+        proof = self.codec.http.authenticate(credential, request) if credential else {}
+        return {**_USER_AGENT, **proof, **self._headers}
+
+    async def send(self, request: OutgoingRequest, timeouts: Timeouts) -> Reply | Failure:
+        """One try; a second one where a credential was refused that can be fetched anew."""
+        outcome = await self._send_once(request, timeouts)
+        refused = isinstance(outcome, Failure) and outcome.kind in ("unauthenticated", "forbidden")
+        if refused and self.credentials.refused():
+            outcome = await self._send_once(request, timeouts)
+        return outcome
+
+    async def _send_once(self, request: OutgoingRequest, timeouts: Timeouts) -> Reply | Failure:
+        try:
+            headers = request.headers | await self.headers_for(request)
+        except CredentialFailed as error:
+            return unreachable(self.name, error)
+        signed = OutgoingRequest(request.method, request.url, headers, request.body)
+        return await send_once(self.transport(), self.codec, self.name, signed, timeouts)
 
     def model(self, name: str) -> Model:
         return Model(self, name)

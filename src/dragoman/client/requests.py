@@ -34,7 +34,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.http.client import Reply, Timeouts, TransportError
-from dragoman.http.client.retries import send_once, send_with_retries
+from dragoman.http.client.retries import send_with_retries
 from dragoman.pipeline import Pipeline, TranslationPlan
 from dragoman.protocols import protocol
 
@@ -230,12 +230,11 @@ class ModelCall:
             losses.refuse(strict)
         self.body = jsontext.encode({**body, **extra} if extra else body)
         self.url = provider.base_url + codec.http.path(target.name, stream)
-        headers = {
+        self.headers = {
             "content-type": "application/json",
             **codec.http.headers,
             **codec.http.headers_for(body),
         }
-        self.headers = headers | provider.headers_for(OutgoingRequest("POST", self.url, headers, self.body))
         timeout = settings.get("timeout")
         self._timeouts = timeout if isinstance(timeout, Timeouts) else provider.timeouts
         self._seconds = None if isinstance(timeout, Timeouts) else timeout
@@ -298,9 +297,8 @@ class ModelCall:
         return Result(response, losses, self.provider.name, body, frames or [], cost, self.expected)
 
     async def _attempt(self) -> Reply | Failure:
-        provider = self.provider
         request = OutgoingRequest("POST", self.url, self.headers, self.body)
-        return await send_once(provider.transport(), self.codec, provider.name, request, self._timeouts)
+        return await self.provider.send(request, self._timeouts)
 
 
 def _with_options(

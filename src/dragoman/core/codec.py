@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.credentials import Credential, MakeRefresh
 from dragoman.core.events import Event
 from dragoman.core.losses import Losses, Spelling
 from dragoman.core.model import Executed, Failure, Request, Response, Wire
@@ -142,11 +143,11 @@ class OutgoingRequest(Struct, frozen=True):
     body: bytes
 
 
-Authenticate = Callable[[str, OutgoingRequest], dict[str, str]]  # (api key, request) -> headers
+Authenticate = Callable[[Credential, OutgoingRequest], dict[str, str]]  # gives headers
 
 
-def bearer(key: str, request: OutgoingRequest) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"}
+def bearer(credential: Credential, request: OutgoingRequest) -> dict[str, str]:
+    return {"authorization": f"Bearer {credential.token or credential.key}"}
 
 
 def same_path(path: str) -> Callable[[str, bool], str]:
@@ -162,11 +163,12 @@ class Http(Struct, frozen=True, kw_only=True):
     """Where a request goes. `path` is relative to the base URL that the vendor's SDK takes.
 
     `authenticate` gives the headers that prove who asks; where it `signs` the whole request, as AWS SigV4
-    does, it is called for each.
+    does, it is called for each. `refresh` makes what fetches a credential, where the protocol has such.
     """
 
     path: Callable[[str, bool], str]  # (model, stream) -> path with query
     authenticate: Authenticate = bearer
+    refresh: MakeRefresh | None = None
     signs: bool = True
     headers: dict[str, str] = {}  # what every request must say beside its key
     headers_for: Callable[[Wire], dict[str, str]] = no_headers  # what this body needs beside those

@@ -39,6 +39,10 @@ class ConnectFailed(TransportError):
     """No connection: nothing was sent."""
 
 
+class CredentialFailed(TransportError):
+    """No credential could be had, so nothing was sent."""
+
+
 class TimedOut(TransportError):
     """Connected, but the upstream sent nothing for too long."""
 

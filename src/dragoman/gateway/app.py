@@ -59,7 +59,7 @@ from dragoman.gateway.jobs.replay import CapturedResponse, ReplayedExchange, sto
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.metrics_page import MetricsPage
 from dragoman.gateway.observability.recorder import Recorder, open_recorder
-from dragoman.gateway.observability.redaction import Redactor, secrets_of
+from dragoman.gateway.observability.redaction import Redactor
 from dragoman.gateway.observability.wire_log import LoggedTransport, WireLog
 from dragoman.gateway.request import AttemptFailed, ExchangeRecord, GatewayRequest
 from dragoman.gateway.upstreams.affinity import Affinity
@@ -135,7 +135,8 @@ class Gateway:
     ) -> None:
         policy = policy or RetryPolicy()
         self.config = config
-        self._redactor = Redactor(secrets_of(config))
+        self._redactor = Redactor(())
+        self._redactor.add(config)
         self.recorder = recorder or (open_recorder(config) if config.inspector.enabled else None)
         self.memory = MemoryBudget(config.memory or default_limit(config.workers))
         self.client = Client(memory=self.memory)
@@ -154,7 +155,7 @@ class Gateway:
         if self._wire_log:
             self._transport = LoggedTransport(self._transport, self._wire_log)
         if self.recorder:
-            self.recorder.add_secrets(secrets_of(config))
+            self.recorder.secrets = self._redactor.secrets
             self._transport = self.recorder.transport(self._transport)
         self._observes = bool(self.recorder or self.access_log.traces)
         self._metrics_page = MetricsPage(self.access_log.metrics, self._gauges)
@@ -185,10 +186,7 @@ class Gateway:
         """Serve by another configuration. Requests under way end by the one that they began with, because
         their handlers hold it. Settings of `reload.ONLY_AT_START` are not looked at again."""
         self.config = config
-        secrets = tuple(secrets_of(config))
-        self._redactor.add(secrets)
-        if self.recorder:
-            self.recorder.add_secrets(secrets)
+        self._redactor.add(config)
         self.admission.configure(config)
         self._build_routes()
 

@@ -16,6 +16,7 @@ from dragoman.client.background import wait_for
 from dragoman.client.providers import Model, Provider, model_of
 from dragoman.core import jsontext
 from dragoman.core.codec import Framing, OutgoingRequest
+from dragoman.core.credentials import Credential
 from dragoman.core.errors import ConfigError, DragomanError, LossError, UpstreamError, WireError
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import Failure, Wire
@@ -23,7 +24,7 @@ from dragoman.core.server import ListedModel, RouteMatch, RouteTable
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.exchange import Exchange
 from dragoman.http.client import Reply, TimedOut, Transport, TransportError
-from dragoman.http.client.retries import send_once, send_with_retries
+from dragoman.http.client.retries import send_with_retries
 from dragoman.profiles import split_model
 from dragoman.protocols import codec as find_codec
 from dragoman.protocols import routes, server
@@ -262,9 +263,10 @@ class Middleware(Generic[AppT]):
             for name, value in headers.items()
             if name not in _OF_THE_BODY and not name.startswith(_OF_A_VENDOR)
         }
-        key = _key_of(query, headers)
+        credential = Credential(key=_key_of(query, headers))
         request = OutgoingRequest("POST", "", {}, b"")
-        return {**kept, **(find_codec(self._protocol).http.authenticate(key, request) if key else {})}
+        authenticate = find_codec(self._protocol).http.authenticate
+        return {**kept, **(authenticate(credential, request) if credential else {})}
 
     def is_for_app(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
@@ -298,11 +300,10 @@ def _usual_base(protocol: str) -> str:
 async def _send(provider: Provider, exchange: Exchange, body: bytes) -> Reply:
     """The answer of the upstream, requested again where that may help; raises UpstreamError."""
     url = provider.base_url + exchange.path
-    headers = exchange.headers | provider.headers_for(OutgoingRequest("POST", url, exchange.headers, body))
-    request = OutgoingRequest("POST", url, headers, body)
+    request = OutgoingRequest("POST", url, exchange.headers, body)
 
     def attempt() -> Awaitable[Reply | Failure]:
-        return send_once(provider.transport(), provider.codec, provider.name, request, provider.timeouts)
+        return provider.send(request, provider.timeouts)
 
     return await send_with_retries(attempt, max(provider.tries, 1))
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.core.credentials import NO_CREDENTIAL, Credential, CredentialSource
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.overrides import Overrides
 from dragoman.core.transport import Timeouts
@@ -41,7 +42,7 @@ class PoolKey(Struct, frozen=True):
 
 
 class ProviderSettings(Struct, frozen=True, kw_only=True):
-    """An upstream with an address and a key.
+    """An upstream with an address and credentials.
 
     `key_env` is the variable that usually holds the key, `other_key_envs` are alternatives; a provider
     without one needs no key. `url_env` is the variable in which the vendor's own SDK takes another address;
@@ -57,7 +58,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     name: str
     protocol: str
     base_url: str
-    api_key: str = ""
+    credentials: CredentialSource = NO_CREDENTIAL
     key_env: str = ""
     other_key_envs: tuple[str, ...] = ()
     url_env: str = ""
@@ -86,12 +87,17 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
         """The provider with each of its keys, and the weight of the key."""
         if not self.pool:
             return ((self, 1),)
-        return tuple([(replace(self, api_key=key.key, credential=key.name), key.weight) for key in self.pool])
+        return tuple(
+            [
+                (replace(self, credentials=Credential(key=each.key), credential=each.name), each.weight)
+                for each in self.pool
+            ]
+        )
 
     @property
     def state_key(self) -> str:
         """The key of the account that makes opaque state."""
-        return self.pool[0].key if self.shares_state and self.pool else self.api_key
+        return self.pool[0].key if self.shares_state and self.pool else self.credentials.account
 
     @property
     def key_variables(self) -> tuple[str, ...]:
@@ -108,7 +114,11 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def needs_key(self) -> bool:
-        return bool(self.key_env) and not self.api_key and not self.passthrough
+        return bool(self.key_env) and not self.has_credentials and not self.passthrough
+
+    @property
+    def has_credentials(self) -> bool:
+        return self.credentials is not NO_CREDENTIAL
 
     def forwards(self, protocol: str) -> bool:
         """Whether requests and replies of clients of this protocol pass unchanged."""

@@ -79,7 +79,11 @@ def test_every_key_is_read():
         NamedKey("bob", "b", Allowance(600, 0)),
     )
     local = config.providers["local"]
-    assert (local.protocol, local.base_url, local.api_key) == ("openai-chat", "http://127.0.0.1:9/v1", "k2")
+    assert (local.protocol, local.base_url, local.credentials.account) == (
+        "openai-chat",
+        "http://127.0.0.1:9/v1",
+        "k2",
+    )
     assert (local.dialect, local.recover, local.passthrough) == ("hermes", False, True)
     assert (local.headers, local.timeouts) == ({"x-team": "blue"}, Timeouts(connect=1, idle=2.5))
     assert (local.max_concurrency, local.queue, local.queue_seconds) == (3, 4, 0.5)
@@ -481,13 +485,15 @@ def test_a_provider_by_variables_alone():
     )
     assert config.providers["my-box"].base_url == "http://10.0.0.9/v1"
     assert config.providers["my-box"].timeouts.idle == 5
-    assert config.providers["google-ai-studio"].api_key == "k"
+    assert config.providers["google-ai-studio"].credentials.account == "k"
 
 
 def test_a_variable_reaches_a_provider_of_the_file_by_its_name():
     file = LOCAL.replace("local", "My_Box")
     config = load(file, {"DRAGOMAN_PROVIDERS__MY_BOX__API_KEY": "k"})
-    assert {name: provider.api_key for name, provider in config.providers.items()} == {"My_Box": "k"}
+    assert {name: provider.credentials.account for name, provider in config.providers.items()} == {
+        "My_Box": "k"
+    }
 
 
 def test_the_default_file_may_be_missing_another_may_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

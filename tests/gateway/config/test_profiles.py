@@ -26,7 +26,7 @@ def test_a_key_in_the_usual_variable_is_enough(name: str):
     provider = REMOTE[name]
     for variable in (provider.key_env, *provider.other_key_envs):
         (target,) = route(load("", {variable: "sk-1"}), f"{name}:some/model")
-        assert (target.provider.api_key, target.model) == ("sk-1", "some/model")
+        assert (target.provider.credentials.account, target.model) == ("sk-1", "some/model")
         assert not target.provider.needs_key
 
 
@@ -52,7 +52,7 @@ def test_local_ones_stay_on_this_machine(name: str):
 def test_a_file_changes_only_what_it_says():
     config = load("[providers.groq]\nrecover = true\n", {"GROQ_API_KEY": "k"})
     groq = config.providers["groq"]
-    assert (groq.recover, groq.api_key, groq.base_url) == (True, "k", known()["groq"].base_url)
+    assert (groq.recover, groq.credentials.account, groq.base_url) == (True, "k", known()["groq"].base_url)
 
 
 def test_a_provider_of_the_file_may_lack_its_key_and_says_so():

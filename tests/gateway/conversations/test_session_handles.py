@@ -9,11 +9,14 @@ from msgspec.structs import replace
 
 from dragoman import Exchange
 from dragoman.core import jsontext
+from dragoman.core.credentials import Credential
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
 from dragoman.profiles import ProviderSettings
 
-PROVIDER = ProviderSettings(name="kept", protocol="qwen-chat", base_url="http://127.0.0.1:9/v1", api_key="k")
+PROVIDER = ProviderSettings(
+    name="kept", protocol="qwen-chat", base_url="http://127.0.0.1:9/v1", credentials=Credential(key="k")
+)
 ONE = {"role": "user", "content": "one"}
 SAID = {"role": "assistant", "content": "1"}
 REPLY = {"response_id": "r", "choices": [{"message": SAID}]}
@@ -66,7 +69,7 @@ ACCOUNTS = {
     "the same": (PROVIDER, "key", True),
     "another name": (replace(PROVIDER, name="other"), "key", False),
     "another address": (replace(PROVIDER, base_url="http://127.0.0.1:8/v1"), "key", False),
-    "another key of the provider": (replace(PROVIDER, api_key="l"), "key", False),
+    "another key of the provider": (replace(PROVIDER, credentials=Credential(key="l")), "key", False),
     "the client's own key": (replace(PROVIDER, passthrough=True), "key", False),
     "another client": (PROVIDER, "other", False),
 }

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dragoman.core.codec import OutgoingRequest
+from dragoman.core.credentials import Credential
 from dragoman.core.model import Failure, FailureKind, Wire
 from dragoman.core.model_profile import UNKNOWN
 from dragoman.protocols.anthropic import CODEC, LIMITS
@@ -13,12 +14,12 @@ from dragoman.protocols.anthropic import CODEC, LIMITS
 def test_where_requests_go() -> None:
     assert CODEC.http.path("m", True) == CODEC.http.path("m", False) == "/v1/messages"
     assert CODEC.http.headers == {"anthropic-version": "2023-06-01"}
-    assert CODEC.http.authenticate("sk-ant-api03-x", OutgoingRequest("POST", "", {}, b"")) == {
-        "x-api-key": "sk-ant-api03-x"
-    }
-    assert CODEC.http.authenticate("sk-ant-oat01-x", OutgoingRequest("POST", "", {}, b"")) == {
-        "authorization": "Bearer sk-ant-oat01-x"
-    }
+    assert CODEC.http.authenticate(
+        Credential(key="sk-ant-api03-x"), OutgoingRequest("POST", "", {}, b"")
+    ) == {"x-api-key": "sk-ant-api03-x"}
+    assert CODEC.http.authenticate(
+        Credential(key="sk-ant-oat01-x"), OutgoingRequest("POST", "", {}, b"")
+    ) == {"authorization": "Bearer sk-ant-oat01-x"}
 
 
 def test_what_servers_accept() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dragoman.core.codec import OutgoingRequest
+from dragoman.core.credentials import Credential
 from dragoman.core.model import Failure, FailureKind
 from dragoman.core.model_profile import UNKNOWN
 from dragoman.protocols.gemini import CODEC, LIMITS
@@ -45,7 +46,9 @@ def test_paths(model: str, stream: bool, path: str):
 
 
 def test_the_key_and_what_the_url_says():
-    assert CODEC.http.authenticate("k", OutgoingRequest("POST", "", {}, b"")) == {"x-goog-api-key": "k"}
+    assert CODEC.http.authenticate(Credential(key="k"), OutgoingRequest("POST", "", {}, b"")) == {
+        "x-goog-api-key": "k"
+    }
     assert CODEC.http.model_in_body is False
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dragoman.core.codec import OutgoingRequest
+from dragoman.core.credentials import Credential
 from dragoman.core.model import Failure, Wire
 from dragoman.profiles import profile_of
 from dragoman.protocols.openai_chat import CODEC
@@ -12,7 +13,9 @@ from dragoman.protocols.openai_chat import CODEC
 
 def test_where_a_request_goes() -> None:
     assert CODEC.http.path("gpt-5", False) == CODEC.http.path("gpt-5", True) == "/chat/completions"
-    assert CODEC.http.authenticate("k", OutgoingRequest("POST", "", {}, b"")) == {"authorization": "Bearer k"}
+    assert CODEC.http.authenticate(Credential(key="k"), OutgoingRequest("POST", "", {}, b"")) == {
+        "authorization": "Bearer k"
+    }
     assert CODEC.http.model_in_body
 
 

@@ -10,6 +10,7 @@ from openai.types.responses import Response as SdkResponse
 import dragoman
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest
+from dragoman.core.credentials import Credential
 from dragoman.core.errors import UpstreamError
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -663,4 +664,6 @@ def test_failures_become_errors(kind: Any, status: int, type: str, code: str | N
 
 def test_the_address():
     assert CODEC.http.path("gpt-5", True) == "/responses"
-    assert CODEC.http.authenticate("k", OutgoingRequest("POST", "", {}, b"")) == {"authorization": "Bearer k"}
+    assert CODEC.http.authenticate(Credential(key="k"), OutgoingRequest("POST", "", {}, b"")) == {
+        "authorization": "Bearer k"
+    }

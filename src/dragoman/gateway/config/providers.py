@@ -9,18 +9,21 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
+from dragoman.core.credentials import NO_CREDENTIAL, Credential, CredentialSource
 from dragoman.core.errors import ConfigError
 from dragoman.core.jsontext import is_object
 from dragoman.core.transport import Timeouts
+from dragoman.credentials import credential_source
 from dragoman.dialects import names as dialect_names
 from dragoman.gateway.config.models import OVERRIDES, read_overrides, read_profile
 from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
-from dragoman.gateway.config.tables import PoolKeyTable, ProviderTable, TimeoutsTable
+from dragoman.gateway.config.tables import CredentialsTable, PoolKeyTable, ProviderTable, TimeoutsTable
 from dragoman.profiles import PoolKey, ProfileRow, ProviderSettings, http_url, known
 from dragoman.protocols import upstream, upstream_names
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, token
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_CREDENTIAL = ("key", "id", "secret", "session", "region", "token")
 _URL = re.compile(r"(?:https?|wss?)://[^\s/]+\S*|demo:")
 
 
@@ -28,7 +31,8 @@ def read_providers(source: ConfigSource) -> dict[str, ProviderSettings]:
     providers = {name: _provider(source, name, row) for name, row in source.table("providers").items()}
     for name, provider in known().items():
         if name not in providers and (key := _usual_key(source, provider)):
-            providers[name] = replace(_at_usual_url(source, provider), api_key=key)
+            credential = Credential(key=key)
+            providers[name] = replace(_at_usual_url(source, provider), credentials=credential)
     return providers
 
 
@@ -55,7 +59,7 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
         **msgspec.structs.asdict(table),
         "overrides": read_overrides(source, where, msgspec.structs.asdict(table)),
         "base_url": _address(source, (*where, "base_url"), table.base_url),
-        "api_key": source.key((*where, "api_key"), table.api_key) if table.api_key else None,
+        "credentials": None,
         "headers": _headers(source, where, table.headers) if table.headers else None,
         "timeouts": _timeouts(source, where, table.timeouts) if table.timeouts else None,
         "profiles": _profiles(source, where, table.profiles) if table.profiles else None,
@@ -63,22 +67,49 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
     if given["base_url"] and http_url(given["base_url"]) != base.base_url:
         base = replace(base, keeps=False)  # which is true of the known address only
     if table.api_keys is not None:
-        given["pool"] = pool = _pool(source, (*where, "api_keys"), table)
-        given["api_key"] = pool[0].key
-    for name in (*OVERRIDES, "api_keys"):
+        given["pool"] = _pool(source, (*where, "api_keys"), table)
+    for name in (*OVERRIDES, "api_key", "api_keys"):
         del given[name]
     provider = replace(base, **_given_only(given))
     _check_names(source, where, provider)
     _check_url(source, where, provider)
-    return provider if provider.api_key else replace(provider, api_key=_usual_key(source, base))
+    if provider.pool:
+        return replace(provider, credentials=Credential(key=provider.pool[0].key))
+    return replace(provider, credentials=_credentials(source, where, table, base, provider.protocol))
+
+
+def _credentials(
+    source: ConfigSource, where: Path, table: ProviderTable, base: ProviderSettings, protocol: str
+) -> CredentialSource:
+    """Those of the file, or else the key in the provider's usual variables."""
+    place, http = (*where, "credentials"), upstream(protocol).http
+    row = source.convert(place, table.credentials or {}, CredentialsTable)
+    values = {
+        name: source.key((*place, name), value)
+        for name, value in msgspec.structs.asdict(row).items()
+        if value
+    }
+    if table.api_key:
+        if "key" in values:
+            raise source.wrong((*where, "api_key"), "credentials.key says the same: leave one of them out")
+        values["key"] = source.key((*where, "api_key"), table.api_key)
+    named = {name: values.pop(name) for name in _CREDENTIAL if name in values}
+    given = msgspec.convert(named, Credential)
+    if not given and (key := _usual_key(source, base)):
+        given = replace(given, key=key)
+    try:
+        found = credential_source(http, given, values, source.environ)
+    except ConfigError as error:
+        raise source.wrong(place, str(error)) from None
+    return found or NO_CREDENTIAL
 
 
 def _pool(source: ConfigSource, where: Path, table: ProviderTable) -> tuple[PoolKey, ...]:
     """A key is called as its entry says, else by its variable, else by its place."""
-    if table.api_key or table.passthrough or not table.api_keys:
+    if table.api_key or table.credentials or table.passthrough or not table.api_keys:
         problem = "expected at least one key"
         if table.api_keys:
-            problem = "stands instead of api_key and passthrough: keep one of them"
+            problem = "stands instead of api_key, credentials and passthrough: keep one of them"
         raise source.wrong(where, problem)
     keys: list[PoolKey] = []
     for number, given in enumerate(table.api_keys, 1):

@@ -99,6 +99,20 @@ class TimeoutsTable(Struct, frozen=True, forbid_unknown_fields=True):
     idle: Seconds | None = None
 
 
+class CredentialsTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an upstream's requests are signed or authorised with; which fields count depends on the protocol.
+    `tenant` and `file` are not part of a credential: one is fetched with them."""
+
+    key: str = ""
+    id: str = ""
+    secret: str = ""
+    session: str = ""
+    region: str = ""
+    token: str = ""
+    tenant: str = ""
+    file: str = ""
+
+
 class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
     """A key that is left out has the value of the known provider of that name."""
 
@@ -107,6 +121,7 @@ class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
     api_key: str | None = None
     api_keys: tuple[Any, ...] | None = None  # keys, or a PoolKeyTable each
     shares_state: bool | None = None
+    credentials: dict[str, Any] | None = None  # a CredentialsTable
     dialect: str | None = None
     recover: bool | None = None
     passthrough: bool | None = None

@@ -104,7 +104,7 @@ class Recorder:
         most: int = 10_000,
         limit: int = 64 * 1024 * 1024,
     ) -> None:
-        self._secrets = tuple(secrets)
+        self.secrets: Callable[[], Iterable[str]] = lambda: secrets  # that are masked
         self._active: dict[str, RecordingDraft] = {}
         self.listeners: set[Callable[[RecordingSummary], object]] = set()
         self._writer = _FileWriter(file, self) if file else None
@@ -120,10 +120,6 @@ class Recorder:
     def active(self) -> dict[str, RecordingSummary]:
         """Exchanges under way."""
         return {id: self.summarize(draft) for id, draft in list(self._active.items())}
-
-    def add_secrets(self, secrets: Iterable[str]) -> None:
-        """Those of the configuration, or of a new one; the old ones stay secret."""
-        self._secrets = tuple(dict.fromkeys((*self._secrets, *secrets)))
 
     def begin(
         self, request_id: str, method: str, url: str, headers: Mapping[str, str], client: str, key: str
@@ -207,7 +203,7 @@ class Recorder:
         )
 
     def _mask(self, draft: RecordingDraft) -> Mask:
-        return Mask((*self._secrets, draft.key))
+        return Mask((*self.secrets(), draft.key))
 
 
 class _FileWriter:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from dragoman.core import jsontext
+from dragoman.core.credentials import Credential, CredentialSource
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store.addresses import passwords
 
@@ -39,20 +40,31 @@ _PARAMETER = re.compile(r"([?&])([^=&#]*)=([^&#]*)")
 
 
 class Redactor:
-    """Knows the secrets of a configuration."""
+    """Knows the secrets of a configuration, those that are fetched later included."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets: tuple[str, ...] = ()
-        self.add(secrets)
+        self._sources: tuple[CredentialSource, ...] = ()
+        self._add(secrets)
 
-    def add(self, secrets: Iterable[str]) -> None:
+    def add(self, config: Config) -> None:
         """Secrets of a new configuration; the old ones stay secret."""
+        self._add(secrets_of(config))
+        sources = [provider.credentials for provider in config.providers.values()]
+        self._sources += tuple([source for source in sources if not isinstance(source, Credential)])
+
+    def _add(self, secrets: Iterable[str]) -> None:
         known = {*self._secrets, *(each for each in secrets if len(each) >= _SHORTEST)}
         self._secrets = tuple(sorted(known, key=len, reverse=True))
 
+    def secrets(self) -> tuple[str, ...]:
+        if not self._sources:
+            return self._secrets
+        return (*self._secrets, *(secret for source in self._sources for secret in source.secrets()))
+
     def clean(self, text: str, *more: str) -> str:
         """`text` without the secrets, those of this exchange (`more`) included."""
-        for secret in (*self._secrets, *(each for each in more if len(each) >= _SHORTEST)):
+        for secret in (*self.secrets(), *(each for each in more if len(each) >= _SHORTEST)):
             if secret in text:
                 text = text.replace(secret, HIDDEN)
             if secret[:_SHORTEST] in text[-len(secret) :]:  # it may have been cut off at the end
@@ -170,7 +182,7 @@ def secrets_of(config: Config) -> Iterable[str]:
     yield from config.admin_keys
     yield from passwords(config.store_url)
     for provider in config.providers.values():
-        yield provider.api_key
+        yield from provider.credentials.secrets()
         yield from [each.key for each in provider.pool]
         yield from (value for name, value in provider.headers.items() if _SECRET_NAME.search(name))
 

@@ -19,6 +19,7 @@ from typing import Any
 from dragoman import __version__
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec, OutgoingRequest
+from dragoman.core.credentials import Credential, CredentialSource
 from dragoman.core.model import Failure, FailureKind
 from dragoman.core.transport import SharedHeaders
 from dragoman.exchange import Exchange, ExchangePlan
@@ -53,6 +54,8 @@ _WORTH_FALLBACK: frozenset[FailureKind] = frozenset(
 )
 # How an upstream refuses a conversation that it does not know any more
 _SESSION_LOST: frozenset[FailureKind] = frozenset({"not_found", "bad_request", "conflict"})
+
+_REFUSED: frozenset[FailureKind] = frozenset({"unauthenticated", "forbidden"})  # AWS answers 403 to both
 
 
 class Attempts:
@@ -120,10 +123,11 @@ class Attempts:
     async def _try(self, request: RoutedRequest, target: Target, left: int, relay: Relay) -> RoundEnd:
         """Attempts at one target. With other targets `left`, a long wait is not worth it.
 
-        A conversation that the upstream has forgotten is sent again at once, with its whole history.
+        A conversation that the upstream has forgotten is sent again at once, with its whole history. So is a
+        request whose credential was refused, where that can be fetched anew.
         """
         provider, record = target.provider, request.arrived.record
-        failures, resume = 0, True
+        failures, resume, renewed = 0, True, False
         record.target, record.shed = target, ""
         while True:
             slot = await self._slots.enter(provider, record) if provider.max_concurrency else None
@@ -134,6 +138,8 @@ class Attempts:
                 resumed = resume and record.exchange and record.exchange.resumed
                 if resumed and error.failure.kind in _SESSION_LOST:
                     resume, wait = False, 0.0
+                elif not renewed and error.failure.kind in _REFUSED and provider.credentials.refused():
+                    renewed, wait = True, 0.0
                 else:
                     wait = self._wait_after(error, provider.name, failures, left)
                     if target.shared and left and error.failure.kind in RESTS:
@@ -253,16 +259,35 @@ def send(
         given = tuple([request.incoming.headers.get(name) for name in names])
     shared = headers.variants if isinstance(headers, SharedHeaders) else None
     sent = shared.get(given) if shared else None
-    if sent is None:
-        http = upstream(provider.protocol).http
-        sent = {**headers, **_USER_AGENT}
-        sent |= {name: value for name, value in zip(names, given, strict=False) if value is not None}
-        if key := request.key if provider.passthrough else provider.api_key:
-            sent |= http.authenticate(key, OutgoingRequest(method, url, headers, body))
-        sent |= provider.headers
-        if shared is not None and len(shared) < _MOST_VARIANTS and not (http.signs or provider.passthrough):
-            sent = shared[given] = SharedHeaders(sent)
-    return transport.send(method, url, sent, body, timeouts or provider.timeouts)
+    timeouts = timeouts or provider.timeouts
+    if sent is not None:
+        return transport.send(method, url, sent, body, timeouts)
+    http, source = upstream(provider.protocol).http, provider.credentials
+    if provider.passthrough:
+        source = Credential(key=request.key)
+    sent = {**headers, **_USER_AGENT}
+    sent |= {name: value for name, value in zip(names, given, strict=False) if value is not None}
+
+    def send_with(credential: Credential) -> Coroutine[Any, Any, Reply]:
+        if credential:
+            sent.update(http.authenticate(credential, OutgoingRequest(method, url, headers, body)))
+        sent.update(provider.headers)
+        return transport.send(method, url, sent, body, timeouts)
+
+    credential = source.current()
+    if credential is None:
+        return _send_later(source, send_with)
+    sending = send_with(credential)
+    changes = http.signs or provider.passthrough or credential.expires
+    if shared is not None and len(shared) < _MOST_VARIANTS and not changes:
+        shared[given] = SharedHeaders(sent)
+    return sending
+
+
+async def _send_later(
+    source: CredentialSource, send_with: Callable[[Credential], Coroutine[Any, Any, Reply]]
+) -> Reply:
+    return await send_with(await source.wait())
 
 
 def unreachable_provider(provider: ProviderSettings, error: TransportError) -> AttemptFailed:

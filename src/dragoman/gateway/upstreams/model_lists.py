@@ -33,9 +33,10 @@ def live(providers: Iterable[ProviderSettings]) -> Listed:
 async def models_of(transport: Transport, provider: ProviderSettings) -> tuple[str, ...]:
     """The names in the provider's own list."""
 
-    def authenticate(request: OutgoingRequest) -> dict[str, str]:
-        codec, key = upstream(provider.protocol), provider.api_key
-        return (codec.http.authenticate(key, request) if key else {}) | provider.headers
+    async def authenticate(request: OutgoingRequest) -> dict[str, str]:
+        credential = provider.credentials.current() or await provider.credentials.wait()
+        http = upstream(provider.protocol).http
+        return (http.authenticate(credential, request) if credential else {}) | provider.headers
 
     return await fetch_model_names(transport, provider.protocol, provider.base_url, authenticate)
 

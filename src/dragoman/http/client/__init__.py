@@ -2,6 +2,7 @@
 
 from dragoman.core.transport import (
     ConnectFailed,
+    CredentialFailed,
     Reply,
     ReplyBroken,
     TimedOut,
@@ -14,6 +15,7 @@ from dragoman.http.client.client import Client
 __all__ = [
     "Client",
     "ConnectFailed",
+    "CredentialFailed",
     "Reply",
     "ReplyBroken",
     "TimedOut",

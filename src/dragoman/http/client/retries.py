@@ -17,7 +17,15 @@ from dragoman.core.errors import UpstreamError
 from dragoman.core.failures import bounded_wait, kind_of, recognise_overflow
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, FailureKind
-from dragoman.core.transport import ConnectFailed, Reply, TimedOut, Timeouts, Transport, TransportError
+from dragoman.core.transport import (
+    ConnectFailed,
+    CredentialFailed,
+    Reply,
+    TimedOut,
+    Timeouts,
+    Transport,
+    TransportError,
+)
 
 _LARGEST_ERROR = 1024 * 1024  # bytes of an error body that are read
 RETRYABLE: frozenset[FailureKind] = frozenset({"rate_limit", "server", "overloaded", "timeout", "truncated"})
@@ -104,6 +112,8 @@ def unreachable(name: str, error: TransportError) -> Failure:
     match error:
         case ConnectFailed():
             return Failure("overloaded", f"provider {name} is not reachable: {error}", 503)
+        case CredentialFailed():
+            return Failure("overloaded", f"provider {name}: {error}", 503)
         case TimedOut():
             return Failure("timeout", f"provider {name}: {error}", 504)
         case _:

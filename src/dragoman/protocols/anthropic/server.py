@@ -14,6 +14,7 @@ from msgspec import Struct, ValidationError, convert
 
 from dragoman.core.codec import Frame, Http, OutgoingRequest, bearer, same_path
 from dragoman.core.conversations import ConversationError, PastTurn, StorageRequest, TurnCodec
+from dragoman.core.credentials import Credential
 from dragoman.core.errors import DragomanError, WireError
 from dragoman.core.events import fold
 from dragoman.core.failures import kind_of, not_a_reply, recognise_overflow, status_of, with_opening, words
@@ -91,9 +92,10 @@ def _unwrap(body: Wire, route: RouteMatch) -> tuple[Wire, dict[str, str]]:
 # Paths and headers of an upstream
 
 
-def _authenticate(key: str, request: OutgoingRequest) -> dict[str, str]:
+def _authenticate(credential: Credential, request: OutgoingRequest) -> dict[str, str]:
     """OAuth tokens of a Claude login are bearer tokens; API keys have a header of their own."""
-    return bearer(key, request) if key.startswith("sk-ant-oat") else {"x-api-key": key}
+    key = credential.key
+    return {"x-api-key": key} if key and not key.startswith("sk-ant-oat") else bearer(credential, request)
 
 
 HTTP = Http(

@@ -90,7 +90,7 @@ def _method_path(model: str, method: str) -> str:
 
 HTTP = Http(
     path=path,
-    authenticate=lambda key, request: {"x-goog-api-key": key},
+    authenticate=lambda credential, request: {"x-goog-api-key": credential.key},
     signs=False,
     model_in_body=False,
 )
