@@ -33,8 +33,10 @@ def credential_source(
     http: Http, given: Credential, options: Mapping[str, str], environ: Mapping[str, str]
 ) -> CredentialSource:
     """Where a provider's credentials come from: `given` itself, or what its protocol fetches."""
-    refresh = http.refresh(given, options, environ) if http.refresh else None
-    return RefreshedCredential(refresh, given) if refresh else given
+    found = http.refresh(given, options, environ) if http.refresh else None
+    if found is None or isinstance(found, Credential):
+        return found or given
+    return RefreshedCredential(found, given)
 
 
 class RefreshedCredential:

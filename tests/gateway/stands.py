@@ -83,10 +83,12 @@ def configuration(upstream: str, keys: str = "") -> str:
 
 
 @contextlib.contextmanager
-def gateway(text: str, pace: RetryPolicy = HASTY, verbose: bool = False) -> Iterator[Stand]:
+def gateway(
+    text: str, pace: RetryPolicy = HASTY, verbose: bool = False, environ: dict[str, str] | None = None
+) -> Iterator[Stand]:
     """A gateway with this configuration."""
     lines: list[str] = []
-    config = replace(load(text, {}), verbose=verbose)
+    config = replace(load(text, environ or {}), verbose=verbose)
     config = replace(config, store_url=config.store_url or "memory:")
     stand = Stand(Gateway(config, AccessLog(lines.append), pace), lines)
     with running(stand.gateway) as stand.url:

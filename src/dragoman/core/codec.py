@@ -6,7 +6,7 @@ A stream passes through stages in a row, none of which touches a socket, a clock
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
@@ -163,12 +163,14 @@ class Http(Struct, frozen=True, kw_only=True):
     """Where a request goes. `path` is relative to the base URL that the vendor's SDK takes.
 
     `authenticate` gives the headers that prove who asks; where it `signs` the whole request, as AWS SigV4
-    does, it is called for each. `refresh` makes what fetches a credential, where the protocol has such.
+    does, it is called for each. `refresh` makes what fetches a credential, where the protocol has such;
+    `address` makes the base URL of a provider that names none from its region, project or location.
     """
 
     path: Callable[[str, bool], str]  # (model, stream) -> path with query
     authenticate: Authenticate = bearer
     refresh: MakeRefresh | None = None
+    address: Callable[[Mapping[str, str], Mapping[str, str]], str] | None = None  # (options, environment)
     signs: bool = True
     headers: dict[str, str] = {}  # what every request must say beside its key
     headers_for: Callable[[Wire], dict[str, str]] = no_headers  # what this body needs beside those

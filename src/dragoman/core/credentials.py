@@ -82,9 +82,10 @@ Refresh = Callable[[], Credential]  # fetches a credential; it may block, and ru
 
 
 class MakeRefresh(Protocol):
-    """Of a protocol whose credentials are fetched. `given` is what the configuration holds, `options` are the
-    provider's other settings. None: `given` is enough. Raises ConfigError where something is missing."""
+    """Of a protocol whose credentials are fetched, or come from other variables. `given` is what the
+    configuration holds, `options` are the provider's other settings. None: `given` is enough. Raises
+    ConfigError where something is missing."""
 
     def __call__(
         self, given: Credential, options: Mapping[str, str], environ: Mapping[str, str]
-    ) -> Refresh | None: ...
+    ) -> Credential | Refresh | None: ...

@@ -11,6 +11,7 @@ from importlib import import_module
 from dragoman.core.errors import DragomanError
 
 MODULES = {
+    "aws": ("awscrt",),
     "cli": ("rich",),
     "client": ("httptools",),
     "gateway": ("httptools", "prometheus_client", "websockets"),
@@ -19,6 +20,7 @@ MODULES = {
     "mcp": ("httptools", "mcp"),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "postgres": ("asyncpg", "pgqueuer"),
+    "vertex": ("google.auth", "requests"),
 }
 
 

@@ -4,7 +4,7 @@ A folder exports `PROTOCOL`. Its files have the same names everywhere: `wire` (t
 `parts`, `messages`, `tools`, `request`, `response`, `usual_reply` (the same for most replies, in one step),
 `stream_decoder`, `stream_encoder`, `grammar` (checks a stream), `server` (routes, accounting, keys).
 One that only upstreams speak has fewer.
-`openai.py` is no protocol: it holds what both APIs of OpenAI share.
+Files are no protocols: they hold what several share (`openai.py`, `aws.py`, `google_cloud.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ _FOLDERS = {
     "gemini": "gemini",
 }
 # Protocols that only upstreams speak
-_UPSTREAM_FOLDERS = {"qwen-chat": "qwen_chat"}
+_UPSTREAM_FOLDERS = {
+    "qwen-chat": "qwen_chat",
+    "azure-openai": "azure_openai",
+    "vertex-gemini": "vertex_gemini",
+    "vertex-claude": "vertex_claude",
+    "bedrock-invoke": "bedrock_invoke",
+}
 
 
 def names() -> tuple[str, ...]:

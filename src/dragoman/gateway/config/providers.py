@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from dragoman.core.credentials import NO_CREDENTIAL, Credential, CredentialSource
 from dragoman.core.errors import ConfigError
 from dragoman.core.jsontext import is_object
+from dragoman.core.optional import MissingExtraError
 from dragoman.core.transport import Timeouts
 from dragoman.credentials import credential_source
 from dragoman.dialects import names as dialect_names
@@ -23,6 +24,7 @@ from dragoman.protocols import upstream, upstream_names
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, token
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_OPTIONS = ("region", "project", "location")
 _CREDENTIAL = ("key", "id", "secret", "session", "region", "token")
 _URL = re.compile(r"(?:https?|wss?)://[^\s/]+\S*|demo:")
 
@@ -68,18 +70,34 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
         base = replace(base, keeps=False)  # which is true of the known address only
     if table.api_keys is not None:
         given["pool"] = _pool(source, (*where, "api_keys"), table)
-    for name in (*OVERRIDES, "api_key", "api_keys"):
+    for name in (*OVERRIDES, *_OPTIONS, "api_key", "api_keys"):
         del given[name]
     provider = replace(base, **_given_only(given))
     _check_names(source, where, provider)
+    options = {name: value for name in _OPTIONS if (value := getattr(table, name))}
+    if not provider.base_url and (address := upstream(provider.protocol).http.address):
+        provider = replace(provider, base_url=_made(source, (*where, "base_url"), address, options))
     _check_url(source, where, provider)
     if provider.pool:
         return replace(provider, credentials=Credential(key=provider.pool[0].key))
-    return replace(provider, credentials=_credentials(source, where, table, base, provider.protocol))
+    credentials = _credentials(source, where, table, base, provider.protocol, options)
+    return replace(provider, credentials=credentials)
+
+
+def _made(source: ConfigSource, where: Path, address: Any, options: dict[str, str]) -> str:
+    try:
+        return address(options, source.environ)
+    except ConfigError as error:
+        raise source.wrong(where, str(error)) from None
 
 
 def _credentials(
-    source: ConfigSource, where: Path, table: ProviderTable, base: ProviderSettings, protocol: str
+    source: ConfigSource,
+    where: Path,
+    table: ProviderTable,
+    base: ProviderSettings,
+    protocol: str,
+    options: dict[str, str],
 ) -> CredentialSource:
     """Those of the file, or else the key in the provider's usual variables."""
     place, http = (*where, "credentials"), upstream(protocol).http
@@ -98,8 +116,8 @@ def _credentials(
     if not given and (key := _usual_key(source, base)):
         given = replace(given, key=key)
     try:
-        found = credential_source(http, given, values, source.environ)
-    except ConfigError as error:
+        found = credential_source(http, given, options | values, source.environ)
+    except (ConfigError, MissingExtraError) as error:
         raise source.wrong(place, str(error)) from None
     return found or NO_CREDENTIAL
 

@@ -122,6 +122,9 @@ class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
     api_keys: tuple[Any, ...] | None = None  # keys, or a PoolKeyTable each
     shares_state: bool | None = None
     credentials: dict[str, Any] | None = None  # a CredentialsTable
+    region: str | None = None
+    project: str | None = None
+    location: str | None = None
     dialect: str | None = None
     recover: bool | None = None
     passthrough: bool | None = None

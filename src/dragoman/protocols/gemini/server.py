@@ -49,6 +49,7 @@ def _read_alt(query: Mapping[str, str]) -> dict[str, Framing | None]:
     return {"framing": None if query.get("alt") == "sse" else JSON_ARRAY}
 
 
+_VERTEX = ("projects/{project}/locations/{location}/", "")  # of a project, or with an express key
 _FORWARDED = ("embedContent", "batchEmbedContents", "predict")  # methods that are not translated
 
 
@@ -61,12 +62,17 @@ def _routes(version: str) -> Iterator[Route]:
         yield Route("POST", f"{path}:countTokens", "count")
         for method in _FORWARDED:
             yield Route("POST", f"{path}:{method}", "forward", variant=method)
+    for place in _VERTEX:  # more literal characters than the paths above, so these go first
+        path = f"/{version}/{place}publishers/google/models/{{model}}"
+        yield Route("POST", f"{path}:generateContent", "generate", stream=False)
+        yield Route("POST", f"{path}:streamGenerateContent", "generate", stream=True, query=_read_alt)
+        yield Route("POST", f"{path}:countTokens", "count")
     requires = _GOOGLE if version == "v1" else ()
     yield Route("GET", f"/{version}/models", "models", requires)
     yield Route("GET", f"/{version}/models/{{model:path}}", "model", requires)
 
 
-ROUTES = tuple(route for version in ("v1beta", "v1", "v1alpha") for route in _routes(version))
+ROUTES = tuple(route for version in ("v1beta", "v1", "v1alpha", "v1beta1") for route in _routes(version))
 
 
 # Paths and headers of an upstream

@@ -1,0 +1,113 @@
+"""`bedrock-invoke`: Claude at Bedrock (InvokeModel). The URL names the model and whether it streams.
+
+Betas are in the body, and a stream is AWS event stream messages with one event of Anthropic in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote
+
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.core.codec import Frame, no_headers
+from dragoman.core.credentials import Credential, Refresh
+from dragoman.core.errors import ConfigError
+from dragoman.core.events import Event
+from dragoman.core.losses import Losses
+from dragoman.core.model import Failure, Request, Wire
+from dragoman.core.model_profile import UNKNOWN, ModelProfile
+from dragoman.core.protocol import Protocol
+from dragoman.framing.aws_events import AWS_CHUNKS
+from dragoman.protocols import anthropic
+from dragoman.protocols.aws import chain, error_type, sign
+
+_VERSION = "bedrock-2023-05-31"
+_REGION = ("AWS_REGION", "AWS_DEFAULT_REGION")
+
+
+def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
+    wire = anthropic.CODEC.encode_request(request, losses, profile)
+    rest = {name: value for name, value in wire.items() if name not in ("model", "stream")}
+    betas = anthropic.CODEC.http.headers_for(wire).get("anthropic-beta", "")
+    return {"anthropic_version": _VERSION, **({"anthropic_beta": betas.split(",")} if betas else {}), **rest}
+
+
+def decode_error(body: Wire, status: int) -> Failure | None:
+    """`{"message": …}`; the kind follows from the status."""
+    if status >= 400 and "error" not in body and isinstance(body.get("message"), str):
+        body = {"type": "error", "error": {"type": "", "message": body["message"]}}
+    return anthropic.CODEC.decode_error(body, status)
+
+
+class StreamDecoder(anthropic.StreamDecoder):
+    """An exception of AWS ends a stream as an `error` event of Anthropic does."""
+
+    def feed(self, frame: Frame, /) -> Iterable[Event]:
+        if frame.event.endswith("Exception") or frame.event == "error":
+            value = jsontext.decode_object(frame.data.decode("utf-8", "replace")) or {}
+            kind = error_type(str(value.get("code") or frame.event))
+            error = {"type": "error", "error": {"type": kind, "message": value.get("message") or frame.event}}
+            frame = Frame("error", jsontext.encode(error))
+        return super().feed(frame)
+
+
+def path(model: str, stream: bool) -> str:
+    return f"/model/{quote(model, safe='')}/invoke{'-with-response-stream' if stream else ''}"
+
+
+def address(options: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    region = options.get("region") or _region(environ)
+    if not region:
+        raise ConfigError("Bedrock needs region (AWS_REGION), or a base_url")
+    return f"https://bedrock-runtime.{region}.amazonaws.com"
+
+
+def refresh(
+    given: Credential, options: Mapping[str, str], environ: Mapping[str, str]
+) -> Credential | Refresh | None:
+    """Without any in the configuration: an API key, or what AWS's own tools would find."""
+    if given.key or given.token or given.id:
+        region = given.region or options.get("region") or _region(environ)
+        if given.id and not (given.secret and region):
+            raise ConfigError("a signature needs id, secret and region (AWS_REGION)")
+        return replace(given, region=region)
+    found = Credential(
+        key=environ.get("AWS_BEARER_TOKEN_BEDROCK", ""),
+        id=environ.get("AWS_ACCESS_KEY_ID", ""),
+        secret=environ.get("AWS_SECRET_ACCESS_KEY", ""),
+        session=environ.get("AWS_SESSION_TOKEN", ""),
+        region=options.get("region") or _region(environ),
+    )
+    if found.key:
+        return found
+    if not found.region:
+        raise ConfigError("expected api_key (AWS_BEARER_TOKEN_BEDROCK), or a region (AWS_REGION) to sign for")
+    return found if found.id and found.secret else chain(found.region)
+
+
+def _region(environ: Mapping[str, str]) -> str:
+    return next((environ[name] for name in _REGION if environ.get(name)), "")
+
+
+HTTP = replace(
+    anthropic.CODEC.http,
+    path=path,
+    authenticate=sign("bedrock"),
+    signs=True,
+    refresh=refresh,
+    address=address,
+    headers={},
+    headers_for=no_headers,
+    model_in_body=False,
+    stream_type=AWS_CHUNKS.content_type,
+)
+CODEC = replace(
+    anthropic.CODEC,
+    http=HTTP,
+    encode_request=encode_request,
+    decode_error=decode_error,
+    stream_decoder=StreamDecoder,
+)
+PROTOCOL = Protocol(codec=CODEC, framing=AWS_CHUNKS, server=anthropic.PROTOCOL.server)

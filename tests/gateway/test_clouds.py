@@ -1,0 +1,331 @@
+"""Providers in clouds: Azure, Vertex and Bedrock, against doubles of their services and token endpoints."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from google import genai
+from google.oauth2.credentials import Credentials
+
+from dragoman.core import jsontext
+from dragoman.core.codec import Frame, OutgoingRequest
+from dragoman.core.credentials import Credential
+from dragoman.core.errors import ConfigError
+from dragoman.framing.aws_events import AWS_CHUNKS, AWS_EVENTS
+from dragoman.gateway.config import load
+from dragoman.protocols.aws import signature
+from gateway.canned import Answer, Canned, chat
+from gateway.plain import send
+from gateway.running import running
+from gateway.stands import gateway
+
+BODY: dict[str, Any] = {"model": "cloud:m", "messages": [{"role": "user", "content": "hi"}]}
+CLAUDE = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [{"type": "text", "text": "hello"}],
+    "stop_reason": "end_turn",
+    "usage": {"input_tokens": 3, "output_tokens": 2},
+}
+EVENTS: list[dict[str, Any]] = [
+    {"type": "message_start", "message": {**CLAUDE, "content": [], "stop_reason": None}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hello"}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}},
+    {"type": "message_stop"},
+]
+GEMINI = {
+    "candidates": [{"content": {"role": "model", "parts": [{"text": "hello"}]}, "finishReason": "STOP"}]
+}
+
+
+def block(protocol: str, url: str, *rows: str) -> str:
+    return "\n".join(["[providers.cloud]", f'protocol = "{protocol}"', f'base_url = "{url}"', *rows, ""])
+
+
+def ask(url: str, **more: Any) -> Any:
+    return send(url, "POST", "/v1/chat/completions", jsontext.encode(BODY | more))
+
+
+def text_of(got: Any) -> str:
+    return got.json["choices"][0]["message"]["content"]
+
+
+# Azure
+
+
+def test_azure_with_a_key() -> None:
+    upstream = Canned(Answer(200, chat("hello")))
+    with (
+        running(upstream) as url,
+        gateway(block("azure-openai", f"{url}/openai/v1", 'api_key = "k-azure"')) as stand,
+    ):
+        assert text_of(ask(stand.url)) == "hello"
+    (request,) = upstream.requests
+    assert (request.path, request.headers["api-key"]) == ("/openai/v1/chat/completions", "k-azure")
+    assert "authorization" not in request.headers
+
+
+ENTRA = {"AZURE_TENANT_ID": "tenant-1", "AZURE_CLIENT_ID": "app-1", "AZURE_CLIENT_SECRET": "app-secret-1"}
+
+
+def test_azure_with_entra() -> None:
+    token = {"token_type": "Bearer", "expires_in": 3599, "access_token": "entra-token-1"}
+    issuer, upstream = Canned(Answer(200, jsontext.encode(token))), Canned(Answer(200, chat("hello")))
+    with running(issuer) as login, running(upstream) as url:
+        values = {**ENTRA, "AZURE_AUTHORITY_HOST": login}
+        text = block("azure-openai", f"{url}/openai/v1")
+        with gateway(text, environ=values) as stand:
+            assert [text_of(ask(stand.url)) for _ in range(2)] == ["hello", "hello"]
+    assert [each.headers["authorization"] for each in upstream.requests] == ["Bearer entra-token-1"] * 2
+    (request,) = issuer.requests
+    assert request.path == "/tenant-1/oauth2/v2.0/token"
+    assert parse_qs(request.body.decode()) == {
+        "grant_type": ["client_credentials"],
+        "client_id": ["app-1"],
+        "client_secret": ["app-secret-1"],
+        "scope": ["https://cognitiveservices.azure.com/.default"],
+    }
+
+
+def test_azure_where_entra_refuses() -> None:
+    refusal = {
+        "error": "invalid_client",
+        "error_description": "AADSTS7000215: Invalid client secret provided.",
+    }
+    issuer = Canned(Answer(401, jsontext.encode(refusal)))
+    with running(issuer) as login:
+        text = block("azure-openai", "http://127.0.0.1:9/openai/v1")
+        with gateway(text, environ={**ENTRA, "AZURE_AUTHORITY_HOST": login}) as stand:
+            got = ask(stand.url)
+    host = login.removeprefix("http://")
+    problem = (
+        f"provider cloud: no credential: {host} answered 401: AADSTS7000215: Invalid client secret provided."
+    )
+    assert (got.status, got.json["error"]["message"]) == (503, problem)
+
+
+# Vertex
+
+
+def service_account(token_uri: str) -> dict[str, str]:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    form = serialization.PrivateFormat.PKCS8
+    pem = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    return {
+        "type": "service_account",
+        "project_id": "p",
+        "private_key": pem.decode(),
+        "client_email": "a@p.iam.gserviceaccount.com",
+        "token_uri": token_uri,
+    }
+
+
+def test_vertex_with_a_service_account(tmp_path: Any) -> None:
+    pytest.importorskip("google.auth")
+    token = {"access_token": "google-token-1", "expires_in": 3599, "token_type": "Bearer"}
+    issuer, upstream = (
+        Canned(Answer(200, jsontext.encode(token))),
+        Canned(Answer(200, jsontext.encode(GEMINI))),
+    )
+    with running(issuer) as login, running(upstream) as url:
+        file = tmp_path / "account.json"
+        file.write_text(json.dumps(service_account(f"{login}/token")))
+        base = f"{url}/v1beta1/projects/p/locations/europe-west4"
+        text = block("vertex-gemini", base, f'credentials = {{ file = "{file}" }}')
+        with gateway(text) as stand:
+            assert [text_of(ask(stand.url)) for _ in range(2)] == ["hello", "hello"]
+    assert len(issuer.requests) == 1
+    assert upstream.requests[1].headers["authorization"] == "Bearer google-token-1"
+    place = "/v1beta1/projects/p/locations/europe-west4/publishers/google/models"
+    assert upstream.requests[0].path == f"{place}/m:generateContent"
+
+
+def test_claude_at_vertex() -> None:
+    printed = b"".join(
+        b"event: %b\ndata: %b\n\n" % (event["type"].encode(), jsontext.encode(event)) for event in EVENTS
+    )
+    upstream = Canned(
+        Answer(200, jsontext.encode(CLAUDE)), Answer(200, printed, content_type="text/event-stream")
+    )
+    with running(upstream) as url:
+        base = f"{url}/v1/projects/p/locations/global"
+        with gateway(block("vertex-claude", base, 'credentials = { token = "t-1" }')) as stand:
+            assert text_of(ask(stand.url)) == "hello"
+            assert b'"hello"' in ask(stand.url, stream=True).body
+    first, second = upstream.requests
+    assert first.path.endswith("/publishers/anthropic/models/m:rawPredict")
+    assert second.path.endswith("/publishers/anthropic/models/m:streamRawPredict")
+    assert first.headers["authorization"] == "Bearer t-1"
+    assert "model" not in first.json
+    assert (first.json["anthropic_version"], second.json["stream"]) == ("vertex-2023-10-16", True)
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1"])
+def test_the_sdk_of_gemini_in_its_vertex_mode(version: str) -> None:
+    """Its paths name a project and a location, which are not part of the model's name."""
+    upstream = Canned(Answer(200, chat("hello")))
+    with running(upstream) as url, gateway(block("openai-chat", url, 'api_key = "k"')) as stand:
+        options = genai.types.HttpOptions(base_url=stand.url, api_version=version)
+        account = Credentials("client-key")
+        client = genai.Client(
+            vertexai=True, project="p", location="europe-west4", credentials=account, http_options=options
+        )
+        assert client.models.generate_content(model="cloud:m", contents="hi").text == "hello"
+        assert client.models.count_tokens(model="cloud:m", contents="hi").total_tokens
+    assert upstream.requests[0].json["model"] == "m"
+
+
+# Bedrock
+
+
+def framed() -> bytes:
+    encoder = AWS_CHUNKS.encoder()
+    return b"".join(piece for event in EVENTS for piece in encoder.feed(Frame(event["type"], event)))
+
+
+@pytest.mark.parametrize("client", ["openai-chat", "anthropic"])
+def test_claude_at_bedrock_with_a_key(client: str) -> None:
+    stream = Answer(200, framed(), content_type="application/vnd.amazon.eventstream")
+    upstream = Canned(Answer(200, jsontext.encode(CLAUDE)), stream)
+    path, body = "/v1/chat/completions", {**BODY, "model": "cloud:anthropic.claude-x-v1:0"}
+    if client == "anthropic":
+        path, body = "/v1/messages", {**body, "max_tokens": 9}
+    with running(upstream) as url, gateway(block("bedrock-invoke", url, 'api_key = "k-aws"')) as stand:
+        assert b'"hello"' in send(stand.url, "POST", path, jsontext.encode(body)).body
+        assert b'"hello"' in send(stand.url, "POST", path, jsontext.encode(body | {"stream": True})).body
+        assert stand.last()["output"] == 2
+    first, second = upstream.requests
+    assert first.path == "/model/anthropic.claude-x-v1:0/invoke"
+    assert second.path == "/model/anthropic.claude-x-v1:0/invoke-with-response-stream"
+    assert first.headers["authorization"] == "Bearer k-aws"
+    assert not {"model", "stream"} & {*first.json, *second.json}
+    assert first.json["anthropic_version"] == "bedrock-2023-05-31"
+
+
+def test_an_exception_in_a_stream_of_bedrock() -> None:
+    begun = framed()[: len(framed()) // 2]
+    cut = b"".join(AWS_EVENTS.encoder().feed(Frame("throttlingException", b'{"message":"slow down"}')))
+    encoder = AWS_CHUNKS.encoder()
+    whole = b"".join(piece for event in EVENTS[:3] for piece in encoder.feed(Frame("", event))) + cut
+    for data, words in ((whole, b"slow down"), (begun, b"ended without message_stop")):
+        answer = Answer(200, data, content_type="application/vnd.amazon.eventstream")
+        with running(Canned(answer)) as url, gateway(block("bedrock-invoke", url, 'api_key = "k"')) as stand:
+            assert words in ask(stand.url, stream=True).body
+
+
+def test_an_error_of_bedrock() -> None:
+    answer = Answer(400, b'{"message":"Input is too long for requested model."}')
+    with running(Canned(answer)) as url, gateway(block("bedrock-invoke", url, 'api_key = "k"')) as stand:
+        got = ask(stand.url)
+    assert (got.status, got.json["error"]["code"]) == (400, "context_length_exceeded")
+
+
+def test_signature_version_4() -> None:
+    """Computed with botocore 1.44; the secret is the one of AWS's published examples."""
+    credential = Credential(
+        id="AKIDEXAMPLE", secret="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", region="us-east-1"
+    )
+    url = "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude-x-v1%3A0/converse"
+    request = OutgoingRequest("POST", url, {"content-type": "application/json"}, b'{"messages":[]}')
+    assert signature(credential, request, "bedrock", "20261116T000000Z") == {
+        "authorization": "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261116/us-east-1/bedrock/aws4_request, "
+        "SignedHeaders=content-type;host;x-amz-date, "
+        "Signature=62d29372a5eb3de7c0ac677fecff223a3c0a1334ed6ef98409949babba88f591",
+        "x-amz-date": "20261116T000000Z",
+    }
+
+
+# Of "Signature Version 4 test suite" (docs.aws.amazon.com)
+PUBLISHED = {
+    "get-vanilla": ("GET", "", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
+    "post-vanilla": ("POST", "", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
+    "get-vanilla-query-order-key-case": (
+        "GET",
+        "?Param2=value2&Param1=value1",
+        "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500",
+    ),
+}
+
+
+@pytest.mark.parametrize("method, query, expected", PUBLISHED.values(), ids=PUBLISHED)
+def test_published_signatures(method: str, query: str, expected: str) -> None:
+    credential = Credential(
+        id="AKIDEXAMPLE", secret="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", region="us-east-1"
+    )
+    request = OutgoingRequest(method, f"https://example.amazonaws.com/{query}", {}, b"")
+    stated = signature(credential, request, "service", "20150830T123600Z")["authorization"]
+    assert stated.rpartition("Signature=")[2] == expected
+
+
+@pytest.mark.parametrize("session", ["", "session-1"])
+def test_botocore_signs_alike(session: str) -> None:
+    pytest.importorskip("botocore")
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    url = "https://bedrock-runtime.eu-west-1.amazonaws.com/model/arn%3Aaws%3Ax%2Fy/invoke?b=2&a=1"
+    theirs: Any = AWSRequest("POST", url, {"content-type": "application/json"}, b"{}")
+    SigV4Auth(Credentials("AKID", "secret", session or None), "bedrock", "eu-west-1").add_auth(theirs)
+    credential = Credential(id="AKID", secret="secret", session=session, region="eu-west-1")
+    request = OutgoingRequest("POST", url, {"content-type": "application/json"}, b"{}")
+    ours = signature(credential, request, "bedrock", theirs.headers["X-Amz-Date"])
+    assert ours["authorization"] == theirs.headers["Authorization"]
+
+
+# Configuration
+
+FIVE_LINES = {
+    "azure": (
+        'protocol = "azure-openai"\nbase_url = "https://r.openai.azure.com/openai/v1"\napi_key = "k"',
+        "https://r.openai.azure.com/openai/v1",
+    ),
+    "vertex": (
+        'protocol = "vertex-gemini"\nproject = "p"\nlocation = "europe-west4"\ncredentials = { token = "t" }',
+        "https://europe-west4-aiplatform.googleapis.com/v1beta1/projects/p/locations/europe-west4",
+    ),
+    "claude at vertex": (
+        'protocol = "vertex-claude"\nproject = "p"\nlocation = "global"\ncredentials = { token = "t" }',
+        "https://aiplatform.googleapis.com/v1/projects/p/locations/global",
+    ),
+    "bedrock": (
+        'protocol = "bedrock-invoke"\nregion = "us-east-1"\napi_key = "k"',
+        "https://bedrock-runtime.us-east-1.amazonaws.com",
+    ),
+}
+
+
+@pytest.mark.parametrize("rows, url", FIVE_LINES.values(), ids=FIVE_LINES)
+def test_a_provider_is_a_few_lines(rows: str, url: str) -> None:
+    assert load(f"[providers.cloud]\n{rows}\n", {}).providers["cloud"].base_url == url
+
+
+WRONG = {
+    "azure without anything": (
+        'protocol = "azure-openai"\nbase_url = "https://r.openai.azure.com/openai/v1"',
+        "expected api_key, or for Entra tenant (AZURE_TENANT_ID), id (AZURE_CLIENT_ID)",
+    ),
+    "vertex without a project": ('protocol = "vertex-gemini"', "Vertex needs project (GOOGLE_CLOUD_PROJECT)"),
+    "bedrock without a region": ('protocol = "bedrock-invoke"', "Bedrock needs region (AWS_REGION)"),
+    "half a signature": (
+        'protocol = "bedrock-invoke"\nregion = "us-east-1"\ncredentials = { id = "a" }',
+        "a signature needs id, secret and region",
+    ),
+}
+
+
+@pytest.mark.parametrize("rows, problem", WRONG.values(), ids=WRONG)
+def test_what_is_missing(rows: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(f"[providers.cloud]\n{rows}\n", {})
+    assert problem in str(caught.value)
