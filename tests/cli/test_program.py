@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 import dragoman
 from dragoman.cli import COMMANDS, main
+from dragoman.protocols import upstream_names
 
 
 def run(*arguments: str, stdin: bytes = b""):
@@ -37,7 +38,7 @@ def test_every_protocol_and_dialect_is_listed():
     result = run("protocols")
     assert result.exit_code == 0
     listed = [line.split() for line in result.stdout.splitlines() if line.startswith("  ")]
-    assert [name for name, *_ in listed] == [*dragoman.protocols(), "qwen-chat", *dragoman.dialects()]
+    assert [name for name, *_ in listed] == [*upstream_names(), *dragoman.dialects()]
     assert all(len(about) > 1 for _, *about in listed)
     assert "POST /v1/messages" in result.stdout
 

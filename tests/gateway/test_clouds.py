@@ -10,6 +10,7 @@ import pytest
 from google import genai
 from google.oauth2.credentials import Credentials
 
+from dragoman import Provider, generate
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame, OutgoingRequest
 from dragoman.core.credentials import Credential
@@ -70,6 +71,16 @@ def test_azure_with_a_key() -> None:
     (request,) = upstream.requests
     assert (request.path, request.headers["api-key"]) == ("/openai/v1/chat/completions", "k-azure")
     assert "authorization" not in request.headers
+
+
+def test_the_client_speaks_to_clouds_too() -> None:
+    upstream = Canned(Answer(200, chat("hello")))
+    with running(upstream) as url:
+        azure = Provider("azure", protocol="azure-openai", base_url=f"{url}/openai/v1", api_key="k-azure")
+        assert generate("hi", azure.model("m")).content == "hello"
+    assert upstream.requests[0].headers["api-key"] == "k-azure"
+    with pytest.raises(ConfigError, match="qwen-chat keeps the conversation"):
+        Provider("kept", protocol="qwen-chat", base_url="http://127.0.0.1:9", api_key="k")
 
 
 ENTRA = {"AZURE_TENANT_ID": "tenant-1", "AZURE_CLIENT_ID": "app-1", "AZURE_CLIENT_SECRET": "app-secret-1"}

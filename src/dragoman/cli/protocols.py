@@ -34,8 +34,7 @@ def command() -> None:
 
 def _line(name: str, width: int) -> str:
     codec = upstream(name)
-    folder = ".".join(codec.encode_request.__module__.split(".")[:3])
-    about = _about(folder).removeprefix(f"`{name}`: ")
+    about = _about(f"dragoman.protocols.{name.replace('-', '_')}").removeprefix(f"`{name}`: ")
     return f"  {name:<{width}}  {about} · POST {codec.http.path('MODEL', False)}"
 
 

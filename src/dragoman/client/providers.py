@@ -27,7 +27,7 @@ from dragoman.http.client.retries import send_once, unreachable
 from dragoman.model_lists import fetch_model_names
 from dragoman.profiles import ProfileRow, bare_model, known_server, profile_of, split_model, vendor_named
 from dragoman.profiles import known as known_providers
-from dragoman.protocols import codec as find_codec
+from dragoman.protocols import upstream as find_codec
 
 _USER_AGENT = {"user-agent": f"dragoman/{__version__}"}  # some providers refuse requests without one
 _EMBEDDED = "demo:"  # the address of the scripted model inside dragoman
@@ -69,6 +69,10 @@ class Provider:
         if not self.protocol or not self.base_url:
             raise ConfigError(f"provider {name!r} is not a known one, so it needs a protocol and a base_url")
         self.codec: Codec = find_codec(self.protocol)
+        if self.codec.session:
+            raise ConfigError(
+                f"{self.protocol} keeps the conversation: the client cannot speak it, a gateway can"
+            )
         self.dialect: Dialect | None = find_dialect(dialect) if dialect else None
         self.recover, self.summarise = recover, images == "summary"
         self.timeouts, self.tries = timeouts or Timeouts(), max(tries, 1)
