@@ -468,6 +468,7 @@ class Gateway:
         recording = self.recorder.begin(
             record.id, incoming.method, url, incoming.headers, record.client, request.key
         )
+        recording.record = record
         log, observe = writer.observer, recording.observe
         if log is None:
             writer.observer = observe

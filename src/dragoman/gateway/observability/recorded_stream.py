@@ -23,7 +23,7 @@ from dragoman.core.events import (
 )
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, ToolCall
+from dragoman.core.model import AnyPart, Response, Stop, ToolCall, Wire
 from dragoman.core.server import RouteTable
 from dragoman.gateway.observability.recording import RecordedBody, Recording
 from dragoman.pipeline import decoder_for
@@ -45,14 +45,18 @@ def timeline(recording: Recording) -> list[Tick]:
     attempt = recording.answered
     if attempt and attempt.protocol:
         decoder = protocol(attempt.protocol).codec.stream_decoder(Losses())
-        for ms, frame in frames(attempt.reply.body, protocol(attempt.protocol).framing):
+        for ms, frame in frames(
+            attempt.reply.body, protocol(attempt.protocol).framing, attempt.first_ms or 0.0
+        ):
             ticks.append(Tick(ms, "upstream", _name(frame), _text(frame)))
             try:
                 ticks += [_event_tick(ms, event) for event in decoder.feed(frame)]
             except (DragomanError, RecursionError, ValueError) as error:
                 ticks.append(Tick(ms, "neutral", "error", str(error)))
                 break
-    for ms, frame in frames(recording.reply.body, client_framing(recording)):
+    for ms, frame in frames(
+        recording.reply.body, client_framing(recording), recording.summary.first_ms or 0.0
+    ):
         ticks.append(Tick(ms, "client", _name(frame), _text(frame)))
     return sorted(ticks, key=lambda tick: tick.ms)
 
@@ -72,9 +76,9 @@ def _routes() -> RouteTable[str]:
     return RouteTable(routes())
 
 
-def frames(body: RecordedBody, framing: Framing) -> Iterator[tuple[float, Frame]]:
-    """The frames of a stream, each with the time of the piece that completed it."""
-    pieces = body.pieces or ((0.0, len(body.data)),)
+def frames(body: RecordedBody, framing: Framing, at: float = 0.0) -> Iterator[tuple[float, Frame]]:
+    """The frames of a stream, each with the time of the piece that completed it; `at` where it came whole."""
+    pieces = body.pieces or ((at, len(body.data)),)
     if body.data.lstrip()[:1] == b"{":
         yield pieces[-1][0], Frame("", body.data)
         return
@@ -94,20 +98,35 @@ def frames(body: RecordedBody, framing: Framing) -> Iterator[tuple[float, Frame]
 
 def reply_parts(protocol_name: str, data: bytes, framing: Framing | None = None) -> tuple[AnyPart, ...]:
     """The parts of a reply, whole or streamed, as far as they can be read."""
+    response = _response(protocol_name, data, framing)
+    return response.parts if response else ()
+
+
+def assembled(protocol_name: str, data: bytes, framing: Framing | None = None) -> Wire | None:
+    """A streamed reply as the protocol would send it whole; None for one that came so or cannot be read."""
+    if not protocol_name or data.lstrip()[:1] in (b"{", b""):
+        return None
+    response = _response(protocol_name, data, framing)
+    return protocol(protocol_name).codec.encode_response(response, Losses(), None) if response else None
+
+
+def _response(protocol_name: str, data: bytes, framing: Framing | None) -> Response | None:
+    """What was cut off, or is still under way, ends where it ends."""
     try:
         spoken = protocol(protocol_name)
         codec, framing = spoken.codec, framing or spoken.framing
         wire = jsontext.decode(data) if data.lstrip()[:1] == b"{" else None
         if is_object(wire):
-            if codec.decode_error(wire, 0):
-                return ()
-            return codec.decode_response(wire, Losses()).parts
+            return None if codec.decode_error(wire, 0) else codec.decode_response(wire, Losses())
         decoder = codec.stream_decoder(Losses())
         events = [event for _, frame in frames(RecordedBody(data), framing) for event in decoder.feed(frame)]
         events += decoder.close()
-        return fold(_rows(events)).parts
+        ordered = [event for event in _rows(events) if not isinstance(event, ResponseFailed)]
+        if not any(isinstance(event, ResponseEnd) for event in ordered):
+            ordered.append(ResponseEnd(Stop("other")))
+        return fold(ordered)
     except (DragomanError, RecursionError, ValueError):
-        return ()
+        return None
 
 
 def _rows(events: list[Event]) -> list[Event]:

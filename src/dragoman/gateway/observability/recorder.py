@@ -12,17 +12,20 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from dragoman.core import jsontext
 from dragoman.core.losses import Loss, with_values
+from dragoman.core.model import Usage
+from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.transport import Reply, Timeouts, Transport, TransportError
 from dragoman.core.user_folders import data_folder
 from dragoman.gateway.config import Config
@@ -40,6 +43,9 @@ from dragoman.gateway.observability.redaction import Mask
 from dragoman.gateway.observability.ring import Ring, draft_bytes
 from dragoman.gateway.request import ExchangeRecord
 from dragoman.http.client.reply import Pour, Sink
+
+if TYPE_CHECKING:
+    from dragoman.gateway.upstreams.routing import Target
 
 # User-Agent prefixes of agents and SDKs
 _AGENTS = (
@@ -78,6 +84,7 @@ _SESSION_SPAN = 4096  # bytes at both ends of a body: between them stands the co
 _CALLED = re.compile(rb'"name"\s*:\s*"([^"\\]+)"')
 _CALLED_GEMINI = re.compile(rb'"functionCall"\s*:\s*\{[^{}]*?"name"\s*:\s*"([^"\\]+)"')
 
+_LOCAL = re.compile(r"https?://(?:localhost|127\.|\[::1\])")  # a model on this machine costs nothing
 _MOST_PENDING = 64 * 1024 * 1024  # bytes that wait for the file; above it, exchanges are not recorded
 
 _draft: ContextVar[RecordingDraft | None] = ContextVar("recording", default=None)
@@ -87,6 +94,10 @@ class RecordingStore(Protocol):
     """Where recordings are: `Ring` in memory, `RecordingFile` on disk."""
 
     def get(self, id: str) -> Recording | None: ...
+
+    def summary(self, id: str) -> RecordingSummary | None: ...
+
+    def ids(self) -> list[str]: ...
 
     def summaries(self) -> list[RecordingSummary]: ...
 
@@ -108,7 +119,7 @@ class Recorder:
         self._active: dict[str, RecordingDraft] = {}
         self.listeners: set[Callable[[RecordingSummary], object]] = set()
         self._writer = _FileWriter(file, self) if file else None
-        self._ring = None if file else Ring(self.seal, self.summarize, most, limit)
+        self._ring = None if file else Ring(self.seal, self.outlined, most, limit)
 
     @property
     def store(self) -> RecordingStore:
@@ -119,7 +130,7 @@ class Recorder:
     @property
     def active(self) -> dict[str, RecordingSummary]:
         """Exchanges under way."""
-        return {id: self.summarize(draft) for id, draft in list(self._active.items())}
+        return {id: self.outlined(draft) for id, draft in list(self._active.items())}
 
     def begin(
         self, request_id: str, method: str, url: str, headers: Mapping[str, str], client: str, key: str
@@ -130,9 +141,22 @@ class Recorder:
         )
         _draft.set(draft)
         self._active[request_id] = draft
-        if self.listeners:
-            self.publish(draft)
+        draft.publish = self.publish
+        self.publish(draft)
         return draft
+
+    def running_summary(self, id: str) -> RecordingSummary | None:
+        draft = self._active.get(id)
+        return self.outlined(draft) if draft else None
+
+    def running(self, id: str) -> Recording | None:
+        """What is recorded so far of an exchange under way."""
+        draft = self._active.get(id)
+        if draft is None:
+            return None
+        attempts = [replace(each, pieces=[*each.pieces]) for each in draft.attempts]
+        losses = tuple(draft.record.losses) if draft.record and not draft.finished else draft.losses
+        return self.seal(replace(draft, pieces=[*draft.pieces], attempts=attempts, losses=losses))
 
     def transport(self, transport: Transport) -> Transport:
         """`transport`, with everything that passes recorded."""
@@ -143,20 +167,18 @@ class Recorder:
         draft.losses, draft.rule = tuple(record.losses), rule
         draft.seconds = record.seconds
         record.exchange = record.span = record.crash = None  # they hold the whole exchange
-        draft.record = record
+        draft.record, draft.finished, draft.publish = record, True, None
         if self._writer:
             self._writer.put(draft)
         elif self._ring is not None:
-            if self.listeners:
-                self.publish(draft)  # before the ring takes its bodies
+            self.publish(draft)  # before the ring takes its bodies
             self._ring.put(draft)
             self._active.pop(draft.id, None)
 
     def leave(self, draft: RecordingDraft) -> None:
         """The file has it, or cannot take it."""
         self._active.pop(draft.id, None)
-        if self.listeners:
-            self.publish(draft)
+        self.publish(draft)
 
     def flush(self) -> None:
         """Wait until what was finished is stored."""
@@ -168,9 +190,20 @@ class Recorder:
         self.store.close()
 
     def publish(self, draft: RecordingDraft) -> None:
+        if not self.listeners:
+            return
         summary = self.summarize(draft)
         for listener in tuple(self.listeners):
             listener(summary)
+
+    def outlined(self, draft: RecordingDraft) -> RecordingSummary:
+        """The summary with what the exchange is about, which takes as long as reading it."""
+        from dragoman.gateway.observability.outline import outline  # decodes; not on the request path
+
+        mask = self._mask(draft)
+        made = outline(draft.client, draft.body, b"".join([data for _, data in draft.pieces]))
+        texts = {"prompt": mask.text(made.prompt), "preview": mask.text(made.preview)}
+        return replace(self.summarize(draft), **asdict(made) | texts)
 
     def summarize(self, draft: RecordingDraft) -> RecordingSummary:
         """What a list shows of it, without secrets."""
@@ -186,7 +219,7 @@ class Recorder:
         sent = mask.data(draft.body)
         attempts = tuple([_attempt(mask, each, draft.began) for each in draft.attempts])
         return Recording(
-            summary=self.summarize(draft),
+            summary=self.outlined(draft),
             request=RecordedMessage(
                 draft.method,
                 mask.url(draft.url),
@@ -279,24 +312,28 @@ def _called(client: str, pieces: list[tuple[float, bytes]]) -> tuple[str, ...]:
 
 def _summary(draft: RecordingDraft, record: ExchangeRecord, mask: Mask) -> RecordingSummary:
     target, usage = record.target, record.usage
-    losses: dict[str, int] = {}
+    losses, codes = Counter[str](), Counter[str]()
     for loss in draft.losses:
-        losses[loss.severity] = losses.get(loss.severity, 0) + 1
+        losses[loss.severity] += 1
+        codes[loss.code] += bool(loss.code)
+    profile = target.provider.profile(target.model) if target else UNKNOWN
+    attempt = draft.attempts[-1] if draft.attempts else None
     failed = bool(record.failure) or record.gone or record.status >= 400
+    state = "active" if not draft.finished else "failed" if failed else "done"
     error = record.failure.message if record.failure else "the client disconnected" if record.gone else ""
     return RecordingSummary(
         id=draft.id,
         time=draft.time,
-        state="failed" if failed else "done",
+        state=state,
         agent=agent_of(draft.request_headers),
         session=mask.text(session_of(draft.request_headers, draft.body)),
         key=record.caller,
         client=record.client,
         action=record.action,
         model=record.model,
-        provider=record.provider,
-        upstream=target.provider.protocol if target else "",
-        target=target.model if target else "",
+        provider=record.provider or (attempt.provider if attempt else ""),
+        upstream=target.provider.protocol if target else attempt.protocol if attempt else "",
+        target=target.model if target else attempt.model if attempt else "",
         stream=record.stream,
         status=record.status,
         attempts=len(draft.attempts) or record.tries,
@@ -307,13 +344,26 @@ def _summary(draft: RecordingDraft, record: ExchangeRecord, mask: Mask) -> Recor
         input=usage.input if usage else None,
         output=usage.output if usage else None,
         cached=usage.cached if usage else 0,
+        cost=_cost(profile, target, usage),
+        window=profile.context_window,
+        queue_ms=round(record.waited * 1000, 1),
         first_ms=None if record.first is None else round(record.first * 1000, 1),
-        ms=round(draft.seconds * 1000, 1),
-        losses=losses,
-        codes=tuple(dict.fromkeys([loss.code for loss in draft.losses if loss.code])),
+        ms=round(draft.seconds * 1000, 1) if draft.finished else None,
+        losses=dict(losses),
+        codes=tuple([code for code in codes if code]),
+        code_counts={code: count for code, count in codes.items() if code},
         error=mask.text(error),
+        cut=failed and 200 <= record.status < 300 and not record.gone,
         size=len(draft.body) + sum([len(data) for _, data in draft.pieces]),
     )
+
+
+def _cost(profile: ModelProfile, target: Target | None, usage: Usage | None) -> float | None:
+    if usage is None or target is None:
+        return None
+    if profile.price:
+        return profile.price.cost(usage)
+    return 0.0 if _LOCAL.match(target.provider.base_url) else None
 
 
 class _RecordingTransport:
@@ -334,7 +384,7 @@ class _RecordingTransport:
         try:
             reply = await self._transport.send(method, url, headers, body, timeouts)
         except BaseException as error:
-            last.error = str(error) or type(error).__name__
+            last.error, last.ended = str(error) or type(error).__name__, time.perf_counter()
             raise
         last.status, last.headers = reply.status, reply.headers
         return _RecordedReply(reply, last)
@@ -395,9 +445,21 @@ def _attempt(mask: Mask, draft: AttemptDraft, began: float) -> RecordedAttempt:
     reply = RecordedMessage(
         "", "", draft.status, mask.headers(draft.headers), _body(mask, draft.pieces, began)
     )
-    started = round((draft.began - began) * 1000, 2)
+    first = draft.pieces[0][0] if draft.pieces else None
+    ended = draft.ended or (draft.pieces[-1][0] if draft.pieces else None)
+    started, first_ms, ended_ms = [
+        None if at is None else round((at - began) * 1000, 2) for at in (draft.began, first, ended)
+    ]
     return RecordedAttempt(
-        draft.provider, draft.protocol, draft.model, started, request, reply, mask.text(draft.error)
+        draft.provider,
+        draft.protocol,
+        draft.model,
+        started or 0.0,
+        request,
+        reply,
+        mask.text(draft.error),
+        first_ms,
+        ended_ms,
     )
 
 

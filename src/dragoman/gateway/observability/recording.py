@@ -7,7 +7,7 @@ passed; a stream is its bytes and the time at which each piece came.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -45,7 +45,7 @@ class RecordedMessage(Struct, frozen=True):
 
 
 class RecordedAttempt(Struct, frozen=True):
-    """One request to an upstream. `error` says why there is no reply."""
+    """One request to an upstream. `error` says why there is no reply. Times are since the exchange began."""
 
     provider: str = ""
     protocol: str = ""
@@ -54,10 +54,15 @@ class RecordedAttempt(Struct, frozen=True):
     request: RecordedMessage = RecordedMessage()
     reply: RecordedMessage = RecordedMessage()
     error: str = ""
+    first_ms: float | None = None  # of the reply's body
+    ended_ms: float | None = None
 
 
 class RecordingSummary(Struct, frozen=True, kw_only=True):
-    """What a list of exchanges shows. `state`: active, done, failed. Times are milliseconds."""
+    """What a list of exchanges shows. `state`: active, done, failed. Times are milliseconds, costs dollars.
+
+    `prompt` to `run` are those of outline.Outline. They are empty until somebody looks.
+    """
 
     id: str
     time: float  # seconds since 1970
@@ -81,12 +86,23 @@ class RecordingSummary(Struct, frozen=True, kw_only=True):
     input: int | None = None
     output: int | None = None
     cached: int = 0
+    cost: float | None = None  # None: the price is not known
+    window: int | None = None  # tokens that the model takes
+    queue_ms: float = 0.0
     first_ms: float | None = None
     ms: float | None = None
     losses: dict[str, int] = {}  # by severity
     codes: tuple[str, ...] = ()
+    code_counts: dict[str, int] = {}
     error: str = ""
+    cut: bool = False  # the answer had begun when it failed
     size: int = 0
+    prompt: str = ""
+    preview: str = ""
+    messages: int = 0
+    turn: int = 0
+    start: str = ""
+    run: str = ""
 
 
 class Recording(Struct, frozen=True, kw_only=True):
@@ -177,14 +193,18 @@ class RecordingDraft(Struct, eq=False):
     headers: list[tuple[bytes, bytes]] = []
     pieces: list[tuple[float, bytes]] = field(default_factory=list[tuple[float, bytes]])
     attempts: list[AttemptDraft] = field(default_factory=lambda: list[AttemptDraft]())
-    record: ExchangeRecord | None = None  # None while it is under way
+    record: ExchangeRecord | None = None
+    finished: bool = False
     seconds: float = 0.0
     losses: tuple[Loss, ...] = ()
     rule: str = ""
+    publish: Callable[[RecordingDraft], None] | None = None  # says that a list would show something else now
 
     def begin_attempt(self, provider: str, protocol: str, model: str) -> None:
         """Names the provider of the request that is sent next."""
         self.attempts.append(AttemptDraft(perf_counter(), provider, protocol, model))
+        if self.publish:
+            self.publish(self)
 
     def observe(self, status: int, data: bytes) -> None:
         """Called by the response writer with each part of the answer; the status comes first."""
@@ -192,6 +212,8 @@ class RecordingDraft(Struct, eq=False):
             self.status = status
         if data:
             self.pieces.append((perf_counter(), data))
+            if len(self.pieces) == 1 and self.publish:
+                self.publish(self)
 
 
 class AttemptDraft(Struct, eq=False):
@@ -209,3 +231,4 @@ class AttemptDraft(Struct, eq=False):
     headers: Mapping[str, str] = {}
     pieces: list[tuple[float, bytes]] = field(default_factory=list[tuple[float, bytes]])
     error: str = ""
+    ended: float = 0.0  # of one that failed; 0.0: with its last piece

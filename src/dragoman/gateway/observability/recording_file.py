@@ -124,6 +124,16 @@ class RecordingFile:
             ]
             return mapped(_recordings.decode(row[0]), bodies)
 
+    def summary(self, id: str) -> RecordingSummary | None:
+        with self._lock:
+            row = self._database.execute("select summary from recordings where id = ?", (id,)).fetchone()
+        return _summaries.decode(row[0]) if row else None
+
+    def ids(self) -> list[str]:
+        """Oldest first."""
+        with self._lock:
+            return [row[0] for row in self._database.execute("select id from recordings order by number")]
+
     def summaries(self) -> list[RecordingSummary]:
         with self._lock:
             rows = self._database.execute("select summary from recordings order by number").fetchall()

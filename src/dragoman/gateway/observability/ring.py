@@ -65,6 +65,16 @@ class Ring:
             stored = self._items.get(id)
         return self._seal(_restored(stored)) if stored else None
 
+    def summary(self, id: str) -> RecordingSummary | None:
+        with self._lock:
+            stored = self._items.get(id)
+        return self._summary(stored) if stored else None
+
+    def ids(self) -> list[str]:
+        """Oldest first."""
+        with self._lock:
+            return list(self._items)
+
     def summaries(self) -> list[RecordingSummary]:
         """Oldest first."""
         with self._lock:
