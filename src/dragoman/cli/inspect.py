@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from dragoman import DragomanError
 from dragoman.cli.output import COLOURS, SEVERITY_COLOURS, pretty, write
@@ -39,14 +40,14 @@ def command(
 ) -> None:
     """Show recorded exchanges: a list, or one of them with its route and its losses."""
     if what is None:
-        rows = _fetch(url, key, "/exchanges")["rows"]
-        write(pretty(rows[-last:])) if as_json else _list(rows[-last:])
+        rows = _newest(url, key, last)[::-1]
+        write(pretty(rows)) if as_json else _list(rows)
         return
     if what.endswith(FILE_SUFFIX) or Path(what).is_file():
         text = Path(what).read_bytes()
         view = _view_of(text)
     else:
-        view = _fetch(url, key, f"/exchanges/{what}")
+        view = _fetch(url, key, f"/exchanges/{what}/all")
         text = _get(url, key, f"/exchanges/{what}/exchange.json") if save else b""
     if save:
         save_file(save, text)
@@ -61,10 +62,19 @@ def command(
 
 
 def _view_of(text: bytes) -> Wire:
-    from dragoman.inspector.views import exchange_view
+    from dragoman.inspector.views import Context, whole_view
 
     recording = load_recording(text)
-    return exchange_view(recording, None, [recording], {})
+    return to_builtins(whole_view(recording, Context([recording.summary])))
+
+
+def _newest(url: str, key: str | None, count: int) -> list[Wire]:
+    found: list[Wire] = []
+    more: str | None = ""
+    while more is not None and len(found) < count:
+        page = _fetch(url, key, f"/exchanges?before={more}")
+        found, more = found + page["rows"], page["more"]
+    return found[:count]
 
 
 def _list(rows: list[Wire]) -> None:
@@ -107,9 +117,10 @@ def _show(view: Wire) -> None:
         kind = click.style(loss["kind"], fg=COLOURS.get(loss["kind"], "cyan"))
         value = f" = {loss['value']}" if loss["value"] else ""
         click.echo(f"{loss['severity']:9} {kind} {loss['where']}{value}: {loss['why']}  [{loss['code']}]")
-    prefix = view["prefix"]
+    prefix = view["tabs"]["window"]["prefix"]
     if prefix and prefix["path"]:
-        click.echo(f"prefix    broke at {prefix['path']} (byte {prefix['same']} of {prefix['total']})")
+        still = f"about {prefix['same']} of {prefix['total']} tokens still match"
+        click.echo(f"prefix    broke at {prefix['path']}: {still}")
 
 
 def save_file(path: str, data: bytes) -> None:

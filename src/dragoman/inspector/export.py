@@ -10,12 +10,20 @@ from importlib.resources import files
 from dragoman.core import jsontext
 from dragoman.core.model import Wire
 
-MODULES = ("dom", "filter", "api", "json-view", "charts", "list", "exchange", "overview", "app")
+MODULES = (
+    *("dom", "api", "state", "filter", "markdown", "diff", "charts", "list", "exchange", "conversation"),
+    *("wires", "losses", "stream", "window", "route", "actions", "overview", "setup", "app"),
+)
 
 
 @cache
 def asset(name: str) -> bytes:
-    return files("dragoman.inspector").joinpath("page", name).read_bytes()
+    """A file of the page, without the comments and the indentation of scripts."""
+    data = files("dragoman.inspector").joinpath("page", name).read_bytes()
+    if not name.endswith(".js"):
+        return data
+    lines = [line.strip() for line in data.splitlines()]
+    return b"\n".join([line for line in lines if line and not line.startswith(b"//")])
 
 
 @cache
@@ -30,7 +38,7 @@ def page() -> tuple[bytes, str]:
     digest = base64.b64encode(hashlib.sha256(mapping.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'self' 'sha256-{digest}'; style-src 'self' 'unsafe-inline'; "
-        "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; "
         "frame-ancestors 'none'"
     )
     return html.encode(), policy
@@ -39,12 +47,14 @@ def page() -> tuple[bytes, str]:
 def exported(view: Wire) -> bytes:
     """One exchange in one file: scripts, styles and data inside it, and no request to anywhere."""
     id = view["summary"]["id"]
-    data = jsontext.dumps({"id": id, f"/exchanges/{id}": view}).replace("<", "\\u003c")
+    tabs = {f"/exchanges/{id}/{name}": tab for name, tab in view["tabs"].items()}
+    head = {name: value for name, value in view.items() if name != "tabs"}
+    data = jsontext.dumps({"id": id, f"/exchanges/{id}": head, **tabs}).replace("<", "\\u003c")
     imports = {f"inspector/{name}": _data_url(asset(f"{name}.js")) for name in MODULES}
     html = asset("index.html").decode()
-    policy = "default-src 'none'; script-src data: 'unsafe-inline'; style-src 'unsafe-inline'"
-    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    html = html.replace("<!--style-->", f"{head}<style>{asset('style.css').decode()}</style>")
+    policy = "default-src 'none'; script-src data: 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    html = html.replace("<!--style-->", f"{meta}<style>{asset('style.css').decode()}</style>")
     html = html.replace(
         "<!--importmap-->",
         f'<script type="application/json" id="embedded">{data}</script>'

@@ -1,12 +1,16 @@
 """The page at /inspect and its API, served by the gateway.
 
-GET /inspect                      the page
-GET /inspect/static/NAME          its scripts and styles
-GET /inspect/api/exchanges        summaries of what is recorded, and of what is under way
-GET /inspect/api/live             summaries as they change (SSE)
-GET /inspect/api/exchanges/ID     one exchange; /plan: a dry run at every provider; /exchange.json: the
-                                  recording; /export.html: one file that opens offline
-GET /inspect/api/overview, /inspect/api/setup
+GET  /inspect                      the page
+GET  /inspect/static/NAME          its scripts and styles
+GET  /inspect/api/exchanges        what is under way, and summaries of what is recorded, newest first:
+                                   ?before=ID goes on behind that one
+GET  /inspect/api/live             summaries as they change (SSE)
+GET  /inspect/api/search?q=WORDS   ids of exchanges whose bodies hold the words; ?before=ID goes on
+GET  /inspect/api/exchanges/ID     one exchange; its tabs: /conversation, /wires, /stream, /window, /snippets;
+                                   /all: everything; /exchange.json: the recording; /export.html: one file
+                                   that opens offline
+POST /inspect/api/exchanges/ID/plan   a dry run of the request, or of the edited one in the body
+GET  /inspect/api/overview?hours=N, /inspect/api/setup
 """
 
 from __future__ import annotations
@@ -15,11 +19,13 @@ import asyncio
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import to_builtins
 
+from dragoman.core.errors import DragomanError
 from dragoman.core.server import Route
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
@@ -29,31 +35,29 @@ from dragoman.gateway.observability.recording_file import RecordingFile
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import names, route
 from dragoman.http.server import Headers, ResponseWriter
-from dragoman.inspector import analysis, views
+from dragoman.inspector import analysis, sessions, views
 from dragoman.inspector.export import MODULES, asset, exported, page
+from dragoman.inspector.overview import overview
 from dragoman.inspector.plan import plan_all
 from dragoman.profiles import known
 
 _LIVE_PING = 10.0  # seconds between comments on a quiet connection
 _LIVE_POLL = 1.0  # seconds between looks at the file of several workers
+_PAGE = 150  # summaries in one answer: the first ones are on screen at once
+_SEARCH_SECONDS = 1.0  # of one answer; the page asks on
+_LARGEST_PLAN = 16 * 1024 * 1024
 _SAFE: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
-_AGENTS = {
-    "Claude Code": "claude",
-    "Codex": "codex",
-    "Gemini CLI": "gemini",
-    "OpenCode": "opencode",
-    "Qwen Code": "qwen",
-}
 
 
 ROUTES = (
     Route("GET", "/inspect", "page"),
     Route("GET", "/inspect/static/{name}", "page"),
     Route("GET", "/inspect/api/{rest:path}", "recordings"),
+    Route("POST", "/inspect/api/{rest:path}", "recordings"),
 )
 
 
@@ -75,8 +79,11 @@ class Inspector:
         return self._gateway.config  # of now: it may be reloaded
 
     async def answer(self, request: GatewayRequest) -> None:
-        path, writer = request.incoming.path, request.writer
+        path, writer, query = request.incoming.path, request.writer, request.query
         steps = path.removeprefix("/inspect").strip("/").split("/")
+        if request.incoming.method == "POST" and steps[-1] != "plan":
+            await writer.json(405, {"error": f"POST is not allowed on {path}. Use GET."}, _SAFE)
+            return
         match steps:
             case [""]:
                 html, policy = page()
@@ -87,107 +94,158 @@ class Inspector:
             case ["static", name] if name.removesuffix(".js") in MODULES:
                 await writer.whole(200, asset(name), _SAFE, b"text/javascript; charset=utf-8")
             case ["api", "exchanges"]:
-                await writer.json(200, {"rows": [to_builtins(each) for each in self.summaries()]}, _SAFE)
+                await _json(writer, await asyncio.to_thread(self._rows, query.get("before", "")))
+            case ["api", "search"]:
+                words, before = query.get("q", ""), query.get("before", "")
+                await _json(writer, await asyncio.to_thread(self._search, words, before))
             case ["api", "live"]:
                 await self._live(writer)
             case ["api", "overview"]:
-                await writer.json(200, self._overview(), _SAFE)
+                await _json(writer, await asyncio.to_thread(self._overview, query.get("hours", "")))
             case ["api", "setup"]:
-                await writer.json(200, self._setup(), _SAFE)
+                await _json(writer, self._setup(request))
             case ["api", "exchanges", id, *rest]:
-                await self._exchange(id, rest, writer)
+                await self._exchange(id, rest, request)
             case _:
-                await writer.json(404, {"error": f"the inspector has no {path}"}, _SAFE)
+                await writer.json(404, {"error": f"The inspector has no {path}."}, _SAFE)
 
-    def summaries(self) -> list[RecordingSummary]:
-        """Stored ones and those under way."""
-        return [*self._recorder.store.summaries(), *self._recorder.active.values()]
+    def _rows(self, before: str) -> dict[str, Any]:
+        """A page of summaries, newest first; the first one begins with what is under way."""
+        ids = self._recorder.store.ids()[::-1]
+        begin = ids.index(before) + 1 if before in ids else 0
+        chosen = ids[begin : begin + _PAGE]
+        found = [self._recorder.store.summary(id) for id in chosen]
+        rows = [*(self._active() if not before else ()), *[each for each in found if each]]
+        more = chosen[-1] if begin + _PAGE < len(ids) else None
+        return {"rows": rows, "more": more, "total": len(ids)}
 
-    async def _exchange(self, id: str, rest: list[str], writer: ResponseWriter) -> None:
-        recording = await asyncio.to_thread(self._recorder.store.get, id)
+    def _active(self) -> list[RecordingSummary]:
+        return sorted(self._recorder.active.values(), key=lambda each: -each.time)
+
+    def _search(self, words: str, before: str) -> dict[str, Any]:
+        """Exchanges with all words in a body, newest first; `more` where the time was over."""
+        wanted = [word.encode() for word in words.lower().split()]
+        ids = self._recorder.store.ids()[::-1]
+        begin = ids.index(before) + 1 if before in ids else 0
+        until, found = time.monotonic() + _SEARCH_SECONDS, list[str]()
+        for id in ids[begin:] if wanted else ():
+            recording = self._recorder.store.get(id)
+            if recording and _holds(recording, wanted):
+                found.append(id)
+            if time.monotonic() > until and id != ids[-1]:
+                return {"ids": found, "more": id}
+        return {"ids": found, "more": None}
+
+    async def _exchange(self, id: str, rest: list[str], request: GatewayRequest) -> None:
+        writer = request.writer
+        recording = await asyncio.to_thread(self._recording, id)
         if recording is None:
-            problem = (
-                f"{id} is still under way" if id in self._recorder.active else f"no exchange {id} is recorded"
-            )
-            await writer.json(404, {"error": problem}, _SAFE)
+            await writer.json(404, {"error": f"No exchange {id} is recorded. It may be too old."}, _SAFE)
             return
         match rest:
             case []:
-                await writer.whole(200, await asyncio.to_thread(self._view_bytes, recording), _SAFE)
+                await _json(writer, await asyncio.to_thread(self._view, views.head_view, recording))
+            case ["all"]:
+                await _json(writer, await asyncio.to_thread(self._view, views.whole_view, recording))
+            case [tab] if tab in views.TABS:
+                await _json(writer, await asyncio.to_thread(self._view, views.TABS[tab], recording))
             case ["plan"]:
-                await writer.json(200, await asyncio.to_thread(self._plan, recording), _SAFE)
+                await self._plan(recording, request)
             case ["exchange.json"]:
                 text = await asyncio.to_thread(dump_recording, recording)
                 await writer.whole(200, text.encode(), [*_SAFE, _attachment(id + FILE_SUFFIX)])
             case ["export.html"]:
-                html = await asyncio.to_thread(lambda: exported(self.view(recording)))
+                html = await asyncio.to_thread(lambda: exported(self._view(views.whole_view, recording)))
                 kind = b"text/html; charset=utf-8"
                 await writer.whole(200, html, [*_SAFE, _attachment(f"{id}.html")], kind)
             case _:
-                await writer.json(404, {"error": "no such view of an exchange"}, _SAFE)
+                await writer.json(404, {"error": "There is no such view of an exchange."}, _SAFE)
 
-    def view(self, recording: Recording) -> dict[str, Any]:
-        session = self._session(recording)
-        place = next((i for i, each in enumerate(session) if each.summary.id == recording.summary.id), 0)
-        before = session[place - 1] if place else None
-        today = analysis.losses_today(self.summaries(), time.time())
-        return views.exchange_view(recording, before, session[: place + 1] or [recording], today)
+    def _recording(self, id: str) -> Recording | None:
+        """A stored one, or what is there of one under way."""
+        return self._recorder.store.get(id) or self._recorder.running(id) or self._recorder.store.get(id)
 
-    def _view_bytes(self, recording: Recording) -> bytes:
-        return msgspec.json.encode(self.view(recording))
+    def _view(self, view: Any, recording: Recording) -> Any:
+        return view(recording, self._context(recording))
 
-    def _session(self, recording: Recording) -> list[Recording]:
-        """The exchanges of the same session up to this one, oldest first; it alone where it names none."""
-        mine = recording.summary
-        if not mine.session:
-            return [recording]
-        ids = [
-            each.id
-            for each in self._recorder.store.summaries()
-            if each.session == mine.session
-            and each.agent == mine.agent
-            and each.action == mine.action
-            and each.time <= mine.time
-        ]
-        found = [self._recorder.store.get(id) for id in ids[-views.MOST_TURNS :]]
-        return [each for each in found if each is not None]
-
-    def _plan(self, recording: Recording) -> list[dict[str, Any]]:
-        providers = self._config.providers.values() or [known()["demo"]]
-        summary = recording.summary
-        plans = plan_all(
-            recording.request.body.data, summary.client, providers, summary.target or summary.model
+    def _context(self, recording: Recording) -> views.Context:
+        mine, stored = recording.summary, self._recorder.store.summaries()
+        turns = sessions.conversation([each for each in stored if each.id != mine.id] + [mine], mine)
+        place = next((number for number, each in enumerate(turns) if each.id == mine.id), 0)
+        before = [each for each in turns[:place] if each.state != "failed"] or turns[:place]
+        following = turns[place + 1 : place + 2]
+        provider = self._config.providers.get(mine.provider)
+        return views.Context(
+            turns,
+            self._recorder.store.get(before[-1].id) if before else None,
+            self._recorder.store.get(following[0].id) if following else None,
+            analysis.losses_today(stored, time.time()),
+            provider.profile(mine.target).price if provider else None,
         )
-        return [to_builtins(each) for each in plans]
 
-    def _overview(self) -> dict[str, Any]:
+    async def _plan(self, recording: Recording, request: GatewayRequest) -> None:
+        """What each provider would lose of the request, or of the one in the body."""
+        edited = await request.incoming.read(_LARGEST_PLAN) if request.incoming.method == "POST" else b""
+        providers = [*self._config.providers.values()] or [known()["demo"]]
+        summary, body = recording.summary, edited or recording.request.body.data
+        model = summary.target or summary.model
+        try:
+            plans = await asyncio.to_thread(plan_all, body, summary.client, providers, model)
+        except (DragomanError, ValueError) as error:
+            await request.writer.json(400, {"error": str(error)}, _SAFE)
+            return
+        await _json(request.writer, [to_builtins(each) | {"worst": each.worst} for each in plans])
+
+    def _overview(self, hours: str) -> dict[str, Any]:
         providers = {each.name: each.protocol for each in self._config.providers.values()} or {"demo": "any"}
-        circuits = {str(name): "open" for name in self._circuits.opened}
-        return views.overview(self._recorder.store.summaries(), providers, circuits)
+        circuits = {name: self._circuits.seconds_left(name) for name in self._circuits.opened}
+        seconds = float(hours) * 3600 if hours.isdigit() and int(hours) else None
+        return overview(self._recorder.store.summaries(), providers, circuits, time.time(), seconds)
 
-    def _setup(self) -> dict[str, Any]:
-        configured = self._config.providers
+    def _setup(self, request: GatewayRequest) -> dict[str, Any]:
+        from dragoman.cli.agents import AGENTS, command_line
+
+        config = self._config
+        url = f"http://{request.headers.get('host') or '127.0.0.1:8787'}"
+        key = "$DRAGOMAN_KEY" if config.keys else "any"
         agents = [
-            {"name": name, "found": shutil.which(program) is not None, "command": f"dragoman run {program}"}
-            for name, program in _AGENTS.items()
+            {
+                "name": agent.title,
+                "found": shutil.which(agent.program) is not None,
+                "install": agent.install,
+                "command": command_line(agent, url, key),
+                "served": bool(_targets(config, agent.usual_model)),
+                "model": agent.usual_model,
+                "note": agent.note,
+            }
+            for agent in AGENTS.values()
         ]
         providers = [
             {
                 "name": name,
                 "protocol": provider.protocol,
-                "usable": name in configured or not provider.key_env,
-                "why": _why(name in configured, provider.key_env),
+                "usable": name in config.providers or not provider.key_env,
+                "why": _why(name in config.providers, provider.key_env),
             }
-            for name, provider in {**known(), **configured}.items()
+            for name, provider in {**known(), **config.providers}.items()
         ]
-        models = [
+        rows = [{"name": row.pattern, "targets": [*map(str, row.targets)]} for row in config.models]
+        patterns = {row.pattern for row in config.models}
+        models = rows + [
             {
                 "name": name,
-                "targets": [f"{each.provider.name}:{each.model}" for each in route(self._config, name)],
+                "targets": [f"{each.provider.name}:{each.model}" for each in _targets(config, name)],
             }
-            for name in names(self._config)
+            for name in names(config)
+            if name not in patterns
         ]
-        return {"agents": agents, "providers": providers, "models": models}
+        return {
+            "url": url,
+            "keys": bool(config.keys),
+            "agents": agents,
+            "providers": providers,
+            "models": models,
+        }
 
     async def _live(self, writer: ResponseWriter) -> None:
         """Changes in this process at once; what other workers stored, every second."""
@@ -214,7 +272,8 @@ class Inspector:
                     quiet += _LIVE_POLL
                 newest, stored = await self._stored_since(newest)
                 for summary in changed + stored:
-                    await writer.piece(b"data: " + msgspec.json.encode(summary) + b"\n\n")
+                    full = await asyncio.to_thread(self._with_outline, summary)
+                    await writer.piece(b"data: " + msgspec.json.encode(full) + b"\n\n")
                     quiet = 0.0
                 if quiet >= _LIVE_PING:
                     await writer.piece(b": still here\n\n")
@@ -222,11 +281,33 @@ class Inspector:
         finally:
             self._recorder.listeners.discard(listener)
 
+    def _with_outline(self, summary: RecordingSummary) -> RecordingSummary:
+        """What it is about too. That is read here, and not on the way of the exchange."""
+        if summary.state != "active":
+            return self._recorder.store.summary(summary.id) or summary
+        return self._recorder.running_summary(summary.id) or summary
+
     async def _stored_since(self, number: int) -> tuple[int, list[RecordingSummary]]:
         store = self._recorder.store
         if self._config.workers == 1 or not isinstance(store, RecordingFile):
             return 0, []
         return await asyncio.to_thread(store.since, number)
+
+
+async def _json(writer: ResponseWriter, value: Any) -> None:
+    await writer.whole(200, msgspec.json.encode(value), _SAFE)
+
+
+def _holds(recording: Recording, words: Sequence[bytes]) -> bool:
+    bodies = recording.request.body.data.lower() + b"\n" + recording.reply.body.data.lower()
+    return all(word in bodies for word in words)
+
+
+def _targets(config: Config, model: str) -> Sequence[Any]:
+    try:
+        return route(config, model)
+    except DragomanError:
+        return ()
 
 
 def _why(configured: bool, key_env: str) -> str:

@@ -1,18 +1,19 @@
-"""What the page and `dragoman inspect` show of recordings, as plain JSON values."""
+"""What the page and `dragoman inspect` show of recordings, as plain JSON values: a head, and one value for
+each tab."""
 
 from __future__ import annotations
 
 import shlex
-import statistics
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
+from dragoman.core.jsontext import is_object
 from dragoman.core.loss_codes import CODES
 from dragoman.core.model import Wire
-from dragoman.gateway.observability.recorded_stream import timeline
+from dragoman.core.model_profile import Price
+from dragoman.gateway.observability.recorded_stream import Tick, assembled, client_framing, timeline
 from dragoman.gateway.observability.recording import (
     RecordedAttempt,
     RecordedMessage,
@@ -20,65 +21,132 @@ from dragoman.gateway.observability.recording import (
     RecordingSummary,
 )
 from dragoman.inspector import analysis
+from dragoman.inspector.conversation import conversation_view
+from dragoman.inspector.pairs import reply_pairs, request_pairs
 
 _LONGEST_PROBLEM = 2000
-_MOST_TICKS = 20_000
+_MOST_TICKS = 3000
+_LONGEST_FRAME = 20_000  # characters
 # Headers that a client sets by itself
 _SKIPPED = frozenset({"host", "content-length", "connection", "accept-encoding", "transfer-encoding"})
-MOST_TURNS = 200  # of a session, whose calls are followed
+_KEYS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key"})
+_RANK = {"material": 0, "minor": 1, "cosmetic": 2}
 
 
-def exchange_view(
-    recording: Recording, before: Recording | None, session: Sequence[Recording], today: Mapping[str, int]
-) -> Wire:
-    """Everything about one exchange. `before`: the turn before it in its session; `session`: all of them."""
-    attempt = recording.answered or RecordedAttempt()
-    client, upstream = recording.request.body.data, attempt.request.body.data
-    values = {name: analysis.parsed(body) for name, body in (("client", client), ("upstream", upstream))}
-    old_client, old_upstream = _bodies(before)
-    protocol = recording.summary.client
+class Context(Struct, frozen=True):
+    """What is known around an exchange. `turns`: those of its conversation, oldest first; `before` and
+    `following`: the ones beside it; `today`: how often each code was reported; `price`: of its model."""
+
+    turns: Sequence[RecordingSummary] = ()
+    before: Recording | None = None
+    following: Recording | None = None
+    today: Mapping[str, int] = {}
+    price: Price | None = None
+
+
+def head_view(recording: Recording, context: Context) -> Wire:
+    """What every tab needs."""
+    turns = [each.id for each in context.turns]
     return {
         "summary": to_builtins(recording.summary),
         "rule": recording.rule,
         "request": _head(recording.request),
         "reply": _head(recording.reply),
         "attempts": [_attempt(each) for each in recording.attempts],
-        "losses": [_loss(loss, today) for loss in recording.losses],
-        "wires": {
-            "client_request": {"text": recording.request.body.text},
-            "upstream_request": {"text": attempt.request.body.text},
-            "upstream_reply": {"text": attempt.reply.body.text},
-            "client_reply": {"text": recording.reply.body.text},
-        },
-        "pairs": analysis.correspondences(values["client"], values["upstream"]),
-        "reply_pairs": analysis.correspondences(
-            analysis.parsed(attempt.reply.body.data), analysis.parsed(recording.reply.body.data)
+        "losses": sorted(
+            [_loss(loss, context.today) for loss in recording.losses], key=lambda it: _RANK[it["severity"]]
         ),
-        "repeated": {
-            "client_request": analysis.repeated_entries(analysis.parsed(old_client), values["client"]),
-            "upstream_request": analysis.repeated_entries(analysis.parsed(old_upstream), values["upstream"]),
-        },
-        "states": _state_paths(protocol, client),
-        "tools": analysis.tools_difference(
-            analysis.tools_of(protocol, old_client) if old_client else analysis.tools_of(protocol, client),
-            analysis.tools_of(protocol, client),
-        ),
-        "previous": before.summary.id if before else None,
-        "prefix": to_builtins(analysis.prefix_break(old_upstream, upstream))
-        if old_upstream and upstream
-        else None,
-        "window": to_builtins(analysis.window(protocol, client)),
-        "threads": to_builtins(analysis.threads(session[-MOST_TURNS:])),
-        "timeline": to_builtins(timeline(recording)[:_MOST_TICKS]) if recording.summary.stream else [],
-        "snippets": snippets(recording),
+        "turns": turns,
+        "tools_changed": _tools_changed(recording, context.before),
     }
 
 
-def _bodies(recording: Recording | None) -> tuple[bytes, bytes]:
-    if recording is None:
-        return b"", b""
+def wires_view(recording: Recording, context: Context) -> Wire:
+    """Both wires, and which of their fields correspond."""
+    attempt = recording.answered or RecordedAttempt()
+    client, upstream = recording.summary.client, attempt.protocol
+    sent, got = analysis.parsed(recording.request.body.data), analysis.parsed(attempt.request.body.data)
+    old_sent, old_got = _bodies(context.before)
+    answered, given = (
+        assembled(upstream, attempt.reply.body.data),
+        assembled(client, recording.reply.body.data, client_framing(recording)),
+    )
+    return {
+        "client_request": {"text": recording.request.body.text},
+        "upstream_request": {"text": attempt.request.body.text},
+        "upstream_reply": {"text": attempt.reply.body.text, "assembled": answered},
+        "client_reply": {"text": recording.reply.body.text, "assembled": given},
+        "pairs": request_pairs(client, sent, upstream, got, recording.losses),
+        "reply_pairs": reply_pairs(
+            answered or analysis.parsed(attempt.reply.body.data),
+            given or analysis.parsed(recording.reply.body.data),
+        ),
+        "repeated": {
+            "client_request": analysis.repeated_entries(old_sent, sent),
+            "upstream_request": analysis.repeated_entries(old_got, got),
+        },
+    }
+
+
+def stream_view(recording: Recording, context: Context) -> Wire:
+    ticks = timeline(recording) if recording.summary.stream else []
+    return {"ticks": to_builtins(_thinned(ticks)), "frames": len(ticks)}
+
+
+def window_view(recording: Recording, context: Context) -> Wire:
+    """What fills the context, and how much of it a prompt cache could match."""
+    summary, before = recording.summary, context.before
+    request = analysis.decoded_request(summary.client, analysis.parsed(recording.request.body.data))
+    return {
+        "segments": to_builtins(analysis.window(request)),
+        "prefix": _prefix(recording, before),
+        "other_provider": before.summary.provider
+        if before and before.summary.provider != summary.provider
+        else "",
+        "earlier": [each.input for each in context.turns if each.time < summary.time and each.input],
+        "price": to_builtins(context.price),
+    }
+
+
+def turns_view(recording: Recording, context: Context) -> Wire:
+    until = [each for each in context.turns if each.time <= recording.summary.time]
+    return conversation_view(recording, until, context.following)
+
+
+def snippets_view(recording: Recording, context: Context) -> Wire:
+    return snippets(recording)
+
+
+TABS: dict[str, Callable[[Recording, Context], Wire]] = {
+    "conversation": turns_view,
+    "wires": wires_view,
+    "stream": stream_view,
+    "window": window_view,
+    "snippets": snippets_view,
+}
+
+
+def whole_view(recording: Recording, context: Context) -> Wire:
+    """The head and all tabs, for an export."""
+    tabs = {name: view(recording, context) for name, view in TABS.items()}
+    return {**head_view(recording, context), "tabs": tabs}
+
+
+def _prefix(recording: Recording, before: Recording | None) -> Wire | None:
+    """None where there is nothing to compare with."""
     attempt = recording.answered
-    return recording.request.body.data, attempt.request.body.data if attempt else b""
+    old, new = _bodies(before)[1], analysis.parsed(attempt.request.body.data) if attempt else None
+    if not (is_object(old) and is_object(new)):
+        return None
+    return to_builtins(analysis.prefix_break(old, new))
+
+
+def _bodies(recording: Recording | None) -> tuple[Any, Any]:
+    """The requests on both wires."""
+    if recording is None:
+        return None, None
+    attempt = recording.answered or RecordedAttempt()
+    return analysis.parsed(recording.request.body.data), analysis.parsed(attempt.request.body.data)
 
 
 def _head(message: RecordedMessage) -> Wire:
@@ -87,6 +155,7 @@ def _head(message: RecordedMessage) -> Wire:
         "url": message.url,
         "status": message.status,
         "headers": message.headers,
+        "size": len(message.body.data),
     }
 
 
@@ -97,9 +166,12 @@ def _attempt(attempt: RecordedAttempt) -> Wire:
         "protocol": attempt.protocol,
         "model": attempt.model,
         "started_ms": attempt.started_ms,
+        "first_ms": attempt.first_ms,
+        "ended_ms": attempt.ended_ms,
         "status": attempt.reply.status,
         "error": attempt.error,
         "problem": attempt.reply.body.text[:_LONGEST_PROBLEM] if failed else "",
+        "method": attempt.request.method,
         "url": attempt.request.url,
         "headers": attempt.request.headers,
         "reply_headers": attempt.reply.headers,
@@ -116,61 +188,67 @@ def _loss(loss: Any, today: Mapping[str, int]) -> Wire:
     }
 
 
-def _state_paths(protocol: str, body: bytes) -> list[str]:
-    request = analysis.decoded_request(protocol, body)
-    messages = request.messages if request else ()
-    return [part.where for message in messages for part in message.parts if part.state and part.where]
-
-
-def overview(
-    summaries: Sequence[RecordingSummary], providers: Mapping[str, str], circuits: Mapping[str, str]
-) -> Wire:
-    """Totals of the recorded exchanges. `providers`: name and protocol; `circuits`: the state of breakers."""
-    today = analysis.losses_today(summaries, time.time())
-    rows: list[Wire] = []
-    for name, protocol in providers.items():
-        mine = [each for each in summaries if name in each.providers or each.provider == name]
-        took = [each.ms for each in mine if each.ms is not None]
-        rows.append(
-            {
-                "name": name,
-                "protocol": protocol,
-                "requests": len(mine),
-                "failures": sum(each.state == "failed" for each in mine),
-                "median_ms": statistics.median(took) if took else None,
-                "circuit": circuits.get(name, "closed"),
-            }
+def _tools_changed(recording: Recording, before: Recording | None) -> dict[str, list[str]]:
+    if before is None:
+        return {}
+    old, new = [
+        analysis.tools_of(
+            analysis.decoded_request(each.summary.client, analysis.parsed(each.request.body.data))
         )
-    return {
-        "codes": [{"code": code, "count": count} for code, count in today.most_common()],
-        "providers": rows,
-        "keys": _keys(summaries),
-    }
+        for each in (before, recording)
+    ]
+    return analysis.tools_difference(old, new)
 
 
-def _keys(summaries: Iterable[RecordingSummary]) -> list[Wire]:
-    keys: dict[str, Wire] = {}
-    for each in summaries:
-        row = keys.setdefault(each.key, {"name": each.key, "requests": 0, "input": 0, "output": 0})
-        row["requests"] += 1
-        row["input"] += each.input or 0
-        row["output"] += each.output or 0
-    return list(keys.values())
+def _thinned(ticks: Sequence[Tick]) -> list[Tick]:
+    """At most `_MOST_TICKS`: of a longer stream, neighbours of one track and one name are one."""
+    group = -(-len(ticks) // _MOST_TICKS) if ticks else 1
+    waiting: dict[tuple[str, str, str], list[Tick]] = {}
+    found: list[Tick] = []
+    for tick in ticks:
+        part = tick.text.partition(" ")[0] if tick.track == "neutral" else ""
+        key = (tick.track, tick.name, part)
+        if group > 1 and tick.name not in ("PartStart", "PartEnd"):
+            held = waiting.setdefault(key, [])
+            held.append(tick)
+            if len(held) < group:
+                continue
+            found.append(_joined(waiting.pop(key), part))
+            continue
+        if part:  # what belongs to a part comes before its end
+            found += [_joined(held, part) for other, held in _pop_part(waiting, part) if other]
+        found.append(_joined([tick], part))
+    found += [_joined(held, key[2]) for key, held in waiting.items()]
+    return sorted(found, key=lambda tick: tick.ms)
+
+
+def _pop_part(waiting: dict[tuple[str, str, str], list[Tick]], part: str) -> list[tuple[Any, list[Tick]]]:
+    return [(key, waiting.pop(key)) for key in [key for key in waiting if key[2] == part]]
+
+
+def _joined(ticks: Sequence[Tick], part: str) -> Tick:
+    """One for all of them, at the time of the last."""
+    last = ticks[-1]
+    if len(ticks) == 1:
+        return Tick(last.ms, last.track, last.name, last.text[:_LONGEST_FRAME])
+    if part:
+        text = f"{part} " + "".join([tick.text.partition(" ")[2] for tick in ticks])
+    else:
+        text = "\n".join([tick.text for tick in ticks])
+    return Tick(last.ms, last.track, last.name, text[:_LONGEST_FRAME])
 
 
 def snippets(recording: Recording) -> dict[str, str]:
     """One exchange as something to run elsewhere, by name. The key is a variable: a recording holds none."""
-    found = {"curl, as the client sent it": curl(recording.request, "$GATEWAY")}
+    found = {"curl, client side": curl(recording.request, "$GATEWAY")}
     attempt = recording.answered
     if attempt and attempt.request.method:
-        found["curl, as the upstream got it"] = curl(attempt.request, "")
+        found["curl, upstream side"] = curl(attempt.request, "")
         found["Python"] = _python(attempt.request)
-    if attempt and attempt.protocol and recording.summary.client != attempt.protocol:
-        found["dragoman translate"] = (
-            f"dragoman inspect {recording.summary.id} --save exchange.exchange.json\n"
-            f"dragoman translate request --from {recording.summary.client} --to {attempt.protocol}"
-            " exchange.exchange.json"
-        )
+    id, model = recording.summary.id, shlex.quote(recording.summary.model or "provider:model")
+    found["dragoman replay"] = (
+        f"dragoman inspect {id} --save {id}.exchange.json\ndragoman replay {id}.exchange.json --model {model}"
+    )
     return found
 
 
@@ -180,7 +258,7 @@ def curl(message: RecordedMessage, base: str) -> str:
     for name, value in message.headers.items():
         if name in _SKIPPED:
             continue
-        if value == "***":
+        if value == "***" and name in _KEYS:
             scheme = "Bearer " if name == "authorization" else ""
             lines.append(f'-H "{name}: {scheme}$API_KEY"')
         else:

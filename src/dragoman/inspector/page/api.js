@@ -10,21 +10,36 @@ const base = "/inspect/api";
 const given = /^#key=(.+)$/.exec(location.hash);
 if (given) {
   sessionStorage.setItem("dragoman-key", decodeURIComponent(given[1]));
-  history.replaceState(null, "", location.pathname);
+  history.replaceState(null, "", `${location.pathname}#/exchanges`);
 }
 
 const key = () => sessionStorage.getItem("dragoman-key") || "";
 const headers = () => (key() ? { "x-api-key": key() } : {});
 
-export async function get(path) {
+export async function get(path, body) {
   if (exported) return exported[path];
-  const reply = await fetch(base + path, { headers: headers() });
+  const reply = await fetch(base + path, { headers: headers(), ...(body === undefined ? {} : { method: "POST", body }) });
   if (reply.status === 401) {
     await askKey();
-    return get(path);
+    return get(path, body);
   }
-  if (!reply.ok) throw new Error((await reply.json().catch(() => ({}))).error || `status ${reply.status}`);
+  if (!reply.ok) {
+    const problem = (await reply.json().catch(() => ({}))).error;
+    throw new Error(problem?.message || problem || `The gateway answered with status ${reply.status}.`);
+  }
   return reply.json();
+}
+
+// A link cannot carry the key, so the file is fetched and then handed to the browser.
+export async function download(path, name) {
+  const reply = await fetch(base + path, { headers: headers() });
+  if (!reply.ok) throw new Error(`The gateway answered with status ${reply.status}.`);
+  const url = URL.createObjectURL(await reply.blob());
+  const link = h("a", { href: url, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
 // Summaries as they change; reconnects by itself.
@@ -53,18 +68,17 @@ export async function live(listener, onState) {
   }
 }
 
-// Sends a recorded request to the gateway again, as its client did, with another model.
-export async function replay(exchange, model) {
-  const body = JSON.parse(exchange.wires.client_request.text);
-  let url = exchange.request.url;
+// Sends a request to the gateway as the recorded client did, with another body and another model.
+export async function replay(head, text, model) {
+  const body = JSON.parse(text);
+  let url = head.request.url;
   if ("model" in body || !/\/models\//.test(url)) body.model = model;
   else url = url.replace(/(\/models\/)[^:]+(:)/, (_, before, after) => before + encodeURIComponent(model) + after);
   const sent = { "content-type": "application/json", ...headers() };
-  for (const name of ["anthropic-version", "anthropic-beta"]) {
-    if (exchange.request.headers[name]) sent[name] = exchange.request.headers[name];
-  }
+  for (const name of ["anthropic-version", "anthropic-beta"]) if (head.request.headers[name]) sent[name] = head.request.headers[name];
   const reply = await fetch(url, { method: "POST", headers: sent, body: JSON.stringify(body) });
-  await reply.text();
+  const answer = await reply.text();
+  if (!reply.ok) throw new Error(`status ${reply.status}: ${answer.slice(0, 400)}`);
   return reply.headers.get("x-request-id");
 }
 
@@ -74,7 +88,7 @@ function askKey() {
     const dialog = h(
       "dialog",
       { class: "key" },
-      h("form", { method: "dialog" }, h("label", { for: "key" }, "Admin key of this gateway"), input, h("button", {}, "Open")),
+      h("form", { method: "dialog" }, h("label", { for: "key" }, "Admin key of this gateway "), input, h("button", { class: "btn primary" }, "Open")),
     );
     dialog.addEventListener("close", () => {
       sessionStorage.setItem("dragoman-key", input.value);

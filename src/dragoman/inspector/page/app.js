@@ -1,72 +1,170 @@
-// The page: a list that stays alive, and views by hash: #/ · #/e/ID · #/overview · #/setup.
+// The page: a top bar, the list beside an exchange, overview and setup. What is shown stands in the address.
 
 import { exported, get, live } from "inspector/api";
-import { h, replace } from "inspector/dom";
+import { h, icon, money, replace, short, svg } from "inspector/dom";
+import { go, readAddress, remember, remembered, state, TABS } from "inspector/state";
+import { spark } from "inspector/charts";
 import "inspector/exchange";
 import "inspector/list";
-import "inspector/overview";
+
+const KEYS = [["Filter", "/"], ["Next, previous exchange", "j k"], ["Next, previous turn", "] ["], ["Tabs", "1 … 7"], ["Group by session", "g"], ["Overview", "o"], ["Light or dark", "t"], ["Close the exchange", "Esc"], ["This list", "?"], ["Width of the list: focus the divider", "← →"]];
 
 class InspectorApp extends HTMLElement {
   async connectedCallback() {
-    this.list = h("exchange-list");
-    this.view = h("div", { class: "view" });
-    this.main = h("main", { id: "main" }, this.list, this.view);
-    this.lamp = h("span", { class: "lamp", role: "status" }, "connecting");
-    const bar = h("nav", { "aria-label": "views" }, h("b", {}, "dragoman"), h("a", { href: "#/" }, "Exchanges"), h("a", { href: "#/overview" }, "Overview"), h("a", { href: "#/setup" }, "Setup"), this.lamp);
-    replace(this, exported ? "" : bar, this.main);
-    addEventListener("hashchange", () => this.navigate());
+    theme(remembered("theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+    this.detail = h("exchange-view", { class: "detail" });
     addEventListener("keydown", (event) => this.key(event));
     if (exported) {
-      this.list.hidden = true;
-      return this.show(h("exchange-view"), (view) => view.open(exported.id));
+      state.id = exported.id;
+      addEventListener("navigate", () => this.detail.open(exported.id));
+      replace(this, h("main", { id: "main", class: "file" }, h("h1", { class: "sr" }, "Exchange"), this.detail));
+      return this.detail.open(exported.id);
     }
-    const { rows } = await get("/exchanges");
-    this.list.load(rows);
-    live(
-      (row) => this.list.put(row),
-      (on) => ((this.lamp.textContent = on ? "live" : "reconnecting"), this.lamp.classList.toggle("on", on)),
-    );
+    this.list = h("exchange-list", { class: "list" });
+    this.grip = h("div", { class: "grip", role: "separator", tabindex: "0", "aria-orientation": "vertical", "aria-label": "width of the list", "aria-valuemin": "330", "aria-valuemax": "1400", "aria-valuenow": "540", onpointerdown: (event) => this.drag(event), onkeydown: (event) => this.widen(event) });
+    this.shell = h("div", { class: "shell solo" }, h("h1", { class: "sr" }, "Exchanges"), this.list, this.grip, this.detail);
+    this.other = h("div", { class: "over", hidden: true });
+    this.lamp = h("span", { class: "stat live", role: "status" }, h("i", { class: "lamp" }), h("span", {}, "connecting"));
+    this.stats = h("div", { class: "figures" });
+    const nav = h("nav", { class: "nav", "aria-label": "pages" }, [["exchanges", "Exchanges"], ["overview", "Overview"], ["setup", "Setup"]].map(([page, title]) => h("a", { href: `#/${page}`, data: { page } }, title)));
+    this.help = keysDialog();
+    replace(this, h("header", { class: "top" }, h("a", { class: "brand", href: "#/exchanges", "aria-label": "dragoman" }, logo(), h("span", {}, "dragoman")), nav, h("div", { class: "stats" }, this.lamp, this.stats, h("button", { class: "icon-btn", title: "light or dark (t)", "aria-label": "light or dark", onclick: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark") }, icon("half")), h("button", { class: "icon-btn", title: "keys (?)", "aria-label": "keys", onclick: () => this.help.showModal() }, "?"))), h("main", { id: "main" }, this.shell, this.other), this.help);
+    if (remembered("split")) this.shell.style.setProperty("--split", remembered("split"));
+    readAddress();
+    addEventListener("hashchange", () => (readAddress(), this.navigate()));
+    addEventListener("popstate", () => (readAddress(), this.navigate()));
+    addEventListener("navigate", () => this.navigate());
     this.navigate();
+    live((row) => this.changed(row), (on) => this.connected(on));
+    await this.load();
+    setInterval(() => this.figures(), 5000);
   }
 
-  async navigate() {
-    const [, page, id, tab] = location.hash.split("/");
-    this.list.hidden = Boolean(page);
-    for (const link of this.querySelectorAll("nav a")) link.toggleAttribute("aria-current", link.getAttribute("href") === `#/${page === "e" ? "" : page || ""}`);
-    if (page === "e") {
-      this.list.selected = id;
-      await this.show(h("exchange-view"), (view) => view.open(id, tab || "Losses"));
-    } else if (page === "overview") await this.show(h("overview-view"), (view) => view.open([...this.list.rows.values()]));
-    else if (page === "setup") await this.show(h("setup-view"), (view) => view.open());
-    else {
-      replace(this.view);
-      this.list.draw();
-    }
-  }
-
-  async show(view, open) {
-    replace(this.view, view);
+  // The newest rows are on screen at once; older ones follow in portions.
+  async load() {
+    let more = "";
     try {
-      await open(view);
+      while (more !== null) {
+        const part = await get(`/exchanges?before=${encodeURIComponent(more)}`);
+        this.list.loaded = true;
+        this.list.load(part.rows);
+        more = part.more;
+        this.figures();
+        if (more) await new Promise((resolve) => setTimeout(resolve));
+      }
     } catch (error) {
-      replace(this.view, h("p", { class: "error", role: "alert" }, String(error.message || error)));
+      replace(this.list.spacer, h("div", { class: "alert bad", role: "alert" }, String(error.message || error)));
     }
+  }
+
+  changed(row) {
+    this.list.put(row);
+    this.figures();
+  }
+
+  connected(on) {
+    this.lamp.classList.toggle("on", on);
+    this.isLive = on;
+    this.figures();
+    if (on && this.list.loaded && this.wasOff) this.load();
+    this.wasOff = !on;
+  }
+
+  figures() {
+    const rows = [...this.list.rows.values()];
+    const running = rows.filter((it) => it.state === "active").length;
+    replace(this.lamp, h("i", { class: `lamp${this.isLive ? " on" : ""}` }), this.isLive ? ["Live", running ? [" · ", h("b", {}, running), " running"] : ""] : "Offline · trying again");
+    const now = Date.now() / 1000;
+    const hour = rows.filter((it) => now - it.time < 3600);
+    const minutes = Array.from({ length: 30 }, (_, i) => hour.filter((it) => Math.floor((now - it.time) / 120) === 29 - i).length);
+    const costs = hour.filter((it) => it.cost !== null);
+    const failing = new Map();
+    for (const it of hour) if (it.state === "failed" && it.provider && now - it.time < 900) failing.set(it.provider, [...(failing.get(it.provider) || []), it.cut ? "cut" : it.status]);
+    replace(this.stats, hour.length ? [h("span", { class: "stat opt" }, spark(minutes), h("b", {}, hour.length), " in the last hour"), h("span", { class: "stat opt" }, h("b", {}, short(hour.reduce((sum, it) => sum + (it.input || 0) + (it.output || 0), 0))), " tokens"), costs.length ? h("span", { class: "stat opt" }, h("b", {}, money(costs.reduce((sum, it) => sum + it.cost, 0)))) : ""] : "", [...failing].slice(0, 3).map(([name, list]) => h("a", { class: `pill ${list.includes(429) ? "warn" : "bad"} opt`, href: `#/exchanges?q=provider:${name}+is:failed`, title: `${name} failed ${list.length} times in the last 15 minutes` }, `${name} ${list.at(-1)} ×${list.length}`)));
+  }
+
+  navigate() {
+    const { page, id } = state;
+    for (const link of this.querySelectorAll(".nav a")) link.toggleAttribute("aria-current", link.dataset.page === page), link.dataset.page === page && link.setAttribute("aria-current", "page");
+    this.shell.hidden = page !== "exchanges";
+    this.other.hidden = page === "exchanges";
+    if (page !== "exchanges") {
+      this.openPage(page).catch((error) => replace(this.other, h("div", { class: "alert bad", role: "alert" }, String(error.message || error))));
+      return;
+    }
+    const was = this.shell.classList.contains("solo");
+    this.shell.classList.toggle("solo", !id);
+    document.body.classList.toggle("sheet", Boolean(id));
+    this.list.refilter();
+    if (id) {
+      this.list.reveal();
+      this.list.draw();
+      this.detail.open(id);
+    } else {
+      this.detail.id_ = "";
+      replace(this.detail);
+      if (!was) this.list.body.focus({ preventScroll: true });
+    }
+  }
+
+  async openPage(page) {
+    await import(`inspector/${page}`);
+    const view = h(`${page}-view`);
+    replace(this.other, view);
+    await view.open();
   }
 
   key(event) {
-    if (event.target.matches("input, textarea") || event.ctrlKey || event.metaKey || event.altKey) {
-      if (event.key === "Escape") event.target.blur();
-      return;
-    }
-    const view = this.view.firstElementChild;
-    if (event.key === "/") {
-      location.hash = "#/";
-      this.list.input.focus();
-      event.preventDefault();
-    } else if (event.key === "Escape") location.hash = "#/";
-    else if (view?.select && /^[1-7]$/.test(event.key)) view.tabs.children[Number(event.key) - 1].click();
-    else if ("jk".includes(event.key) && !this.list.hidden) this.list.body.focus(), this.list.key(event);
+    if (event.target.matches?.("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    const tab = /^[1-7]$/.test(event.key) && state.id && TABS[Number(event.key) - 1];
+    const act = {
+      "/": () => (state.page !== "exchanges" && go({ page: "exchanges" }), this.list.input.focus(), this.list.input.select()),
+      j: () => this.list.move(1),
+      k: () => this.list.move(-1),
+      "]": () => this.detail.head && this.detail.step(1),
+      "[": () => this.detail.head && this.detail.step(-1),
+      g: () => this.list.group(),
+      o: () => (location.hash = state.page === "overview" ? "#/exchanges" : "#/overview"),
+      t: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
+      "?": () => this.help.showModal(),
+      Escape: () => state.id && go({ id: "" }),
+    }[event.key];
+    if (tab) go({ tab });
+    else if (!act || (exported && event.key !== "t")) return;
+    else act();
+    event.preventDefault();
+  }
+
+  drag(event) {
+    event.preventDefault();
+    const move = (it) => this.width(it.clientX);
+    addEventListener("pointermove", move);
+    addEventListener("pointerup", () => removeEventListener("pointermove", move), { once: true });
+  }
+
+  widen(event) {
+    const by = { ArrowLeft: -24, ArrowRight: 24 }[event.key];
+    if (by) this.width(this.list.offsetWidth + by), event.preventDefault();
+  }
+
+  width(pixels) {
+    const value = Math.max(330, Math.min(innerWidth - 420, pixels));
+    this.shell.style.setProperty("--split", `${value}px`);
+    this.grip.setAttribute("aria-valuenow", String(Math.round(value)));
+    remember("split", `${value}px`);
   }
 }
+
+function theme(name) {
+  document.documentElement.dataset.theme = name;
+  remember("theme", name);
+}
+
+function keysDialog() {
+  const dot = (kind, label) => h("div", {}, label, h("span", { class: `dotc ${kind}` }, kind === "failed" ? "✕" : ""));
+  return h("dialog", { "aria-label": "keys" }, h("form", { method: "dialog" }, h("b", {}, "Keys"), h("button", { class: "icon-btn", "aria-label": "close" }, "✕")), h("div", { class: "keys" }, KEYS.map(([label, keys]) => h("div", {}, label, h("span", {}, keys.split(" ").map((it) => (it === "…" ? it : h("kbd", {}, it))))))), h("b", {}, "Marks"), h("div", { class: "keys" }, dot("", "Done"), dot("fallback", "Answered by a fallback"), dot("failed", "Failed"), dot("run", "Running"), h("div", {}, "Losses: material, minor, cosmetic", h("span", { class: "sevs" }, ["material", "minor", "cosmetic"].map((it, i) => h("span", { class: `sev ${it}` }, i + 1)))), h("div", {}, "Waiting, then streaming", h("span", { class: "wf sample" }, h("i", { class: "w", style: "left:0;width:40%" }), h("i", { class: "s", style: "left:40%;width:60%" })))));
+}
+
+const logo = () => svg("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" }, svg("path", { class: "one", d: "M2 5h7a3 3 0 0 1 3 3v4a3 3 0 0 0 3 3h3" }), svg("path", { class: "two", d: "M2 15h5a3 3 0 0 0 3-3V8a3 3 0 0 1 3-3h5" }));
 
 customElements.define("inspector-app", InspectorApp);

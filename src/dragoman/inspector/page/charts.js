@@ -1,56 +1,62 @@
-// Small charts as SVG: bars over time, and a treemap.
+// Small charts: a line, stacked bars over time, and a treemap.
 
-import { svg } from "inspector/dom";
+import { h, short, svg } from "inspector/dom";
 
-export function bars(values, { width = 320, height = 60, label = "" } = {}) {
-  const most = Math.max(1, ...values.map((it) => it.value));
-  const step = width / Math.max(values.length, 1);
-  return svg(
-    "svg",
-    { viewBox: `0 0 ${width} ${height}`, class: "bars", role: "img", "aria-label": label, preserveAspectRatio: "none" },
-    values.map((it, i) =>
-      svg(
-        "rect",
-        { x: i * step + 0.5, width: Math.max(step - 1, 0.5), y: height - (it.value / most) * height, height: (it.value / most) * height, class: it.kind || "" },
-        svg("title", {}, `${it.label}: ${it.value}`),
-      ),
-    ),
-  );
+export function spark(values, kind = "") {
+  const most = Math.max(...values, 1e-9);
+  const points = values.map((it, i) => `${((i / Math.max(values.length - 1, 1)) * 100).toFixed(1)},${(30 - (it / most) * 27).toFixed(1)}`).join(" ");
+  return svg("svg", { class: `sparkline ${kind}`, viewBox: "0 0 100 32", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("polygon", { points: `0,31 ${points} 100,31` }), svg("polyline", { points, "vector-effect": "non-scaling-stroke" }));
 }
 
-// Squarified treemap: `items` have `size`, `kind`, `label`, `title`.
-export function treemap(items, { width = 900, height = 420 } = {}) {
+// `stacks`: [{label, values: [a, b, c]}], drawn from the bottom in the classes of `kinds`.
+export function bars(stacks, kinds, label) {
+  const width = 900;
+  const height = 190;
+  const most = nice(Math.max(1, ...stacks.map((it) => it.values.reduce((sum, value) => sum + value, 0))));
+  const step = (width - 50) / stacks.length;
+  const y = (value) => height - 20 - (value / most) * (height - 34);
+  const grid = [0, 0.25, 0.5, 0.75, 1].map((part) => [svg("line", { class: "grid", x1: 46, x2: width, y1: y(most * part), y2: y(most * part) }), svg("text", { x: 40, y: y(most * part) + 4, "text-anchor": "end" }, short(most * part))]);
+  const drawn = stacks.map((stack, i) => {
+    let base = 0;
+    const rects = stack.values.map((value, kind) => {
+      base += value;
+      return value ? svg("rect", { class: kinds[kind], x: 48 + i * step, width: Math.max(step - 2, 1), y: y(base), height: y(base - value) - y(base) }) : "";
+    });
+    return svg("g", {}, svg("title", {}, `${stack.label}: ${stack.values.map(short).join(", ")}`), rects);
+  });
+  const every = Math.ceil(stacks.length / 6);
+  const times = stacks.map((stack, i) => (i % every === Math.floor(every / 2) ? svg("text", { x: 48 + (i + 0.5) * step, y: height - 4, "text-anchor": "middle" }, stack.label) : ""));
+  return svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, grid, drawn, times);
+}
+
+export function nice(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 4, 5, 10].map((it) => it * power).find((it) => it >= value);
+}
+
+// Squarified treemap as positioned buttons. `items` have `size`, `kind`, `label`, `title`, `onclick`; shares are of the area.
+export function treemap(items) {
   const sorted = items.filter((it) => it.size > 0).sort((a, b) => b.size - a.size);
-  const total = sorted.reduce((sum, it) => sum + it.size, 0) || 1;
-  const scale = (width * height) / total;
-  const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "treemap", role: "img", "aria-label": "what fills the context window" });
-  let area = { x: 0, y: 0, w: width, h: height };
+  const scale = (100 * 46) / (sorted.reduce((sum, it) => sum + it.size, 0) || 1);
+  const cells = [];
+  let area = { x: 0, y: 0, w: 100, h: 46 };
   let row = [];
+  const total = (list) => list.reduce((sum, it) => sum + it.size * scale, 0);
   const worst = (list, side) => {
-    const sum = list.reduce((s, it) => s + it.size * scale, 0);
+    const sum = total(list);
     return Math.max(...list.map((it) => Math.max((side * side * it.size * scale) / (sum * sum), (sum * sum) / (side * side * it.size * scale))));
   };
   const place = () => {
-    const sum = row.reduce((s, it) => s + it.size * scale, 0);
     const wide = area.w >= area.h;
-    const depth = sum / (wide ? area.h : area.w);
+    const depth = total(row) / (wide ? area.h : area.w);
     let offset = 0;
     for (const item of row) {
       const length = (item.size * scale) / depth;
-      draw(item, wide ? { x: area.x, y: area.y + offset, w: depth, h: length } : { x: area.x + offset, y: area.y, w: length, h: depth });
+      cells.push([item, wide ? { x: area.x, y: area.y + offset, w: depth, h: length } : { x: area.x + offset, y: area.y, w: length, h: depth }]);
       offset += length;
     }
     area = wide ? { x: area.x + depth, y: area.y, w: area.w - depth, h: area.h } : { x: area.x, y: area.y + depth, w: area.w, h: area.h - depth };
     row = [];
-  };
-  const draw = (item, box) => {
-    const group = svg("g", { class: `cell ${item.kind}` }, svg("title", {}, item.title));
-    group.append(svg("rect", { x: box.x, y: box.y, width: Math.max(box.w, 0), height: Math.max(box.h, 0) }));
-    if (box.w > 60 && box.h > 16) {
-      const letters = Math.floor((box.w - 8) / 6.6);
-      group.append(svg("text", { x: box.x + 4, y: box.y + 13 }, item.label.slice(0, letters)));
-    }
-    root.append(group);
   };
   for (const item of sorted) {
     const side = Math.min(area.w, area.h);
@@ -58,5 +64,6 @@ export function treemap(items, { width = 900, height = 420 } = {}) {
     row.push(item);
   }
   if (row.length) place();
-  return root;
+  const button = ([item, it]) => h("button", { class: `k-${item.kind}`, style: `left:${it.x}%;top:${(it.y / 46) * 100}%;width:${it.w}%;height:${(it.h / 46) * 100}%`, title: item.title, "aria-label": item.title, onclick: item.onclick }, it.w > 5 && it.h > 4 ? [h("b", {}, item.label), it.h > 7 ? short(item.size) : ""] : "");
+  return h("div", { class: "tm" }, cells.map(button));
 }

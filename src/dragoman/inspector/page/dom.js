@@ -40,32 +40,82 @@ export function replace(element, ...children) {
   append(element, children);
 }
 
-export const number = (value) => (value === null || value === undefined ? "" : value.toLocaleString("en"));
+export const number = (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en"));
+
+// 38.4k, 5.60M
+export function short(value) {
+  if (!value) return value === 0 ? "0" : "–";
+  return value >= 1e6 ? `${(value / 1e6).toFixed(2)}M` : value >= 10000 ? `${(value / 1000).toFixed(1)}k` : number(value);
+}
+
+export function money(value) {
+  if (value === null || value === undefined) return "–";
+  return value === 0 ? "$0" : `$${value.toFixed(value < 0.1 ? 4 : 2)}`;
+}
 
 export function duration(ms) {
   if (ms === null || ms === undefined) return "";
-  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  return ms < 120000 ? `${(ms / 1000).toFixed(ms < 9950 ? 2 : 1)} s` : `${Math.floor(ms / 60000)} min ${Math.round((ms % 60000) / 1000)} s`;
 }
 
-export function clock(seconds) {
-  return new Date(seconds * 1000).toLocaleTimeString("en-GB", { hour12: false });
-}
+export const size = (bytes) => (bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
+
+export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB", { hour12: false });
+
+export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : word.endsWith("s") ? "es" : "s"}`;
+
+// Badges in the order material, minor, cosmetic.
+export const SEVERITIES = ["material", "minor", "cosmetic"];
+export const badges = (losses) =>
+  h("span", { class: "sevs" }, SEVERITIES.filter((it) => losses[it]).map((it) => h("span", { class: `sev ${it}`, title: plural(losses[it], `${it} loss`) }, losses[it])));
+
+const ICONS = {
+  chevron: "M5 3l5 5-5 5", search: "M11 7a4 4 0 1 1-8 0 4 4 0 0 1 8 0zM10 10l4 4", close: "M4 4l8 8M12 4l-8 8", copy: "M6 5h7v9H6zM3 11V2h7",
+  link: "M6.5 9.5l3-3M7 4.5L8.500 3a3 3 0 0 1 4.500 4.500L11.500 9M9 11.500L7.500 13A3 3 0 0 1 3 8.500L4.500 7", warn: "M8 2.5l6 11H2zM8 6.500v3.500M8 12v.1",
+  up: "M8 13V3M4 7l4-4 4 4", down: "M8 3v10M4 9l4 4 4-4", back: "M10 3L5 8l5 5", ok: "M3 8.500l3.500 3.500L13 4.500", play: "M5 3l8 5-8 5z", think: "M3 8h2l1.500-4 3 8L11 8h2",
+  shell: "M3 4l4 4-4 4M8 12h5", file: "M4 2h5l3 3v9H4zM9 2v3h3", pen: "M3 13l1-3.500L11 2.500 13.500 5l-7 7z", tool: "M3 8h10M8 3v10", load: "M8 2v8M4.500 7L8 10.500 11.500 7M3 13.500h10", split: "M2.500 3h11v10h-11zM8 3v10", half: "M13.500 8a5.500 5.500 0 1 1-11 0 5.500 5.500 0 0 1 11 0zM8 2.500v11", bulb: "M6 13h4M6.500 11C6.500 9.500 4 8.500 4 6a4 4 0 0 1 8 0c0 2.500-2.500 3.500-2.500 5z",
+};
+export const icon = (name, kind = "") => svg("svg", { class: `i ${kind}`, viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
 
 export async function copy(text, button) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
     // without a secure context there is no clipboard: select a text area instead
-    const area = h("textarea", { class: "offscreen" });
+    const area = h("textarea", { class: "sr" });
     area.value = text;
     document.body.append(area);
     area.select();
     document.execCommand("copy");
     area.remove();
   }
-  if (button) {
-    const before = button.textContent;
-    button.textContent = "copied";
-    setTimeout(() => (button.textContent = before), 1200);
-  }
+  toast("copied");
+  button?.focus?.();
 }
+
+export function toast(text) {
+  document.querySelector(".toast")?.remove();
+  const box = h("div", { class: "toast", role: "status" }, text);
+  document.body.append(box);
+  setTimeout(() => box.remove(), 1400);
+}
+
+// Something that unfolds; its content is made when it is first opened.
+export function fold(attributes, summary, make, open = false) {
+  const box = h("details", { ...attributes, open }, h("summary", {}, icon("chevron", "chev"), summary));
+  let made = false;
+  const fill = () => {
+    if (!made && box.open) (made = true), append(box, [make()]);
+  };
+  box.addEventListener("toggle", fill);
+  fill();
+  return box;
+}
+
+export function table(titles, rows, empty = "Nothing yet.") {
+  if (!rows.length) return h("p", { class: "muted" }, empty);
+  const cell = (tag, it) => h(tag, typeof it === "number" || it?.num ? { class: "num" } : {}, it?.num ? it.text : typeof it === "number" ? number(it) : it);
+  return h("div", { class: "scrollx", tabindex: "0", role: "group", "aria-label": "table" }, h("table", { class: "t" }, h("thead", {}, h("tr", {}, titles.map((it) => cell("th", it)))), h("tbody", {}, rows.map((row) => h("tr", {}, row.map((it) => cell("td", it)))))));
+}
+export const right = (text) => ({ num: true, text });

@@ -1,0 +1,219 @@
+"""A request and its reply as people read them: turns of messages, calls beside their results, and the life of
+each id and each opaque state.
+
+A turn is what came since the last reply, and the reply to it. The request of the last turn holds all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import to_builtins
+
+from dragoman.core import jsontext
+from dragoman.core.model import (
+    AnyPart,
+    Base64,
+    Foreign,
+    Media,
+    Reasoning,
+    Refusal,
+    Request,
+    State,
+    Text,
+    ToolCall,
+    ToolResult,
+    Url,
+    Wire,
+)
+from dragoman.gateway.observability.outline import describe_parts, main_argument
+from dragoman.gateway.observability.recorded_stream import client_framing, reply_parts
+from dragoman.gateway.observability.recording import Recording, RecordingSummary
+from dragoman.inspector import analysis
+
+_LONGEST_TEXT = 200_000  # characters of a part
+_MOST_IMAGES = 3_000_000  # characters of base64 in one conversation; more are named, not shown
+
+
+def conversation_view(
+    recording: Recording, turns: Sequence[RecordingSummary], following: Recording | None
+) -> Wire:
+    """`turns`: the exchanges of the conversation up to this one; `following`: the next one."""
+    client = recording.summary.client
+    request = analysis.decoded_request(client, analysis.parsed(recording.request.body.data))
+    parts = reply_parts(client, recording.reply.body.data, client_framing(recording))
+    view = _View(request)
+    blocks = view.blocks(turns)
+    reply = [view.part("assistant", part) for part in parts]
+    return {
+        "id": recording.summary.id,
+        "system": view.system(),
+        "turns": blocks,
+        "reply": reply,
+        "answers": _answers(recording, following),
+        "lives": _lives(request, parts, blocks, recording),
+    }
+
+
+class _View:
+    def __init__(self, request: Request | None) -> None:
+        self._request = request
+        parts = [part for message in request.messages for part in message.parts] if request else []
+        self._calls = {part.id: part for part in parts if isinstance(part, ToolCall)}
+        self._names = {id: call.name for id, call in self._calls.items()}
+        self._images = 0
+
+    def system(self) -> Wire:
+        request = self._request
+        parts = [self.part("system", part) for part in request.system] if request else []
+        tools = [each for each in analysis.window(request) if each.kind == "tool"]
+        return {"parts": parts, "tools": to_builtins(tools)}
+
+    def blocks(self, turns: Sequence[RecordingSummary]) -> list[Wire]:
+        """The turns of the request, oldest first: what came, and the reply; the last one has no reply yet."""
+        blocks: list[Wire] = []
+        for message in self._request.messages if self._request else ():
+            is_reply = message.role == "assistant"
+            for part in message.parts:
+                if not blocks or (not is_reply and blocks[-1]["reply"]):
+                    blocks.append({"came": [], "reply": [], "end": 0, "gave": []})
+                block = blocks[-1]
+                if is_reply:
+                    block["end"] = block["end"] or _entry(part.where or message.where)
+                    block["gave"].append(part)
+                block["reply" if is_reply else "came"].append(self.part(message.role, part))
+        known = {each.messages: each for each in turns[:-1]}
+        for number, block in enumerate(blocks, 1):
+            parts = block.pop("gave")
+            recorded = known.get(block.pop("end")) if block["reply"] else None
+            block["number"] = number
+            block["gave"] = describe_parts(parts)
+            block["exchange"] = recorded.id if recorded else None
+        return blocks
+
+    def part(self, role: str, part: AnyPart) -> Wire:
+        segment = analysis.part_segment(role, part, self._names)
+        shown: Wire = {"kind": segment.kind, "path": part.where, "tokens": segment.tokens, "role": role}
+        if part.state:
+            shown["state"] = {"origin": part.state.origin, "size": len(part.state.data)}
+        match part:
+            case Text() | Reasoning() | Refusal():
+                shown |= {"kind": _KINDS[type(part)], "text": part.text[:_LONGEST_TEXT]}
+            case ToolCall():
+                shown |= {
+                    "kind": "call",
+                    "id": part.id,
+                    "name": part.name,
+                    "about": main_argument(part.arguments),
+                    "arguments": jsontext.decode_object(part.arguments),
+                    "raw": part.arguments[:_LONGEST_TEXT],
+                    "complete": part.complete,
+                }
+            case ToolResult():
+                call = self._calls.get(part.call_id)
+                shown |= {
+                    "id": part.call_id,
+                    "name": part.name or self._names.get(part.call_id, ""),
+                    "about": main_argument(call.arguments) if call else "",
+                    "arguments": jsontext.decode_object(call.arguments) if call else None,
+                    "failed": part.failed,
+                    "content": [self.part(role, item) for item in part.content],
+                }
+            case Media():
+                shown |= {"kind": "media", **self._media(part)}
+            case Foreign():
+                shown |= {"kind": "foreign", "text": part.text, "body": part.body, "origin": part.origin}
+        return shown
+
+    def _media(self, part: Media) -> Wire:
+        shown: Wire = {"media": part.kind, "type": part.media_type, "name": part.name, "source": ""}
+        match part.source:
+            case Base64(data):
+                shown["size"] = len(data) * 3 // 4
+                if part.kind == "image" and self._images + len(data) <= _MOST_IMAGES:
+                    self._images += len(data)
+                    shown["source"] = f"data:{part.media_type or 'image/png'};base64,{data}"
+            case Url(url):
+                shown["url"] = url  # never loaded: that would tell somebody that the page is open
+            case source:
+                shown["url"] = str(getattr(source, "id", "") or getattr(source, "text", ""))[:2000]
+        return shown
+
+
+_KINDS = {Text: "text", Reasoning: "reasoning", Refusal: "refusal"}
+
+
+def _entry(where: str) -> int:
+    """The number of the message: 3 of `messages[3].content[0]`."""
+    number = where.partition("[")[2].partition("]")[0]
+    return int(number) if number.isdigit() else -1
+
+
+def _answers(recording: Recording, following: Recording | None) -> Wire:
+    """What became of the calls of this reply: the results that the next turn brought."""
+    if following is None:
+        return {}
+    summary = following.summary
+    request = analysis.decoded_request(summary.client, analysis.parsed(following.request.body.data))
+    ended = recording.summary.time + (recording.summary.ms or 0) / 1000
+    return {
+        part.call_id: {
+            "exchange": summary.id,
+            "turn": summary.turn,
+            "failed": part.failed,
+            "size": sum([len(item.text) for item in part.content if isinstance(item, Text)]),
+            "most_ms": round((summary.time - ended) * 1000, 1),  # it did not take longer
+        }
+        for message in (request.messages if request else ())
+        for part in message.parts
+        if isinstance(part, ToolResult)
+    }
+
+
+def _lives(
+    request: Request | None,
+    reply: Iterable[AnyPart],
+    blocks: Sequence[Mapping[str, Any]],
+    recording: Recording,
+) -> list[Wire]:
+    """Every call id and every opaque state: the turn whose reply it was born in, and that of its result.
+
+    `withheld`: the state was not passed on in this exchange.
+    """
+    lost = [loss.where for loss in recording.losses if loss.kind == "dropped" and "reasoning" in loss.code]
+    found: dict[tuple[str, str], Wire] = {}
+    for block in blocks:
+        for part in (*block["came"], *block["reply"]):
+            if part["kind"] == "call":
+                found["call", part["id"]] = _life(
+                    "call", part["name"], part["id"], block["number"], part["path"]
+                )
+            elif part["kind"] == "result" and ("call", part["id"]) in found:
+                found["call", part["id"]]["answered"] = block["number"]
+    born = {part["path"]: block["number"] for block in blocks for part in block["reply"]}
+    for part in [part for message in (request.messages if request else ()) for part in message.parts]:
+        if part.state:
+            id = _short(part.state)
+            life = _life("state", type(part).__name__.lower(), id, born.get(part.where, 0), part.where)
+            life["origin"], life["size"] = part.state.origin, len(part.state.data)
+            life["withheld"] = any(part.where.startswith(where) for where in lost)
+            found.setdefault(("state", id), life)
+    for part in reply:
+        number = len(blocks)
+        if isinstance(part, ToolCall):
+            found.setdefault(("call", part.id), _life("call", part.name, part.id, number, ""))
+        if part.state:
+            life = _life("state", type(part).__name__.lower(), _short(part.state), number, "")
+            found.setdefault(
+                ("state", life["id"]), life | {"origin": part.state.origin, "size": len(part.state.data)}
+            )
+    return list(found.values())
+
+
+def _life(kind: str, label: str, id: str, born: int, path: str) -> Wire:
+    return {"kind": kind, "label": label, "id": id, "born": born, "path": path, "answered": None}
+
+
+def _short(state: State) -> str:
+    return state.data if len(state.data) <= 24 else f"{state.data[:12]}…{state.data[-8:]}"

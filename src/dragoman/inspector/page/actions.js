@@ -1,0 +1,101 @@
+// Copy it, export it, send it again as it was or edited, and compare the replies.
+
+import { download, exported, get, replay } from "inspector/api";
+import { badges, copy, duration, h, icon, money, number, plural, replace, table, toast } from "inspector/dom";
+import { difference, words } from "inspector/diff";
+import { go } from "inspector/state";
+
+export async function actions(view) {
+  const snippets = await view.tab("snippets");
+  const box = h("pre", { class: "code in", tabindex: "0", role: "region", "aria-label": "what is copied" }, first(Object.values(snippets)[0]));
+  const copies = h("section", { class: "box" }, h("h3", {}, "Copy as"), h("div", { class: "in" }, h("p", { class: "btns" }, Object.entries(snippets).map(([name, text]) => h("button", { class: "btn", onclick: (event) => (copy(text, event.target), (box.textContent = first(text))) }, icon("copy"), name))), box));
+  if (exported) return h("div", { class: "pad" }, copies);
+  const { id } = view.head.summary;
+  const save = (path, name) => h("button", { class: "btn", onclick: () => download(`/exchanges/${id}/${path}`, name).catch((error) => toast(String(error.message))) }, icon("load"), name);
+  const files = h("section", { class: "box" }, h("h3", {}, "Export"), h("div", { class: "in" }, h("p", { class: "btns" }, save("exchange.json", `${id}.exchange.json`), save("export.html", `${id}.html`)), h("p", { class: "muted" }, "The HTML file opens without a server. Both hold prompts and results as they are. Keys are masked.")));
+  return h("div", { class: "pad" }, h("div", { class: "cards2" }, copies, files), h("h3", {}, "Edit and replay"), await editor(view));
+}
+
+const first = (text) => (text.length > 1500 ? `${text.slice(0, 1500)}…` : text);
+
+async function editor(view) {
+  const { summary } = view.head;
+  const { client_request: sent } = await view.tab("wires");
+  let text = sent.text;
+  try {
+    text = JSON.stringify(JSON.parse(sent.text), null, 2);
+  } catch {
+    // a body that is no JSON is sent as it is
+  }
+  const area = h("textarea", { class: "editor", spellcheck: "false", "aria-label": "request to replay", oninput: () => later() });
+  area.value = text;
+  const setup = await get("/setup").catch(() => ({ models: [] }));
+  const names = [...new Set([summary.model, summary.provider && `${summary.provider}:${summary.target}`, ...setup.models.flatMap((it) => it.targets)].filter(Boolean))];
+  const model = h("input", { id: "replay-model", class: "sel", value: summary.model, list: "models", "aria-label": "model to replay to", onchange: () => later() });
+  const list = h("datalist", { id: "models" }, names.map((it) => h("option", { value: it })));
+  const plan = h("div", { class: "in plan", "aria-live": "polite" });
+  const result = h("div", { class: "result", "aria-live": "polite" });
+  let timer;
+  const later = () => (clearTimeout(timer), (timer = setTimeout(dry, 400)));
+  const dry = async () => {
+    try {
+      JSON.parse(area.value);
+      replace(plan, planTable(await get(`/exchanges/${summary.id}/plan`, area.value)));
+    } catch (error) {
+      replace(plan, h("p", { class: "bad" }, `This request cannot be sent. ${error.message}`));
+    }
+  };
+  const send = async () => {
+    replace(result, h("p", { class: "muted" }, "sending…"));
+    try {
+      const id = await replay(view.head, area.value, model.value);
+      replace(result, await compare(view, id));
+    } catch (error) {
+      replace(result, h("div", { class: "alert bad", role: "alert" }, icon("warn"), h("span", {}, String(error.message || error))));
+    }
+  };
+  dry();
+  return [
+    h("div", { class: "cards2" }, h("section", { class: "box" }, h("h3", {}, "Request", h("span", { class: "r" }, `client side, ${summary.client}`)), h("div", { class: "in" }, area, h("p", { class: "btns" }, model, list, h("button", { class: "btn primary", id: "replay", onclick: send }, icon("play"), "Send"), h("span", { class: "muted" }, "Tools do not run.")))), h("section", { class: "box" }, h("h3", {}, "What would be lost", h("span", { class: "r" }, "dry run, nothing is sent")), plan)),
+    result,
+  ];
+}
+
+function planTable(plans) {
+  return table(["Provider", "Protocol", "Losses"], plans.map((it) => {
+    const counts = {};
+    for (const loss of it.losses) counts[loss.severity] = (counts[loss.severity] || 0) + 1;
+    const codes = [...new Set(it.losses.filter((loss) => loss.severity !== "cosmetic").map((loss) => loss.code || loss.kind))].slice(0, 5).join(", ");
+    return [h("b", {}, it.provider), it.protocol, it.error ? h("span", { class: "bad" }, it.error) : it.losses.length ? h("span", {}, badges(counts), " ", h("code", {}, codes)) : h("span", { class: "pill ok" }, "nothing is lost")];
+  }));
+}
+
+// Two replies as they were put together, not as their frames came.
+async function compare(view, id) {
+  let other;
+  for (let i = 0; i < 20; i++) {
+    other = await get(`/exchanges/${encodeURIComponent(id)}`).catch(() => null);
+    if (other && other.summary.state !== "active") break;
+    await new Promise((resolve) => setTimeout(resolve, 150));
+  }
+  if (!other) throw new Error(`${id} was answered and is not recorded.`);
+  const [mine, theirs] = await Promise.all([view.tab("conversation"), get(`/exchanges/${encodeURIComponent(id)}/conversation`)]);
+  const text = (reply) => reply.filter((it) => it.kind === "text").map((it) => it.text).join("\n\n");
+  const calls = (reply) => reply.filter((it) => it.kind === "call");
+  const parts = difference(words(text(mine.reply)), words(text(theirs.reply)));
+  const side = (it, reply, kind, others) =>
+    h(
+      "section",
+      { class: "box" },
+      h("h3", {}, h("span", { class: "up" }, `${it.summary.provider}:${it.summary.target}`), h("span", { class: "r" }, [duration(it.summary.ms), `${number(it.summary.output)} tok`, money(it.summary.cost)].join(" · "))),
+      h("div", { class: "in md" }, h("p", { class: "pre" }, merged(parts.filter(([mark]) => mark === " " || mark === kind)).map(([mark, text]) => (mark === " " ? text : h("mark", { class: kind === "+" ? "a" : "x" }, text)))), calls(reply).map((call) => h("div", { class: `call ${others.some((it) => it.name === call.name && it.raw === call.raw) ? "" : kind === "+" ? "a" : "x"}` }, icon("tool"), " ", h("b", {}, call.name), " ", h("code", {}, call.raw.slice(0, 300))))),
+    );
+  return [h("h3", {}, "Compare"), h("div", { class: "cards2" }, side(view.head, mine.reply, "-", calls(theirs.reply)), side(other, theirs.reply, "+", calls(mine.reply))), h("p", {}, "Answered as ", h("button", { class: "linkish", id: "replayed", onclick: () => go({ id }) }, id), ` with ${plural(calls(theirs.reply).length, "call")}.`)];
+}
+
+// Neighbours of one kind as one piece.
+function merged(parts) {
+  const out = [];
+  for (const [kind, text] of parts) out.at(-1)?.[0] === kind ? (out.at(-1)[1] += text) : out.push([kind, text]);
+  return out;
+}
