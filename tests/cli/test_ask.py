@@ -17,6 +17,7 @@ from dragoman import UserMessage, load_messages, run
 from dragoman.cli import main
 from dragoman.cli.schema_option import read_schema
 from dragoman.cli.screen import Screen, described, visible
+from dragoman.client import TextDelta, TurnStart
 from dragoman.core.model import Media
 
 ROOT = Path(__file__).parents[2]
@@ -292,3 +293,20 @@ def test_progress_of_a_tool_is_shown(capsys: pytest.CaptureFixture[str]):
 
     run("Weather in Rome?", "demo:any", [get_weather], on_event=Screen(markdown=False))
     assert "  connecting \\x1b[2J\n" in capsys.readouterr().err
+
+
+def test_a_spinner_turns_while_the_model_is_silent(monkeypatch: pytest.MonkeyPatch):
+    """From the request to the first event of the reply, and only in a terminal."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    screen = Screen(markdown=False)
+    screen(TurnStart(1))
+    assert screen._spinner
+    screen(TextDelta("hi"))
+    assert not screen._spinner
+    screen(TurnStart(2))
+    screen.end_line()  # a request that failed
+    assert not screen._spinner
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    plain = Screen(markdown=False)
+    plain(TurnStart(1))
+    assert not plain._spinner

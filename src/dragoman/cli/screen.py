@@ -22,11 +22,14 @@ from dragoman.client import (
     ToolRunProgress,
     ToolRunStart,
     TurnEnd,
+    TurnStart,
 )
 from dragoman.client.values import call_name
 from dragoman.core import jsontext
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from dragoman.cli.markdown import MarkdownWriter
 
 LINES = 12  # of a result that are shown; the model gets all of it
@@ -41,6 +44,7 @@ class Screen:
         self._open = False  # the last line of the answer has no end yet
         has_rich = find_spec("rich") is not None
         self._rich = sys.stderr.isatty() and has_rich
+        self._spinner: Status | None = None  # turns while the model is silent
         self._markdown: MarkdownWriter | None = None
         if markdown and has_rich and sys.stdout.isatty():
             from dragoman.cli.markdown import MarkdownWriter
@@ -48,7 +52,11 @@ class Screen:
             self._markdown = MarkdownWriter()
 
     def __call__(self, event: RunEvent) -> None:
+        self.stop_waiting()
         match event:
+            case TurnStart() if self._rich:
+                self._spinner = _spinner()
+                self._spinner.start()
             case TextDelta(text) if self._shows_text:
                 self._write(text)
             case ReasoningDelta(text) if self._reasoning:
@@ -81,7 +89,13 @@ class Screen:
             click.echo(f"  {line}", err=True)
         return None
 
+    def stop_waiting(self) -> None:
+        if self._spinner:
+            self._spinner.stop()
+            self._spinner = None
+
     def end_line(self) -> None:
+        self.stop_waiting()
         if self._markdown:
             self._markdown.end()
         elif self._open:
@@ -124,6 +138,13 @@ def shortened(message: ToolMessage) -> list[str]:
 def _value(value: Any) -> str:
     text = visible(value if isinstance(value, str) else jsontext.dumps(value))
     return text.replace("\n", "\n    ")
+
+
+def _spinner() -> Status:
+    from rich.console import Console
+    from rich.status import Status
+
+    return Status("waiting for the model", console=Console(stderr=True))
 
 
 def _panel(title: str, text: str, colour: str) -> None:
