@@ -102,6 +102,34 @@ def test_G17_a_finish_reason_is_an_end_without_done() -> None:
     assert stream.feed(data) + stream.close() == data
 
 
+ROLE = CHUNK % b'{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}'
+USAGE = b'data: {"id":"c1","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":0}}\n\n'
+FINISH = CHUNK % b'{"index":0,"delta":{},"finish_reason":"stop"}'
+TEXT = CHUNK % b'{"index":0,"delta":{"content":"Hi."}}'
+
+
+@pytest.mark.parametrize("end", [b"data: [DONE]\n\n", b"data: [DONE]"], ids=["whole", "no-blank-line"])
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+@pytest.mark.parametrize("before", [b"", b": hi\n\n", ROLE, USAGE, ROLE + USAGE])
+def test_an_end_before_any_answer_is_a_failure(before: bytes, size: int, end: bytes) -> None:
+    """As it is for the clients of other protocols."""
+    for client in names():
+        stream = dragoman.Exchange(client, "openai-chat").stream()
+        data = before + end
+        out = b"".join(stream.feed(data[at : at + size]) for at in range(0, len(data), size)) + stream.close()
+        assert (stream.failure.kind if stream.failure else "") == "truncated", client
+        assert b"[DONE]" not in out
+        assert stream.feed(TEXT) + stream.close() == b""
+
+
+@pytest.mark.parametrize("before", [TEXT, ROLE + TEXT, FINISH, ROLE + FINISH + USAGE, b": hi\n\n" + TEXT])
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+def test_an_end_after_an_answer_passes(before: bytes, size: int) -> None:
+    stream, data = dragoman.Exchange("openai-chat", "openai-chat").stream(), before + b"data: [DONE]\n\n"
+    out = b"".join(stream.feed(data[at : at + size]) for at in range(0, len(data), size)) + stream.close()
+    assert (out, stream.failure) == (data, None)
+
+
 @pytest.mark.parametrize("client", [name for name in names() if name != "gemini"])
 def test_G07_a_call_without_a_name_is_reported_and_not_offered(client: str) -> None:
     calls = [{"functionCall": {"name": name, "args": {}}} for name in ("", "f")]

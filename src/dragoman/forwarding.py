@@ -12,6 +12,7 @@ from itertools import chain
 
 from dragoman.core import jsontext, seal
 from dragoman.core.codec import Codec, Frame, frame_object
+from dragoman.core.failures import truncated
 from dragoman.core.model import Failure, Wire
 from dragoman.framing import sse
 from dragoman.pipeline import TRUNCATED, TranslatedStream, encode_failure
@@ -20,6 +21,7 @@ from dragoman.protocols import protocol as find_protocol
 _MAGIC = seal.MAGIC.encode()
 _NEVER = b"\xff"  # stands in no UTF-8 text, and one byte is found at once
 _HEAD = 4096  # bytes of the first events in which the model is looked for first
+_EMPTY = truncated("any content")
 _CHECKED = 4096  # bytes of forwarded events that are searched together for the end of the stream
 
 
@@ -33,7 +35,8 @@ class ForwardedStream:
       that lack what clients rely on (`Codec.numbered`) must be rewritten: both are `translated` instead.
     - between events: nothing is held back. A chunk that ends an event passes as it is; this is the fast path.
     - inside an event: its beginning is held back until the rest comes.
-    - ended: one of the protocol's last events has passed, whole. A stream that closes without it has failed.
+    - ended: one of the protocol's last events has passed, whole. A stream that closes without it has failed,
+      and so has one that announces its end before any answer (`Codec.is_answer`).
 
     `reply_model` replaces the name of the model, where it differs; `tagger` tags opaque state. `observe` gets
     all that passed, whole events, many at a time.
@@ -58,6 +61,7 @@ class ForwardedStream:
         self._unchecked: list[bytes] = []  # whole events that were not searched for the end
         self._unchecked_size = 0
         self._failure: Failure | None = None
+        self._is_answer = codec.is_answer  # until an answer has begun
 
     @property
     def ended(self) -> bool:
@@ -96,6 +100,8 @@ class ForwardedStream:
         self._held.clear()
         if not self.ended and not self._holds_end(rest + b"\n\n"):
             return self.fail(TRUNCATED)
+        if self._ends_empty(rest + b"\n\n"):
+            return self.fail(_EMPTY)
         self._ended = True
         if self.observe:
             self.observe(rest)
@@ -113,6 +119,8 @@ class ForwardedStream:
 
     def _split(self, data: bytes) -> bytes:
         """Pass on whole events, hold back the beginning of the next one."""
+        if self._failure:
+            return b""
         before = b"".join(self._held[-3:])[-3:]  # a blank line may have been cut
         end = sse.last_event_end(before + data) - len(before)
         if end <= 0:
@@ -128,7 +136,9 @@ class ForwardedStream:
                 return self._translated.feed(whole + data[end:])
             self._begun, self._first = True, whole
             self._rename = self._renaming(whole)
-        self._between = self._begun and not self._held  # a comment may come first (OpenRouter, DeepSeek)
+        empty = self._is_answer is not None and self._ends_empty(whole)
+        # a comment may come first (OpenRouter, DeepSeek)
+        self._between = self._begun and not self._held and self._is_answer is None
         self._last = self._rename(whole) if self._rename else whole
         if self._tagger:
             self._last = self._tagger.events(self._last)
@@ -136,8 +146,17 @@ class ForwardedStream:
             self._check_end()
         if self.observe:
             self.observe(self._last)
+        if empty:
+            return self.fail(_EMPTY)
         self._ended = self._ended or self._holds_end(whole)
         return self._last
+
+    def _ends_empty(self, events: bytes) -> bool:
+        """Whether they announce the end of a stream that holds no answer."""
+        if self._is_answer is None or self._ended or any(map(self._is_answer, sse.whole_events(events))):
+            self._is_answer = None
+            return False
+        return self._holds_end(events)
 
     def _check_end(self) -> None:
         events = b"".join(self._unchecked)

@@ -248,6 +248,8 @@ class Codec(Struct, frozen=True, kw_only=True):
     repeats: Callable[[Wire], bool] = lambda turn: True  # whether an entry there means the same each time
     terminal: tuple[bytes, ...]  # one of these stands in every last frame, and perhaps in others
     is_end: Callable[[Frame], bool]  # whether a frame, with its data as bytes, is a last one
+    # Whether a frame shows that there is an answer; None: a last frame always does
+    is_answer: Callable[[Frame], bool] | None = None
     keep_alive: bytes  # what may be sent to a client of this protocol while the upstream is silent
     continued: Callable[[Frame, bytes, bytes], Frame] = unchanged
     model_field: str = "model"  # where a reply names its model

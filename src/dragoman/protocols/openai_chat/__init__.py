@@ -13,7 +13,13 @@ from dragoman.protocols.openai_chat.request import decode_request, encode_reques
 from dragoman.protocols.openai_chat.response import decode_response, encode_response
 from dragoman.protocols.openai_chat.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.openai_chat.settings import SPELLING
-from dragoman.protocols.openai_chat.stream_decoder import VARYING, StreamDecoder, delta_text, is_end
+from dragoman.protocols.openai_chat.stream_decoder import (
+    VARYING,
+    StreamDecoder,
+    delta_text,
+    is_answer,
+    is_end,
+)
 from dragoman.protocols.openai_chat.stream_encoder import StreamEncoder
 from dragoman.protocols.openai_chat.usual_reply import read_usual_reply, write_usual_reply
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
@@ -70,6 +76,7 @@ CODEC = Codec(
         b'"finish_reason": "',
     ),
     is_end=is_end,
+    is_answer=is_answer,
     delta_text=delta_text,
     varying=VARYING,
     read_usual_reply=read_usual_reply,

@@ -81,6 +81,19 @@ def is_end(frame: Frame) -> bool:
     return bool(chunk.get("error")) or any(c.get("finish_reason") for c in rows(chunk.get("choices")))
 
 
+def is_answer(frame: Frame) -> bool:
+    """Whether a frame holds more than a role or a usage: content, a finish reason or an error."""
+    chunk = frame_object(frame)
+    return bool(chunk.get("error")) or any(map(_has_answer, rows(chunk.get("choices"))))
+
+
+def _has_answer(choice: Wire) -> bool:
+    delta = choice.get("delta")
+    if is_object(delta) and any(value for key, value in delta.items() if key != "role"):
+        return True
+    return bool(choice.get("finish_reason") or choice.get("message") or choice.get("text"))
+
+
 def delta_text(chunk: Wire) -> str:
     """The text of a chunk that only continues a text, a thought or a call; empty for any other."""
     delta = _only_delta(chunk)
