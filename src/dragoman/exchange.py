@@ -520,7 +520,8 @@ class Exchange:
             stream = old_stream
         self._address(str(model or old_model or ""), stream, wire)
         if not self.client.http.model_in_body:
-            return {}
+            same = old_model is None or self.path == self.upstream.http.path(str(old_model), stream)
+            return {} if model is None or same else {"model": self.client.http.resource(model)}
         changes = {} if model is None or model == old_model else {"model": model}
         return changes if stream == old_stream else {**changes, "stream": stream}
 

@@ -17,7 +17,7 @@ from dragoman.profiles import known
 FILE = """
 [providers.near]
 protocol = "openai-chat"
-base_url = "http://me:pass@127.0.0.1:9/v1"
+base_url = "http://127.0.0.1:9/v1"
 dialect = "hermes"
 models = ["one"]
 [models]
@@ -81,6 +81,20 @@ def test_check_names_a_model_that_nobody_answers_for(run: Any):
     result = run("check", file='[models]\na = "groq:x"\nb = ["groq:y", "demo:z"]\n')
     assert result.exit_code == 1
     assert result.stderr == "a cannot be served: groq:x lack their keys\n"
+
+
+@pytest.mark.parametrize("host, code", [("127.0.0.1", 0), ("0.0.0.0", 1)])
+def test_check_names_a_key_that_strangers_can_guess(run: Any, host: str, code: int):
+    keys = f'keys = ["{"k" * 32}"]\n[keys.ann]\nkey = "short-and-secret"\n[keys.ben]\nkey = "hush"\n'
+    result = run("check", file=f'[server]\nhost = "{host}"\n{keys}')
+    assert result.exit_code == code
+    assert ("a client key has fewer than 16 characters" in result.stderr) == (code == 1)
+    assert "hush" not in result.output
+
+
+def test_a_file_may_begin_with_a_mark(run: Any):
+    result = run("check", file="\ufeff[server]\nport = 9000\n")
+    assert "127.0.0.1:9000" in result.stdout
 
 
 def test_models_without_anything(run: Any):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import dragoman
 from dragoman.core import jsontext
 from gateway.canned import Answer, Canned, chat, provider
 from gateway.plain import Got, asking, send
@@ -247,3 +248,13 @@ def test_a_reply_names_the_model_that_was_asked_for(line: Line, cut: tuple[bytes
     decoded = jsontext.decode(got.body)
     assert decoded["model"] == "one:m"
     assert decoded["choices"] == jsontext.decode(REPLY)["choices"]
+
+
+@pytest.mark.parametrize("named", ["models/b", "b", "models/a"])
+def test_a_body_names_the_model_of_its_path(named: str) -> None:
+    """Gemini's body may repeat it: what is sent to the model `a` must not ask for `b`."""
+    body = jsontext.encode({"contents": [{"role": "user", "parts": [{"text": "b"}]}], "model": named})
+    sent = dragoman.Exchange("gemini", "gemini").request_bytes(body, model="a")
+    assert jsontext.decode(sent)["model"] == "models/a"
+    assert dragoman.Exchange("gemini", "gemini").request(body, model="a")["model"] == "models/a"
+    assert dragoman.Exchange("gemini", "gemini").request_bytes(body, model=named) == body

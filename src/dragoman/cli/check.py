@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from dragoman.cli.settings import config_option, file_in_force, settings_of
-from dragoman.cli.welcome import access, served, unserved
+from dragoman.cli.welcome import access, served, unserved, weak_keys
 from dragoman.gateway.config import away_from
 
 
@@ -15,7 +15,8 @@ def command(config: str | None) -> int:
     """Check the configuration and print what would be served.
 
     \b
-    Exit code 1: an error, with file, line and key, or a model without a usable provider.
+    Exit code 1: an error, with file, line and key, a model without a usable provider, or a short key
+    on an address that others reach.
     """
     settings = settings_of(config)
     settings = away_from(settings, settings.host, settings.port)
@@ -23,7 +24,7 @@ def command(config: str | None) -> int:
     click.echo(f"would listen on {settings.host}:{settings.port} ({access(settings)})")
     for line in served(settings):
         click.echo(line)
-    problems = unserved(settings)
+    problems = [*weak_keys(settings), *unserved(settings)]
     for problem in problems:
         click.echo(click.style(problem, fg="red"), err=True)
     return 1 if problems else 0

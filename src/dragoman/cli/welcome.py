@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import click
 
 from dragoman import __version__
@@ -14,13 +12,15 @@ from dragoman.gateway.upstreams.routing import provider_named
 from dragoman.profiles import ProviderSettings
 
 _WIDTH = 12
+_SHORT = 16  # characters of a key
 
 
 def welcome(config: Config, url: str, workers: int) -> str:
     many = f", {workers} workers" if workers > 1 else ""
     where = f"dragoman {__version__} listens on {click.style(url, bold=True)} ({access(config)}{many})"
     file = _row("config", file_in_force(config))
-    return "\n".join([where, file, *served(config), *unserved(config), "", *_agents(config, url), ""])
+    problems = [*weak_keys(config), *unserved(config)]
+    return "\n".join([where, file, *served(config), *problems, "", *_agents(config, url), ""])
 
 
 def access(config: Config) -> str:
@@ -46,10 +46,15 @@ def unserved(config: Config) -> list[str]:
     ]
 
 
+def weak_keys(config: Config) -> list[str]:
+    """Keys that can be guessed where everybody can try."""
+    if config.loopback or min(map(len, config.keys), default=_SHORT) >= _SHORT:
+        return []
+    return [f"a client key has fewer than {_SHORT} characters: make one with `openssl rand -hex 32`"]
+
+
 def _key(provider: ProviderSettings) -> str:
-    at = (
-        f"{provider.protocol} at {re.sub('//[^/@]*@', '//', provider.base_url)}"  # a password may stand there
-    )
+    at = f"{provider.protocol} at {provider.base_url}"
     if provider.url_from:
         at += f" ({provider.url_from})"
     dialect = f", tool calls as {provider.dialect}" if provider.dialect else ""

@@ -183,6 +183,11 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
         "dragoman.toml:3: store.keep_days: expected a number > 0",
     ),
     "no room": ("[store]\nmax_mb = 0\n", {}, "dragoman.toml:2: store.max_mb: expected a whole number >= 1"),
+    "credentials in an address": (
+        '[providers.x]\nprotocol = "openai-chat"\nbase_url = "https://me:hush@x/v1"\n',
+        {},
+        "dragoman.toml:3: providers.x.base_url: a URL holds no credentials: use api_key or headers",
+    ),
     "no provider": (
         "[providers]\nx = 5\n",
         {},

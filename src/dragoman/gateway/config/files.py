@@ -89,6 +89,6 @@ def _read(file: Path) -> bytes | None:
 
 def _text(name: str, data: bytes) -> str:
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")  # editors of Windows begin a file with a mark
     except UnicodeDecodeError as error:
         raise ConfigError(f"{name}: {error}") from None

@@ -182,6 +182,8 @@ def _check_url(source: ConfigSource, where: Path, provider: ProviderSettings) ->
         raise source.wrong(place, "only openai-responses has a WebSocket: use https")
     if "?" in url or "#" in url:
         raise source.wrong(place, "paths are appended to it, so it has no query and no fragment")
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        raise source.wrong(place, "a URL holds no credentials: use api_key or headers")
     _check_port(source, place, url)
     path = upstream(provider.protocol).http.path("MODEL", False)
     version = path.split("/")[1]

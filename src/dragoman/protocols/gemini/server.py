@@ -94,11 +94,16 @@ def _method_path(model: str, method: str) -> str:
     return f"/v1beta/{resource}:{method}"
 
 
+def _resource(model: str) -> str:
+    return model if model.startswith(("models/", *_RESOURCES)) else f"models/{model}"
+
+
 HTTP = Http(
     path=path,
     authenticate=lambda credential, request: {"x-goog-api-key": credential.key},
     signs=False,
     model_in_body=False,
+    resource=_resource,
 )
 
 
