@@ -12,11 +12,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dragoman.core.errors import (
+    AuthenticationError,
+    BadRequestError,
+    BillingError,
     ConfigError,
+    ConflictError,
+    ContextTooLongError,
     DragomanError,
     GrammarError,
     LossError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    RateLimitError,
+    RequestTooLargeError,
+    ServerError,
+    TruncatedError,
     UpstreamError,
+    UpstreamTimeoutError,
     WireError,
 )
 from dragoman.core.losses import Loss
@@ -26,6 +39,7 @@ from dragoman.core.optional import MissingExtraError
 if TYPE_CHECKING:
     from dragoman.calls import build_tool_results, parse_tool_calls, translate_tools
     from dragoman.client import (
+        Agent,
         AssistantMessage,
         Cancellation,
         Conversation,
@@ -65,9 +79,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Agent",
     "AssistantMessage",
+    "AuthenticationError",
+    "BadRequestError",
+    "BillingError",
     "Cancellation",
     "ConfigError",
+    "ConflictError",
+    "ContextTooLongError",
     "Conversation",
     "ConversationMemory",
     "Credential",
@@ -80,15 +100,23 @@ __all__ = [
     "LossError",
     "MissingExtraError",
     "ModelRetry",
+    "NotFoundError",
     "OutputError",
+    "OverloadedError",
+    "PermissionDeniedError",
     "Provider",
+    "RateLimitError",
+    "RequestTooLargeError",
     "RunContext",
+    "ServerError",
     "SystemMessage",
     "Tool",
     "ToolCall",
     "ToolMessage",
     "ToolResult",
+    "TruncatedError",
     "UpstreamError",
+    "UpstreamTimeoutError",
     "UserMessage",
     "WireError",
     "agenerate",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import inspect
+import re
 import subprocess
 import sys
 from itertools import count
@@ -31,8 +32,9 @@ from dragoman import (
     run,
     stream,
 )
-from dragoman.client import Finish, Model, ReasoningDelta, RequestSettings, requests
+from dragoman.client import Finish, Model, ReasoningDelta, RequestSettings
 from dragoman.client.providers import model_of
+from dragoman.client.setting_types import OTHER_NAMES
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest
 from dragoman.core.losses import Losses
@@ -404,14 +406,63 @@ def test_the_typed_settings_are_all_that_is_known():
     neutral = set(Settings.__struct_fields__) - {"extras", "where"}
     beside = {"system", "tool_choice", "parallel", "strict", "extra", "output_mode", "output_retries"}
     beside |= {"provider_options", "timeout", "tries"}
-    assert set(RequestSettings.__annotations__) == neutral - {"output"} | beside | set(requests.OTHER_NAMES)
+    assert set(RequestSettings.__annotations__) == neutral - {"output"} | beside | set(OTHER_NAMES)
 
 
 @pytest.mark.parametrize("function", [agenerate, arun, astream, generate, run, stream])
 def test_every_function_takes_the_typed_settings(function: Any):
-    parameters = inspect.signature(function).parameters
-    last = parameters.get("settings") or parameters["options"]
-    assert last.annotation in ("Unpack[RequestSettings]", "Unpack[RunOptions]")
+    written = function.__annotations__
+    assert (written.get("settings") or written["options"]) in (
+        "Unpack[RequestSettings]",
+        "Unpack[RunOptions]",
+    )
+    assert set(RequestSettings.__annotations__) <= set(inspect.signature(function).parameters)
+
+
+def test_help_shows_the_settings_and_their_types():
+    shown = str(inspect.signature(run))
+    for part in ("temperature: 'float | None'", "max_turns: 'int | None'", "on_event: 'OnEvent | None'"):
+        assert part in shown
+    assert "**" not in shown
+
+
+WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
+    ({"temperature": "hot"}, "The setting temperature is a number, not 'hot'."),
+    ({"max_tokens": 1.5}, "The setting max_tokens is a whole number, not 1.5."),
+    ({"max_output_tokens": "9"}, "The setting max_output_tokens is a whole number, not '9'."),
+    ({"stop": 3}, "The setting stop is a text or a list of texts, not 3."),
+    (
+        {"effort": "huge"},
+        "The setting effort is one of 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', ",
+    ),
+    ({"metadata": "m"}, "The setting metadata is a dict, not 'm'."),
+    ({"parallel": "no"}, "The setting parallel is True or False, not 'no'."),
+    ({"system": 7}, "The setting system is a text, not 7."),
+    ({"timeout": "soon"}, "The setting timeout is a number, not 'soon'."),
+    ({"tries": "often"}, "The setting tries is a whole number, not 'often'."),
+    ({"extra": [1]}, "The setting extra is a dict, not [1]."),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), WRONG_SETTINGS, ids=lambda each: next(iter(each)))
+@pytest.mark.parametrize("function", [generate, run, stream])
+def test_a_setting_of_the_wrong_type_is_named(function: Any, settings: dict[str, Any], message: str):
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
+        function("Hi", "demo:any", **settings)
+
+
+def test_an_option_of_the_wrong_type_is_named():
+    with pytest.raises(ConfigError, match=r"^The setting max_turns is a whole number, not 'many'"):
+        run("Hi", "demo:any", max_turns="many")  # pyright: ignore[reportArgumentType] - it is the test
+    with pytest.raises(ConfigError, match=r"^The setting output_retries is a whole number"):
+        generate("Hi", "demo:any", output=int, output_retries="x")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("prompt", ["", " \n", []])
+@pytest.mark.parametrize("function", [generate, run, stream])
+def test_an_empty_prompt_is_refused(function: Any, prompt: Any):
+    with pytest.raises(ConfigError, match=r"is empty\. Pass a"):
+        function(prompt, "demo:any")
 
 
 # Addresses in the environment

@@ -1,5 +1,6 @@
 """The client: define a tool once, call any model."""
 
+from dragoman.client.agent import Agent
 from dragoman.client.batch_files import agenerate_file, generate_file
 from dragoman.client.context import Cancellation, Hooks, RunContext
 from dragoman.client.conversation import Conversation
@@ -34,6 +35,7 @@ from dragoman.client.values import ModelRetry, get_arguments
 from dragoman.http.client import Timeouts
 
 __all__ = [
+    "Agent",
     "AssistantMessage",
     "AsyncStream",
     "Cancellation",

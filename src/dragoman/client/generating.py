@@ -20,6 +20,7 @@ from dragoman.client.output import (
 from dragoman.client.providers import Model
 from dragoman.client.requests import ModelCall, RequestSettings
 from dragoman.client.results import Result
+from dragoman.client.setting_types import check_settings, lists_keywords
 from dragoman.client.streaming import AsyncStream, StreamEvent
 from dragoman.client.tools import ToolLike
 
@@ -27,6 +28,7 @@ OnEvent = Callable[[StreamEvent], Any]
 _OUTPUT_RETRIES = 2
 
 
+@lists_keywords(RequestSettings)
 async def agenerate(
     conversation: Prompt,
     model: str | Model,
@@ -47,6 +49,7 @@ async def agenerate(
     expected = expected_output(output, settings)
     if expected is None:
         return await _reply(conversation, model, tools, on_event, settings, None)
+    check_settings(settings)
     retries = settings.get("output_retries")
     messages = messages_of(conversation)
     replies: list[Result[Any]] = []
@@ -63,6 +66,7 @@ async def agenerate(
     return _summed(replies)
 
 
+@lists_keywords(RequestSettings)
 def generate(
     conversation: Prompt,
     model: str | Model,

@@ -34,6 +34,7 @@ from dragoman.client.output import Output, OutputError, OutputSpec
 from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
+from dragoman.client.setting_types import check_settings, lists_keywords
 from dragoman.client.streaming import StreamEvent
 from dragoman.client.tools import Tool, ToolLike, tools_of
 from dragoman.client.transcripts import export
@@ -141,6 +142,7 @@ class Run(Generic[Output]):
         return f"Run(stopped={self.stopped!r}, turns={len(self.results)}, content={self.content!r})"
 
 
+@lists_keywords(RunOptions)
 async def arun(
     conversation: Prompt,
     model: str | Model,
@@ -162,6 +164,7 @@ async def arun(
     return run
 
 
+@lists_keywords(RunOptions)
 def run(
     conversation: Prompt,
     model: str | Model,
@@ -192,6 +195,7 @@ class AgentLoop:
     """
 
     def __init__(self, run: Run[Any], output: Any, options: RunOptions) -> None:
+        check_settings(options)
         self._run, self._output = run, output
         self._settings = cast(
             RequestSettings, {name: value for name, value in options.items() if name not in _RUN_ONLY}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import isawaitable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from msgspec.structs import replace
 
@@ -37,7 +37,7 @@ class ChatMessage:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ChatMessage) and (self.role, self.parts) == (other.role, other.parts)
 
-    __hash__ = None  # pyright: ignore[reportAssignmentType] - parts hold dicts
+    __hash__: ClassVar[None] = None  # pyright: ignore[reportIncompatibleMethodOverride] - parts hold dicts
 
     def _repr_markdown_(self) -> str:  # Jupyter
         return markdown_of([self])
@@ -188,6 +188,8 @@ Prompt = str | AnyMessage | Mapping[str, Any] | Sequence[AnyMessage | Message | 
 def messages_of(conversation: Prompt) -> list[AnyMessage]:
     """A prompt is a conversation of one message; dicts are read as OpenAI writes them."""
     match conversation:
+        case str() if not conversation.strip():
+            raise ConfigError("The prompt is empty. Pass a text, a message or a list of messages.")
         case str():
             return [UserMessage(conversation)]
         case SystemMessage() | UserMessage() | AssistantMessage() | ToolMessage():

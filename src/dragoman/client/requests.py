@@ -15,6 +15,7 @@ from dragoman.client.messages import Prompt, messages_of, neutral
 from dragoman.client.output import ExpectedOutput, OutputMode
 from dragoman.client.providers import Model, Provider, model_of
 from dragoman.client.results import Result
+from dragoman.client.setting_types import OTHER_NAMES, check_settings
 from dragoman.client.tools import Tool, ToolLike, tools_of
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest, ProtocolLimits
@@ -58,14 +59,6 @@ _NOT_IN_REQUEST = (
     *("strict", "extra", "provider_options", "timeout", "tries"),
     *("output_mode", "output_retries"),
 )
-OTHER_NAMES = {
-    "max_output_tokens": "max_tokens",
-    "max_completion_tokens": "max_tokens",
-    "reasoning_effort": "effort",
-    "thinking_budget": "budget",
-    "stop_sequences": "stop",
-    "response_format": "output",
-}
 
 
 class RequestSettings(TypedDict, total=False):
@@ -127,6 +120,8 @@ def request_of(
     given = {OTHER_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
     if "system" in given:
         system = (Text(given["system"]), *system)
+    if not (messages or system):
+        raise ConfigError("The conversation is empty. Pass a prompt or at least one message.")
     return Request(
         model,
         messages,
@@ -201,6 +196,7 @@ class ModelCall:
         stream: bool,
         expected: ExpectedOutput[Any] | None = None,
     ) -> None:
+        check_settings(settings)
         strict, extra = settings.get("strict", False), settings.get("extra")
         others = {name: value for name, value in settings.items() if name not in _NOT_IN_REQUEST}
         target = model_of(model)

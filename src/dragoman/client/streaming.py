@@ -15,6 +15,7 @@ from dragoman.client.partial_json import PartialJson
 from dragoman.client.providers import Model
 from dragoman.client.requests import ModelCall, RequestSettings
 from dragoman.client.results import Result
+from dragoman.client.setting_types import lists_keywords
 from dragoman.client.tools import ToolLike
 from dragoman.core.errors import ConfigError, UpstreamError
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed, fold
@@ -202,6 +203,7 @@ class Stream(Generic[Output]):
         return self._waiting.popleft()
 
 
+@lists_keywords(RequestSettings)
 def astream(
     conversation: Prompt,
     model: str | Model,
@@ -215,6 +217,7 @@ def astream(
     return AsyncStream(ModelCall(conversation, model, tools, settings, stream=True, expected=expected))
 
 
+@lists_keywords(RequestSettings)
 def stream(
     conversation: Prompt,
     model: str | Model,

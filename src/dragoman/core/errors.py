@@ -5,16 +5,16 @@ DragomanError
 ├── GrammarError    we broke a protocol: a bug in dragoman
 ├── LossError       strict mode refused a translation that would lose something
 ├── ConfigError     the caller named something that does not exist
-└── UpstreamError   the upstream reported a failure instead of a response
+└── UpstreamError   the upstream reported a failure instead of a response: one class for each kind
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self, cast
 
 if TYPE_CHECKING:
     from dragoman.core.losses import Loss
-    from dragoman.core.model import Failure
+    from dragoman.core.model import Failure, FailureKind
 
 
 class DragomanError(Exception):
@@ -25,7 +25,9 @@ class WireError(DragomanError):
     """Malformed wire: what `protocol` expected at `path`, and what came instead."""
 
     def __init__(self, protocol: str, path: str, problem: str) -> None:
-        self.protocol, self.path, self.problem = protocol, path, problem
+        self.protocol: str = protocol
+        self.path: str = path
+        self.problem: str = problem
         super().__init__(protocol, path, problem)  # what __init__ took, so that it can be pickled
 
     def __str__(self) -> str:
@@ -46,7 +48,7 @@ class LossError(DragomanError):
     """Strict mode: `losses` lists what the translation could not carry across."""
 
     def __init__(self, losses: list[Loss]) -> None:
-        self.losses = losses
+        self.losses: list[Loss] = losses
         super().__init__(losses)
 
     def __str__(self) -> str:
@@ -59,11 +61,87 @@ class ConfigError(DragomanError):
 
 
 class UpstreamError(DragomanError):
-    """The upstream answered with an error; `failure` is its neutral form."""
+    """The upstream answered with an error; `failure` is its neutral form.
+
+    `UpstreamError(failure)` makes an error of the subclass that stands for `failure.kind`.
+    """
+
+    def __new__(cls, failure: Failure) -> Self:
+        chosen = _UPSTREAM_ERRORS.get(failure.kind, cls) if cls is UpstreamError else cls
+        return super().__new__(cast(type[Self], chosen), failure)
 
     def __init__(self, failure: Failure) -> None:
-        self.failure = failure
+        self.failure: Failure = failure
         super().__init__(failure)
 
     def __str__(self) -> str:
         return self.failure.message
+
+
+class BadRequestError(UpstreamError):
+    """The upstream refused the request as it is."""
+
+
+class ContextTooLongError(BadRequestError):
+    """The conversation has more tokens than the model takes."""
+
+
+class RequestTooLargeError(BadRequestError):
+    """The body of the request has more bytes than the upstream takes."""
+
+
+class AuthenticationError(UpstreamError):
+    """The key is missing or wrong."""
+
+
+class BillingError(UpstreamError):
+    """The account has no credit, or its quota is used up."""
+
+
+class PermissionDeniedError(UpstreamError):
+    """The key is valid and may not do this."""
+
+
+class NotFoundError(UpstreamError):
+    """The upstream has no such model or resource."""
+
+
+class ConflictError(UpstreamError):
+    """The request contradicts the state of a resource."""
+
+
+class RateLimitError(UpstreamError):
+    """Too many requests or tokens; `failure.retry_after` says how long to wait, where the upstream did."""
+
+
+class ServerError(UpstreamError):
+    """The upstream failed, could not be reached, or its answer cannot be read."""
+
+
+class OverloadedError(ServerError):
+    """The upstream has no capacity at the moment."""
+
+
+class UpstreamTimeoutError(UpstreamError):
+    """The reply did not come in time."""
+
+
+class TruncatedError(UpstreamError):
+    """The reply broke off before its end."""
+
+
+_UPSTREAM_ERRORS: dict[FailureKind, type[UpstreamError]] = {
+    "bad_request": BadRequestError,
+    "context_too_long": ContextTooLongError,
+    "too_large": RequestTooLargeError,
+    "unauthenticated": AuthenticationError,
+    "billing": BillingError,
+    "forbidden": PermissionDeniedError,
+    "not_found": NotFoundError,
+    "conflict": ConflictError,
+    "rate_limit": RateLimitError,
+    "server": ServerError,
+    "overloaded": OverloadedError,
+    "timeout": UpstreamTimeoutError,
+    "truncated": TruncatedError,
+}

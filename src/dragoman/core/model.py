@@ -7,7 +7,7 @@ to it unchanged) and `where` (how the source spells its place; not part of the v
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
@@ -49,7 +49,7 @@ class Value(Struct, frozen=True, eq=False, kw_only=True, gc=False):
     def __ne__(self, other: object) -> bool:  # Struct has one of its own, which compares identities
         return not self == other
 
-    __hash__ = None  # pyright: ignore[reportAssignmentType] - extras are dicts
+    __hash__: ClassVar[None] = None  # pyright: ignore[reportIncompatibleMethodOverride] - extras are dicts
 
 
 class State(Struct, frozen=True, gc=False):
