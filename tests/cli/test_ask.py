@@ -140,11 +140,18 @@ def test_the_default_model(home: Path):
     assert CliRunner().invoke(main, ["ask", "Hi"], env={"DRAGOMAN_MODEL": "nobody:x"}).exit_code == 1
 
 
-def test_names_and_providers_of_the_configuration(home: Path):
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [("small", "mine:x"), ("gpt-5", "mine:gpt-5"), ("claude-opus", "mine:opus"), ("mine:y", "mine:y")],
+)
+def test_names_patterns_and_providers_of_the_configuration(home: Path, name: str, model: str):
     file = Path("mine.toml")
-    file.write_text('[providers.mine]\nprotocol = "gemini"\nbase_url = "demo:"\n[models]\nsmall = "mine:x"\n')
-    result = CliRunner().invoke(main, ["ask", "Hi", "-m", "small"], env={"DRAGOMAN_CONFIG": str(file)})
-    assert result.stdout == "You said: Hi\n"
+    rows = 'small = "mine:x"\n"gpt-*" = "mine:*"\n"claude-*" = "mine:$1"\n'
+    file.write_text(f'[providers.mine]\nprotocol = "gemini"\nbase_url = "demo:"\n[models]\n{rows}')
+    arguments = ["ask", "Hi", "-m", name, "--save", "out.json"]
+    result = CliRunner().invoke(main, arguments, env={"DRAGOMAN_CONFIG": str(file)})
+    assert (result.stdout, result.stderr) == ("You said: Hi\n", "")
+    assert json.loads(Path("out.json").read_text())["model"] == model
 
 
 def test_an_answer_goes_to_stdout():

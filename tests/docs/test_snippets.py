@@ -5,9 +5,14 @@ Links have targets, and the files and modules that pages name exist.
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 import pytest
+
+from dragoman.gateway.config import Config
+from dragoman.gateway.observability.access_log import AccessLog
+from dragoman.gateway.process.serve import PrivateGateway, private_gateway
 
 ROOT = Path(__file__).parents[2]
 ROOT_PAGES = (ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md")
@@ -38,9 +43,22 @@ def test_the_pages_that_teach_hold_code():
     } <= WITH_CODE.keys()
 
 
+@pytest.fixture
+def gateway() -> Iterator[PrivateGateway]:
+    with private_gateway(Config(), AccessLog(lambda line: None)) as served:
+        yield served
+
+
 @pytest.mark.parametrize("page", WITH_CODE.values(), ids=WITH_CODE)
-def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_python_blocks_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+):
     monkeypatch.chdir(tmp_path)
+    if "export OPENAI_BASE_URL=http://127.0.0.1:8787/v1" in page.read_text():
+        gateway = request.getfixturevalue("gateway")  # instead of `dragoman serve`
+        for vendor, path in (("OPENAI", "/v1"), ("ANTHROPIC", "")):
+            monkeypatch.setenv(f"{vendor}_BASE_URL", gateway.url + path)
+            monkeypatch.setenv(f"{vendor}_API_KEY", gateway.key)
     namespace = {"__name__": "__page__"}
     for line, source in blocks(page):
         exec(compile("\n" * line + source, str(page), "exec"), namespace)

@@ -14,6 +14,7 @@ from dragoman.client.providers import model_of
 from dragoman.core.errors import ConfigError
 from dragoman.core.user_folders import config_folder
 from dragoman.gateway.config import Config
+from dragoman.gateway.upstreams.routing import matching_row, route
 from dragoman.profiles import ProviderSettings, bare_model, split_model, vendor_named
 
 VARIABLE = "DRAGOMAN_MODEL"
@@ -21,20 +22,21 @@ DEMO = "demo:any"
 
 
 def chosen_model(name: str | None) -> Model:
-    """`name` is provider:model or a name of `[models]` in dragoman.toml; None or "default": the default."""
+    """`name` is provider:model, or fits a row of `[models]`; None or "default" is the default."""
     config = settings_of(None)
     if name in (None, "default"):
         name = os.environ.get(VARIABLE) or saved_default(os.environ) or _first_with_key(config)
         if name == DEMO:
             click.echo("dragoman: No API key found. The built-in demo model answers.", err=True)
-    row = next((row for row in config.models if row.pattern == name), None)
-    named = str(row.targets[0]) if row else name
-    provider, separator, model = split_model(named)
+    if matching_row(config, name):
+        target = route(config, name)[0]
+        return client_provider(target.provider).model(target.model)
+    provider, separator, model = split_model(name)
     if separator == "/" and provider not in config.providers:
         provider = vendor_named(provider)
     if model and provider in config.providers:
         return client_provider(config.providers[provider]).model(bare_model(provider, model))
-    return model_of(named)
+    return model_of(name)
 
 
 def client_provider(provider: ProviderSettings) -> Provider:
