@@ -93,6 +93,7 @@ class ModelProfile(Struct, frozen=True, kw_only=True, cache_hash=True):
     refused: tuple[Refusable, ...] = ()
     verbosity: bool = False
     service_tiers: tuple[str, ...] | None = None
+    stream_usage: bool = True  # counts the tokens of a stream on request: `stream_options` (Chat)
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # Chat
 
     # Prompt cache

@@ -235,6 +235,16 @@ class Accounting(Struct, frozen=True, kw_only=True):
     usage_field: str
     call_hint: bytes
     call_mark: str
+    # The fields that ask for the usage of a stream, where it comes on request; what marks its event then
+    usage_request: Mapping[str, Mapping[str, Any]] = {}
+    usage_event: str = ""
+
+    def asks_usage(self, wire: Wire) -> bool:
+        """Whether the client itself asks for what `usage_request` says."""
+        return all(
+            is_object(own := wire.get(name)) and own.items() >= fields.items()
+            for name, fields in self.usage_request.items()
+        )
 
     def facts(self, reply: Wire, model_field: str) -> ReplyFacts:
         return ReplyFacts(reply.get(model_field), self.counted(reply), self.calls(reply))

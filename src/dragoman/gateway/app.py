@@ -32,8 +32,8 @@ from dragoman.gateway.admission.authentication import (
     is_cross_site_request,
     owner_of,
 )
+from dragoman.gateway.admission.budgets import Budgets
 from dragoman.gateway.admission.load_shedding import memory_full
-from dragoman.gateway.admission.token_budget import TokenBudgets
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.cut_ids import CutIds
 from dragoman.gateway.conversations.store import StoreError, open_store
@@ -144,7 +144,7 @@ class Gateway:
         self.circuit_breakers = CircuitBreakers(time.monotonic, policy.opens_after, policy.stays_open)
         self.store = open_store(config.store_url, config.retention)
         self.store.on_error = self._log_store_error
-        budgets = TokenBudgets(self.store, self._log_store_error)
+        budgets = Budgets(self.store, self._log_store_error)
         self.admission = AdmissionControl(
             config, partial(self.access_log.note, "limits"), self.memory, budgets
         )
@@ -255,6 +255,7 @@ class Gateway:
             "websocket": WebSocketHandler(self._respond_to_message, config.max_body).answer,
             "health": own.health,
             "ready": own.ready,
+            "key": own.key,
             "metrics": own.metrics,
         }
 
@@ -335,10 +336,10 @@ class Gateway:
             body = error.body if isinstance(error, AttemptFailed) else b""
             record.crash = error if failure is CRASHED else None
         finally:
-            if record.spent:
-                record.add_spent(record.spent)
             if request.admission:
                 request.admission.leave()
+            if record.spent:
+                record.add_spent(record.spent)
             try:
                 if failure:
                     await self._refuse(request, failure, body)

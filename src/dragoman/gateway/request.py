@@ -56,6 +56,10 @@ class ExchangeRecord(Struct, eq=False):
     exchange: Exchange | None = None
     failure: Failure | None = None
     usage: Usage | None = None
+    received: int = 0  # bytes of the request, and of the answer so far, where its tokens are billed
+    sent: int = 0
+    estimated: bool = False  # whether the usage is not the upstream's own count
+    unpriced: bool = False  # whether a budget in dollars could not count it
     spent: Usage | None = None  # on summaries, beside the reply
     tools: int = 0
     calls: int = 0
@@ -74,6 +78,20 @@ class ExchangeRecord(Struct, eq=False):
 
     def add_spent(self, usage: Usage) -> None:
         self.usage = usage if self.usage is None else self.usage + usage
+
+    def billed(self) -> Usage:
+        """What counts against a budget: the upstream's count, else an estimate, which is marked."""
+        if self.usage is None and self.sent:
+            # about four bytes of text make a token; an event of a stream, mostly one token, has a hundred
+            self.usage = Usage(self.received // 4, max(self.sent // (100 if self.stream else 4), 1))
+            self.estimated = True
+        used = self.usage or Usage()
+        return used + self.spent if self.spent else used
+
+    def cost(self, usage: Usage) -> float | None:
+        """In US dollars; None where the price is not known."""
+        price = self.target.provider.profile(self.target.model).price if self.target else None
+        return price.cost(usage) if price else None
 
     @property
     def seconds(self) -> float:

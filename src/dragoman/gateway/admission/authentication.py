@@ -21,7 +21,7 @@ from msgspec.structs import astuple
 
 from dragoman.core.model import Failure
 from dragoman.gateway.config import Config
-from dragoman.gateway.config.keys import Allowance
+from dragoman.gateway.config.keys import Allowance, default_allowance
 from dragoman.http.server import MemoryBudget, MemoryShare
 
 # Beside `authorization`, as the SDKs of Anthropic, Gemini and Azure OpenAI send it
@@ -68,9 +68,7 @@ class Callers:
         """Take the keys of `config`; one that was known before keeps its counts."""
         before, self._known = self._known, {}
         names = {named.key: named for named in config.named_keys}
-        default = Allowance(
-            config.limits.requests_per_minute, config.limits.concurrency, config.limits.tokens_per_day
-        )
+        default = default_allowance(config.limits)
         for number, key in enumerate(config.keys):
             named = names.get(key)
             name, allowance = (named.name, named.allowance) if named else (f"key-{number + 1}", default)

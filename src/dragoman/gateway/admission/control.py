@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
+from dragoman.core.model import Usage
 from dragoman.core.server import ProtocolServer
 from dragoman.gateway.admission.authentication import Caller, Callers
+from dragoman.gateway.admission.budgets import Budgets, budget_headers, has_dollars
 from dragoman.gateway.admission.counters import Counters, ProcessCounters
 from dragoman.gateway.admission.host_counters import HostCounters
 from dragoman.gateway.admission.load_shedding import (
@@ -28,7 +30,6 @@ from dragoman.gateway.admission.load_shedding import (
     quota_headers,
 )
 from dragoman.gateway.admission.semaphore import Permit, QueuedSemaphore, acquired
-from dragoman.gateway.admission.token_budget import TokenBudgets
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.tables import LimitsTable
 from dragoman.gateway.conversations.store.addresses import read_address
@@ -47,7 +48,7 @@ class AdmissionControl:
         config: Config,
         report: Callable[[str], object] = bool,
         memory: MemoryBudget | None = None,
-        budgets: TokenBudgets | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         self.budgets = budgets
         self._memory = memory or MemoryBudget()
@@ -106,6 +107,7 @@ class Admission(Struct, eq=False):
     _permit: Permit | None = None  # else
     _counted: bool = False
     _left: bool = True
+    _settled: bool = False  # what it used was counted
 
     def arrive(self) -> None:
         """Raises LoadShed where the gateway is full."""
@@ -122,10 +124,39 @@ class Admission(Struct, eq=False):
             record.shed = decision.refused
             raise over_limit(caller, decision)
         budgets = self._control.budgets
-        if budgets and caller.allowance.tokens_per_day and record.action in GENERATING:
-            record.shed = "tokens"
-            await budgets.check(caller)
+        if budgets and caller.allowance.has_budget and record.action in (*GENERATING, "forward"):
+            record.shed = "budget"
+            response.before_end = self.settle
+            headers = budget_headers(await budgets.check(caller)).items()
+            response.lines += header_lines([(name.encode(), value.encode()) for name, value in headers])
             record.shed = ""
+
+    @property
+    def is_budgeted(self) -> bool:
+        """Whether what this exchange uses counts against a budget."""
+        return self._caller.allowance.has_budget and self._control.budgets is not None
+
+    async def check_model(self, model: str) -> None:
+        """Raises LoadShed where the key has used its budget for this model."""
+        if self._caller.allowance.budgets and (budgets := self._control.budgets):
+            self._record.shed = "budget"
+            await budgets.check(self._caller, model)
+            self._record.shed = ""
+
+    async def settle(self) -> None:
+        """Count what the exchange used, before its client sees the end of the answer: the next request, to
+        whichever gateway, is checked against it."""
+        if self.is_budgeted and not self._settled and (budgets := self._control.budgets):
+            self._settled = True
+            await budgets.add(self._caller, self._record.model, *self._bill())
+
+    def _bill(self) -> tuple[Usage, float | None]:
+        """What was used, and what it cost. A price that is not known is said in the log, not guessed."""
+        record, allowance = self._record, self._caller.allowance
+        usage = record.billed()
+        cost = record.cost(usage)
+        record.unpriced = cost is None and usage != Usage() and has_dollars(allowance)
+        return usage, cost
 
     def enter(self) -> bool:
         """Take a permit without waiting; whether one was free."""
@@ -159,8 +190,9 @@ class Admission(Struct, eq=False):
             semaphore.free()
         elif self._permit:
             self._permit.leave()
-        if caller.limited and control.budgets and caller.allowance.tokens_per_day:
-            control.budgets.add(caller, self._record.usage)
+        if caller.limited and not self._settled and self.is_budgeted and control.budgets:
+            self._settled = True
+            control.budgets.add_soon(caller, self._record.model, *self._bill())
         if self._counted:
             control.counters.leave(caller, self._record.id)
 

@@ -6,9 +6,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from dragoman.gateway.config.source import ConfigSource, Path
-from dragoman.gateway.config.tables import KeyTable, LimitsTable
+from dragoman.gateway.config.tables import BudgetTable, KeyTable, LimitsTable
+
+
+class ModelBudget(Struct, frozen=True):
+    """The budgets of a key for the models that fit `pattern`; 0: unlimited."""
+
+    pattern: str
+    tokens_per_day: int = 0
+    usd_per_day: float = 0.0
+    usd_per_month: float = 0.0
 
 
 class Allowance(Struct, frozen=True):
@@ -17,6 +27,13 @@ class Allowance(Struct, frozen=True):
     requests_per_minute: int = 0
     concurrency: int = 0
     tokens_per_day: int = 0
+    usd_per_day: float = 0.0
+    usd_per_month: float = 0.0
+    budgets: tuple[ModelBudget, ...] = ()
+
+    @property
+    def has_budget(self) -> bool:
+        return bool(self.tokens_per_day or self.usd_per_day or self.usd_per_month or self.budgets)
 
 
 class NamedKey(Struct, frozen=True):
@@ -57,20 +74,28 @@ def read_named_keys(
         named[key] = NamedKey(
             name,
             key,
-            _allowance(table, limits),
+            _allowance(source, where, table, limits),
             _expiry(source, (*where, "expires"), table.expires),
             table.models or (),
         )
     return tuple(named.values())
 
 
-def _allowance(table: KeyTable, limits: LimitsTable) -> Allowance:
-    rate, concurrency, tokens = table.requests_per_minute, table.concurrency, table.tokens_per_day
-    return Allowance(
-        limits.requests_per_minute if rate is None else rate,
-        limits.concurrency if concurrency is None else concurrency,
-        limits.tokens_per_day if tokens is None else tokens,
-    )
+def default_allowance(limits: LimitsTable) -> Allowance:
+    """Of a key that sets none of its own."""
+    return Allowance(**{name: getattr(limits, name) for name in _LIMITS})
+
+
+_LIMITS = ("requests_per_minute", "concurrency", "tokens_per_day", "usd_per_day", "usd_per_month")
+
+
+def _allowance(source: ConfigSource, where: Path, table: KeyTable, limits: LimitsTable) -> Allowance:
+    own = {name: value for name in _LIMITS if (value := getattr(table, name)) is not None}
+    budgets = [
+        ModelBudget(pattern, *astuple(source.convert((*where, "budgets", pattern), row, BudgetTable)))
+        for pattern, row in (table.budgets or {}).items()
+    ]
+    return replace(default_allowance(limits), **own, budgets=tuple(budgets))
 
 
 def _expiry(source: ConfigSource, where: Path, given: Any) -> float:

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(gt=0)]
+Dollars = Annotated[float, Meta(ge=0)]
 Days = Annotated[float, Meta(gt=0)]
 
 
@@ -66,6 +67,16 @@ class LimitsTable(Struct, frozen=True, forbid_unknown_fields=True):
     requests_per_minute: Count = 0
     concurrency: Count = 0
     tokens_per_day: Count = 0
+    usd_per_day: Dollars = 0.0
+    usd_per_month: Dollars = 0.0
+
+
+class BudgetTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """Of a key, for the models that fit a pattern."""
+
+    tokens_per_day: Count = 0
+    usd_per_day: Dollars = 0.0
+    usd_per_month: Dollars = 0.0
 
 
 class KeyTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,6 +86,9 @@ class KeyTable(Struct, frozen=True, forbid_unknown_fields=True):
     requests_per_minute: Count | None = None
     concurrency: Count | None = None
     tokens_per_day: Count | None = None
+    usd_per_day: Dollars | None = None
+    usd_per_month: Dollars | None = None
+    budgets: dict[str, Any] | None = None  # pattern -> a BudgetTable
 
 
 class TargetTable(Struct, frozen=True, forbid_unknown_fields=True):

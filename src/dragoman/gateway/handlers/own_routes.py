@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import UTC, datetime
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -26,6 +27,7 @@ ROUTES = (
     Route("GET", "/readyz", "ready"),
     Route("HEAD", "/readyz", "ready"),
     Route("GET", "/metrics", "metrics"),
+    Route("GET", "/v1/key", "key"),
 )
 
 
@@ -36,6 +38,23 @@ class HealthHandler:
 
     async def health(self, request: GatewayRequest) -> None:
         await request.writer.json(200, {"status": "ok", "dragoman": __version__})
+
+    async def key(self, request: GatewayRequest) -> None:
+        """What the owner of a key may know about it: its limits, and what it has used of them."""
+        caller, budgets = self._admission.callers.find(request.key), self._admission.budgets
+        assert caller, "the key was checked"
+        readings = await budgets.read(caller) if budgets else []
+        allowance = caller.allowance
+        expires = datetime.fromtimestamp(caller.expires, UTC).isoformat() if caller.expires else None
+        body = {
+            "name": caller.name,
+            "expires": expires,
+            "models": list(caller.models),
+            "requests_per_minute": allowance.requests_per_minute,
+            "concurrency": allowance.concurrency,
+            "budgets": [reading.as_wire() for reading in readings],
+        }
+        await request.writer.json(200, body)
 
     async def ready(self, request: GatewayRequest) -> None:
         """503 while the store cannot be read.

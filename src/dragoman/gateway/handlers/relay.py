@@ -37,6 +37,7 @@ from dragoman.core.model import Failure
 from dragoman.forwarding import ForwardedStream
 from dragoman.framing import sse
 from dragoman.gateway.conversations.turn_writer import StoredStream
+from dragoman.gateway.handlers.budgeted_stream import BudgetedStream
 from dragoman.gateway.large_bodies import LARGE, run_for
 from dragoman.gateway.observability.stream_usage import StreamUsage
 from dragoman.gateway.request import Attempt, AttemptFailed, GatewayRequest, RoutedRequest
@@ -235,6 +236,7 @@ async def relay_whole(attempt: Attempt, reply: Reply) -> RoundEnd:
     record.first_byte()
     if not isinstance(out, bytes):
         out = jsontext.encode(out)
+    record.sent = len(out)
     answer = request.arrived.writer.whole(200, out, loss_header(record.losses))
     if len(data) > LARGE:  # a client may take long to read the answer
         exchange.release_reply()
@@ -261,7 +263,13 @@ def unreadable(error: TransportError | WireError) -> AttemptFailed:
     return AttemptFailed(Failure("server", f"malformed upstream answer: {error}", 502), retry=True)
 
 
-ClientStream = ForwardedStream | TranslatedStream | StoredStream | JoinedStream
+ClientStream = ForwardedStream | TranslatedStream | StoredStream | JoinedStream | BudgetedStream
+
+
+def _budgeted(stream: ForwardedStream | TranslatedStream, request: RoutedRequest) -> BudgetedStream:
+    accounting = request.arrived.protocol_server.accounting
+    asked = not accounting.usage_request or accounting.asks_usage(request.body.wire)
+    return BudgetedStream(stream, request.arrived.record, "" if asked else accounting.usage_event)
 
 
 class StreamRelay:
@@ -281,7 +289,12 @@ class StreamRelay:
         if isinstance(stream, ForwardedStream):  # it is not decoded, so its usage is read from the bytes
             self.usage = StreamUsage(attempt.exchange.upstream.name)
             stream.observe = self.usage.feed
-        return StoredStream(stream, attempt.turn_writer) if attempt.turn_writer else stream
+        if attempt.turn_writer:
+            return StoredStream(stream, attempt.turn_writer)
+        arrived = attempt.request.arrived
+        if arrived.admission and arrived.admission.is_budgeted:
+            return _budgeted(stream, attempt.request)
+        return stream
 
     async def run(self) -> RoundEnd:
         stream, request, last = self.stream, self.attempt.request.arrived, await self._play()

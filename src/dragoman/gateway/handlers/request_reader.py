@@ -74,6 +74,8 @@ class RequestReader:
         body = self._parse(request, data) if len(data) <= LARGE else await self._parse_large(request, data)
         body.sealed = sealed
         inspected = self._inspect(request, body)
+        if request.admission and request.caller and request.caller.allowance.budgets:
+            await request.admission.check_model(inspected.model)
         targets = self._find_targets(inspected.model)
         codec = request.protocol_server.turn_codec
         if codec and (storage := codec.decode_storage(body.glance)):

@@ -58,6 +58,8 @@ class AccessLogLine(Struct, omit_defaults=True, gc=False):
     output: int | None = None
     cached: int = 0
     cache_write: int = 0
+    estimated: bool = False  # the tokens are not the upstream's own count
+    unpriced: bool = False  # a budget in dollars could not count it: the price is not known
     first_ms: float | None = None
     ms: float = -1.0
     losses: dict[str, int] = {}
@@ -147,6 +149,8 @@ def _line(
         usage.output if usage else None,
         usage.cached if usage else 0,
         usage.cache_write if usage else 0,
+        record.estimated,
+        record.unpriced,
         None if first is None else first * 10_000 // 1 / 10,
         seconds * 10_000 // 1 / 10,
         kinds,

@@ -20,6 +20,7 @@ from dragoman import __version__
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec, OutgoingRequest
 from dragoman.core.credentials import Credential, CredentialSource
+from dragoman.core.fields import Body
 from dragoman.core.model import Failure, FailureKind
 from dragoman.core.transport import SharedHeaders
 from dragoman.exchange import Exchange, ExchangePlan
@@ -180,6 +181,8 @@ class Attempts:
         if arrived.recording:
             arrived.recording.begin_attempt(provider.name, provider.protocol, model)
         given = writer.body if writer else request.body
+        if arrived.admission and arrived.admission.is_budgeted:
+            given = _metered(request, target, given)
         if len(given.data) > LARGE:
             body = await run_for(len(given.data), translate_large, exchange, given, model, request.stream)
         else:
@@ -214,6 +217,25 @@ class Attempts:
         paused = " and ".join(repr(name) for name in names)
         problem = f"Provider {paused} failed repeatedly and is paused. Next attempt in {soonest:.0f} s."
         return AttemptFailed(Failure("overloaded", problem, 503, retry_after=soonest))
+
+
+def _metered(request: RoutedRequest, target: Target, body: Body) -> Body:
+    """The body of a request whose tokens are billed: where an upstream counts those of a stream on request
+    only, and the client does not ask, the gateway does. The relay takes the count out again."""
+    arrived, provider = request.arrived, target.provider
+    arrived.record.received = len(body.data)
+    accounting = arrived.protocol_server.accounting
+    if not request.stream or not accounting.usage_request or arrived.client.name != provider.protocol:
+        return body
+    if accounting.asks_usage(body.wire) or not provider.profile(target.model).stream_usage:
+        return body
+    wire = dict(body.wire)
+    for name, fields in accounting.usage_request.items():
+        given = wire.get(name)
+        wire[name] = {**given, **fields} if jsontext.is_object(given) else dict(fields)
+    metered = Body(jsontext.encode(wire), arrived.client.name, None, wire)
+    metered.sealed = body.sealed
+    return metered
 
 
 @lru_cache(4096)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
@@ -269,10 +269,11 @@ class ResponseWriter:
     """One response. `begun`: its status was sent and cannot change any more.
 
     `lines` are header lines that are sent whatever the response is. `observer` gets a copy of what is sent:
-    (status, data) at the beginning, then (0, data).
+    (status, data) at the beginning, then (0, data). `before_end` is awaited before the response ends.
     """
 
     lines = b""
+    before_end: Callable[[], Awaitable[None]] | None = None
     observer: Callable[[int, bytes], None] | None = None
     begun = ended = False
     status = 0
@@ -288,6 +289,8 @@ class ResponseWriter:
 
     async def whole(self, status: int, body: bytes, extra: Headers | None = None, kind: bytes = b"") -> None:
         connection, size = self._connection, len(body)
+        if self.before_end:
+            await self.before_end()
         self.begun = self.ended = True
         self.status = status
         if self.observer:
@@ -339,6 +342,8 @@ class ResponseWriter:
         return self._connection.drain()
 
     async def end(self, data: bytes = b"") -> None:
+        if self.before_end:
+            await self.before_end()
         self.ended = True
         if data and self.observer:
             self.observer(0, data)

@@ -149,6 +149,8 @@ ACCOUNTING = Accounting(
     usage_field="usage",
     call_hint=b"tool_calls",
     call_mark=r'"type":\s*"function"',
+    usage_request={"stream_options": {"include_usage": True}},
+    usage_event=r'"choices":\s*\[\]',
 )
 SERVER = ProtocolServer(
     routes=ROUTES,
