@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from dragoman import __version__
-from dragoman.cli.agents import AGENTS, command_line
+from dragoman.cli.agents import AGENTS, AgentProgram, command_line
 from dragoman.cli.settings import file_in_force
 from dragoman.gateway.config import Config
-from dragoman.gateway.upstreams.routing import provider_named
+from dragoman.gateway.upstreams.routing import DEMO, UnknownModel, names, provider_named, route
 from dragoman.profiles import ProviderSettings
 
 _WIDTH = 12
@@ -65,11 +65,38 @@ def _key(provider: ProviderSettings) -> str:
 
 
 def _agents(config: Config, url: str) -> list[str]:
+    """A command for each agent, with names that this configuration serves."""
     key = "$DRAGOMAN_KEY" if config.keys else "any"
-    return [
-        _row(agent.title, command_line(agent, url, key) + (f"  # {agent.note}" if agent.note else ""))
-        for agent in AGENTS.values()
-    ]
+    rows: list[str] = []
+    for agent in AGENTS.values():
+        model = None if _serves_usual(agent, config) else _first_name(config)
+        if model == "":
+            continue  # its command could only fail
+        note = f"  # {agent.note}" if agent.note else ""
+        rows.append(_row(agent.title, command_line(agent, url, key, model) + note))
+    return rows or ["No model can be named for agents: add a row to [models]."]
+
+
+def _serves_usual(agent: AgentProgram, config: Config) -> bool:
+    """Whether the model that the agent requests by itself is served, by one who has it."""
+    try:
+        target = route(config, agent.usual_model)[0]
+    except UnknownModel:
+        return False
+    is_passed_on = target.model == agent.usual_model
+    return not is_passed_on or target.provider.name in (agent.vendor, DEMO) or not agent.vendor
+
+
+def _first_name(config: Config) -> str:
+    """A model that is served; empty where none is known by name."""
+    usual = [f"{each.name}:{each.default_model}" for each in config.providers.values() if each.default_model]
+    for name in (*names(config), *usual):
+        try:
+            route(config, name)
+        except UnknownModel:
+            continue
+        return name
+    return ""
 
 
 def _row(what: str, text: str) -> str:

@@ -192,6 +192,7 @@ class Gateway:
 
     def _build_routes(self) -> None:
         config = self.config
+        self._upstreams.configure(config, self.memory)
         sessions = UpstreamSessions(self.store, config.keys, self.access_log.write)
         self.attempts = Attempts(
             self._transport,
@@ -552,6 +553,7 @@ class _Upstreams:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._proxied: dict[str, Client] = {}  # base URL of a provider with a proxy of its own
         self._demo: DemoTransport | None = None
         self._websocket: WebSocketTransport | None = None
 
@@ -559,10 +561,19 @@ class _Upstreams:
         self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
     ) -> Coroutine[Any, Any, Reply]:
         if not url.startswith(("demo:", "ws")):
-            return self._client.send(method, url, headers, body, timeouts)
+            client = self._client_for(url) if self._proxied else self._client
+            return client.send(method, url, headers, body, timeouts)
         if url.startswith("demo:"):
             return self._demo_model().send(method, url.removeprefix("demo:"), headers, body, timeouts)
         return self._websockets().send(method, url, headers, body, timeouts)
+
+    def configure(self, config: Config, memory: MemoryBudget) -> None:
+        """Clients for the proxies of `config`; those of before keep what is under way."""
+        wanted = {each.base_url.rstrip("/"): each.proxy for each in config.providers.values() if each.proxy}
+        self._proxied = {url: Client(memory=memory, proxy=proxy) for url, proxy in wanted.items()}
+
+    def _client_for(self, url: str) -> Client:
+        return next((it for base, it in self._proxied.items() if url.startswith(f"{base}/")), self._client)
 
     def _demo_model(self) -> DemoTransport:
         if self._demo is None:
@@ -581,4 +592,5 @@ class _Upstreams:
     async def close(self) -> None:
         if self._websocket:
             await self._websocket.close()
-        await self._client.close()
+        for client in (self._client, *self._proxied.values()):
+            await client.close()

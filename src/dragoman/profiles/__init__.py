@@ -53,6 +53,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     `profiles` are the user's own facts, `overrides` what the operator decides of every request. `pool`: its
     keys, where it has several; with one of them it is a provider of its own, whose `credential` is the name
     of the key. `shares_state`: the keys belong to one organisation, which reads its own opaque state.
+    `proxy`: through which HTTP proxy it is reached; empty: as the environment says.
     """
 
     name: str
@@ -79,6 +80,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     pool: tuple[PoolKey, ...] = ()
     credential: str = ""
     shares_state: bool = False
+    proxy: str = ""
 
     def __repr__(self) -> str:  # no secrets
         return f"Provider({self.name}, {self.protocol}, {self.base_url})"

@@ -22,7 +22,7 @@ from dragoman.core.optional import MissingExtraError
 from dragoman.demo import DemoApp
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
-from dragoman.gateway.observability.access_log import AccessLog, LogWriter
+from dragoman.gateway.observability.access_log import AccessLog, AccessLogLine, LogWriter, for_people
 from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.observability.metrics_page import WorkerMetrics
 from dragoman.gateway.observability.redaction import Redactor, without_credentials
@@ -486,3 +486,26 @@ def test_the_metrics_of_workers_are_those_of_the_gateway(tmp_path: Path) -> None
         finally:
             process.kill()
     wait_until(lambda: not list(tmp_path.glob("dragoman-*/*")))
+
+
+def test_a_terminal_gets_a_line_for_people():
+    line = AccessLogLine(
+        "2026-11-18T09:31:02.123Z",
+        "req_1",
+        "anthropic",
+        key="alice",
+        model="big",
+        provider="groq",
+        target="m",
+        status=200,
+        tries=2,
+        input=1200,
+        output=34,
+        ms=812.4,
+        losses={"dropped": 2},
+    )
+    assert for_people(line) == (
+        "09:31:02 200 anthropic big (alice) → groq:m  812 ms, 1,200 + 34 tokens, 2 losses, 2 tries"
+    )
+    refused = AccessLogLine("2026-11-18T09:31:02.123Z", "req_1", "gemini", status=429, ms=1, error="no more")
+    assert for_people(refused) == "09:31:02 429 gemini generate  1 ms  no more"

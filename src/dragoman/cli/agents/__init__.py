@@ -181,9 +181,9 @@ def settings_for(
     )
 
 
-def command_line(agent: AgentProgram, url: str, key: str) -> str:
+def command_line(agent: AgentProgram, url: str, key: str, model: str | None = None) -> str:
     """How to start the agent by hand, as one would type it; a `$NAME` as the key is left to the shell."""
-    settings = settings_for(agent, url, key, None)
+    settings = settings_for(agent, url, key, model)
     variables = [f"{name}={_quoted(value, key)}" for name, value in settings.environment.items()]
     return " ".join([*variables, agent.program, *(_quoted(value, key) for value in settings.arguments)])
 

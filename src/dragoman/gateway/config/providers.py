@@ -26,6 +26,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, token
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _OPTIONS = ("region", "project", "location")
 _CREDENTIAL = ("key", "id", "secret", "session", "region", "token")
+_PROXY = re.compile(r"http://(?:[^\s/@]+@)?(?:[^\s/:@]+|\[[0-9a-f:.]+\])(?::\d{1,5})?/?", re.IGNORECASE)
 _URL = re.compile(r"(?:https?|wss?)://[^\s/]+\S*|demo:")
 
 
@@ -62,6 +63,7 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
         "overrides": read_overrides(source, where, msgspec.structs.asdict(table)),
         "base_url": _address(source, (*where, "base_url"), table.base_url),
         "credentials": None,
+        "proxy": _proxy(source, (*where, "proxy"), table.proxy) if table.proxy else None,
         "headers": _headers(source, where, table.headers) if table.headers else None,
         "timeouts": _timeouts(source, where, table.timeouts) if table.timeouts else None,
         "profiles": _profiles(source, where, table.profiles) if table.profiles else None,
@@ -120,6 +122,13 @@ def _credentials(
     except (ConfigError, MissingExtraError) as error:
         raise source.wrong(place, str(error)) from None
     return found or NO_CREDENTIAL
+
+
+def _proxy(source: ConfigSource, where: Path, given: str) -> str:
+    url = source.secret(where, given)
+    if not _PROXY.fullmatch(url):
+        raise source.wrong(where, "expected http://HOST:PORT; other kinds of proxies are not supported")
+    return url
 
 
 def _pool(source: ConfigSource, where: Path, table: ProviderTable) -> tuple[PoolKey, ...]:

@@ -139,6 +139,7 @@ class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
     region: str | None = None
     project: str | None = None
     location: str | None = None
+    proxy: str | None = None
     dialect: str | None = None
     recover: bool | None = None
     passthrough: bool | None = None

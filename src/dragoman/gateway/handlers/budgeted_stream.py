@@ -15,7 +15,7 @@ from dragoman.gateway.request import ExchangeRecord
 _USAGE = re.compile(rb'"usage":\s*\{')
 
 
-class Stream(Protocol):
+class RelayedStream(Protocol):
     """What all streams to a client have."""
 
     @property
@@ -34,7 +34,7 @@ class Stream(Protocol):
 class BudgetedStream:
     """`hidden` marks the event that is taken out; empty: none. `record` gets the bytes that passed."""
 
-    def __init__(self, inner: Stream, record: ExchangeRecord, hidden: str = "") -> None:
+    def __init__(self, inner: RelayedStream, record: ExchangeRecord, hidden: str = "") -> None:
         self._inner, self._record = inner, record
         self._hidden = _compiled(hidden) if hidden else None
         self._end = b""

@@ -202,6 +202,31 @@ def _printed(second: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
+def for_people(line: AccessLogLine) -> str:
+    """A line for a terminal: when, what was asked, who answered, how it went."""
+    target = f" → {line.provider}:{line.target}" if line.provider else ""
+    key = f" ({line.key})" if line.key else ""
+    facts = [f"{line.ms:,.0f} ms"]
+    if line.input is not None:
+        facts.append(f"{line.input:,} + {line.output or 0:,} tokens" + (" (estimated)" * line.estimated))
+    if line.calls:
+        facts.append(f"{line.calls} calls")
+    if line.losses:
+        facts.append(f"{sum(line.losses.values())} losses")
+    if line.tries > 1:
+        facts.append(f"{line.tries} tries")
+    problem = f"  {line.error or line.shed}" if line.error or line.shed else ""
+    asked = line.model or line.action
+    return f"{line.time[11:19]} {line.status} {line.client} {asked}{key}{target}  {', '.join(facts)}{problem}"
+
+
+def _is_terminal(file: TextIO) -> bool:
+    try:
+        return file.isatty()
+    except (AttributeError, ValueError):  # closed, or replaced by something simpler
+        return False
+
+
 class LogWriter:
     """Writes lines to a file or to stderr in batches: an exchange does not wait for a disk or a terminal, and
     to print many lines at once takes less time."""
@@ -223,9 +248,10 @@ class LogWriter:
         lines, self._lines = self._lines, []
         if not lines:
             return
-        printed = [line if isinstance(line, str) else jsontext.dumps(line) for line in lines]
+        file = self._file or sys.stderr
+        shown = for_people if self._file is None and _is_terminal(file) else jsontext.dumps
+        printed = [line if isinstance(line, str) else shown(line) for line in lines]
         with suppress(OSError, ValueError):  # a log that cannot be written must not stop the gateway
-            file = self._file or sys.stderr
             file.write("\n".join(printed) + "\n")
             file.flush()
 

@@ -75,7 +75,7 @@ def proxy_for(address: Address, environ: Mapping[str, str]) -> Proxy | None:
     name, url = _variable(environ, "https_proxy" if address.tls else "http_proxy")
     if not url:
         name, url = _variable(environ, "all_proxy")
-    return _proxy(name, url) if url else None
+    return read_proxy(name, url) if url else None
 
 
 def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
@@ -86,7 +86,7 @@ def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
     return name.upper(), ""
 
 
-def _proxy(name: str, url: str) -> Proxy:
+def read_proxy(name: str, url: str) -> Proxy:
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 
 from dragoman.core.errors import ConfigError
 from dragoman.core.transport import ConnectFailed, SharedHeaders, Timeouts
-from dragoman.http.client.address import Address, Proxy, address_of, open_tunnel, proxy_for
+from dragoman.http.client.address import Address, Proxy, address_of, open_tunnel, proxy_for, read_proxy
 from dragoman.http.client.connection import ClientConnection
 from dragoman.http.client.reply import HttpReply
 from dragoman.http.memory_budget import CALLER_MEMORY, MemoryBudget
@@ -36,13 +36,19 @@ class Client:
         tls: ssl.SSLContext | None = None,
         environ: Mapping[str, str] = os.environ,
         memory: MemoryBudget | None = None,
+        proxy: str = "",
     ) -> None:
+        """`proxy`: through which all requests go; empty: as `environ` says for each address."""
         self._memory = memory or MemoryBudget()
         self._idle: dict[Address, list[ClientConnection]] = {}
         self._keep_idle, self._keep_for = keep_idle, keep_for
         self._tls = tls
-        proxy = lru_cache(maxsize=1024)(partial(proxy_for, environ=environ))
-        self._destination = lru_cache(maxsize=256)(partial(destination, proxy))
+        find: Callable[[Address], Proxy | None]
+        if proxy:
+            find = partial(_fixed_proxy, read_proxy("proxy", proxy))
+        else:
+            find = lru_cache(maxsize=1024)(partial(proxy_for, environ=environ))
+        self._destination = lru_cache(maxsize=256)(partial(destination, find))
         self._open_connections: set[ClientConnection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
         self._batch: WriteBatch | None = None
@@ -167,6 +173,10 @@ def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({error.verify_message})"
     return error.strerror or str(error) or type(error).__name__
+
+
+def _fixed_proxy(proxy: Proxy, _: Address) -> Proxy:
+    return proxy
 
 
 def destination(
