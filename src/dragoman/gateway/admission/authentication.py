@@ -46,6 +46,7 @@ class Caller(Struct, eq=False):
     expires: float = 0.0  # seconds since the epoch; 0: never
     models: tuple[str, ...] = ()  # patterns of the models that it may use; empty: all
     limited: bool = False  # otherwise nothing is counted
+    budgeted: bool = False  # what it uses counts against a budget
     memory: MemoryShare | None = None  # what its requests hold; None: there is no other caller
 
     def may_use(self, model: str) -> bool:
@@ -53,6 +54,7 @@ class Caller(Struct, eq=False):
 
     def __post_init__(self) -> None:
         self.limited = any(astuple(self.allowance))
+        self.budgeted = self.limited and self.allowance.has_budget
 
 
 class Callers:
@@ -109,7 +111,7 @@ def _inherit(old: Caller | None, new: Caller) -> Caller:
     if old is None:
         return new
     old.name, old.allowance, old.number, old.limited = new.name, new.allowance, new.number, new.limited
-    old.expires, old.models = new.expires, new.models
+    old.expires, old.models, old.budgeted = new.expires, new.models, new.budgeted
     return old
 
 

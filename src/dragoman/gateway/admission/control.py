@@ -124,7 +124,7 @@ class Admission(Struct, eq=False):
             record.shed = decision.refused
             raise over_limit(caller, decision)
         budgets = self._control.budgets
-        if budgets and caller.allowance.has_budget and record.action in (*GENERATING, "forward"):
+        if budgets and caller.budgeted and record.action in (*GENERATING, "forward"):
             record.shed = "budget"
             response.before_end = self.settle
             headers = budget_headers(await budgets.check(caller)).items()
@@ -134,7 +134,7 @@ class Admission(Struct, eq=False):
     @property
     def is_budgeted(self) -> bool:
         """Whether what this exchange uses counts against a budget."""
-        return self._caller.allowance.has_budget and self._control.budgets is not None
+        return self._caller.budgeted and self._control.budgets is not None
 
     async def check_model(self, model: str) -> None:
         """Raises LoadShed where the key has used its budget for this model."""
