@@ -188,6 +188,7 @@ class Gateway:
         self.config = config
         self._redactor.add(config)
         self.admission.configure(config)
+        self.jobs.space.configure(config)
         self._build_routes()
 
     def _build_routes(self) -> None:

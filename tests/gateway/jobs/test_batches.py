@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import anthropic
 import openai
 import pytest
+from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.conversations import ConversationError
 from dragoman.core.errors import WireError
+from dragoman.core.jobs import StoredFile
+from dragoman.gateway.config import Config
+from dragoman.gateway.conversations.store import Retention, open_store
+from dragoman.gateway.jobs.batch_table import BatchTable
+from dragoman.gateway.jobs.job_table import Job, JobTable
+from dragoman.gateway.jobs.space import StoreSpace
 from dragoman.protocols import server
 from gateway.canned import Answer, Canned, provider
 from gateway.conversations.databases import Database
@@ -23,6 +32,8 @@ from gateway.running import running
 from gateway.stands import CLIENT_KEY, Stand, gateway
 from waiting import wait_until
 
+JOB = Job("o", "j", "", 0, "", "openai-responses", "", "/v1/responses", b"{}", b"{}", b"{}", "queued", 0, 0,
+          1.0, None, 9e9)  # fmt: skip
 ENDED = ("completed", "failed", "expired", "cancelled")
 
 
@@ -343,6 +354,52 @@ def test_a_full_store_takes_no_more(held: tuple[HeldModel, str]) -> None:
         with pytest.raises(openai.APIStatusError, match="max_mb") as caught:
             client.files.create(file=("b", bytes(700_000)), purpose="batch")
         assert caught.value.status_code == 413
+
+
+def test_one_key_does_not_fill_the_store_for_the_others(held: tuple[HeldModel, str]) -> None:
+    """Two keys: a quarter is each one's own, and the other half is for whoever comes first."""
+    text = configured(held[1], "memory:").replace(stored_at("memory:"), stored_at("memory:", "max_mb = 1\n"))
+    with gateway(text) as stand:
+        first, second = responses(stand), responses(stand, OTHER_KEY)
+        first.files.create(file=("a", bytes(750_000)), purpose="batch")
+        with pytest.raises(openai.APIStatusError, match="max_mb"):
+            first.files.create(file=("b", bytes(100_000)), purpose="batch")
+        mine = second.files.create(file=("c", bytes(250_000)), purpose="batch")
+        with pytest.raises(openai.APIStatusError, match="max_mb"):
+            second.files.create(file=("d", bytes(100_000)), purpose="batch")
+        second.files.delete(mine.id)
+        second.files.create(file=("e", bytes(200_000)), purpose="batch")
+
+
+def test_no_more_than_the_store_may_hold_is_taken_at_once(database: Database) -> None:
+    """Uploads, background responses and batches, all at the same moment: their answers are counted."""
+
+    async def run() -> None:
+        store = open_store(database.url)
+        jobs, table = JobTable(store), BatchTable(store)
+        space = StoreSpace(Config(retention=Retention(bytes=10_000)))
+        file = StoredFile("f", "f", "batch", "", 1000, 1.0, 9e9)
+
+        async def took(adding: Coroutine[Any, Any, None]) -> bool:
+            try:
+                await adding
+            except ConversationError:
+                return False
+            return True
+
+        first = await asyncio.gather(
+            *(took(table.add_file("o", replace(file, id=f"f{n}"), bytes(1000), space)) for n in range(20)),
+            *(took(jobs.add(replace(JOB, id=f"j{n}", body=bytes(998)), None, space)) for n in range(20)),
+        )
+        assert sum(first) == 10
+        held = "select (select count(*) from dragoman_jobs) + (select count(*) from dragoman_files)"
+        assert database.rows(held) == [(10,)]
+        lines = [replace(JOB, id=f"l{n}", batch="b", body=bytes(998)) for n in range(2)]
+        assert not await took(jobs.add_lines(lines, space))
+        assert database.rows("select count(*) from dragoman_jobs where batch = 'b'") == [(0,)]
+        await store.close()
+
+    asyncio.run(run())
 
 
 def test_pages_and_owners(stand: Stand) -> None:

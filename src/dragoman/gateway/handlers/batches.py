@@ -60,9 +60,7 @@ class BatchesHandler:
             if file.batch:
                 raise WireError(request.client.name, "input_file_id", "the results of a batch are no input")
             content = await self._table.content(request.owner, file.id)
-        size = len(data) + len(content)
-        lines, errors = await run_for(size, codec.read_lines, body, content)
-        await self._check_space(size)
+        lines, errors = await run_for(len(data) + len(content), codec.read_lines, body, content)
         batch = await self._batches.create(request, codec, asked, lines, errors)
         encoded = await self._encoded(request, codec, batch)
         await request.writer.json(200, codec.encode_created(encoded))
@@ -153,11 +151,10 @@ class BatchesHandler:
         )
         content, now = data[upload.start : upload.end], time.time()
         del data  # twice in memory is enough
-        await self._check_space(len(content))
         name = "".join(letter for letter in upload.filename if letter.isprintable())[:255]
         id = codec.id_prefix + os.urandom(16).hex()
         file = StoredFile(id, name or id, purpose, "", len(content), now, now + (life or _FILE_LIFE))
-        await self._table.add_file(request.owner, file, content)
+        await self._table.add_file(request.owner, file, content, self._batches.space)
         await request.writer.json(200, codec.encode_file(file))
 
     # Both
@@ -172,12 +169,6 @@ class BatchesHandler:
     async def _turn(self, request: GatewayRequest) -> None:
         if request.admission:
             await request.admission.turn()
-
-    async def _check_space(self, size: int) -> None:
-        limit = self._config.retention.bytes
-        if size + await self._table.used() > limit:
-            problem = f"files and batches have no room for {size} more bytes in the store (store.max_mb)"
-            raise ConversationError(Failure("too_large", problem, 413))
 
     async def _send(self, request: GatewayRequest, pieces: AsyncIterator[bytes]) -> None:
         await request.writer.begin(_JSON_LINES)

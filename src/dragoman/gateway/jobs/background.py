@@ -25,6 +25,7 @@ from dragoman.gateway.conversations.turn_writer import TurnWriter
 from dragoman.gateway.jobs.job_table import Job, JobEvents, JobRef, JobSettings, JobTable
 from dragoman.gateway.jobs.queue import JobQueue
 from dragoman.gateway.jobs.replay import CapturedResponse, Replay, ReplayedExchange
+from dragoman.gateway.jobs.space import StoreSpace
 from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.request import GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.routing import Target
@@ -58,6 +59,7 @@ class BackgroundResponses:
         self._life = life
         self._followers: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self.interrupt: Callable[[JobRef], None] = lambda ref: None
+        self.space: StoreSpace | None = None
 
     # A client's requests
 
@@ -95,7 +97,7 @@ class BackgroundResponses:
             expires=now + self._life,
         )
         first = [jsontext.encode(event) for event in codec.first_events(turns.without_secrets(reply))]
-        await self._table.add(job, JobEvents(0, first) if routed.stream else None)
+        await self._table.add(job, JobEvents(0, first) if routed.stream else None, self.space)
         await self._queue.add([job.ref])
         request.record.action = "enqueue"
         if routed.stream:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from dragoman.core import jsontext
 from dragoman.core.jobs import PageQuery, StoredFile
 from dragoman.gateway.conversations.store import SqlStore, Statement
+from dragoman.gateway.jobs.space import StoreSpace, no_room
 
 _BATCH = "owner, id, protocol, settings, total, created, deadline, cancelled, ended, expires"
 _ADD = f"insert into dragoman_batches ({_BATCH}) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
@@ -47,8 +48,6 @@ _FILE_BY_ID = f"select {_FILE} from dragoman_files where owner = $1 and id = $2 
 _CONTENT = "select content from dragoman_files where owner = $1 and id = $2"
 _DELETE_FILE = "delete from dragoman_files where owner = $1 and id = $2 returning id"
 _EXPIRED_FILES = "delete from dragoman_files where expires < $1"
-_USED = """select (select coalesce(sum(size), 0) from dragoman_files where batch = '')
-    + (select coalesce(sum(length(body) + length(reply)), 0) from dragoman_jobs)"""
 
 _CURSOR = "(created, id) {sign} (select created, id from {table} where owner = $1 and id = $2)"
 
@@ -134,12 +133,17 @@ class BatchTable:
 
     # Files
 
-    async def add_file(self, owner: str, file: StoredFile, content: bytes) -> None:
+    async def add_file(
+        self, owner: str, file: StoredFile, content: bytes, space: StoreSpace | None = None
+    ) -> None:
+        """ConversationError: the store has no room for it."""
         values = (
             owner, file.id, file.name, file.purpose, file.batch, file.size,
             file.created, file.expires, content,
         )  # fmt: skip
-        await self._run(Statement(_ADD_FILE, values))
+        claim = [space.claim(owner, file.size)] if space else []
+        if await self._database.transaction(*claim, Statement(_ADD_FILE, values)) is None:
+            raise no_room(file.size)
 
     async def file(self, owner: str, id: str) -> StoredFile | None:
         rows = await self._run(Statement(_FILE_BY_ID, (owner, id, time.time())))
@@ -155,10 +159,6 @@ class BatchTable:
 
     async def delete_file(self, owner: str, id: str) -> bool:
         return bool(await self._run(Statement(_DELETE_FILE, (owner, id))))
-
-    async def used(self) -> int:
-        """Bytes of all files and jobs."""
-        return int((await self._run(Statement(_USED)))[0][0])
 
     async def _page(
         self, table: str, columns: str, owner: str, page: PageQuery, only: tuple[str, str]

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, cast
 
 from dragoman.core import jsontext
+from dragoman.core.conversations import ConversationError
 from dragoman.core.jobs import (
     DAY,
     BatchCodec,
@@ -28,6 +29,7 @@ from dragoman.gateway.jobs.batch_table import BatchTable, StoredBatch
 from dragoman.gateway.jobs.job_table import Job, JobSettings, JobTable
 from dragoman.gateway.jobs.queue import JobQueue
 from dragoman.gateway.jobs.replay import CapturedResponse, Replay, ReplayedExchange
+from dragoman.gateway.jobs.space import StoreSpace
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.request import GatewayRequest
@@ -55,6 +57,7 @@ class Batches:
         self._jobs, self.table, self._queue = jobs, table, queue
         self._replay, self._metrics = replay, metrics
         self.life = life
+        self.space: StoreSpace | None = None
 
     async def create(
         self,
@@ -82,7 +85,11 @@ class Batches:
         jobs: list[Job] = []
         if not errors:
             jobs = await run_for(len(lines) * _LINE, list, self._line_jobs(request, batch, lines))
-        await self._jobs.add_lines(jobs)
+        try:
+            await self._jobs.add_lines(jobs, self.space)
+        except ConversationError:  # the store has room for a part of it at most
+            await self.table.delete(batch.owner, batch.id)
+            raise
         await self.table.add(batch)
         try:
             await self._queue.add([job.ref for job in jobs])

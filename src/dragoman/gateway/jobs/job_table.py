@@ -21,6 +21,7 @@ from msgspec.structs import astuple
 
 from dragoman.core import jsontext
 from dragoman.gateway.conversations.store import SqlStore, Statement, StoredTurn, sql
+from dragoman.gateway.jobs.space import StoreSpace, no_room
 
 _COLUMNS = (
     "owner, id, batch, line, custom_id, protocol, caller, path, settings, body, reply, status, attempt, "
@@ -122,12 +123,22 @@ class JobTable:
     def __init__(self, database: SqlStore) -> None:
         self._database = database
 
-    async def add(self, job: Job, events: JobEvents | None = None) -> None:
-        await self._run(Statement(_ADD, astuple(job)), *_written(job, events))
+    async def add(self, job: Job, events: JobEvents | None = None, space: StoreSpace | None = None) -> None:
+        """ConversationError: the store has no room for it."""
+        size = len(job.body) + len(job.reply)
+        claim = [space.claim(job.owner, size)] if space else []
+        added = [Statement(_ADD, astuple(job)), *_written(job, events)]
+        if await self._database.transaction(*claim, *added) is None:
+            raise no_room(size)
 
-    async def add_lines(self, jobs: Sequence[Job]) -> None:
+    async def add_lines(self, jobs: Sequence[Job], space: StoreSpace | None = None) -> None:
+        """ConversationError: the store has no room for all of them. Then some may have been added."""
         for start in range(0, len(jobs), PAGE):
-            await self._database.write_many(_ADD, [astuple(job) for job in jobs[start : start + PAGE]])
+            page = jobs[start : start + PAGE]
+            size = sum(len(job.body) + len(job.reply) for job in page)
+            claim = space.claim(page[0].owner, size) if space else None
+            if not await self._database.write_many(_ADD, [astuple(job) for job in page], claim):
+                raise no_room(sum(len(job.body) for job in jobs))
 
     async def get(self, owner: str, id: str) -> Job | None:
         return _first(await self._run(Statement(_GET, (owner, id))))

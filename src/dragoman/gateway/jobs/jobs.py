@@ -16,6 +16,7 @@ from dragoman.gateway.jobs.job_table import JobTable
 from dragoman.gateway.jobs.queue import JobQueue, ProcessQueue
 from dragoman.gateway.jobs.replay import Replay
 from dragoman.gateway.jobs.runner import JobRunner
+from dragoman.gateway.jobs.space import StoreSpace
 from dragoman.gateway.observability.metrics import Metrics
 
 _SWEEP = 60.0  # seconds between two looks for what has expired, on average
@@ -32,11 +33,12 @@ class Jobs:
         crashed: Callable[[str, Exception], object],
     ) -> None:
         self._store, self._report = store, report
-        self.table = JobTable(store)
+        self.table, self.space = JobTable(store), StoreSpace(config)
         self.queue = _queue(config, self.table, store, report)
         life = config.retention.seconds
         self.background = BackgroundResponses(self.table, store, self.queue, replay, metrics, life)
         self.batches = Batches(self.table, BatchTable(store), self.queue, replay, metrics, life)
+        self.background.space = self.batches.space = self.space
         self.runner = JobRunner(
             self.table,
             self.queue.unclaimed_since,

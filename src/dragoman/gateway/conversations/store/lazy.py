@@ -105,8 +105,10 @@ class LazyStore:
     async def transaction(self, *statements: Statement) -> list[list[Any]] | None:
         return await (await self._opened()).transaction(*statements)
 
-    async def write_many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
-        await (await self._opened()).write_many(sql, rows)
+    async def write_many(
+        self, sql: str, rows: Sequence[tuple[object, ...]], first: Statement | None = None
+    ) -> bool:
+        return await (await self._opened()).write_many(sql, rows, first)
 
     async def close(self) -> None:
         for task in (self._opening, self._sweeping):

@@ -34,10 +34,8 @@ class PostgresConnection(Protocol):
 
 
 T = TypeVar("T")
-_MIGRATION_LOCK, _SWEEP_LOCK = (
-    0x647261676F6D616E,
-    0x647261676F6D616F,
-)  # advisory locks: "dragoman" and one more
+# Advisory locks: "dragoman" and two more
+_MIGRATION_LOCK, _SWEEP_LOCK, _ALONE_LOCK = 0x647261676F6D616E, 0x647261676F6D616F, 0x647261676F6D6170
 _TIMEOUT = 10.0  # seconds for one statement, and for a connection
 _CONNECTIONS = 10  # at most, of each process
 _LOST = (
@@ -137,7 +135,7 @@ class PostgresStore:
         async def run(connection: PostgresConnection) -> list[list[Any]]:
             results: list[list[Any]] = []
             for statement in statements:
-                rows = await connection.fetch(statement.sql, *statement.values)
+                rows = await _fetch(connection, statement)
                 if statement.required and not rows:
                     raise _RolledBack
                 results.append([tuple(row) for row in rows])
@@ -148,8 +146,16 @@ class PostgresStore:
         except _RolledBack:
             return None
 
-    async def write_many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
-        await self._do(lambda connection: connection.executemany(sql, rows))
+    async def write_many(
+        self, sql: str, rows: Sequence[tuple[object, ...]], first: Statement | None = None
+    ) -> bool:
+        async def write(connection: PostgresConnection) -> bool:
+            if first and not await _fetch(connection, first):
+                return False
+            await connection.executemany(sql, rows)
+            return True
+
+        return await self._do(write)
 
     async def sweep(self, retention: Retention) -> None:
         async def drop(connection: PostgresConnection) -> None:
@@ -178,6 +184,12 @@ class PostgresStore:
             except (asyncpg.PostgresError, TimeoutError) as error:
                 raise _unusable(self._url, error) from None
         raise AssertionError("the second attempt returned or raised")
+
+
+async def _fetch(connection: PostgresConnection, statement: Statement) -> list[Any]:
+    if statement.alone:
+        await connection.execute("select pg_advisory_xact_lock($1)", _ALONE_LOCK)
+    return await connection.fetch(statement.sql, *statement.values)
 
 
 async def migrate(connection: PostgresConnection) -> None:

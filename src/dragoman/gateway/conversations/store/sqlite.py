@@ -117,8 +117,16 @@ class SqliteStore:
 
         return await self._do(run)
 
-    async def write_many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
-        await self._do(lambda file: file.executemany(_PARAMETER.sub(r"?\1", sql), rows))
+    async def write_many(
+        self, sql: str, rows: Sequence[tuple[object, ...]], first: Statement | None = None
+    ) -> bool:
+        def write(file: sqlite3.Connection) -> bool:
+            if first and not _rows(file, first.sql, *first.values):
+                return False
+            file.executemany(_PARAMETER.sub(r"?\1", sql), rows)
+            return True
+
+        return await self._do(write)
 
     async def sweep(self, retention: Retention) -> None:
         """In short transactions, so that others write in between: deleting and vacuuming a gigabyte takes

@@ -46,11 +46,12 @@ class StoredTurn(Struct, frozen=True):
 
 class Statement(Struct, frozen=True):
     """One of a transaction, with its values for `$1`, `$2`, … `required`: where it gives no row, the whole
-    transaction is rolled back."""
+    transaction is rolled back. `alone`: no other transaction with such a statement runs meanwhile."""
 
     sql: str
     values: tuple[object, ...] = ()
     required: bool = False
+    alone: bool = False
 
 
 class SqlStore(Protocol):
@@ -60,8 +61,11 @@ class SqlStore(Protocol):
         """The rows of each; None where a required one gave none, and nothing was written."""
         ...
 
-    async def write_many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """One statement for each of `rows`, in one transaction."""
+    async def write_many(
+        self, sql: str, rows: Sequence[tuple[object, ...]], first: Statement | None = None
+    ) -> bool:
+        """One statement for each of `rows`, in one transaction. False where `first` gave no row, and nothing
+        was written."""
         ...
 
 
