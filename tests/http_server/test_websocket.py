@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.protocol import Protocol as FrameProtocol
 from websockets.sync.client import ClientConnection, connect
 
 from dragoman.gateway.config import Config
 from dragoman.gateway.process.serve import bind, url
 from dragoman.http.server import HttpServer, MemoryBudget, ResponseWriter, ServerRequest, run, websocket
+from dragoman.http.server.connection import ServerConnection
 from gateway.running import serving, wait_for
 from waiting import wait_until
 
@@ -128,6 +132,40 @@ def test_a_client_that_disappears(address: str, app: Repeater) -> None:
     with connect(address) as peer:
         peer.socket.shutdown(socket.SHUT_RDWR)
         wait_until(lambda: app.ended == 1)
+
+
+@pytest.mark.parametrize("ending", ["closed", "cut", "quit", "http"])
+def test_a_connection_that_has_ended_leaves_nothing_to_the_collector(
+    address: str, app: Repeater, ending: str
+) -> None:
+    def left() -> int:
+        kinds = (ServerConnection, websocket.WebSocket, FrameProtocol)
+        return sum(type(each) in kinds for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = left()
+        for number in range(1, 4):
+            if ending == "http":
+                place = urlsplit(address)
+                with socket.create_connection((place.hostname, place.port)) as plain:
+                    plain.sendall(b"GET /no HTTP/1.1\r\nhost: x\r\n\r\n")
+                    assert plain.recv(100)
+                continue
+            with connect(address) as peer:
+                peer.send("x")
+                peer.recv()
+                if ending == "quit":
+                    peer.send("quit")
+                    with pytest.raises(ConnectionClosed):
+                        peer.recv()
+                elif ending == "cut":
+                    peer.socket.shutdown(socket.SHUT_RDWR)
+            wait_until(lambda number=number: app.ended == number)
+        wait_until(lambda: left() <= before)
+    finally:
+        gc.enable()
 
 
 def test_the_application_may_refuse(address: str) -> None:

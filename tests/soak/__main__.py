@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--connections", type=int, help="instead of 10,000")
     parser.add_argument("--at-a-time", type=int, default=48)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--turns", action="store_true", help="only the longest turns of the event loop")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dragoman-soak-") as folder:
         problems = soak(options, 0.05 if options.quick else 1, Path(folder))
@@ -31,6 +32,9 @@ def main() -> int:
 
 def soak(options: argparse.Namespace, share: float, folder: Path) -> list[str]:
     """All parts, each in a folder of its own; what was wrong."""
+    if options.turns:
+        table.of_turns(turns(_in(folder, "turns"), share))
+        return []
     count, tell = options.exchanges or int(20_000 * share), partial(print, file=sys.stderr)
     mixed = phases.mixed(count, options.at_a_time, options.seed, _in(folder, "mixed"), tell=tell)
     table.of_mixed(mixed)

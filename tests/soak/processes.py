@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -61,7 +62,7 @@ def gateway(
     each: str = "",
     timeout: float = 6,
     more: str = "",
-    program: Sequence[str] = (sys.executable, "-m", "dragoman"),
+    program: Sequence[str] = (sys.executable, str(HERE / "collecting_gateway.py")),
 ) -> Iterator[Process]:
     """`dragoman serve` with a provider for each protocol at `upstream`; its journal is in `folder`.
 
@@ -99,6 +100,8 @@ def provider(name: str, url: str, timeout: float) -> str:
 
 
 def vitals(process: Process) -> Vitals:
+    """After a collection: the gateway answers for its gauges only when it has ended."""
+    os.kill(process.pid, signal.SIGUSR1)
     files, gauges = _looked(process)
     pooled = int(gauges["dragoman_upstream_connections"])
     sockets = sum(name.startswith("socket:") for name in files)

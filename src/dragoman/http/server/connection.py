@@ -165,6 +165,7 @@ class ServerConnection(asyncio.Protocol):
         self._pending.clear()
         if self._websocket:
             self._websocket.lost()
+            self._websocket = None  # it refers to this connection
         self.resume_writing()
         if self._receiving:
             self._receiving.disconnect()

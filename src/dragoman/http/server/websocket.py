@@ -192,6 +192,7 @@ class WebSocket:
         self._memory.used -= sum(map(len, self._messages))
         self._messages.clear()
         self._drop()
+        self._frames.parser.close()  # a generator that refers to its protocol
         self._wake()
 
     def shut_down(self) -> None:
