@@ -18,6 +18,7 @@ from dragoman import ConfigError, ModelRetry, Tool, run, tool
 from dragoman.client import Model
 from dragoman.client.docstrings import docstring
 from dragoman.client.schemas import schema
+from dragoman.client.tools import tools_of
 from dragoman.client.values import outcome
 from dragoman.core.model import Base64, Media
 
@@ -425,3 +426,23 @@ def test_an_unknown_option_is_refused() -> None:
         Tool("a", bogus=1)  # pyright: ignore[reportCallIssue] - the point of the test
     with pytest.raises(TypeError, match="bogus"):
         tool(name="a", bogus=1)(print)  # pyright: ignore[reportCallIssue] - as above
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ({"type": "web_search"}, "web_search"),
+        ({"type": "web_search_20250305", "name": "web_search"}, "web_search"),
+        ({"googleSearch": {}}, "web_search"),
+        ({"urlContext": {}}, "web_fetch"),
+        ({"type": "local_shell"}, "local_shell"),
+    ],
+    ids=lambda each: str(each),
+)
+def test_a_tool_that_the_provider_runs_is_taken_as_its_protocol_writes_it(written: dict[str, Any], kind: str):
+    assert [getattr(each, "kind", "") for each in tools_of([written])] == [kind]
+
+
+def test_a_dict_that_is_no_tool_is_refused():
+    with pytest.raises(ConfigError, match="a tool needs a name"):
+        tools_of([{"type": "nonsense"}])

@@ -35,6 +35,10 @@ CASES: dict[str, tuple[Any, str, str]] = {
         "\n <item>1</item>\n <item>2</item>\n",
         "[1,2]",
     ),
+    "an array without items": ({"type": "array"}, "", "[]"),
+    "an array without items, on two lines": ({"type": ["array", "null"]}, "\n", "[]"),
+    "an object without fields": ({"type": "object"}, "", "{}"),
+    "no text where an array or a string goes": ({"type": ["array", "string"]}, "", '""'),
     "not an array": ({"type": "array"}, "a, b", '"a, b"'),
     "an object": ({"type": "object"}, '{"a": {"b": 1}}', '{"a":{"b":1}}'),
     "an object in tags": (

@@ -88,6 +88,27 @@ RESULTS = {
         {"absolute_path": "README.md", "offset": 1},
         "This is a sample project.\n",
     ),
+    "lines behind the end": (
+        "read_file",
+        {"absolute_path": "README.md", "offset": 9},
+        "[the file has 2 lines; there is nothing from offset=9 on]",
+    ),
+    "null for what is left out": (
+        "read_file",
+        {"absolute_path": "README.md", "offset": None, "limit": None},
+        "# Project Title\nThis is a sample project.\n",
+    ),
+    "a number as text": (
+        "read_file",
+        {"absolute_path": "README.md", "limit": "1"},
+        "# Project Title\n[lines 1 to 1 of 2; go on with offset=1]",
+    ),
+    "many files, one outside": (
+        "read_many_files",
+        {"paths": ["/etc/hostname", "/etc/*.conf", "src/c.py"]},
+        "--- /etc/hostname ---\n[not read: /etc/hostname is outside of ROOT]\n"
+        "--- /etc/*.conf ---\n[not read: /etc/*.conf is outside of ROOT]\n--- src/c.py ---\n# TODO: type",
+    ),
     "many files": (
         "read_many_files",
         {"paths": ["ROOT/src/a.ts", "ROOT/src/b.ts"]},

@@ -16,7 +16,10 @@ from dragoman.client.context import RunContext
 from dragoman.client.validation import ArgumentValidator
 from dragoman.client.values import ToolOutcome, outcome
 from dragoman.core import model
-from dragoman.core.errors import ConfigError
+from dragoman.core.errors import ConfigError, WireError
+from dragoman.core.losses import Losses
+from dragoman.protocols import codec as find_codec
+from dragoman.protocols import names
 
 Function = Callable[..., Any]
 
@@ -180,7 +183,8 @@ ToolLike = Tool | Function | model.ToolDeclaration | model.HostedTool | Mapping[
 
 
 def tools_of(tools: Iterable[ToolLike]) -> list[Tool | model.ToolDeclaration | model.HostedTool]:
-    """Functions become tools; dicts are declarations as OpenAI or Anthropic write them."""
+    """Functions become tools; dicts are declarations as OpenAI or Anthropic write them, or tools that a
+    provider runs (`{"type": "web_search"}`), as any protocol writes them."""
     return [_tool(each) for each in tools]
 
 
@@ -191,6 +195,8 @@ def _tool(value: ToolLike) -> Tool | model.ToolDeclaration | model.HostedTool:
         case Tool() | model.ToolDeclaration() | model.HostedTool():
             return value
         case Mapping():
+            if hosted := _hosted(value):
+                return hosted
             function = value.get("function", value)
             if not function.get("name"):
                 raise ConfigError(f"a tool needs a name: {dict(value)!r}")
@@ -200,3 +206,18 @@ def _tool(value: ToolLike) -> Tool | model.ToolDeclaration | model.HostedTool:
             return tool(value)
         case _:
             raise ConfigError(f"a tool is a Tool, a function or a declaration, not {value!r}")
+
+
+def _hosted(value: Mapping[str, Any]) -> model.HostedTool | None:
+    """A tool without a schema of its own, in the words of the protocol that knows it."""
+    if not value.keys().isdisjoint(("function", "parameters", "input_schema")):
+        return None
+    for codec in map(find_codec, names()):
+        body = {"model": "", codec.turns: [], "tools": [dict(value)]}
+        try:
+            found = codec.decode_request(body, Losses()).tools
+        except WireError:
+            continue
+        if len(found) == 1 and isinstance(found[0], model.HostedTool) and found[0].kind != "other":
+            return found[0]
+    return None

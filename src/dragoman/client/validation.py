@@ -55,7 +55,8 @@ class ArgumentValidator:
             try:
                 values[name] = self._converters.get(name, _unchanged)(value)
             except ValueError as error:  # msgspec's and pydantic's ValidationError are ValueErrors
-                problems += problems_of(name, error)
+                if value is not None or name in self._required:  # models write null for what they leave out
+                    problems += problems_of(name, error)
         if problems:
             raise ModelRetry("\n".join([f"The arguments of {self._name} are wrong.", *problems]))
         missing = {each.name: default_of(each) for each in self._fields if each.name not in values}

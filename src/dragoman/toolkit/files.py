@@ -151,6 +151,8 @@ def _lines(text: str, offset: int, limit: int | None, most: int) -> str:
     wanted = lines[offset : None if limit is None else offset + max(limit, 0)]
     if sum(map(len, wanted)) + len(wanted) - 1 > most:
         wanted = _fitting(wanted, most)
+    if offset >= total > 0:
+        return f"[the file has {_times(total, 'line')}; there is nothing from offset={offset} on]"
     shown, end = "\n".join(wanted), offset + len(wanted)
     if end >= total and len(shown) <= most:
         return shown
@@ -180,10 +182,15 @@ def _one(root: Root, given: str, limits: Limits) -> tuple[str, Media | None]:
 
 
 def _named(root: Root, paths: Sequence[str], exclude: Sequence[str]) -> Iterator[str]:
-    """What `paths` name, in order and once. Patterns skip what is hidden and follow no links."""
+    """What `paths` name, in order and once. Patterns skip what is hidden and follow no links. A path that is
+    refused stands for itself: reading it says why."""
     seen: set[str] = set()
     for given in paths:
-        for path in _matching(root, given):
+        try:
+            found = list(_matching(root, given))
+        except Refused:
+            found = [given]
+        for path in found:
             excluded = any(fnmatch(path, each) or fnmatch(path, f"*/{each}") for each in exclude)
             if path not in seen and not excluded:
                 seen.add(path)

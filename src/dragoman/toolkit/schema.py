@@ -13,7 +13,13 @@ def tool(
     function: Callable[..., Any], about: str, required: list[str], /, parallel: bool = True, **fields: Wire
 ) -> Tool:
     schema: Wire = {"type": "object", "properties": fields, "required": required}
-    return Tool(function.__name__, about, schema, function, parallel=parallel)
+    made = Tool(function.__name__, about, schema, function, parallel=parallel)
+    made.hints = {name: _TYPES[field["type"]] for name, field in fields.items()}
+    return made
+
+
+# An array of one may come as a text: the tools say what they take
+_TYPES: dict[str, Any] = {"string": str, "integer": int, "array": list[str] | str}
 
 
 def string(description: str) -> Wire:

@@ -151,6 +151,10 @@ class Place(Struct, frozen=True):
     root: Wire
     depth: int
 
+    @property
+    def takes_text(self) -> bool:
+        return any("string" in kinds_of(branch) for branch in self.branches)
+
     def read(self, text: str, schema: Schema) -> Any:
         return read_value(text, schema, self.root, depth=self.depth + 1)
 
@@ -209,8 +213,7 @@ def _members(schema: Wire) -> list[Any]:
 
 
 def _read_null(text: str, place: Place) -> Any:
-    stringy = any("string" in kinds_of(branch) for branch in place.branches)
-    return None if text == "null" or (text == "None" and not stringy) else _NOT_THIS
+    return None if text == "null" or (text == "None" and not place.takes_text) else _NOT_THIS
 
 
 def _read_boolean(text: str, place: Place) -> Any:
@@ -229,6 +232,8 @@ def _read_number(text: str, place: Place) -> Any:
 
 
 def _read_array(text: str, place: Place) -> Any:
+    if not text and not place.takes_text:  # an element without items
+        return []
     if isinstance(value := _decoded(text), list):
         return cast(list[Any], value)
     found = children(text) if place.depth < _DEEPEST else None
@@ -239,6 +244,8 @@ def _read_array(text: str, place: Place) -> Any:
 
 
 def _read_object(text: str, place: Place) -> Any:
+    if not text and not place.takes_text:
+        return {}
     if isinstance(value := _decoded(text), dict):
         return cast(Wire, value)
     found = children(text) if place.depth < _DEEPEST else None
